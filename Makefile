@@ -1,0 +1,59 @@
+# Everything starts here: `make help` lists the targets.
+# The environment is made on first use and again when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV ?= .venv
+# A pip constraints file; .ci/oldest.txt holds the lower bounds of pyproject.toml.
+CONSTRAINTS ?=
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check \
+	$(if $(CONSTRAINTS),-c $(CONSTRAINTS))
+DEMO = demo
+SET = data/breast-cancer
+
+.PHONY: help demo test lint man data clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1:\2/p' Makefile | expand -t 14 | \
+		awk -F: '{ printf "%-12s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundled set
+	@mkdir -p $(DEMO)
+	$(BIN)/odm-scale -l 0 -u 1 -s $(DEMO)/range $(SET).train > $(DEMO)/train
+	$(BIN)/odm-scale -r $(DEMO)/range $(SET).test > $(DEMO)/test
+	$(BIN)/odm-cv -t rbf -g 2^-2,2^0 -l 2^4,2^10 $(DEMO)/train
+	$(BIN)/odm-train -t rbf -g 2^0 $(DEMO)/train $(DEMO)/rbf.model
+	$(BIN)/odm-predict $(DEMO)/test $(DEMO)/rbf.model $(DEMO)/rbf.out
+	$(BIN)/odm-train -t linear -B 1 $(DEMO)/train $(DEMO)/linear.model
+	$(BIN)/odm-predict $(DEMO)/test $(DEMO)/linear.model $(DEMO)/linear.out
+
+test: $(VENV)/.tested ## run the tests
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.tested ## check the code with ruff
+	$(BIN)/ruff check .
+
+man: $(VENV)/.installed ## write the man pages again
+	$(BIN)/python man/make_man.py
+
+data: $(VENV)/.tested ## write the sets of data/ again
+	$(BIN)/python data/make_data.py
+
+clean: ## delete the environment, caches and what the demo wrote
+	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .hypothesis .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "odmtool needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "making the environment $(VENV) (once, takes a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	@echo "installing the test tools into $(VENV) (once)"
+	@$(PIP) -e '.[test]'
+	@touch $@

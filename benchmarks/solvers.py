@@ -1,0 +1,80 @@
+"""How long do the solvers take, by lambda? The measurements behind ``solvers.choose``.
+
+usage: python benchmarks/solvers.py [--kernel rbf] [--rows 5000] FILE...
+
+Features are scaled to [0, 1] by their largest absolute value, gamma is 1/d, mu .4,
+theta .2, tolerance 1e-3; more than two classes become the first against the rest.
+Prints one line per file and lambda: seconds, iterations and gap of every solver, the
+kernel matrix and compilation not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from scipy.sparse import csr_matrix, diags
+
+from odmtool import losses, solvers
+from odmtool.gram import Gram
+from odmtool.io.svmlight import read_svmlight
+from odmtool.kernels import Kernel
+from odmtool.solvers.base import Problem
+
+LAMBDAS = [2.0**k for k in (0, 4, 10, 16, 20)]
+RUNS = 3
+
+
+def problems(path: str, kernel: str, rows: int | None):
+    """Problems of one file that differ in lambda only."""
+    data = read_svmlight(path)
+    X, labels = data.X[:rows], data.labels[:rows]
+    largest = abs(X).max(axis=0).toarray().ravel()
+    X = csr_matrix(X @ diags(1 / np.where(largest > 0, largest, 1)))
+    y = np.where(labels == labels[0], 1.0, -1.0)
+    m, d = X.shape
+    gram = None
+    if kernel != "linear":
+        gram = Gram(Kernel(kernel, 1 / d, 0.0, 3), X)
+        gram.matrix()
+    for lambda_ in LAMBDAS:
+        loss = losses.odm(lambda_, 0.4, 0.2, m)
+        yield lambda_, Problem(X if gram is None else None, gram, y, np.ones(m), loss)
+
+
+def measure(problem: Problem, solver: str):
+    """Median seconds and the last solution."""
+    seconds = []
+    for _ in range(RUNS):
+        started = time.perf_counter()
+        solution = solvers.solve(problem, solver=solver)
+        seconds.append(time.perf_counter() - started)
+    return sorted(seconds)[RUNS // 2], solution
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kernel", default="linear")
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("files", nargs="+")
+    arguments = parser.parse_args()
+    print("| file | m | d | lambda | " + " | ".join(("dcd", "newton", "auto")) + " |")
+    print("| --- " * 7 + "|")
+    for path in arguments.files:
+        for lambda_, problem in problems(path, arguments.kernel, arguments.rows):
+            cells = []
+            for solver in ("dcd", "newton", "auto"):
+                seconds, solution = measure(problem, solver)
+                mark = "" if solution.converged else f", gap {solution.gap:.1g}"
+                cells.append(f"{seconds:.3f} s, {solution.iterations}{mark}")
+            d = problem.X.shape[1] if problem.gram is None else problem.gram.X.shape[1]
+            row = [os.path.basename(path), problem.size, d, f"2^{np.log2(lambda_):g}", *cells]
+            print("| " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Write the man pages: ``make man``, or ``python man/make_man.py [FOLDER]``.
+
+NAME, SYNOPSIS, DESCRIPTION and OPTIONS of a command are taken from the command
+itself; the sections after them from ``odm-NAME.in``, then those of all commands
+from ``common.in``. ``odm-format.5`` is written from ``odm-format.in`` alone.
+
+An ``.in`` file is plain text: ``# HEADING``; paragraphs between blank lines;
+lines indented by four blanks stay as they are; ``- `term` text`` (continued by
+lines indented by two) is an entry of a list; `bold` stands between backquotes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from odmtool import __version__
+
+HERE = Path(__file__).parent
+COMMANDS = ("train", "predict", "cv", "scale")
+PAGES = (*(f"odm-{name}.1" for name in COMMANDS), "odm-format.5")
+#: The date on the pages; change it together with the version.
+DATE = "2026-11-20"
+
+_ESCAPES = str.maketrans(
+    {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
+)
+
+
+def escape(text: str) -> str:
+    """Text that roff shows as it is, wherever in a line it stands."""
+    text = text.translate(_ESCAPES)
+    return r"\&" + text if text.startswith(".") else text
+
+
+def inline(text: str) -> str:
+    """One paragraph: blanks joined, `backquotes` bold."""
+    pieces = re.split(r"`([^`]+)`", " ".join(text.split()))
+    shown = (rf"\fB{escape(p)}\fR" if i % 2 else escape(p) for i, p in enumerate(pieces))
+    return re.sub(r"^\.", r"\\&.", "".join(shown))
+
+
+def literal(lines: list[str]) -> list[str]:
+    """Lines shown as they are, indented."""
+    return [".PP", ".RS 4", ".nf", *(escape(line) or r"\&" for line in lines), ".fi", ".RE"]
+
+
+def heading(name: str) -> str:
+    return f'.SH "{escape(name)}"'
+
+
+def markup(text: str) -> list[str]:
+    """The lines of an ``.in`` file as lines of roff."""
+    out: list[str] = []
+    for block in re.split(r"\n\s*\n", text.strip("\n")):
+        lines = block.split("\n")
+        if lines[0].startswith("# "):
+            out.append(heading(lines.pop(0)[2:]))
+        if not lines:
+            continue
+        if lines[0].startswith("    "):
+            out += literal([line[4:] for line in lines])
+        elif lines[0].startswith("- `"):
+            for entry in re.split(r"\n(?=- `)", "\n".join(lines)):
+                term, words = re.fullmatch(r"- `([^`]+)`\s*(.*)", entry, re.DOTALL).groups()
+                out += [".TP", rf"\fB{escape(term)}\fR", inline(words)]
+        else:
+            out += [".PP", inline("\n".join(lines))]
+    # A paragraph directly under its heading needs no .PP (mandoc says so).
+    return [
+        line for i, line in enumerate(out) if line != ".PP" or i == 0 or ".SH" not in out[i - 1]
+    ]
+
+
+def one_line(text: str) -> str:
+    """The first sentence of a help text, without what stands in parentheses."""
+    first = " ".join(text.strip().partition("\n\n")[0].split())
+    sentence = re.split(r"\.(?: |$)", re.sub(r" ?\([^()]*\)", "", first))[0]
+    return sentence[0].lower() + sentence[1:]
+
+
+def help_text(text: str) -> list[str]:
+    """The paragraphs of a command's help; those that begin with \\b are literal."""
+    out: list[str] = []
+    for paragraph in text.strip().split("\n\n"):
+        if paragraph.startswith("\b"):
+            out += literal(paragraph.strip("\b\n").split("\n"))
+        else:
+            out += [".PP", inline(paragraph)]
+    return out[1:] if out[0] == ".PP" else out
+
+
+def option_entry(names: str, words: str) -> list[str]:
+    """``-l, --lower NUMBER`` with the names bold and the value italic."""
+    shown = [
+        re.sub(r"^(-\S+)", r"<B>\1<R>", part).replace("<R> ", "<R> <I>") + "<R>"
+        for part in re.split(r", (?=-)", names)
+    ]
+    text = escape(", ".join(shown))
+    for mark, font in (("<B>", r"\fB"), ("<I>", r"\fI"), ("<R>", r"\fR")):
+        text = text.replace(mark, font)
+    # click puts a default that is a sentence in parentheses.
+    words = re.sub(r"\[default: \((.*?)\)", r"[default: \1", words)
+    return [".TP", text.replace(r"\fR\fR", r"\fR"), inline(words)]
+
+
+def command_page(name: str) -> str:
+    """The page of ``odm-NAME``."""
+    command = getattr(importlib.import_module(f"odmtool.cli.{name}"), name)
+    program = f"odm-{name}"
+    context = click.Context(command, info_name=program, **command.context_settings)
+    out = [
+        title(program, 1),
+        heading("NAME"),
+        rf"{escape(program)} \- {escape(one_line(command.help))}",
+        heading("SYNOPSIS"),
+        rf"\fB{escape(program)}\fR {escape(' '.join(command.collect_usage_pieces(context)))}",
+        heading("DESCRIPTION"),
+        *help_text(command.help),
+        heading("OPTIONS"),
+    ]
+    for param in command.get_params(context):
+        record = param.get_help_record(context)
+        if isinstance(param, click.Option) and record is not None:
+            out += option_entry(*record)
+    for source in (f"{program}.in", "common.in"):
+        out += markup((HERE / source).read_text(encoding="utf-8"))
+    return finish(out, f"{program}.1")
+
+
+def title(page: str, section: int) -> str:
+    return f'.TH "{escape(page.upper())}" {section} "{DATE}" "odmtool {__version__}" "odmtool"'
+
+
+def finish(lines: list[str], page: str) -> str:
+    """Add SEE ALSO: every other page."""
+    others = [other.rsplit(".", 1) for other in PAGES if other != page]
+    links = [rf"\fB{escape(name)}\fR({section})" for name, section in others]
+    return "\n".join([*lines, heading("SEE ALSO"), ",\n".join(links)]) + "\n"
+
+
+def render() -> dict[str, str]:
+    """File name -> text of every page."""
+    pages = {f"odm-{name}.1": command_page(name) for name in COMMANDS}
+    text = (HERE / "odm-format.in").read_text(encoding="utf-8")
+    pages["odm-format.5"] = finish([title("odm-format", 5), *markup(text)], "odm-format.5")
+    return pages
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    for page, text in render().items():
+        (folder / page).write_text(text, encoding="utf-8", newline="\n")

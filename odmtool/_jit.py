@@ -1,0 +1,197 @@
+"""The only place that configures numba.
+
+:func:`njit` is ``numba.njit(nogil=True)`` with a disk cache of our own, because
+numba's cache looks only at the file that defines a function: after a change in
+a helper of another file, a caller would go on running the old code. Our folder
+is named by a hash of all sources of the package and of the versions of Python,
+numpy and numba, so that nothing in it can be stale::
+
+    <user cache>/odmtool/<hash>      user cache: NUMBA_CACHE_DIR if the user set it,
+                                     else XDG_CACHE_HOME, else ~/.cache
+
+Where no such folder can be written, functions are compiled in every process.
+A damaged cache, a full disk and processes that fill the cache at the same time
+cost time, never a result. No setting of numba is changed, so a program that
+imports odmtool beside other numba code does not notice.
+
+numba itself is imported when the first function is decorated: a module that
+uses :func:`njit` must be imported only where compiled code is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+UNUSED_DAYS = 30
+_DAY = 86400.0
+
+_dispatchers: list = []
+_callbacks: list[Callable[[], None]] = []
+
+
+def njit(function):
+    """Decorator: compile ``function`` when it is first called, and keep the code on disk.
+
+    Signatures are lazy, the interpreter lock is released while the function
+    runs, and floating point is exact IEEE arithmetic (no fastmath). With
+    ``NUMBA_DISABLE_JIT=1`` the function is returned as it is.
+    """
+    import numba
+
+    dispatcher = numba.njit(nogil=True)(function)
+    if dispatcher is function:
+        return function
+    if cache_folder() is not None:
+        # RuntimeError: the source is no file numba can stamp; compile every time.
+        with contextlib.suppress(RuntimeError, OSError):
+            dispatcher._cache = _cache_class()(function)
+    if not _dispatchers:
+        _listen()
+    _dispatchers.append(dispatcher)
+    return dispatcher
+
+
+def on_compile(callback: Callable[[], None]) -> None:
+    """Call ``callback()`` once, when a function of odmtool is really compiled.
+
+    A function that is loaded from the disk cache does not count.
+    """
+    _callbacks.append(callback)
+
+
+def statistics() -> tuple[int, int]:
+    """How many compiled functions came from the disk cache, and how many did not."""
+    stats = [dispatcher.stats for dispatcher in _dispatchers]
+    hits = sum(sum(stat.cache_hits.values()) for stat in stats)
+    misses = sum(sum(stat.cache_misses.values()) for stat in stats)
+    return hits, misses
+
+
+@functools.cache
+def cache_folder() -> str | None:
+    """The folder of this version's compiled code, None if none can be written."""
+    root = _cache_root()
+    if root is None:
+        return None
+    folder = root / "odmtool" / _stamp()
+    try:
+        is_new = not folder.is_dir()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+        if time.time() - folder.stat().st_mtime > _DAY:
+            os.utime(folder)
+        if is_new:
+            _prune(folder)
+    except OSError:
+        return None
+    return str(folder)
+
+
+def _cache_root() -> Path | None:
+    from numba import config
+
+    if config.CACHE_DIR:
+        return Path(config.CACHE_DIR).absolute()
+    for root in (os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~/.cache")):
+        # Without a home directory expanduser leaves the ~ where it is.
+        if os.path.isabs(root):
+            return Path(root)
+    return None
+
+
+def _stamp() -> str:
+    """A hash of everything the compiled code depends on."""
+    import numba
+    import numpy
+
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    # NUMBA_BOUNDSCHECK and its like change the code, but not numba's own keys.
+    settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
+    versions = (sys.implementation.cache_tag, sys.version, numba.__version__, numpy.__version__)
+    digest.update(repr((versions, settings)).encode())
+    for source in sorted(package.rglob("*.py")):
+        digest.update(str(source.relative_to(package)).encode() + b"\0")
+        digest.update(source.read_bytes() + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _prune(current: Path) -> None:
+    """Delete the sibling folders that no process has used for UNUSED_DAYS.
+
+    A folder is renamed before it is deleted: a process that starts to use it at
+    this moment finds either all of it or nothing.
+    """
+    for folder in current.parent.iterdir():
+        with contextlib.suppress(OSError):
+            unused = time.time() - folder.lstat().st_mtime > UNUSED_DAYS * _DAY
+            if folder != current and unused and folder.is_dir() and not folder.is_symlink():
+                doomed = folder.with_name(f".old-{secrets.token_hex(8)}")
+                folder.rename(doomed)
+                shutil.rmtree(doomed, ignore_errors=True)
+
+
+@functools.cache
+def _cache_class():
+    """numba's per-function cache, in our folder, and never a reason to fail."""
+    from numba.core import caching, sigutils
+
+    class Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
+        def __init__(self, py_func, py_file):
+            self._py_file = py_file
+            self._lineno = py_func.__code__.co_firstlineno
+
+        def get_cache_path(self):
+            return os.path.join(cache_folder(), self.get_suitable_cache_subpath(self._py_file))
+
+    class Implementation(caching.CompileResultCacheImpl):
+        _locator_classes = [Locator]
+
+    class Cache(caching.FunctionCache):
+        _impl_class = Implementation
+
+        def load_overload(self, sig, target_context):
+            try:
+                result = super().load_overload(sig, target_context)
+            except Exception:  # a damaged file: unpickling can raise anything
+                with contextlib.suppress(Exception):
+                    self.flush()
+                return None
+            # Two processes that compile different signatures at the same time can
+            # leave an index that names the other one's code.
+            arguments, _ = sigutils.normalize_signature(sig)
+            if result is None or tuple(result.signature.args) != tuple(arguments):
+                return None
+            return result
+
+        def save_overload(self, sig, data):
+            with contextlib.suppress(Exception):  # a full disk, a folder just deleted
+                super().save_overload(sig, data)
+
+    return Cache
+
+
+def _listen() -> None:
+    """Have numba tell us when it compiles one of our functions."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            if any(event.data["dispatcher"] is dispatcher for dispatcher in _dispatchers):
+                while _callbacks:
+                    _callbacks.pop(0)()
+
+        def on_end(self, event):
+            pass
+
+    event.register("numba:compile", Listener())

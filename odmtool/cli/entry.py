@@ -1,0 +1,105 @@
+"""Run a command: exceptions become one sentence and an exit code.
+
+The work runs in a second thread while the main thread waits for it, because
+Python delivers a signal only between two bytecodes of the main thread: a long
+call into LAPACK or into compiled code would delay Ctrl-C until it returns.
+Every long call we make releases the interpreter lock, so the waiting thread
+hears the signal at once, removes unfinished files and ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import NoReturn
+
+import click
+
+from odmtool import messages
+from odmtool.errors import (
+    EXIT_CLOSED_PIPE,
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TERMINATED,
+    ClosedPipeError,
+    OdmError,
+    UsageError,
+)
+
+
+class _Terminated(Exception):
+    """SIGTERM arrived."""
+
+
+def run(command: click.Command, args: list[str], program: str) -> int:
+    """Run ``command`` in this thread and return its exit code.
+
+    Nothing is raised: errors are said on stderr as ``program: sentence``.
+    """
+    try:
+        command.main(args=args, prog_name=program, standalone_mode=False)
+        sys.stdout.flush()
+        return EXIT_OK
+    except (ClosedPipeError, BrokenPipeError):
+        # Python would complain again when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_CLOSED_PIPE
+    except SystemExit as leave:
+        return leave.code or EXIT_OK  # how click ends shell completion
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        return _say(program, messages.click_error(error), UsageError.exit_code)
+    except OdmError as error:
+        return _say(program, str(error), error.exit_code)
+    except MemoryError as error:
+        return _say(program, messages.out_of_memory(error), OdmError.exit_code)
+    except OSError as error:
+        return _say(program, messages.os_error(error), OdmError.exit_code)
+    except Exception as error:
+        if "--verbose" in args:
+            traceback.print_exc()
+        return _say(program, messages.internal_error(error), EXIT_INTERNAL)
+
+
+def main(command: click.Command, program: str) -> NoReturn:
+    """Entry point of a console script: run ``command`` on ``sys.argv`` and exit."""
+    outcome = [EXIT_INTERNAL]
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            outcome[0] = run(command, sys.argv[1:], program)
+        finally:
+            done.set()
+
+    def on_sigterm(_signal, _frame) -> None:
+        raise _Terminated
+
+    try:
+        signal.signal(signal.SIGTERM, on_sigterm)
+        threading.Thread(target=work, name="work", daemon=True).start()
+        done.wait()
+    except KeyboardInterrupt:
+        _abandon(program, messages.interrupted(), EXIT_INTERRUPTED)
+    except _Terminated:
+        _abandon(program, messages.terminated(), EXIT_TERMINATED)
+    sys.exit(outcome[0])
+
+
+def _abandon(program: str, sentence: str, exit_code: int) -> NoReturn:
+    """End the process while the work still runs."""
+    files = sys.modules.get("odmtool.io.files")
+    if files is not None:
+        files.remove_unfinished()
+    _say(program, sentence, exit_code)
+    os._exit(exit_code)
+
+
+def _say(program: str, sentence: str, exit_code: int) -> int:
+    print(f"{program}: {sentence}", file=sys.stderr, flush=True)
+    return exit_code

@@ -1,0 +1,161 @@
+"""The options that odm-train and odm-cv share: data, machine, kernel, solver.
+
+Imports click only; numbers of defaults come from :mod:`odmtool.defaults`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+from click.core import ParameterSource
+
+from odmtool import defaults, messages
+from odmtool.cli.options import Number, Whole, jobs_option
+from odmtool.errors import UsageError
+
+_SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+class MachineName(click.Choice):
+    """A machine by name; the stock tools' numbers are answered with a sentence."""
+
+    def convert(self, value, param, ctx):
+        if str(value).isdigit():
+            self.fail(messages.machine_number(value, self.choices), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class KernelName(click.Choice):
+    """A kernel by name or by LIBSVM's number."""
+
+    def convert(self, value, param, ctx):
+        if str(value).isdigit() and int(value) < len(self.choices):
+            value = self.choices[int(value)]
+        return super().convert(value, param, ctx)
+
+
+class Size(Number):
+    """Bytes: ``4G``, ``500M``; a bare number counts megabytes, as LIBSVM's -m does."""
+
+    name = "size"
+
+    def convert(self, value, param, ctx):
+        if not isinstance(value, str):
+            return value
+        text = value.strip().upper().removesuffix("B")
+        unit = _SIZE_UNITS.get(text[-1:])
+        number = super().convert(text[:-1] if unit else text, param, ctx)
+        if number <= 0:
+            self.fail(messages.must_be_positive("memory", number), param, ctx)
+        return number * (unit or 1e6)
+
+
+class List(click.ParamType):
+    """Values of another type, separated by commas."""
+
+    def __init__(self, item: click.ParamType):
+        self.item = item
+        self.name = f"{item.name},..."
+
+    def get_metavar(self, param, ctx=None):
+        return f"{self.item.name.upper()},..."
+
+    def convert(self, value, param, ctx):
+        if not isinstance(value, str):
+            return value
+        return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
+
+
+# name, flags, type, default, help
+_PARAMETERS = (
+    ("kernel", ("-t", "--kernel"), KernelName(tuple(defaults.KERNELS)), "linear",
+     "Kernel, by name or as LIBSVM's 0 to 4."),
+    ("lambda_", ("-l", "--lambda"), Number(), defaults.LAMBDA,
+     "Weight of the loss against 1/2 |w|^2, > 0."),
+    ("cost", ("-c", "--cost"), Number(), None,
+     "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights)."),
+    ("mu", ("-m", "--mu"), Number(), defaults.MU,
+     "Cost of margins above the band, relative to those below, 0 < mu <= 1."),
+    ("theta", ("-p", "--theta"), Number(), defaults.THETA,
+     "Half width of the band around margin 1 that costs nothing, 0 <= theta < 1."),
+    ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
+     "Degree of the poly kernel (gamma u'v + coef0)^degree."),
+    ("gamma", ("-g", "--gamma"), Number(), 0.0,
+     "gamma of poly, rbf and sigmoid; 0 means 1 / number of features."),
+    ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, "coef0 of poly and sigmoid."),
+)  # fmt: skip
+PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
+FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}
+
+
+def machine_options(many: bool):
+    """Decorator: the options of a machine; with ``many`` its parameters take lists."""
+
+    def decorate(function):
+        options = [
+            click.option("-s", "--machine", type=MachineName(("auto", *defaults.MACHINES)),
+                         default="auto", show_default=True, help="Machine; auto is odm."),
+            *(partial(_parameter, many, *row)() for row in _PARAMETERS),
+            click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
+                         help="Constant feature of this value, which gives an intercept; "
+                              "negative: none.  [default: -1]"),
+            click.option("-w", "--class-weight", type=(Whole(), Number()), multiple=True,
+                         metavar="LABEL WEIGHT",
+                         help="Weight of a class, >= 0; also glued, as in -w-1 5. "
+                              "May be repeated.  [default: 1]"),
+            click.option("-W", "--weights", metavar="FILE",
+                         help="Weights of the examples, >= 0, one per line."),
+            click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,
+                         show_default=True, help="Relative duality gap at which to stop."),
+            click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
+                         show_default=True, help="auto, dcd (dual coordinate descent) or newton."),
+            click.option("--max-iter", type=Whole(),
+                         help="Most epochs of dcd, or steps of newton.  "
+                              "[default: dcd 1000, newton 200]"),
+            click.option("--seed", type=Whole(least=0), default=defaults.SEED, show_default=True,
+                         help="Seed of everything random; same seed, same model."),
+            click.option("--memory", type=Size(), metavar="SIZE",
+                         help="Memory for kernel values: 4G, 500M; a bare number is megabytes.  "
+                              "[default: 70 % of what is free]"),
+            jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation."),
+            click.option("--zero-based", is_flag=True,
+                         help="Feature numbers in the data start at 0."),
+        ]  # fmt: skip
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def _parameter(many, name, flags, kind, default, text):
+    """The option of one parameter of a machine."""
+    if many:
+        text = f"{text} Takes a list."
+    if default is not None:
+        text = f"{text}  [default: {default if isinstance(default, str) else f'{default:g}'}]"
+    if many:
+        kind, default = List(kind), None if default is None else (default,)
+    return click.option(*flags, name, type=kind, default=default, help=text)
+
+
+def refuse_lambda_and_cost(ctx: click.Context) -> None:
+    """-l and -c name the same thing."""
+    given = ParameterSource.COMMANDLINE
+    if all(ctx.get_parameter_source(name) == given for name in ("lambda_", "cost")):
+        raise UsageError(messages.lambda_and_cost())
+
+
+def machine_arguments(options: dict) -> dict:
+    """The keyword arguments of a machine, from the options of a command."""
+    names = ("bias", "tolerance", "solver", "max_iter", "seed", "memory")
+    arguments = {name: options[name] for name in (*PARAMETER_NAMES, *names)}
+    return arguments | {"class_weight": dict(options["class_weight"])}
+
+
+def probability_option(function):
+    return click.option(
+        "-b", "--probability", type=click.Choice(["0", "1"]), default="0", show_default=True,
+        help="0, as in LIBSVM; 1 (probability estimates) is refused.",
+    )(function)  # fmt: skip

@@ -1,0 +1,155 @@
+"""What the commands' options have in common: number grammar, help, look-alikes.
+
+Imports click only: ``--help`` must be fast.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+
+import click
+
+from odmtool import __version__, messages
+from odmtool.errors import ClosedPipeError, UsageError
+
+_DECIMAL = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = re.compile(rf"({_DECIMAL})(?:(\^|\*\*|/)({_DECIMAL}))?", re.ASCII)
+
+
+def parse_number(text: str) -> float:
+    """A finite number: ``0.5``, ``1e-3``, ``2^4``, ``2**-3`` or ``1/3``.
+
+    Raises
+    ------
+    ValueError
+        The text is no such number, or the number is not finite.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    left, operator, right = match.groups()
+    try:
+        value = float(left)
+        if operator == "/":
+            value /= float(right)
+        elif operator:
+            value **= float(right)
+    except (OverflowError, ZeroDivisionError):
+        raise ValueError(text) from None
+    if isinstance(value, complex) or not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+class Number(click.ParamType):
+    """A number in the grammar of :func:`parse_number`."""
+
+    name = "number"
+
+    def convert(self, value, param, ctx):
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_number(value)
+        except ValueError:
+            self.fail(messages.not_a_number(value), param, ctx)
+
+
+class Whole(Number):
+    """A whole number, in the grammar of numbers (``1e3``, ``2^4``)."""
+
+    name = "integer"
+
+    def __init__(self, least: int | None = None):
+        self.least = least
+
+    def convert(self, value, param, ctx):
+        number = super().convert(value, param, ctx)
+        if number is None:
+            return None
+        if number != int(number):
+            self.fail(messages.not_whole(value), param, ctx)
+        if self.least is not None and number < self.least:
+            self.fail(messages.at_least(number, self.least), param, ctx)
+        return int(number)
+
+
+class Command(click.Command):
+    """A command whose users come from LIBSVM and LIBLINEAR.
+
+    ``-h`` alone is help, but ``-h 0`` and ``-h 1`` (LIBSVM's shrinking) are not;
+    a long name with one dash (``-mu 3``), which would be read as ``-m u``, is
+    answered with the spelling that works.
+    """
+
+    def parse_args(self, ctx, args):
+        ctx.meta["args"] = list(args)
+        self._refuse_lookalikes(ctx, args)
+        if not args:
+            pieces = self.collect_usage_pieces(ctx)
+            raise UsageError(messages.no_arguments(ctx.command_path, pieces))
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # As it is, click would make exit code 1 of it.
+            raise ClosedPipeError from None
+
+    def _refuse_lookalikes(self, ctx, args):
+        long_names = {
+            name[2:] for param in self.params for name in param.opts if name.startswith("--")
+        }
+        for position, token in enumerate(args):
+            following = args[position + 1] if position + 1 < len(args) else ""
+            if token == "--":
+                return
+            if token == "-h" and following in ("0", "1"):
+                raise UsageError(messages.shrinking_option(following))
+            if token.startswith("-") and len(token) > 2 and token[1:] in long_names:
+                raise UsageError(messages.one_dash(token[1:]))
+
+
+def limit_threads(count: int) -> None:
+    """Let BLAS use ``count`` threads; to be called before NumPy is imported.
+
+    One by default: BLAS threads of several processes on one machine (a shell loop, a
+    grid search) wait for each other and can make each run ten times slower. What the
+    user has set in the environment stands.
+    """
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", str(count))
+
+
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def command(**attributes):
+    """Decorator: a click command in our manners."""
+    return click.command(cls=Command, context_settings=CONTEXT_SETTINGS, **attributes)
+
+
+def version_option(function):
+    return click.version_option(__version__, "--version", message="odmtool %(version)s")(function)
+
+
+def quiet_option(function):
+    return click.option(
+        "-q", "--quiet", is_flag=True, help="Say only results, warnings and errors."
+    )(function)
+
+
+def verbose_option(function):
+    return click.option(
+        "--verbose", is_flag=True, help="Say on stderr what happens; show where an error arose."
+    )(function)
+
+
+def jobs_option(text: str):
+    """Decorator: ``-j``, and what the threads are for."""
+    return click.option(
+        "-j", "--jobs", type=Whole(least=1), default=1, show_default=True, help=text
+    )

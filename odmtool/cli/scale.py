@@ -1,0 +1,216 @@
+"""``odm-scale``: scale features, with svm-scale's options, output and range files.
+
+Without ``--restore`` the data are read once and held, because their ranges
+must be known before the first line is written; that works from a pipe. With
+``--restore`` they pass through in blocks, so memory does not grow.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import click
+
+from odmtool import messages
+from odmtool.cli import options, report
+from odmtool.errors import DataError, UsageError
+
+LOWER, UPPER = -1.0, 1.0
+#: Numbers written at a time; bounds the memory of a block.
+BLOCK = 2**18
+
+
+class Settings(NamedTuple):
+    """The command line."""
+
+    data: str
+    lower: float | None
+    upper: float | None
+    scale_labels: tuple[float, float] | None
+    save: str | None
+    restore: str | None
+    output: str
+    digits: int
+    zero_based: bool
+
+
+@options.command()
+@click.argument("data", metavar="FILE")
+@click.option(
+    "-l", "--lower", type=options.Number(), help="What a minimum becomes.  [default: -1]"
+)
+@click.option("-u", "--upper", type=options.Number(), help="What a maximum becomes.  [default: 1]")
+@click.option(
+    "-y",
+    "--scale-labels",
+    nargs=2,
+    type=options.Number(),
+    metavar="LOWER UPPER",
+    help="Scale the labels too, to this range.",
+)
+@click.option("-s", "--save", metavar="RANGE_FILE", help="Write the ranges found in the data.")
+@click.option(
+    "-r",
+    "--restore",
+    metavar="RANGE_FILE",
+    help="Scale by these ranges, not by those of the data; -l, -u and -y come from the file.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    help="Where the scaled data go.  [default: stdout]",
+)
+@click.option(
+    "--digits",
+    type=click.IntRange(1, 17),
+    default=6,
+    show_default=True,
+    help="Significant digits of a scaled value; 17 loses nothing.",
+)
+@click.option(
+    "--zero-based", is_flag=True, help="Feature indices of FILE start at 0; add 1 to each."
+)
+@options.verbose_option
+@options.version_option
+def scale(verbose: bool, **settings) -> None:
+    """Scale the features of an svmlight FILE to [-1, 1] or another range.
+
+    Scale training data with -s, and test data by the same ranges with -r. Range
+    files and output are those of LIBSVM's svm-scale. Features that are constant
+    are removed. FILE may be - (stdin).
+    """
+    job = Settings(**settings)
+    _check(job)
+    from odmtool.io import files
+
+    for path in (job.save, job.output):
+        if path is not None:
+            files.check_writable(path)
+    program = click.get_current_context().command_path
+    say = report.Report(program, verbose=verbose, product_on_stdout=True)
+    if job.restore is None:
+        _scale_by_own_ranges(job, say)
+    else:
+        _scale_by_restored_ranges(job, say)
+
+
+def _check(job: Settings) -> None:
+    if job.save is not None and job.restore is not None:
+        raise UsageError(messages.save_and_restore())
+    lower = LOWER if job.lower is None else job.lower
+    upper = UPPER if job.upper is None else job.upper
+    if not lower < upper:
+        raise UsageError(messages.range_not_rising("-l", lower, "-u", upper))
+    if job.scale_labels and not job.scale_labels[0] < job.scale_labels[1]:
+        raise UsageError(messages.range_not_rising("-y", *job.scale_labels))
+    if job.data == job.restore == "-":
+        raise UsageError(messages.dash_twice("stdin"))
+    if job.save == job.output == "-":
+        raise UsageError(messages.dash_twice("stdout"))
+    if job.save is not None:
+        for other in (job.data, job.output):
+            if other != "-" and os.path.realpath(other) == os.path.realpath(job.save):
+                raise UsageError(messages.save_over(job.save))
+
+
+def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
+    from odmtool.io import range_file, svmlight
+    from odmtool.scaling import Extremes, Ranges, Scaler
+
+    data = svmlight.read_svmlight(job.data, real_labels=True, zero_based=job.zero_based)
+    extremes = Extremes()
+    extremes.update(data.X)
+    lower = LOWER if job.lower is None else job.lower
+    upper = UPPER if job.upper is None else job.upper
+    ranges = Ranges(lower, upper, *extremes.varying(), _label_range(job, data.labels))
+    say.detail(messages.scaling_found(data.X.shape[0], len(ranges.index), len(extremes.columns)))
+    if not len(ranges.index):
+        say.warning(messages.nothing_varies())
+    if job.save is not None:
+        range_file.write_range(job.save, ranges)
+    _write(job, say, Scaler(ranges), [data])
+
+
+def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
+    from odmtool.io import range_file, svmlight
+    from odmtool.scaling import Scaler
+
+    ranges = range_file.read_range(job.restore)
+    given = [("-l", job.lower, ranges.lower), ("-u", job.upper, ranges.upper)]
+    if job.scale_labels and ranges.labels:
+        given.append(("-y", job.scale_labels, tuple(ranges.labels[:2])))
+    ignored = [name for name, value, restored in given if value not in (None, restored)]
+    if ignored:
+        say.warning(messages.range_file_wins(ignored, job.restore))
+    reading = {"real_labels": True, "zero_based": job.zero_based}
+    if job.scale_labels and ranges.labels is None:
+        say.warning(messages.labels_by_own_range(job.restore))
+        data = svmlight.read_svmlight(job.data, **reading)
+        ranges = ranges._replace(labels=_label_range(job, data.labels))
+        blocks = [data]
+    else:
+        blocks = svmlight.iter_svmlight(job.data, **reading)
+    scaler = Scaler(ranges)
+    _write(job, say, scaler, blocks)
+    unseen = scaler.unseen.varying()[0]
+    if len(unseen):
+        say.warning(messages.unseen_features(len(unseen), unseen[0], job.restore))
+
+
+def _label_range(job: Settings, labels):
+    from odmtool.scaling import LabelRange
+
+    if not job.scale_labels:
+        return None
+    return LabelRange(*job.scale_labels, float(labels.min()), float(labels.max()))
+
+
+def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
+    """Scale and write all rows; warn if sparse data became dense."""
+    from odmtool.io import files
+
+    formats = _value_formats(scaler.ranges.index, job.digits)
+    before = after = 0
+    with files.atomic_output(job.output) as stream:
+        for data in datasets:
+            before += data.X.nnz
+            for start, stop in _blocks(data.X.indptr, scaler.dense_width):
+                try:
+                    labels = scaler.scale_labels(data.labels[start:stop])
+                    scaled = scaler.scale(data.X[start:stop])
+                except DataError as error:
+                    raise DataError(error.message, files.display_name(job.data)) from None
+                after += scaled.nnz
+                stream.writelines(_lines(labels, scaled, formats))
+    if after > before:
+        say.warning(messages.more_nonzeros(before, after))
+
+
+def _blocks(indptr, dense_width: int):
+    """Row intervals of about ``BLOCK`` numbers each."""
+    import numpy as np
+
+    rows = np.arange(len(indptr), dtype=np.int64)
+    chunk = (indptr + rows * dense_width) // BLOCK
+    bounds = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(chunk)) + 1, rows[-1:]]))
+    return zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+
+
+def _value_formats(index, digits: int):
+    """Per feature, the %-format that writes its ``index:value``."""
+    import numpy as np
+
+    return np.array([f"{i}:%.{digits}g " for i in index.tolist()], dtype=object)
+
+
+def _lines(labels, scaled, formats):
+    """The rows as svm-scale writes them: every item is followed by a blank."""
+    pieces = formats[scaled.indices].tolist()
+    values = tuple(scaled.data.tolist())
+    bounds = scaled.indptr.tolist()
+    for row, label in enumerate(labels.tolist()):
+        start, stop = bounds[row], bounds[row + 1]
+        yield f"{label:.17g} " + "".join(pieces[start:stop]) % values[start:stop] + "\n"

@@ -1,0 +1,39 @@
+"""``odmtool train|predict|cv|scale``: the four commands under one name.
+
+Imports click only, as the commands themselves do, so that help and shell
+completion of the group are as fast as those of one command.
+"""
+
+from __future__ import annotations
+
+import click
+
+from odmtool import messages
+from odmtool.cli import cv, options, predict, scale, train
+from odmtool.errors import UsageError
+
+
+class Group(click.Group):
+    """A group that says in one sentence what is missing, as the commands do."""
+
+    def parse_args(self, ctx, args):
+        if not args:
+            pieces = self.collect_usage_pieces(ctx)
+            raise UsageError(messages.no_arguments(ctx.command_path, pieces))
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=Group, context_settings=options.CONTEXT_SETTINGS)
+@options.version_option
+def odmtool() -> None:
+    """Large-margin classification by the margin distribution.
+
+    Each command is also installed under a name of its own: odm-train,
+    odm-predict, odm-cv, odm-scale.
+    """
+
+
+odmtool.add_command(train.train, "train")
+odmtool.add_command(predict.predict, "predict")
+odmtool.add_command(cv.cv, "cv")
+odmtool.add_command(scale.scale, "scale")

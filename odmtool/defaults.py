@@ -1,0 +1,27 @@
+"""Names and defaults of the options, in one place.
+
+The command line reads them here without importing anything heavy; the machines,
+kernels and solvers take the same names from here.
+"""
+
+LAMBDA = 2.0**10
+MU = 0.4
+THETA = 0.2
+TOLERANCE = 1e-3
+DEGREE = 3
+COEF0 = 0.0
+BIAS = -1.0
+FOLDS = 5
+SEED = 0
+
+MACHINES = ("odm",)
+SOLVERS = ("auto", "dcd", "newton")
+
+KERNELS = {
+    "linear": (),
+    "poly": ("gamma", "coef0", "degree"),
+    "rbf": ("gamma",),
+    "sigmoid": ("gamma", "coef0"),
+    "precomputed": (),
+}
+"""The kernels in the order of LIBSVM's numbers 0 to 4, and the parameters each uses."""

@@ -1,0 +1,87 @@
+"""What can go wrong, each with the exit code of the commands.
+
+======  =====================================================================
+code    meaning
+======  =====================================================================
+0       the work was done
+1       bad data, model or file; out of memory; no solution exists
+2       wrong options or arguments
+3       the tolerance was not reached, and ``--strict`` was given
+70      an internal error
+130     Ctrl-C
+141     whoever read our output closed the pipe
+143     SIGTERM
+======  =====================================================================
+
+The sentences themselves stand in :mod:`odmtool.messages`.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+EXIT_CLOSED_PIPE = 141
+EXIT_TERMINATED = 143
+
+
+class OdmError(Exception):
+    """Base of every error that is the input's or the caller's, not ours."""
+
+    exit_code = 1
+
+
+class FileError(OdmError):
+    """A file that cannot be opened, read or written."""
+
+
+class DataError(OdmError):
+    """Data that cannot be used.
+
+    Parameters
+    ----------
+    message : str
+        One sentence, from :mod:`odmtool.messages`.
+    file : str, optional
+        The name of the file as the user wrote it.
+    line : int, optional
+        The physical line, from 1.
+    """
+
+    def __init__(self, message: str, file: str | None = None, line: int | None = None):
+        super().__init__(message)
+        self.message, self.file, self.line = message, file, line
+
+    def __str__(self) -> str:
+        place = [str(part) for part in (self.file, self.line) if part is not None]
+        return ": ".join([":".join(place), self.message]) if place else self.message
+
+
+class ModelError(DataError):
+    """A model or range file that cannot be used; same parameters as DataError."""
+
+
+class MemoryLimitError(OdmError):
+    """The work needs more memory than it may have."""
+
+
+class DivergedError(OdmError):
+    """The problem has no solution (an indefinite kernel), or none was found."""
+
+
+class UsageError(OdmError):
+    """Options or parameters that make no sense; also out-of-range parameters."""
+
+    exit_code = 2
+
+
+class NotConvergedError(OdmError):
+    """The tolerance was not reached, and the caller insists on it."""
+
+    exit_code = 3
+
+
+class ClosedPipeError(OdmError):
+    """Whoever read our output has gone; nobody is there to be told."""
+
+    exit_code = EXIT_CLOSED_PIPE

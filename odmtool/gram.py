@@ -1,0 +1,115 @@
+"""The kernel matrix K(X, X) of a training set: whole, or by rows within a bounded memory.
+
+The matrix knows no labels, so that folds of a cross validation and the parts of a
+multi-class problem share one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool import kernels
+from odmtool.kernels import Kernel
+
+BYTES = 8
+"""Size of a kernel value."""
+
+
+class Gram:
+    """K(X, X), computed when it is first needed.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : csr_matrix or ndarray, shape (m, d)
+    memory : float
+        Bytes that kernel values and their factorisation may take.
+    """
+
+    def __init__(self, kernel: Kernel, X, memory: float = float("inf")):
+        self.kernel = kernel
+        self.X = kernels.prepare(X)
+        self.memory = memory
+        self.size = X.shape[0]
+        self._matrix: np.ndarray | None = None
+
+    @classmethod
+    def of_matrix(cls, kernel: Kernel, matrix: np.ndarray, memory: float = float("inf")) -> Gram:
+        """A Gram whose values are known already."""
+        gram = cls.__new__(cls)
+        gram.kernel, gram.X, gram.memory = kernel, None, memory
+        gram.size, gram._matrix = len(matrix), matrix
+        return gram
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole matrix."""
+        return BYTES * self.size * self.size
+
+    @property
+    def is_computed(self) -> bool:
+        return self._matrix is not None
+
+    def matrix(self) -> np.ndarray:
+        """The whole matrix, shape (m, m); the caller has checked that it fits."""
+        if self._matrix is None:
+            self._matrix = kernels.gram(self.kernel, self.X)
+        return self._matrix
+
+    def subset(self, rows: np.ndarray) -> Gram:
+        """The Gram of some of the examples; it shares computed values."""
+        if self.is_computed:
+            return Gram.of_matrix(self.kernel, self._matrix[np.ix_(rows, rows)], self.memory)
+        return Gram(self.kernel, self.X[rows], self.memory)
+
+    def diagonal(self) -> np.ndarray:
+        """k(x_i, x_i), shape (m,)."""
+        if self.is_computed:
+            return self._matrix.diagonal().copy()
+        return kernels.diagonal(self.kernel, self.X)
+
+    def rows(self, examples: np.ndarray) -> np.ndarray:
+        """Rows of the matrix, shape (len(examples), m)."""
+        if self.is_computed:
+            return self._matrix[examples]
+        return kernels.block(self.kernel, self.X[examples], self.X)
+
+
+class RowCache:
+    """Rows of a Gram matrix, as many as fit in the memory, oldest replaced first.
+
+    Compiled code reads row i at ``rows[slot[i]]``; ``slot[i]`` is -1 for a row that
+    is not there. When everything fits, it is the whole matrix and is filled once.
+    """
+
+    def __init__(self, gram: Gram):
+        self._gram = gram
+        m = gram.size
+        if gram.is_computed or gram.bytes <= gram.memory:
+            self.capacity = m
+            self.rows = gram.matrix()
+            self.slot = np.arange(m)
+            return
+        self.capacity = int(min(m, max(1, gram.memory // (BYTES * m))))
+        self.rows = np.empty((self.capacity, m))
+        self.slot = np.full(m, -1)
+        self._owner = np.full(self.capacity, -1)
+        self._next = 0
+
+    def fetch(self, examples: np.ndarray) -> None:
+        """Make the rows of these examples, at most ``capacity``, present."""
+        missing = examples[self.slot[examples] < 0]
+        if missing.size == 0:
+            return
+        kept = np.zeros(self.capacity, dtype=bool)
+        present = self.slot[examples]
+        kept[present[present >= 0]] = True
+        # The ring of slots from the oldest on, without those in use now.
+        ring = np.roll(np.arange(self.capacity), -self._next)
+        places = ring[~kept[ring]][: missing.size]
+        self._next = int(places[-1] + 1) % self.capacity
+        evicted = self._owner[places]
+        self.slot[evicted[evicted >= 0]] = -1
+        self.rows[places] = self._gram.rows(missing)
+        self.slot[missing] = places
+        self._owner[places] = missing

@@ -1,0 +1,83 @@
+"""What a block of lines holds, whichever reader has read it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.io._line import LABEL_RANGE, LARGEST_INDEX, Grammar
+
+NO_INDEX = LARGEST_INDEX + 1
+
+
+class Part(NamedTuple):
+    """What a block of lines holds.
+
+    labels : (rows,) float64.
+    counts : (rows,) int32, entries of each row.
+    columns : (entries,) int32, from 0, ascending within a row.
+    values : (entries,) float64, none of them zero.
+    skipped : blank and comment lines.
+    min_index : smallest index as written, explicit zeros included, without the
+        ``0:serial`` of a precomputed kernel; LARGEST_INDEX + 1 if there is none.
+    width : largest column + 1, explicit zeros included; 0 if there is none.
+    """
+
+    labels: np.ndarray
+    counts: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    skipped: int
+    min_index: int
+    width: int
+
+
+class WrongLine(Exception):
+    """A line of a block is wrong; ``before`` lines of the block stand before it."""
+
+    def __init__(self, before: int, line: bytes):
+        super().__init__(before, line)
+        self.before, self.line = before, line
+
+
+def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) -> Part | None:
+    """The Part of a block of lines; None if a number in it is not allowed.
+
+    labels, counts, indices, values : what the rows hold, zeros included, the
+    indices as written; they are in range and ascend within each row.
+    """
+    if not (np.isfinite(labels).all() and np.isfinite(values).all()):
+        return None
+    if not (grammar.real_labels or _whole(labels, *LABEL_RANGE)):
+        return None
+    ordinary = indices
+    if grammar.precomputed:
+        starts = np.cumsum(counts) - counts
+        if not (counts.all() and _whole(values[starts], 1, LARGEST_INDEX)):
+            return None
+        if indices[starts].any():
+            return None
+        ordinary = np.delete(indices, starts)
+    min_index = int(ordinary.min()) if len(ordinary) else NO_INDEX
+    columns = indices - np.int32(grammar.first_index)
+    width = int(columns.max()) + 1 if len(columns) else 0
+    arrays = _without_zeros(counts, columns, values)
+    return Part(labels, *arrays, block.count(b"\n") - len(labels), min_index, width)
+
+
+def _whole(numbers: np.ndarray, lowest: int, highest: int) -> bool:
+    """Whether all of the numbers are integers in this range."""
+    in_range = (numbers >= lowest) & (numbers <= highest)
+    return bool(np.all(in_range & (numbers == np.floor(numbers))))
+
+
+def _without_zeros(counts, columns, values):
+    """Copies of the three without the entries whose value is zero."""
+    keep = values != 0.0
+    if keep.all():
+        return counts.copy(), columns, values
+    kept_before = np.concatenate(([0], np.cumsum(keep)))
+    counts = np.diff(kept_before[np.cumsum(counts)], prepend=0).astype(np.int32)
+    kept = np.flatnonzero(keep)
+    return counts, columns[kept], values[kept]

@@ -1,0 +1,178 @@
+"""The reader for small inputs: no compiled code, so that no time goes into loading numba.
+
+A block of whole lines is brought into one canonical form (single spaces, no
+comments, no blank lines), checked as a whole with table look-ups, and converted
+by one call of ``numpy.fromstring``, which rounds correctly as Python's ``float``
+does. A block that does not pass is read line by line by :mod:`odmtool.io._line`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from odmtool.errors import DataError
+from odmtool.io._line import Grammar, parse_line
+from odmtool.io._part import Part, WrongLine, assemble
+
+
+def read_block(block: bytes, grammar: Grammar) -> Part:
+    """Read a block of whole lines, each ended by LF.
+
+    Raises
+    ------
+    WrongLine
+        The first line that the grammar does not allow.
+    """
+    return _read_regular(block, grammar) or read_line_by_line(block, grammar)
+
+
+# ---- line by line ------------------------------------------------------------
+
+
+def read_line_by_line(block: bytes, grammar: Grammar) -> Part:
+    """Read a block with :func:`~odmtool.io._line.parse_line`.
+
+    Raises
+    ------
+    WrongLine
+        The first line that the grammar does not allow.
+    """
+    labels, counts, indices, values = [], [], [], []
+    for before, line in enumerate(block.split(b"\n")[:-1]):
+        try:
+            row = parse_line(line, 0, "", grammar)
+        except DataError:
+            raise WrongLine(before, line) from None
+        if row is not None:
+            labels.append(row.label)
+            counts.append(len(row.indices))
+            indices += row.indices
+            values += row.values
+    return assemble(
+        block,
+        np.array(labels, np.float64),
+        np.array(counts, np.int32),
+        np.array(indices, np.int32),
+        np.array(values, np.float64),
+        grammar,
+    )
+
+
+# ---- a block at once ---------------------------------------------------------
+
+_COMMENT = re.compile(rb"#[^\n]*")
+_QID = re.compile(rb"^( *[^ \n]+ +)qid:[0-9]+(?=[ \n])", re.MULTILINE)
+
+# Which kind of character may follow which: a bit for each kind.
+_DIGIT, _SPACE, _NEWLINE, _COLON, _POINT, _SIGN, _EXPONENT = (1 << bit for bit in range(7))
+_KINDS = {
+    _DIGIT: (b"0123456789", 0xFF & ~_SIGN),
+    _SPACE: (b" ", _DIGIT),
+    _NEWLINE: (b"\n", _DIGIT | _SIGN | _POINT),
+    _COLON: (b":", _DIGIT | _SIGN | _POINT),
+    _POINT: (b".", _DIGIT),
+    _SIGN: (b"+-", _DIGIT | _POINT),
+    _EXPONENT: (b"eE", _DIGIT | _SIGN),
+}
+
+
+def _table(value_of_kind) -> bytes:
+    table = bytearray(256)
+    for kind, (characters, followers) in _KINDS.items():
+        for character in characters:
+            table[character] = value_of_kind(kind, followers)
+    return bytes(table)
+
+
+_KIND = _table(lambda kind, followers: kind)
+_FOLLOWERS = _table(lambda kind, followers: followers)
+
+# What a number leaves behind when its digits are deleted and signs are all "+".
+_FIGURES = {
+    sign + point + exponent
+    for sign in (b"", b"+")
+    for point in (b"", b".")
+    for exponent in (b"", b"e", b"e+")
+}
+_SIMPLIFY = bytes.maketrans(b"-E:", b"+e ")
+
+
+def _read_regular(block: bytes, grammar: Grammar) -> Part | None:
+    """Read the lines as one array of numbers; None where the careful way is needed."""
+    text = _bare(block)
+    if not _is_regular(text):
+        text = _single_spaced(text)
+        if not _is_regular(text):
+            return None
+    numbers = np.fromstring(text.replace(b":", b" "), sep=" ")
+    counts = _colons_per_line(text)
+    is_label = np.zeros(len(numbers), bool)
+    is_label[np.cumsum(1 + 2 * counts) - (1 + 2 * counts)] = True
+    labels, numbers = numbers[is_label], numbers[~is_label]
+    indices, values = numbers[0::2], numbers[1::2]
+    if not _in_order(indices, counts, grammar):
+        return None
+    return assemble(
+        block, labels, counts.astype(np.int32), indices.astype(np.int32), values.copy(), grammar
+    )
+
+
+def _bare(block: bytes) -> bytes:
+    """The block without comments, query numbers, carriage returns and tabs.
+
+    A search for one character is almost free; for two it is not.
+    """
+    text = block
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n")
+    if b"#" in text and b"\0" not in text:
+        text = _COMMENT.sub(b"", text)
+    if b"\t" in text:
+        text = text.replace(b"\t", b" ")
+    if b"q" in text:
+        text = _QID.sub(rb"\1", text)
+    return text
+
+
+def _single_spaced(text: bytes) -> bytes:
+    """The text without blank lines, and without blanks that separate nothing."""
+    text = re.sub(rb"  +", b" ", text).replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    return re.sub(rb"\n\n+", b"\n", text).lstrip(b" \n")
+
+
+def _is_regular(text: bytes) -> bool:
+    """Whether every line is a number and then pairs digits:number, with single spaces.
+
+    Every two characters that follow each other may do so; what remains of each
+    token without its digits is a number's figure; and nothing but digits stands
+    between a space and the next colon.
+    """
+    kinds = np.frombuffer(text.translate(_KIND), np.uint8)
+    followers = np.frombuffer((b"\n" + text[:-1]).translate(_FOLLOWERS), np.uint8)
+    if not np.all(kinds & followers):
+        return False
+    skeleton = text.translate(None, b"0123456789")
+    pairs = skeleton.count(b" :")
+    if pairs != skeleton.count(b" ") or pairs != skeleton.count(b":"):
+        return False
+    return _FIGURES.issuperset(skeleton.translate(_SIMPLIFY).split())
+
+
+def _colons_per_line(text: bytes) -> np.ndarray:
+    ends_and_colons = np.frombuffer(text.translate(None, b"0123456789+-.eE "), np.uint8)
+    ends = np.flatnonzero(ends_and_colons == ord("\n"))
+    return np.diff(ends, prepend=-1) - 1
+
+
+def _in_order(indices: np.ndarray, counts: np.ndarray, grammar: Grammar) -> bool:
+    """Whether the indices are in range and ascend within each row."""
+    if len(indices) == 0:
+        return True
+    if indices.min() < grammar.first_index or indices.max() > grammar.largest_index:
+        return False
+    ascends = indices[1:] > indices[:-1]
+    row_ends = np.cumsum(counts)[:-1]
+    ascends[row_ends[(row_ends > 0) & (row_ends < len(indices))] - 1] = True
+    return bool(ascends.all())

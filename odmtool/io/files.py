@@ -1,0 +1,483 @@
+"""Open files by name, compressed or not, and replace files safely.
+
+Reading: ``-`` is stdin; gzip, bzip2 and xz are recognised by their first bytes,
+in pipes too, and several compressed members may follow each other.
+
+Writing: a file is written under a hidden temporary name beside its target,
+synced to the disk, and renamed. So at every moment, also after ``kill -9`` or on
+a full disk, the target is either the whole old file or the whole new one. What
+is no regular file (``/dev/null``, a fifo, stdout) is written directly.
+
+Nothing here knows what is in the files.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import errno
+import io
+import lzma
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, NamedTuple
+
+from odmtool import messages
+from odmtool.errors import DataError, FileError
+from odmtool.messages import quoted
+
+_BUFFER_BYTES = 1 << 16
+
+
+def display_name(path: str | os.PathLike) -> str:
+    """The name of an input as messages show it: ``-`` is stdin, control characters escaped."""
+    name = os.fsdecode(path)
+    if name == "-":
+        return "stdin"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+# ---- reading -----------------------------------------------------------------
+
+
+def open_input(path: str | os.PathLike) -> io.BufferedReader:
+    """Open a file for reading bytes, decompressed if it is compressed.
+
+    Parameters
+    ----------
+    path : str
+        Name of the file; ``-`` is stdin, which is not closed with the result.
+
+    Raises
+    ------
+    FileError
+        There is no such file, or it cannot be read. Also raised while reading.
+    DataError
+        The file is compressed in a way that is not supported. While reading:
+        the compressed data are cut off or corrupt.
+    """
+    name = display_name(path)
+    raw = _open_raw(path, name)
+    start = _read_at_least(raw, _LONGEST_MAGIC)
+    raw.push_back(start)
+    for magic, kind, remedy in _UNSUPPORTED:
+        if start.startswith(magic):
+            raw.close()
+            raise DataError(messages.unknown_compression(kind, remedy), name)
+    for compression in _COMPRESSIONS:
+        if start.startswith(compression.magic):
+            return io.BufferedReader(_Decompressed(raw, compression), _BUFFER_BYTES)
+    return io.BufferedReader(raw, _BUFFER_BYTES)
+
+
+def _open_raw(path, name: str) -> _Raw:
+    try:
+        if os.fsdecode(path) != "-":
+            return _Raw(open(path, "rb", buffering=0), name, owned=True)
+    except FileNotFoundError:
+        raise FileError(messages.no_such_file(name)) from None
+    except IsADirectoryError:
+        raise FileError(messages.is_a_folder(name)) from None
+    except (OSError, ValueError) as error:
+        raise FileError(messages.cannot_read(name, _reason(error))) from None
+    if sys.stdin is None:
+        raise FileError(messages.cannot_read(name, os.strerror(errno.EBADF)))
+    return _Raw(sys.stdin.buffer, name, owned=False)
+
+
+def _read_at_least(stream: io.RawIOBase, size: int, start: bytes = b"") -> bytes:
+    """``start`` and what follows it, at least ``size`` bytes if there are so many."""
+    while len(start) < size:
+        more = stream.read(_BUFFER_BYTES)
+        if not more:
+            break
+        start += more
+    return start
+
+
+class _Raw(io.RawIOBase):
+    """A stream whose first bytes can be put back, and whose errors are FileErrors."""
+
+    def __init__(self, stream: IO[bytes], name: str, owned: bool):
+        self.name = name
+        self._stream, self._owned = stream, owned
+        # readinto of a buffered stdin would wait until the whole target is filled.
+        self._readinto = getattr(stream, "readinto1", stream.readinto)
+        self._start = b""
+
+    def push_back(self, start: bytes) -> None:
+        self._start = start
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def readinto(self, target) -> int:
+        if self._start:
+            count = min(len(target), len(self._start))
+            target[:count], self._start = self._start[:count], self._start[count:]
+            return count
+        try:
+            count = self._readinto(target)
+        except OSError as error:
+            raise FileError(messages.cannot_read(self.name, _reason(error))) from None
+        if count is None:  # a non-blocking stream that has nothing yet: not its end
+            raise FileError(messages.cannot_read(self.name, os.strerror(errno.EAGAIN)))
+        return count
+
+    def close(self) -> None:
+        if self._owned:
+            self._stream.close()
+        super().close()
+
+
+class _Gzip:
+    """zlib in the manners of bz2 and lzma."""
+
+    def __init__(self):
+        self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inflate.unconsumed_tail
+
+
+class _Compression(NamedTuple):
+    magic: bytes
+    kind: str
+    decompressor: Callable
+
+
+_COMPRESSIONS = (
+    _Compression(b"\x1f\x8b", "gzip", _Gzip),
+    _Compression(b"BZh", "bzip2", bz2.BZ2Decompressor),
+    _Compression(b"\xfd7zXZ\x00", "xz", lzma.LZMADecompressor),
+)
+_UNSUPPORTED = (
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
+    (b"PK\x03\x04", "zip", "unzip"),
+)
+_LONGEST_MAGIC = 6
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of one compressed member, or of several that follow each other.
+
+    The decompressors of the standard library's file classes would ignore what
+    follows the last member; here it is an error, because it may be data.
+    """
+
+    def __init__(self, raw: _Raw, compression: _Compression):
+        self.name = raw.name
+        self._raw, self._compression = raw, compression
+        self._member = compression.decompressor()
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target) -> int:
+        while not self._member.eof or self._next_member():
+            data = b""
+            if self._member.needs_input:
+                data, self._pending = self._pending or self._raw.read(_BUFFER_BYTES), b""
+                if not data:
+                    raise self._error(messages.compressed_truncated(self._compression.kind))
+            try:
+                output = self._member.decompress(data, len(target))
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+                sentence = messages.compressed_corrupt(self._compression.kind, str(error))
+                raise self._error(sentence) from None
+            if output:
+                target[: len(output)] = output
+                return len(output)
+        return 0
+
+    def _next_member(self) -> bool:
+        """Begin with the member that follows this one, after padding; False at the end."""
+        rest = self._member.unused_data.lstrip(b"\0")
+        while not rest:
+            data = self._raw.read(_BUFFER_BYTES)
+            if not data:
+                return False
+            rest = data.lstrip(b"\0")
+        rest = _read_at_least(self._raw, _LONGEST_MAGIC, rest)
+        if not rest.startswith(self._compression.magic):
+            raise self._error(messages.compressed_trailing(self._compression.kind))
+        self._member = self._compression.decompressor()
+        self._pending = rest
+        return True
+
+    def _error(self, sentence: str) -> DataError:
+        return DataError(sentence, self.name)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+# ---- writing -----------------------------------------------------------------
+
+_DESCRIPTORS = re.compile(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/([0-9]+)")
+_STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
+
+_lock = threading.Lock()
+_unfinished: set[str] = set()
+
+
+def check_readable(path: str | os.PathLike) -> None:
+    """Raise FileError if an input cannot be opened, before any work is done.
+
+    A pipe is left alone: it can be opened only once.
+    """
+    path = os.fspath(path)
+    if path != "-" and (os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)):
+        open_input(path).close()
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Find out before the long work that a file could not be written after it.
+
+    Nothing is created or opened.
+
+    Raises
+    ------
+    FileError
+        It is a folder or write-protected, or no file can be made in its folder.
+    """
+    if os.fsdecode(path) != "-" and _descriptor(path) is None:
+        _destination(path)
+
+
+def atomic_output(
+    path: str | os.PathLike, binary: bool = False
+) -> contextlib.AbstractContextManager[IO]:
+    """Write a file so that it appears complete or not at all.
+
+    Returns a context manager that yields a file object. When the block ends, the
+    new file replaces the old one, whose permissions it takes over; when the block
+    raises, the old one stays. A symbolic link stays a link. Text is UTF-8; what
+    came from a file name that is no UTF-8 is written as it was.
+
+    Parameters
+    ----------
+    path : str
+        ``-`` is stdout. An existing file that is not regular (a device, a fifo)
+        is written directly, ``/dev/stdout`` and its like where they stand.
+    binary : bool
+        The file object takes bytes, not text.
+
+    Raises
+    ------
+    FileError
+        The file cannot be written (full disk, no permission, ...).
+    BrokenPipeError
+        The reader of stdout or of a fifo has gone.
+    """
+    name = display_name(path)
+    if os.fsdecode(path) == "-":
+        return _standard_output(binary)
+    descriptor = _descriptor(path)
+    if descriptor is not None:
+        return _written_directly(descriptor, name, binary)
+    destination, status = _destination(path)
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        return _written_directly(destination, name, binary)
+    return _replaced(destination, status, name, binary)
+
+
+def remove_unfinished() -> None:
+    """Delete the temporary files of every :func:`atomic_output` that has not ended.
+
+    For a process that is about to end; may be called from any thread.
+    """
+    with _lock:
+        for temporary in _unfinished:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        _unfinished.clear()
+
+
+def _descriptor(path) -> int | None:
+    """Which open descriptor a name like ``/dev/stdout`` stands for.
+
+    Opening such a name anew would give a second position in the same file: the
+    lines printed to stdout would overwrite the product.
+    """
+    match = _DESCRIPTORS.fullmatch(os.fsdecode(path))
+    return match and int(_STANDARD.get(match[1], match[2]))
+
+
+def _destination(path) -> tuple[str, os.stat_result | None]:
+    """The file that a name leads to, and what is there now (None: nothing)."""
+    name = display_name(path)
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        status = None
+    except (OSError, ValueError) as error:
+        raise FileError(messages.cannot_write(name, _reason(error))) from None
+    if os.fsdecode(path).endswith(os.sep) or (status and stat.S_ISDIR(status.st_mode)):
+        raise FileError(messages.is_a_folder(name))
+    if not os.fsdecode(path):
+        raise FileError(messages.no_such_file(quoted(name)))
+    if status is not None and not os.access(path, os.W_OK):
+        raise FileError(messages.cannot_write(name, os.strerror(errno.EACCES)))
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        return os.fsdecode(path), status
+    destination = os.path.realpath(os.fsdecode(path))
+    folder = os.path.dirname(destination)
+    if not os.path.isdir(folder):
+        raise FileError(messages.no_such_folder(name, folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError(messages.folder_not_writable(name, folder))
+    return destination, status
+
+
+class _Output(io.FileIO):
+    """A file opened for writing, whose errors are FileErrors that name it."""
+
+    def __init__(self, file: str | int, shown_name: str):
+        super().__init__(file, "w")
+        self._shown_name = shown_name
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise FileError(messages.cannot_write(self._shown_name, _reason(error))) from None
+
+
+def _stream(raw: _Output, binary: bool) -> IO:
+    buffered = io.BufferedWriter(raw, _BUFFER_BYTES)
+    if binary:
+        return buffered
+    return io.TextIOWrapper(buffered, "utf-8", errors="surrogateescape", newline="\n")
+
+
+@contextlib.contextmanager
+def _standard_output(binary: bool) -> Iterator[IO]:
+    if sys.stdout is None:
+        raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
+    try:
+        sys.stdout.flush()
+        stream = sys.stdout.buffer if binary else sys.stdout
+        yield stream
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileError(messages.cannot_write("stdout", _reason(error))) from None
+
+
+@contextlib.contextmanager
+def _written_directly(target: str | int, name: str, binary: bool) -> Iterator[IO]:
+    """Write a device, a fifo, or what a descriptor of this process leads to."""
+    try:
+        if isinstance(target, int):
+            sys.stdout.flush()
+            target = os.dup(target)
+        stream = _stream(_Output(target, name), binary)
+    except OSError as error:
+        raise FileError(messages.cannot_write(name, _reason(error))) from None
+    try:
+        yield stream
+        stream.close()
+    finally:
+        _close_quietly(stream)
+
+
+@contextlib.contextmanager
+def _replaced(destination: str, status, name: str, binary: bool) -> Iterator[IO]:
+    """Write beside ``destination`` and put the result in its place."""
+    temporary = os.path.join(os.path.dirname(destination), f".odmtool-{secrets.token_hex(8)}.tmp")
+    stream = _stream(_open_temporary(temporary, status, name), binary)
+    try:
+        yield stream
+        stream.flush()
+        try:
+            os.fsync(stream.fileno())
+            stream.close()
+            _replace(temporary, destination)
+        except OSError as error:
+            raise FileError(messages.cannot_write(name, _reason(error))) from None
+    finally:
+        _close_quietly(stream)
+        _forget(temporary)
+
+
+def _open_temporary(temporary: str, status, name: str) -> _Output:
+    """Create the file with the permissions of the old one, or those of any new file."""
+    # The bits the old file lacks must be missing from the first moment.
+    mode = 0o666 if status is None else stat.S_IMODE(status.st_mode) & 0o777
+    try:
+        with _lock:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            _unfinished.add(temporary)
+        if status is not None:
+            with contextlib.suppress(OSError, AttributeError):
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+            with contextlib.suppress(OSError, AttributeError):
+                os.fchmod(descriptor, mode)
+        return _Output(descriptor, name)
+    except OSError as error:
+        _forget(temporary)
+        raise FileError(messages.cannot_write(name, _reason(error))) from None
+
+
+def _replace(temporary: str, destination: str) -> None:
+    with _lock:
+        try:
+            os.replace(temporary, destination)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            # A mount point of its own, as containers make them of single files,
+            # cannot be replaced; hours of work must not be lost for that.
+            shutil.copyfile(temporary, destination)
+    # The rename itself must survive a power failure; not every system can do that.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(os.path.dirname(destination), os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _forget(temporary: str) -> None:
+    with _lock:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        _unfinished.discard(temporary)
+
+
+def _close_quietly(stream: IO) -> None:
+    """Close what is being abandoned: what cannot be written any more does not matter."""
+    with contextlib.suppress(OSError, ValueError, FileError):
+        stream.close()

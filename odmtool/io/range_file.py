@@ -1,0 +1,131 @@
+"""Range files: the scaling of a data set, to be used again on another one.
+
+The grammar is svm-scale's, and files pass both ways between the two programs::
+
+    y                        the first three lines only if labels are scaled
+    y_lower y_upper
+    y_min y_max
+    x
+    lower upper
+    index min max            one line per feature that is not constant, rising
+
+svm-scale ignores a file that begins otherwise and stops at the first line it
+cannot read, so that data are scaled wrongly without a word; here each of that
+is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.errors import ModelError
+from odmtool.io import files
+from odmtool.io.model_text import integer, real
+from odmtool.scaling import LabelRange, Ranges
+
+
+def read_range(path: str) -> Ranges:
+    """Read a range file; "-" is stdin.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read.
+    ModelError
+        It is no range file, or was cut off; with file and line.
+    """
+    with files.open_input(path) as stream:
+        lines = _Lines(stream.read(), files.display_name(path))
+    labels = None
+    word = lines.next_words("'x' or 'y'")
+    if word == [b"y"]:
+        labels = LabelRange(*lines.pair("y_lower y_upper"), *lines.pair("y_min y_max", equal=True))
+        word = lines.next_words("'x'")
+    if word != [b"x"]:
+        raise lines.error(messages.range_start(b" ".join(word), labels is not None))
+    lower, upper = lines.pair("lower upper")
+    rows = list(_features(lines))
+    index = np.array([row[0] for row in rows], dtype=np.int64)
+    minimum, maximum = np.array([row[1:] for row in rows], dtype=float).reshape(-1, 2).T
+    return Ranges(lower, upper, index, minimum, maximum, labels)
+
+
+def write_range(path: str, ranges: Ranges) -> None:
+    """Write a range file in svm-scale's form, complete or not at all; "-" is stdout."""
+    with files.atomic_output(path) as stream:
+        if ranges.labels is not None:
+            lower, upper, minimum, maximum = ranges.labels
+            stream.write(f"y\n{lower:.17g} {upper:.17g}\n{minimum:.17g} {maximum:.17g}\n")
+        stream.write(f"x\n{ranges.lower:.17g} {ranges.upper:.17g}\n")
+        columns = (column.tolist() for column in (ranges.index, ranges.minimum, ranges.maximum))
+        for index, minimum, maximum in zip(*columns, strict=True):
+            if minimum != maximum:
+                stream.write(f"{index} {minimum:.17g} {maximum:.17g}\n")
+
+
+def _features(lines: _Lines) -> Iterator[tuple[int, float, float]]:
+    previous = 0
+    for words in lines:
+        if len(words) != 3:
+            raise lines.error(messages.range_row(b" ".join(words)))
+        index = integer(words[0]) or 0
+        if index < 1:
+            raise lines.error(messages.range_index(words[0]))
+        if index <= previous:
+            raise lines.error(messages.range_descending(index, previous))
+        previous = index
+        yield index, *lines.ordered(words[1:], equal=True)
+
+
+class _Lines:
+    """The lines that are not blank, split into words, and where we are."""
+
+    def __init__(self, content: bytes, name: str):
+        self._lines = content.split(b"\n")
+        self._complete = self._lines[-1] == b""
+        self._name, self._number = name, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self) -> list[bytes]:
+        while self._number < len(self._lines):
+            words = self._lines[self._number].split()
+            self._number += 1
+            if words:
+                if self._number == len(self._lines) and not self._complete:
+                    raise self.error(messages.range_cut())
+                return words
+        raise StopIteration
+
+    def next_words(self, expected: str) -> list[bytes]:
+        try:
+            return next(self)
+        except StopIteration:
+            raise self.error(messages.range_ended(expected)) from None
+
+    def pair(self, expected: str, equal: bool = False) -> tuple[float, float]:
+        """The next line's two numbers, the first below the second."""
+        words = self.next_words(f"'{expected}'")
+        if len(words) != 2:
+            raise self.error(messages.range_pair(expected, b" ".join(words)))
+        return self.ordered(words, equal)
+
+    def ordered(self, words: list[bytes], equal: bool = False) -> tuple[float, float]:
+        """Two numbers, the first below the second (or equal, where that has a meaning)."""
+        low, high = (self.number(word) for word in words)
+        if low > high or (low == high and not equal):
+            raise self.error(messages.range_order(low, high))
+        return low, high
+
+    def number(self, word: bytes) -> float:
+        value = real(word)
+        if value is None:
+            raise self.error(messages.range_number(word))
+        return value
+
+    def error(self, sentence: str) -> ModelError:
+        return ModelError(sentence, self._name, min(self._number, len(self._lines)))

@@ -1,0 +1,304 @@
+"""Read svmlight files (LIBSVM's and LIBLINEAR's format) into sparse matrices.
+
+A line is ``label index:value index:value ...``; :mod:`odmtool.io._line` has the
+grammar. The file is read in blocks of whole lines. Small inputs go through
+:mod:`odmtool.io._plain`, large ones through the compiled :mod:`odmtool.io._scan`,
+in several threads if wanted; both accept the same lines and give the same bits.
+The first error of the file is the one that is reported, in the same words.
+
+Entries whose value is zero (as written, or because it is too small for a double)
+are not stored: they change no kernel, and a file with many of them would be slow.
+They do count for the width of the matrix, as LIBSVM counts them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import IO, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from odmtool import messages
+from odmtool.errors import DataError, FileError, UsageError
+from odmtool.io import _plain
+from odmtool.io._line import Grammar, parse_line
+from odmtool.io._part import NO_INDEX, Part, WrongLine
+from odmtool.io.files import display_name, open_input
+
+BLOCK_BYTES = 1 << 20
+PLAIN_BYTES = 16 << 20  # up to here, loading numba takes longer than reading without it
+
+
+class Dataset(NamedTuple):
+    """Examples and their labels.
+
+    X : csr_matrix (m, d) of float64; indices ascend within a row, none is zero.
+        Column j holds index j + 1, with ``zero_based`` index j. For a precomputed
+        kernel column 0 holds the serial and column j the value of index j.
+    labels : (m,) int64 within the range of int32; float64 with ``real_labels``.
+    skipped : number of blank and comment lines.
+    min_index : smallest index as the file has it, without the index 0 of a serial;
+        1 if there is none.
+    """
+
+    X: csr_matrix
+    labels: np.ndarray
+    skipped: int
+    min_index: int
+
+
+def read_svmlight(
+    path: str | os.PathLike,
+    *,
+    zero_based: bool = False,
+    real_labels: bool = False,
+    precomputed: bool = False,
+    n_features: int | None = None,
+    jobs: int = 1,
+) -> Dataset:
+    """Read a whole file.
+
+    Parameters
+    ----------
+    path : str
+        A file, ``-`` for stdin; plain or compressed with gzip, bzip2 or xz.
+    zero_based : bool
+        Indices start at 0, not 1.
+    real_labels : bool
+        Labels are finite numbers; otherwise they must be integers of 32 bits.
+    precomputed : bool
+        Every row starts with ``0:serial``, a whole number from 1.
+    n_features : int, optional
+        The smallest width that X shall have. A larger index makes it wider.
+    jobs : int
+        Threads that read a large file; 0 or less means all processors.
+
+    Raises
+    ------
+    DataError
+        The first wrong line, with its number; no examples at all; or the
+        compressed data are corrupt.
+    FileError
+        The file cannot be opened or read.
+    """
+    grammar = _grammar(zero_based, real_labels, precomputed)
+    labels = _Column(np.float64 if real_labels else np.int64)
+    counts, columns, values = _Column(np.int32), _Column(np.int32), _Column(np.float64)
+    skipped, min_index, width = 0, NO_INDEX, n_features or 0
+    for part in _parts(path, grammar, BLOCK_BYTES, jobs):
+        labels.extend(part.labels)
+        counts.extend(part.counts)
+        columns.extend(part.columns)
+        values.extend(part.values)
+        skipped += part.skipped
+        min_index = min(min_index, part.min_index)
+        width = max(width, part.width)
+    X = _csr(counts.finish(), columns.finish(), values.finish(), width)
+    return Dataset(X, labels.finish(), skipped, 1 if min_index == NO_INDEX else min_index)
+
+
+def iter_svmlight(
+    path: str | os.PathLike,
+    *,
+    zero_based: bool = False,
+    real_labels: bool = False,
+    precomputed: bool = False,
+    n_features: int | None = None,
+    jobs: int = 1,
+    block_bytes: int = 4 * BLOCK_BYTES,
+) -> Iterator[Dataset]:
+    """Read a file in blocks of rows; the memory used does not depend on its length.
+
+    Parameters as :func:`read_svmlight`, whose errors are raised when the reading
+    comes to them. ``block_bytes`` is about how much text makes a block. Every block
+    has at least one row, and its own width if that is larger than ``n_features``.
+    """
+    grammar = _grammar(zero_based, real_labels, precomputed)
+    held = None
+    for part in _parts(path, grammar, block_bytes, jobs):
+        if held is not None and len(held.labels) and len(part.labels):
+            yield _dataset(held, n_features, real_labels)
+            held = part
+        elif held is not None:
+            skipped = held.skipped + part.skipped
+            held = (part if len(part.labels) else held)._replace(skipped=skipped)
+        else:
+            held = part
+    yield _dataset(held, n_features, real_labels)
+
+
+def write_svmlight(stream: IO[str], X: csr_matrix, labels, first_index: int = 1) -> None:
+    """Write stored entries with 17 digits, which read back to the same doubles.
+
+    ``first_index`` is the index of column 0; 0 for a precomputed kernel.
+    """
+    X = csr_matrix(X)
+    indices = (X.indices.astype(np.int64) + first_index).tolist()
+    values, ends = X.data.tolist(), X.indptr.tolist()
+    for row, label in enumerate(np.asarray(labels).tolist()):
+        pairs = zip(
+            indices[ends[row] : ends[row + 1]], values[ends[row] : ends[row + 1]], strict=True
+        )
+        stream.write(" ".join([f"{label:.17g}", *map("%d:%.17g".__mod__, pairs)]) + "\n")
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """``sha256:<hex>`` of labels, row ends, columns and values: the same data, the same text."""
+    digest = hashlib.sha256()
+    labels = dataset.labels
+    for array, dtype in (
+        (labels, "<f8" if labels.dtype.kind == "f" else "<i8"),
+        (dataset.X.indptr, "<i8"),
+        (dataset.X.indices, "<i4"),
+        (dataset.X.data, "<f8"),
+    ):
+        digest.update(np.ascontiguousarray(array, dtype))
+    return f"sha256:{digest.hexdigest()}"
+
+
+# ---- from parts to matrices --------------------------------------------------
+
+
+class _Column:
+    """An array that grows at its end.
+
+    Growing is realloc, which moves large arrays without a copy (Linux remaps
+    their pages), so the memory used stays close to the size of the array.
+    """
+
+    def __init__(self, dtype):
+        self._array, self._size = np.empty(0, dtype), 0
+
+    def extend(self, part: np.ndarray) -> None:
+        end = self._size + len(part)
+        if end > len(self._array):
+            self._array.resize(end + end // 16 + BLOCK_BYTES // 16, refcheck=False)
+        self._array[self._size : end] = part
+        self._size = end
+
+    def finish(self) -> np.ndarray:
+        self._array.resize(self._size, refcheck=False)
+        return self._array
+
+
+def _csr(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int) -> csr_matrix:
+    """The matrix around these arrays, which are neither copied nor examined."""
+    # scipy works with equal types of indices and row ends, and would convert others.
+    few = len(values) <= np.iinfo(np.int32).max
+    indptr = np.zeros(len(counts) + 1, np.int32 if few else np.int64)
+    np.cumsum(counts, dtype=indptr.dtype, out=indptr[1:])
+    X = csr_matrix((len(counts), width), dtype=np.float64)
+    X.data, X.indices, X.indptr = values, columns, indptr
+    X.has_sorted_indices = X.has_canonical_format = True
+    return X
+
+
+def _dataset(part: Part, n_features: int | None, real_labels: bool) -> Dataset:
+    X = _csr(part.counts, part.columns, part.values, max(part.width, n_features or 0))
+    labels = part.labels if real_labels else part.labels.astype(np.int64)
+    return Dataset(X, labels, part.skipped, 1 if part.min_index == NO_INDEX else part.min_index)
+
+
+# ---- from files to parts -----------------------------------------------------
+
+
+def _grammar(zero_based: bool, real_labels: bool, precomputed: bool) -> Grammar:
+    if zero_based and precomputed:
+        raise UsageError(messages.zero_based_precomputed())
+    return Grammar(zero_based, real_labels, precomputed)
+
+
+def _parts(path, grammar: Grammar, block_bytes: int, jobs: int) -> Iterator[Part]:
+    """The blocks of a file in their order, up to the first error."""
+    name = display_name(path)
+    lines, rows = 0, 0
+    with open_input(path) as stream:
+        parts = _in_order(_tasks(stream, grammar, block_bytes), jobs)
+        try:
+            for part in parts:
+                lines += part.skipped + len(part.labels)
+                rows += len(part.labels)
+                yield part
+        except WrongLine as wrong:
+            parse_line(wrong.line, lines + wrong.before + 1, name, grammar)
+            raise
+    if rows == 0:
+        raise DataError(messages.no_rows(lines), name)
+
+
+def _tasks(stream, grammar: Grammar, block_bytes: int) -> Iterator[tuple[Callable, bytes, Grammar]]:
+    """For every block, the function that reads it and its arguments."""
+    size = _regular_size(stream)
+    read_block = _plain.read_block
+    seen = 0
+    for block in _blocks(stream, block_bytes):
+        seen += len(block)
+        if read_block is _plain.read_block and max(seen, size) > PLAIN_BYTES:
+            from odmtool.io import _scan
+
+            read_block = _scan.read_block
+        yield read_block, block, grammar
+
+
+def _regular_size(stream) -> int:
+    """The size of an uncompressed regular file, 0 if it is not known."""
+    with suppress(OSError, ValueError):
+        status = os.fstat(stream.fileno())
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size
+    return 0
+
+
+def _blocks(stream, block_bytes: int) -> Iterator[bytes]:
+    """Cut a stream into blocks of whole lines, each ended by LF."""
+    pieces, length = [], 0
+    try:
+        while data := stream.read1(block_bytes):
+            pieces.append(data)
+            length += len(data)
+            if b"\0" in data:
+                break  # an error anyway; an endless stream of zeros has no lines
+            if length >= block_bytes and b"\n" in data:
+                text = b"".join(pieces)
+                end = text.rfind(b"\n") + 1
+                yield text[:end]
+                pieces, length = [text[end:]], len(text) - end
+    except (DataError, FileError):
+        # An error in the lines before comes first.
+        text = b"".join(pieces)
+        if b"\n" in text:
+            yield text[: text.rfind(b"\n") + 1]
+        raise
+    text = b"".join(pieces)
+    if text:
+        yield text if text.endswith(b"\n") else text + b"\n"
+
+
+def _in_order(tasks: Iterator[tuple], jobs: int) -> Iterator:
+    """The results of the tasks in their order; an error comes after the results before it."""
+    jobs = jobs if jobs > 0 else os.cpu_count() or 1
+    if jobs == 1:
+        for function, *arguments in tasks:
+            yield function(*arguments)
+        return
+    waiting: deque[Future] = deque()
+    failure = None
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(*task))
+                if len(waiting) > 2 * jobs:
+                    yield waiting.popleft().result()
+        except (DataError, FileError) as error:
+            failure = error
+        while waiting:
+            yield waiting.popleft().result()
+    if failure is not None:
+        raise failure

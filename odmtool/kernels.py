@@ -1,0 +1,194 @@
+"""Kernels: blocks, diagonal and Gram matrices, computed with BLAS.
+
+==============  ==========================================================
+linear          u'v
+poly            (gamma u'v + coef0)^degree
+rbf             exp(-gamma |u - v|^2)
+sigmoid         tanh(gamma u'v + coef0)
+precomputed     the value stored in u's column "serial number of v"
+==============  ==========================================================
+
+With ``-B b`` every kernel value is raised by b^2, which is a constant feature b
+in the kernel's feature space. Kernel values are never computed one by one: all
+solvers take blocks of rows, so no compiled code is needed here.
+
+Examples are rows of a CSR matrix or of an array. Precomputed examples carry
+their serial number (from 1) in column 0 and k(x, x_j) in column j.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.errors import DataError
+
+# Rows filled at a time: their temporaries stay in the processor's cache.
+_BLOCK_BYTES = 2**21
+# Below this share of nonzeros a sparse product beats BLAS on a dense copy.
+_DENSE_SHARE = 0.02
+# Precomputed values may differ from their mirror image by this share of the largest,
+# which single precision or six printed digits can cause.
+_SYMMETRY = 1e-5
+
+
+class Kernel(NamedTuple):
+    """A kernel and its parameters; those that its name does not use are ignored."""
+
+    name: str
+    gamma: float = 0.0
+    coef0: float = 0.0
+    degree: int = 3
+    bias: float = 0.0
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        """Whether every Gram matrix is known to have no negative eigenvalue."""
+        if self.name == "poly":
+            return self.gamma >= 0 and self.coef0 >= 0
+        return self.name in ("linear", "rbf")
+
+
+def prepare(X):
+    """The rows in the form in which blocks of kernel values are fastest.
+
+    Parameters
+    ----------
+    X : csr_matrix or ndarray, shape (m, d)
+
+    Returns
+    -------
+    csr_matrix or ndarray, shape (m, d)
+        An array when enough entries are nonzero, else the sparse matrix.
+    """
+    if isinstance(X, np.ndarray):
+        return X
+    cells = X.shape[0] * X.shape[1]
+    return X.toarray() if X.nnz >= _DENSE_SHARE * cells else X
+
+
+def block(kernel: Kernel, A, B) -> np.ndarray:
+    """Kernel values between the rows of A and the rows of B.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    A, B : csr_matrix or ndarray, shapes (a, d) and (b, d)
+
+    Returns
+    -------
+    ndarray, shape (a, b)
+    """
+    if kernel.name == "precomputed":
+        K = _dense(A)[:, serial_numbers(B)]
+    else:
+        K = _products(A, B)
+        if kernel.name == "rbf":
+            squares_a, squares_b = _squares(A), _squares(B)
+        else:
+            squares_a = squares_b = None
+        _finish(kernel, K, squares_a, squares_b)
+    if kernel.bias:
+        K += kernel.bias**2
+    return K
+
+
+def gram(kernel: Kernel, X) -> np.ndarray:
+    """The symmetric matrix of kernel values between all rows of X, shape (m, m)."""
+    K = block(kernel, X, X)
+    if kernel.name == "rbf":
+        np.fill_diagonal(K, 1.0 + kernel.bias**2)
+    return K
+
+
+def diagonal(kernel: Kernel, X) -> np.ndarray:
+    """k(x, x) for every row x of X, shape (m,)."""
+    if kernel.name == "precomputed":
+        rows = np.arange(X.shape[0])
+        values = np.asarray(X[rows, serial_numbers(X)], dtype=float).ravel()
+    elif kernel.name == "rbf":
+        values = np.ones(X.shape[0])
+    else:
+        values = _squares(X)[:, None].copy()
+        _finish(kernel, values, None, None)
+        values = values.ravel()
+    return values + kernel.bias**2
+
+
+def serial_numbers(X) -> np.ndarray:
+    """Column 0 of precomputed rows as integers, shape (m,)."""
+    column = X[:, 0] if isinstance(X, np.ndarray) else X[:, [0]].toarray().ravel()
+    return column.astype(np.int64)
+
+
+def check_precomputed(X) -> None:
+    """Raise DataError unless the rows of X are those of a symmetric matrix.
+
+    Parameters
+    ----------
+    X : csr_matrix or ndarray, shape (m, 1 + n)
+        Serial number, then n kernel values.
+    """
+    serials, width = serial_numbers(X), X.shape[1] - 1
+    beyond = np.flatnonzero(serials > width)
+    if beyond.size:
+        raise DataError(messages.serial_beyond(beyond[0] + 1, serials[beyond[0]], width))
+    K = _dense(X)[:, serials]
+    off = np.abs(K - K.T)
+    worst = np.unravel_index(off.argmax(), off.shape)
+    if off[worst] > _SYMMETRY * np.abs(K).max(initial=0.0):
+        i, j = worst
+        raise DataError(messages.not_symmetric(serials[i], serials[j], K[i, j], K[j, i]))
+
+
+def _dense(A) -> np.ndarray:
+    return A if isinstance(A, np.ndarray) else A.toarray()
+
+
+def _products(A, B) -> np.ndarray:
+    """u'v for all pairs, shape (a, b)."""
+    if isinstance(A, np.ndarray) != isinstance(B, np.ndarray):
+        A, B = _dense(A), _dense(B)
+    product = A @ B.T
+    return np.ascontiguousarray(_dense(product))
+
+
+def _squares(A) -> np.ndarray:
+    """|u|^2 for every row, shape (a,)."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->i", A, A)
+    return np.asarray(A.multiply(A).sum(axis=1), dtype=float).ravel()
+
+
+def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:
+    """Turn inner products into kernel values, in place, a few rows at a time."""
+    step = max(1, _BLOCK_BYTES // (8 * max(1, K.shape[1])))
+    for start in range(0, K.shape[0], step):
+        rows = K[start : start + step]
+        if kernel.name == "rbf":
+            rows *= -2.0
+            # Added as one sum, so that the result is exactly symmetric.
+            rows += squares_a[start : start + step, None] + squares_b[None, :]
+            np.maximum(rows, 0.0, out=rows)
+            rows *= -kernel.gamma
+            np.exp(rows, out=rows)
+        elif kernel.name in ("poly", "sigmoid"):
+            rows *= kernel.gamma
+            rows += kernel.coef0
+            if kernel.name == "sigmoid":
+                np.tanh(rows, out=rows)
+            else:
+                rows[...] = integer_power(rows, kernel.degree)
+
+
+def integer_power(base: np.ndarray, degree: int) -> np.ndarray:
+    """base**degree by repeated squaring, in LIBSVM's order of multiplications."""
+    result = np.ones_like(base)
+    while degree > 0:
+        if degree % 2:
+            result = result * base
+        base = base * base
+        degree //= 2
+    return result

@@ -1,0 +1,180 @@
+"""Margin losses: every one is a row of one table.
+
+A margin loss l(t), t = y f(x), is convex and piecewise quadratic with at most
+three pieces, split at lo <= hi, so its derivative is
+
+    l'(t) = slope_below   (t - lo) + left_lo      for t <  lo
+            slope_between (t - lo) + right_lo     for lo < t < hi
+            slope_above   (t - hi) + right_hi     for t >  hi
+
+and may jump at lo and hi. :class:`MarginLoss` holds these numbers; compiled code
+takes it as it is, so that one coordinate step serves every loss. The fields may
+also be arrays of shape (m,), one loss per example (see :func:`scaled`).
+
+To add a loss, write the function that makes its row and name it in ``LOSSES``.
+
+======  ================  ===================  =============  ==================
+loss    split             l' below             between        above
+======  ================  ===================  =============  ==================
+odm     1-theta, 1+theta  2 c1 (t - 1+theta)   0              2 c2 (t - 1-theta)
+======  ================  ===================  =============  ==================
+
+Source: Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, eq. (9),
+with c1 = lambda / (M (1-theta)^2), c2 = mu c1 and M the sum of the instance weights.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.errors import UsageError
+
+
+class MarginLoss(NamedTuple):
+    """The row of a loss; scalars, or arrays of shape (m,)."""
+
+    lo: float
+    hi: float
+    slope_below: float
+    left_lo: float
+    slope_between: float
+    right_lo: float
+    slope_above: float
+    right_hi: float
+    value_lo: float
+
+
+def odm(lambda_: float, mu: float, theta: float, total_weight: float) -> MarginLoss:
+    """The loss of the optimal margin distribution machine.
+
+    Parameters
+    ----------
+    lambda_ : float, > 0
+        Weight of the loss against 1/2 |w|^2.
+    mu : float, 0 < mu <= 1
+        Cost of a margin above the band, relative to one below.
+    theta : float, 0 <= theta < 1
+        Half width of the band around margin 1 in which there is no loss.
+    total_weight : float, > 0
+        Sum of the instance weights; the number of examples without weights.
+
+    Raises
+    ------
+    UsageError
+        A parameter is out of range.
+    """
+    if not lambda_ > 0:
+        raise UsageError(messages.must_be_positive("lambda", lambda_))
+    if not 0 < mu <= 1:
+        raise UsageError(messages.mu_range(mu))
+    if not 0 <= theta < 1:
+        raise UsageError(messages.theta_range(theta))
+    c1 = lambda_ / (total_weight * (1 - theta) ** 2)
+    c2 = mu * c1
+    return MarginLoss(1 - theta, 1 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
+
+
+LOSSES = {"odm": odm}
+
+
+def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:
+    """One loss per example: weight_i l(t); ``weight`` has shape (m,), all > 0."""
+    ones = np.ones_like(weight)
+    return MarginLoss(loss.lo * ones, loss.hi * ones, *(field * weight for field in loss[2:]))
+
+
+def shifted(loss: MarginLoss, sigma: float) -> MarginLoss:
+    """The loss that has the same dual variables when sigma is added to the kernel's diagonal.
+
+    With Q + sigma I in place of Q the margin of an example becomes
+    t + sigma eta = t - sigma l'(t), so the graph of l' is sheared. This turns a
+    dual that is strictly convex although Q is indefinite into one with a positive
+    semidefinite Q. It needs sigma < 1 / slope on every piece and a continuous l'.
+    """
+    below, between, above = (1 - sigma * slope for slope in (loss[2], loss[4], loss[6]))
+    return MarginLoss(
+        loss.lo - sigma * loss.right_lo,
+        loss.hi - sigma * loss.right_hi,
+        loss.slope_below / below,
+        loss.left_lo,
+        loss.slope_between / between,
+        loss.right_lo,
+        loss.slope_above / above,
+        loss.right_hi,
+        loss.value_lo,
+    )
+
+
+def value(loss: MarginLoss, t: np.ndarray) -> np.ndarray:
+    """l(t), shape of t."""
+    below, above = np.minimum(t - loss.lo, 0), np.maximum(t - loss.hi, 0)
+    inside = np.clip(t, loss.lo, loss.hi) - loss.lo
+    return (
+        loss.value_lo
+        + below * (loss.left_lo + loss.slope_below / 2 * below)
+        + inside * (loss.right_lo + loss.slope_between / 2 * inside)
+        + above * (loss.right_hi + loss.slope_above / 2 * above)
+    )
+
+
+def derivative(loss: MarginLoss, t: np.ndarray) -> np.ndarray:
+    """l'(t), shape of t; where it jumps, the value of the piece below."""
+    return np.where(
+        t <= loss.lo,
+        loss.slope_below * (t - loss.lo) + loss.left_lo,
+        np.where(
+            t <= loss.hi,
+            loss.slope_between * (t - loss.lo) + loss.right_lo,
+            loss.slope_above * (t - loss.hi) + loss.right_hi,
+        ),
+    )
+
+
+def slope(loss: MarginLoss, t: np.ndarray) -> np.ndarray:
+    """The generalised second derivative of l at t, shape of t."""
+    return np.where(
+        t <= loss.lo,
+        loss.slope_below,
+        np.where(t <= loss.hi, loss.slope_between, loss.slope_above),
+    )
+
+
+def largest_slope(loss: MarginLoss) -> float:
+    """The largest second derivative of the loss on any piece."""
+    return float(np.max([loss.slope_below, loss.slope_between, loss.slope_above]))
+
+
+def dual_value(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
+    """min over t of l(t) + eta t, which is -l*(-eta); -inf outside its domain.
+
+    Parameters
+    ----------
+    eta : ndarray, shape (m,)
+        Signed dual variables, -eta in the range of l' where this is finite.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+    """
+    t = minimiser(loss, eta)
+    finite = np.isfinite(t)
+    t = np.where(finite, t, 0.0)
+    return np.where(finite, value(loss, t) + eta * t, -np.inf)
+
+
+def minimiser(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
+    """The t at which l(t) + eta t is smallest, shape (m,); infinite if there is none."""
+    g = -np.asarray(eta)
+    left_hi = loss.slope_between * (loss.hi - loss.lo) + loss.right_lo
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = loss.lo + (g - loss.left_lo) / loss.slope_below
+        inside = loss.lo + (g - loss.right_lo) / loss.slope_between
+        above = loss.hi + (g - loss.right_hi) / loss.slope_above
+    return np.select(
+        [g < loss.left_lo, g <= loss.right_lo, g < left_hi, g <= loss.right_hi],
+        [below, loss.lo, inside, loss.hi],
+        above,
+    )

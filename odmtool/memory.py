@@ -1,0 +1,43 @@
+"""How much memory there is for kernel values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# The rest is left to the data, the factorisation's blocks, and other programs.
+_SHARE = 0.7
+_FALLBACK = 4e9
+
+
+def default_memory() -> float:
+    """Bytes that a command may plan with: a share of what is free now.
+
+    Respects the limit of the control group (containers, batch jobs).
+    """
+    return _SHARE * min(_free_on_machine(), _free_in_group())
+
+
+def _free_on_machine() -> float:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            name, _, amount = line.partition(":")
+            if name == "MemAvailable":
+                return 1024.0 * int(amount.split()[0])
+    except (OSError, ValueError, IndexError):
+        pass
+    return _FALLBACK
+
+
+def _free_in_group() -> float:
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        try:
+            return max(0.0, float(Path(limit).read_text()) - float(Path(used).read_text()))
+        except (OSError, ValueError):
+            continue
+    return float("inf")

@@ -1,0 +1,63 @@
+"""Wrong options."""
+
+from __future__ import annotations
+
+from odmtool.messages.words import quoted
+
+
+def not_a_number(text: str) -> str:
+    return f"{quoted(text)} is not a number; write 0.5, 1e-3, 2^4, 2**-3 or 1/3"
+
+
+def no_arguments(command_path: str, pieces: list[str]) -> str:
+    return f"missing arguments: {command_path} {' '.join(pieces)} (see {command_path} --help)"
+
+
+def shrinking_option(value: str) -> str:
+    return (
+        f"-h {value}: LIBSVM's -h turns shrinking on or off; here the solvers decide that "
+        f"themselves: leave '-h {value}' out (-h alone is help)"
+    )
+
+
+def one_dash(name: str) -> str:
+    return f"-{name}: a long option has two dashes: write --{name}"
+
+
+def machine_number(number: str, machines) -> str:
+    return (
+        f"-s {number}: machines have names here, the numbers of LIBSVM and LIBLINEAR mean "
+        f"other ones; write -s {' or -s '.join(machines)}, or leave it out"
+    )
+
+
+def not_whole(text: str) -> str:
+    return f"{quoted(text)} is not a whole number"
+
+
+def at_least(number: float, least: int) -> str:
+    return f"{number:g} is too small; it must be at least {least}"
+
+
+def must_be_positive(name: str, value: float) -> str:
+    return f"{name} must be positive, not {value:g}"
+
+
+def must_not_be_negative(name: str, value: float) -> str:
+    return f"{name} must not be negative, but is {value:g}"
+
+
+def lambda_and_cost() -> str:
+    return "-l and -c say the same thing (lambda = C times the sum of the weights): give one"
+
+
+def two_from_stdin(first: str, second: str) -> str:
+    return f"{first} and {second} cannot both come from stdin: give one as a file"
+
+
+def name_the_model() -> str:
+    return "the training data come from stdin: name the MODEL_FILE (- is stdout)"
+
+
+def unknown_kernel(name: str, kernels) -> str:
+    return f"unknown kernel {quoted(name)}; choose {', '.join(kernels)}"

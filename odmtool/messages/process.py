@@ -1,0 +1,34 @@
+"""The process: parsing errors, memory, signals, internal errors."""
+
+from __future__ import annotations
+
+
+def click_error(error) -> str:
+    """A parsing error of click, with the command that helps."""
+    context = getattr(error, "ctx", None)
+    sentence = error.format_message().rstrip(".")
+    return f"{sentence} (see {context.command_path} --help)" if context else sentence
+
+
+def out_of_memory(error: BaseException) -> str:
+    return f"out of memory ({error})" if str(error) else "out of memory"
+
+
+def os_error(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
+
+
+def internal_error(error: BaseException) -> str:
+    return (
+        f"internal error, please report it with the command and the data: "
+        f"{type(error).__name__}: {error} (--verbose shows where)"
+    )
+
+
+def interrupted() -> str:
+    return "interrupted; no file was changed"
+
+
+def terminated() -> str:
+    return "terminated; no file was changed"

@@ -1,0 +1,140 @@
+"""odm-train."""
+
+from __future__ import annotations
+
+from odmtool.messages.words import quoted, size
+
+
+def compiling() -> str:
+    return "compiling, first run only"
+
+
+def version() -> str:
+    from odmtool import __version__
+
+    return f"odmtool {__version__}"
+
+
+def wrong_weight(token: bytes) -> str:
+    return f"expected a weight, a number >= 0, got {quoted(token)}"
+
+
+def weight_count(weights: int, examples: int) -> str:
+    return f"{weights} weights for {examples} examples: give one weight per example"
+
+
+def weights_negative() -> str:
+    return "weights must be finite and not negative"
+
+
+def all_weights_zero() -> str:
+    return "all weights are zero: there is nothing to train on"
+
+
+def no_such_class(label: int) -> str:
+    return f"class {label} of -w{label} does not occur in the data"
+
+
+def one_class(label: int) -> str:
+    return f"the data have one class only, {label}: the model will always answer {label}"
+
+
+def two_classes_only(classes: int) -> str:
+    return f"the data have {classes} classes; machine odm takes two, one class against another"
+
+
+def serial_beyond(example: int, serial: int, width: int) -> str:
+    return (
+        f"example {example} has the serial number {serial}, but the rows have only {width} "
+        f"kernel values"
+    )
+
+
+def not_symmetric(i: int, j: int, value: float, mirrored: float) -> str:
+    return (
+        f"the precomputed kernel is not symmetric: K({i},{j}) is {value:g}, "
+        f"but K({j},{i}) is {mirrored:g}"
+    )
+
+
+def lines_skipped(count: int) -> str:
+    return f"{count} blank or comment lines skipped"
+
+
+def no_probabilities_yet() -> str:
+    return "-b 1: ODM models carry no probability estimates; leave -b out or write -b 0"
+
+
+def progress(state) -> str:
+    objective = "" if state.primal is None else f"objective {state.primal:.6g}, "
+    about = "" if state.primal is not None else "about "
+    return (
+        f"iteration {state.iteration}, {objective}gap {about}{state.gap:.2g}, "
+        f"active {state.active}"
+    )
+
+
+def summary(machine, examples: int, seconds: dict[str, float]) -> str:
+    solution = machine.solution_
+    what = "" if not solution.converged else "optimal, " if solution.optimal else "stationary, "
+    spent = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items())
+    return (
+        f"objective {solution.primal:.10g}, gap {solution.gap:.2g} ({what}tolerance "
+        f"{machine.tolerance:g}), {solution.iterations} iterations ({solution.solver}), "
+        f"{machine.support_count} support vectors of {examples}; seconds: {spent}"
+    )
+
+
+def not_converged(solution, tolerance: float) -> str:
+    return (
+        f"the tolerance {tolerance:g} was not reached: the gap is {solution.gap:.2g} after "
+        f"{solution.iterations} iterations of {solution.solver}; scale the features (odm-scale), "
+        f"or take a smaller lambda, --solver newton or a larger --max-iter"
+    )
+
+
+def no_model_written(sentence: str) -> str:
+    return f"{sentence}; no model was written (--strict)"
+
+
+def folds_not_converged(folds: int, tolerance: float) -> str:
+    return f"{folds} folds did not reach the tolerance {tolerance:g}"
+
+
+def mu_range(mu: float) -> str:
+    hint = f"; for LIBSVM's cache size write --memory {mu:g}M" if mu >= 10 else ""
+    return f"-m is mu and must satisfy 0 < mu <= 1, not {mu:g}{hint}"
+
+
+def dual_unbounded(eigenvalue: float | None = None) -> str:
+    why = "" if eigenvalue is None else f" (its smallest eigenvalue here is {eigenvalue:.3g})"
+    return (
+        f"no solution: the kernel is not positive definite{why} and the dual is unbounded; "
+        f"take a smaller lambda, another gamma or coef0, or -t rbf"
+    )
+
+
+def newton_needs_convex(eigenvalue: float) -> str:
+    return (
+        f"--solver newton needs a convex dual, but the kernel's smallest eigenvalue is "
+        f"{eigenvalue:.3g}; take a smaller lambda or --solver dcd"
+    )
+
+
+def newton_needs_smooth() -> str:
+    return "--solver newton needs a loss without jumps in its derivative; take --solver dcd"
+
+
+def unknown_solver(name: str, solvers: tuple[str, ...]) -> str:
+    return f"unknown solver {quoted(name)}; choose {', '.join(solvers)}"
+
+
+def matrix_too_large(m: int, needed: float, memory: float) -> str:
+    return (
+        f"the kernel matrix of {m} examples and its factor need {size(needed)}, more than the "
+        f"{size(memory)} of --memory; take --solver dcd or give more --memory"
+    )
+
+
+def theta_range(theta: float) -> str:
+    return f"-p is theta and must satisfy 0 <= theta < 1, not {theta:g}"

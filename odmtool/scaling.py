@@ -1,0 +1,199 @@
+"""Linear scaling of features to a common range, with svm-scale's arithmetic.
+
+A value v of a feature whose data lie in [min, max] becomes
+
+    lower + (upper - lower) (v - min) / (max - min)
+
+and exactly ``lower`` or ``upper`` at the ends. Values outside [min, max] (test
+data) are not clipped. A feature absent from a row is 0 there; a feature with
+min = max says nothing and is removed. The operations are done in the order in
+which LIBSVM's svm-scale.c does them, so that the results agree to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from odmtool import messages
+from odmtool.errors import DataError
+
+
+class LabelRange(NamedTuple):
+    """Labels in [minimum, maximum] become [lower, upper]."""
+
+    lower: float
+    upper: float
+    minimum: float
+    maximum: float
+
+
+class Ranges(NamedTuple):
+    """What scaling needs to know; the content of a range file.
+
+    ``index`` (n int64, rising) counts features from 1; ``minimum`` and
+    ``maximum`` (n float64) are their ranges. ``labels`` is None where labels
+    stay as they are.
+    """
+
+    lower: float
+    upper: float
+    index: np.ndarray
+    minimum: np.ndarray
+    maximum: np.ndarray
+    labels: LabelRange | None = None
+
+
+class Extremes:
+    """Smallest and largest value of every feature, gathered block by block.
+
+    Memory grows with the number of different features, not with the largest index.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.columns = np.empty(0, np.int64)
+        self.minimum = np.empty(0)
+        self.maximum = np.empty(0)
+        self.count = np.empty(0, np.int64)
+
+    def update(self, X: sp.csr_matrix) -> None:
+        """Take in the rows of ``X`` (m x d, no duplicate entries)."""
+        self.rows += X.shape[0]
+        self._make_room(np.unique(X.indices))
+        place = np.searchsorted(self.columns, X.indices)
+        np.minimum.at(self.minimum, place, X.data)
+        np.maximum.at(self.maximum, place, X.data)
+        self.count += np.bincount(place, minlength=len(self.columns))
+
+    def _make_room(self, columns: np.ndarray) -> None:
+        merged = np.union1d(self.columns, columns)
+        place = np.searchsorted(merged, self.columns)
+
+        def spread(old: np.ndarray, fill) -> np.ndarray:
+            new = np.full(len(merged), fill, old.dtype)
+            new[place] = old
+            return new
+
+        self.minimum = spread(self.minimum, np.inf)
+        self.maximum = spread(self.maximum, -np.inf)
+        self.count = spread(self.count, 0)
+        self.columns = merged
+
+    def varying(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Index (from 1), minimum and maximum of the features that are not constant."""
+        absent = self.count < self.rows
+        minimum = np.where(absent, np.minimum(self.minimum, 0), self.minimum) + 0.0
+        maximum = np.where(absent, np.maximum(self.maximum, 0), self.maximum) + 0.0
+        keep = minimum != maximum
+        return self.columns[keep].astype(np.int64) + 1, minimum[keep], maximum[keep]
+
+
+def interpolate(values, minimum, maximum, lower: float, upper: float) -> np.ndarray:
+    """``values`` from [minimum, maximum] to [lower, upper], elementwise.
+
+    Where max - min or a product overflows (svm-scale writes nan or inf there), the
+    same number is computed in an order that does not.
+
+    Raises
+    ------
+    DataError
+        A result is too large for a double.
+    """
+    values, minimum, maximum = np.broadcast_arrays(values, minimum, maximum)
+    with np.errstate(all="ignore"):
+        scaled = lower + (upper - lower) * (values - minimum) / (maximum - minimum)
+        scaled = np.where(values == minimum, lower, scaled)
+        scaled = np.where((values == maximum) & (minimum != maximum), upper, scaled)
+        bad = ~np.isfinite(scaled)
+        if bad.any():
+            low, high = minimum[bad] / 4, maximum[bad] / 4
+            scaled[bad] = lower + (upper - lower) * ((values[bad] / 4 - low) / (high - low))
+    worst = np.flatnonzero(~np.isfinite(scaled))
+    if len(worst):
+        i = worst[0]
+        raise DataError(messages.scaling_overflow(values[i], minimum[i], maximum[i]))
+    return scaled
+
+
+class Scaler:
+    """Scales blocks of rows by one set of ranges.
+
+    Attributes
+    ----------
+    ranges : Ranges
+        Without constant features.
+    unseen : Extremes
+        What ``scale`` met that the ranges do not know; it is left out of the result.
+    """
+
+    def __init__(self, ranges: Ranges):
+        keep = ranges.minimum != ranges.maximum
+        self.ranges = ranges._replace(
+            index=ranges.index[keep], minimum=ranges.minimum[keep], maximum=ranges.maximum[keep]
+        )
+        self.unseen = Extremes()
+        self._removed = ranges.index[~keep]
+        zero = self._scaled(np.arange(len(self.ranges.index)), 0.0)
+        # The features whose zeros become something else: absent entries must be written.
+        self._filled = np.flatnonzero(zero)
+        self._fill = zero[self._filled]
+
+    def scale(self, X: sp.csr_matrix) -> sp.csr_matrix:
+        """The scaled rows (m x n, without zeros); column k is feature ``ranges.index[k]``."""
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        place, known = self._find(X.indices)
+        self._remember_unseen(X, known)
+        row, place = row[known], place[known]
+        value = self._scaled(place, X.data[known])
+
+        dense = np.tile(self._fill, (X.shape[0], 1))
+        at = np.searchsorted(self._filled, place)
+        in_dense = at < len(self._filled)
+        in_dense[in_dense] = self._filled[at[in_dense]] == place[in_dense]
+        dense[row[in_dense], at[in_dense]] = value[in_dense]
+        fill_row, fill_at = np.nonzero(dense)
+
+        sparse = ~in_dense & (value != 0)
+        value = np.concatenate([value[sparse], dense[fill_row, fill_at]])
+        row = np.concatenate([row[sparse], fill_row])
+        place = np.concatenate([place[sparse], self._filled[fill_at]])
+        scaled = sp.csr_matrix((value, (row, place)), (X.shape[0], len(self.ranges.index)))
+        scaled.sort_indices()
+        return scaled
+
+    def scale_labels(self, labels: np.ndarray) -> np.ndarray:
+        """Labels (m float64), scaled if the ranges say so."""
+        to = self.ranges.labels
+        if to is None:
+            return labels
+        return interpolate(labels, to.minimum, to.maximum, to.lower, to.upper)
+
+    @property
+    def dense_width(self) -> int:
+        """Entries that every scaled row has at least room for."""
+        return len(self._filled)
+
+    def _scaled(self, place: np.ndarray, values) -> np.ndarray:
+        ranges = self.ranges
+        return interpolate(
+            values, ranges.minimum[place], ranges.maximum[place], ranges.lower, ranges.upper
+        )
+
+    def _find(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Position of each column's feature in ``ranges.index``, and whether it is there."""
+        index = columns.astype(np.int64) + 1
+        place = np.searchsorted(self.ranges.index, index)
+        known = place < len(self.ranges.index)
+        known[known] = self.ranges.index[place[known]] == index[known]
+        return place, known
+
+    def _remember_unseen(self, X: sp.csr_matrix, known: np.ndarray) -> None:
+        unseen = ~known
+        unseen[unseen] = ~np.isin(X.indices[unseen].astype(np.int64) + 1, self._removed)
+        indptr = np.concatenate([[0], np.cumsum(unseen)])[X.indptr]
+        self.unseen.update(
+            sp.csr_matrix((X.data[unseen], X.indices[unseen], indptr), shape=X.shape)
+        )

@@ -1,0 +1,195 @@
+"""The solvers by name, what each needs, and the choice among them.
+
+========  ============================  ==========================================
+name      needs                         file
+========  ============================  ==========================================
+dcd       any margin loss               :mod:`odmtool.solvers.dcd`
+newton    a loss whose derivative is    :mod:`odmtool.solvers.newton`
+          continuous; for a kernel,
+          memory for two m x m matrices
+========  ============================  ==========================================
+
+``auto`` is :func:`choose`: Newton at once for small problems, else coordinate descent
+for as long as a few Newton steps would take, and Newton from there if that was not enough.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odmtool import messages
+from odmtool.defaults import SOLVERS
+from odmtool.errors import DivergedError, MemoryLimitError, UsageError
+from odmtool.losses import MarginLoss
+from odmtool.solvers.base import (
+    LARGEST_HESSIAN,
+    Problem,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+)
+
+MAX_ITER = {"dcd": 1000, "newton": 200}
+"""Epochs or Newton steps, unless the caller says otherwise."""
+
+# A kernel problem's factorisation keeps the matrix and the part that it overwrites.
+_NEWTON_MATRICES = 2
+
+
+def solve(
+    problem: Problem,
+    *,
+    solver: str = "auto",
+    tolerance: float = 1e-3,
+    max_iter: int | None = None,
+    seed: int = 0,
+    start=None,
+    progress: ProgressCallback = ignore_progress,
+) -> Solution:
+    """Solve a problem with the named solver, or with those that :func:`choose` names.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : str, one of SOLVERS
+    tolerance : float, > 0
+        Relative duality gap at which to stop.
+    max_iter : int, optional
+    seed : int
+    start : ndarray, shape (m,), optional
+        Dual variables to start from.
+    progress : callable
+        Called with a Progress after every iteration.
+
+    Raises
+    ------
+    UsageError
+        The solver cannot solve this problem.
+    MemoryLimitError
+        The solver needs a larger matrix than there is memory for.
+    DivergedError
+        The kernel is not positive semidefinite and there is no solution.
+    """
+    if solver != "auto":
+        check(problem, solver)
+    run = _Run(stop_tolerance=tolerance, max_iter=max_iter, seed=seed, progress=progress)
+    if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
+        return _solve_indefinite(problem, solver, run, start)
+    return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
+
+
+class Plan(NamedTuple):
+    """One solver, or coordinate descent for some epochs and then Newton."""
+
+    first: str
+    epochs: int | None = None
+
+
+class _Run(NamedTuple):
+    """What stays the same whichever solver runs."""
+
+    stop_tolerance: float
+    max_iter: int | None
+    seed: int
+    progress: ProgressCallback
+
+    def one(self, problem: Problem, name: str, start, epochs: int | None = None) -> Solution:
+        limit = MAX_ITER[name] if self.max_iter is None else self.max_iter
+        stop = Stop(self.stop_tolerance, limit if epochs is None else min(limit, epochs))
+        if name == "newton":
+            from odmtool.solvers import newton
+
+            return newton.solve(problem, stop, start=start, progress=self.progress)
+        from odmtool.solvers import dcd
+
+        return dcd.solve(problem, stop, seed=self.seed, start=start, progress=self.progress)
+
+    def plan(self, problem: Problem, plan: Plan, start) -> Solution:
+        first = self.one(problem, plan.first, start, plan.epochs)
+        if first.converged or plan.epochs is None:
+            return first
+        second = self.one(problem, "newton", first.eta)
+        return second._replace(
+            iterations=first.iterations + second.iterations, solver="dcd, then newton"
+        )
+
+
+def _solve_indefinite(problem: Problem, solver: str, run: _Run, start) -> Solution:
+    """Solve with a kernel that may have negative eigenvalues."""
+    from odmtool.solvers import indefinite
+
+    gram = problem.gram
+    if gram.bytes > gram.memory:
+        return run.one(problem, "dcd", start)._replace(optimal=False)
+    eigenvalue = indefinite.smallest_eigenvalue(gram.matrix())
+    if indefinite.is_unbounded(problem, eigenvalue):
+        raise DivergedError(messages.dual_unbounded(eigenvalue))
+    if not indefinite.is_strictly_concave(problem, eigenvalue):
+        if solver == "newton":
+            raise UsageError(messages.newton_needs_convex(eigenvalue))
+        return run.one(problem, "dcd", start)._replace(optimal=False)
+    if eigenvalue == 0:
+        return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
+    if solver == "newton" or (solver == "auto" and choose(problem) == Plan("newton")):
+        shifted = indefinite.shift(problem, eigenvalue)
+        solution = run.one(shifted, "newton", start)
+        return indefinite.unshift(problem, solution, run.stop_tolerance)
+    return run.one(problem, "dcd", start)
+
+
+def is_smooth(loss: MarginLoss) -> bool:
+    """Whether Newton's method applies: no jump of l', and l'' > 0 where l' is not zero."""
+    left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
+    return loss.left_lo == loss.right_lo and left_hi == loss.right_hi
+
+
+def check(problem: Problem, name: str) -> None:
+    """Raise if the named solver cannot solve the problem; before any long work.
+
+    Raises
+    ------
+    UsageError, MemoryLimitError
+    """
+    if name not in SOLVERS:
+        raise UsageError(messages.unknown_solver(name, SOLVERS))
+    if name != "newton":
+        return
+    if not is_smooth(problem.loss):
+        raise UsageError(messages.newton_needs_smooth())
+    gram = problem.gram
+    if gram is not None and _NEWTON_MATRICES * gram.bytes > gram.memory:
+        needed = _NEWTON_MATRICES * gram.bytes
+        raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
+
+
+# Up to these sizes Newton is done before compiled code has been loaded.
+_SMALL_GRAM = 1500
+_SMALL_NONZEROS = 2_000_000
+# A Newton step on a kernel costs as much as m / 120 epochs, one on a Hessian about 7.
+_EPOCHS_PER_EXAMPLE = 1 / 40
+_LINEAR_EPOCHS = 20
+_WIDE_EPOCHS = 100
+
+
+def choose(problem: Problem) -> Plan:
+    """What ``auto`` does.
+
+    Coordinate descent needs few epochs when lambda is small and more than anyone
+    can wait for when it is large; Newton's method needs a few steps for every
+    lambda, but a step costs as much as many epochs. So a large problem gets
+    coordinate descent for about three Newton steps' worth of epochs first: whichever
+    is right, little is lost (benchmarks/solvers.py measures it).
+    """
+    if not is_smooth(problem.loss):
+        return Plan("dcd")
+    if problem.gram is not None:
+        if _NEWTON_MATRICES * problem.gram.bytes > problem.gram.memory:
+            return Plan("dcd")
+        if problem.size <= _SMALL_GRAM:
+            return Plan("newton")
+        return Plan("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
+    (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
+    if d > LARGEST_HESSIAN:
+        return Plan("newton") if m <= _SMALL_GRAM else Plan("dcd", _WIDE_EPOCHS)
+    return Plan("newton") if nonzeros <= _SMALL_NONZEROS else Plan("dcd", _LINEAR_EPOCHS)

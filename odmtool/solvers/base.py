@@ -1,0 +1,128 @@
+"""What every solver takes and gives.
+
+A solver minimises
+
+    P(w) = 1/2 |w|^2 + sum_i u_i l(t_i),    t_i = y_i <w, phi(x_i)>
+
+and stops when the relative duality gap (P - D) / S is at most the tolerance
+(see :mod:`odmtool.objective` for D and S). It prints nothing and knows no file;
+after every iteration it calls ``progress``, so that the caller can report, or
+stop it by raising.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import losses
+from odmtool.gram import Gram
+from odmtool.losses import MarginLoss
+
+
+class Problem(NamedTuple):
+    """A binary problem: linear if ``gram`` is None, otherwise known by its kernel values.
+
+    Attributes
+    ----------
+    X : csr_matrix or ndarray, shape (m, d), or None
+        Rows of a linear problem; a constant feature (``-B``) is its last column.
+    gram : Gram or None
+        Kernel values of a kernel problem.
+    y : ndarray of +1.0 and -1.0, shape (m,)
+    weight : ndarray, shape (m,)
+        u_i > 0, by which the whole loss of example i is multiplied.
+    loss : MarginLoss
+        Scalars.
+    """
+
+    X: object
+    gram: Gram | None
+    y: np.ndarray
+    weight: np.ndarray
+    loss: MarginLoss
+
+    @property
+    def size(self) -> int:
+        return len(self.y)
+
+
+class Stop(NamedTuple):
+    """When a solver stops: at the tolerance, or after so many iterations."""
+
+    tolerance: float = 1e-3
+    max_iter: int = 1000
+
+
+class Progress(NamedTuple):
+    """What a solver tells its caller after an iteration.
+
+    ``primal`` is None where only an estimate of the gap is known.
+    """
+
+    iteration: int
+    primal: float | None
+    gap: float
+    active: int
+
+
+class Solution(NamedTuple):
+    """What a solver found.
+
+    Attributes
+    ----------
+    w : ndarray, shape (d,), or None
+        Weights of a linear problem.
+    coef : ndarray, shape (m,)
+        For a kernel problem w = sum_i coef_i y_i phi(x_i).
+    eta : ndarray, shape (m,)
+        Dual variables; they prove the gap and start another solver.
+    primal, dual, gap : float
+        P(w), D(eta), and (P - D) / S.
+    iterations : int
+    converged : bool
+        The gap is at most the tolerance.
+    solver : str
+    optimal : bool
+        False if the kernel has negative eigenvalues such that a small gap shows a
+        stationary point only.
+    """
+
+    w: np.ndarray | None
+    coef: np.ndarray
+    eta: np.ndarray
+    primal: float
+    dual: float
+    gap: float
+    iterations: int
+    converged: bool
+    solver: str
+    optimal: bool = True
+
+
+LARGEST_HESSIAN = 3000
+"""Above this many features the Hessian in w is not formed but only multiplied."""
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def ignore_progress(_progress: Progress) -> None:
+    """The callback of a caller that does not want to know."""
+
+
+def objective_values(loss: MarginLoss, norm, dual_norm, t, eta) -> tuple[float, float, float]:
+    """P, D and the scale S of a solution, from |w|^2, |w(eta)|^2, margins and duals.
+
+    ``loss`` holds one loss per example (see :func:`odmtool.losses.scaled`).
+    """
+    values = losses.value(loss, t)
+    primal = norm / 2 + values.sum()
+    dual = losses.dual_value(loss, eta).sum() - dual_norm / 2
+    return float(primal), float(dual), float(abs(norm) / 2 + np.abs(values).sum())
+
+
+def relative(gap: float, scale: float) -> float:
+    """gap / scale, and 0 when both are."""
+    return float(gap / scale if scale > 0 else max(gap, 0.0))

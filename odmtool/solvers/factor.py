@@ -1,0 +1,52 @@
+"""Cholesky factorisation in place, panel by panel.
+
+LAPACK's ``potrf`` through SciPy holds Python's interpreter lock, so a large one would
+delay Ctrl-C by its whole duration; NumPy's releases the lock but needs three copies.
+Here the products, which are nearly all the work, are NumPy's, and LAPACK factors
+one diagonal block at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+_PANEL = 512
+
+
+def cholesky_in_place(A: np.ndarray) -> np.ndarray:
+    """Overwrite the lower triangle of A with L, A = L L'.
+
+    Parameters
+    ----------
+    A : ndarray, shape (n, n), C order
+        Symmetric positive definite; only the lower triangle is read, the upper one
+        is left with arbitrary values.
+
+    Raises
+    ------
+    LinAlgError
+        A is not positive definite to working precision.
+    """
+    n = len(A)
+    for start in range(0, n, _PANEL):
+        end = min(start + _PANEL, n)
+        if start:
+            A[start:, start:end] -= A[start:, :start] @ A[start:end, :start].T
+        # LAPACK wants Fortran order, where our lower triangle is an upper one.
+        corner, info = dpotrf(A[start:end, start:end].T, lower=0, clean=1)
+        if info:
+            raise LinAlgError
+        A[start:end, start:end] = corner.T
+        if end < n:
+            # X L' = P, seen in Fortran order as L X' = P', with L' = corner.
+            A[end:, start:end] = dtrsm(1.0, corner, A[end:, start:end].T, trans_a=1).T
+    return A
+
+
+def cholesky_solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """x with L L' x = b, from the result of :func:`cholesky_in_place`."""
+    x, _info = dpotrs(L.T, b, lower=0)
+    return x

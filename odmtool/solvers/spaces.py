@@ -1,0 +1,206 @@
+"""The two spaces in which Newton's method looks for w.
+
+:class:`WeightSpace` (w space)     the unknown is w itself, d numbers.
+:class:`FunctionSpace`             the unknown is coef, w = sum_i coef_i y_i phi(x_i),
+                                   m numbers; needs kernel values only.
+
+Both answer the same questions: margins, norms, the gap, and the Newton point.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from odmtool import losses
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
+from odmtool.solvers.base import LARGEST_HESSIAN, Problem
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+
+# A linear problem with fewer examples than features is smaller in function space,
+# up to the size at which its factorisation takes longer than conjugate gradients.
+LARGEST_GRAM = 4000
+# Below this share of nonzeros X'SX is a sparse product, above it BLAS on dense blocks.
+_DENSE_SHARE = 0.05
+_BLOCK_BYTES = 2**22
+
+
+def space_of(problem: Problem):
+    """The space in which the problem is smallest."""
+    if problem.gram is not None:
+        return FunctionSpace(problem.gram, problem.y)
+    m, d = problem.X.shape
+    if m < d and m <= LARGEST_GRAM:
+        return FunctionSpace(Gram(Kernel("linear"), problem.X), problem.y, problem.X)
+    return WeightSpace(problem.X, problem.y)
+
+
+class FunctionSpace:
+    """The unknown is coef, shape (m,).
+
+    Parameters
+    ----------
+    gram : Gram
+    y : ndarray of +1.0 and -1.0, shape (m,)
+    X : csr_matrix or ndarray, shape (m, d), optional
+        Rows of a linear problem, from which w is made at the end.
+    """
+
+    def __init__(self, gram: Gram, y: np.ndarray, X=None):
+        self._K, self._y, self._X = gram.matrix(), y, X
+
+    def zero(self):
+        return np.zeros(len(self._y))
+
+    def point(self, eta):
+        return np.array(eta, dtype=float)
+
+    def margins(self, coef):
+        return self._y * (self._K @ (self._y * coef))
+
+    def squared_norm(self, coef, t):
+        return coef @ t
+
+    def cross(self, coef, t, direction, change):
+        """<w, p> and <p, p>."""
+        return direction @ t, direction @ change
+
+    def gap(self, loss, coef, t, eta):
+        """The smaller of two gaps of the primal point coef, and its dual point.
+
+        The duals eta that the margins demand are exact where coef is, but rounding
+        in t counts with the size of the kernel values; for coef as its own dual
+        point it does not.
+        """
+        difference = coef - eta
+        demanded = max(0.0, difference @ self.margins(difference) / 2)
+        shares = losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)
+        own = max(0.0, shares.sum())
+        return (own, coef) if own < demanded else (demanded, eta)
+
+    def newton_point(self, slopes, eta, t, coef, gap):
+        """coef with coef_i + s_i (Q coef)_i = b_i, where Q_ij = y_i y_j k_ij.
+
+        On the active examples, s_i > 0, this is (1 + S^1/2 K S^1/2) z = r, whose
+        eigenvalues are at least 1 however large the kernel values are.
+        """
+        b = eta + slopes * t
+        active = np.flatnonzero(slopes > 0)
+        fixed = np.flatnonzero((slopes == 0) & (b != 0))
+        result = b.copy()
+        if active.size == 0:
+            return result
+        y = self._y[active]
+        root = np.sqrt(slopes[active])
+        right = y * b[active] / root
+        if fixed.size:
+            right -= root * (self._K[np.ix_(active, fixed)] @ (self._y * b)[fixed])
+
+        def system():
+            matrix = self._K[np.ix_(active, active)]
+            matrix *= root[:, None]
+            matrix *= root[None, :]
+            matrix.flat[:: len(matrix) + 1] += 1.0
+            return matrix
+
+        result[active] = y * root * _solve_symmetric(system, right)
+        return result
+
+    def solution(self, coef, eta):
+        """(w or None, coef)."""
+        w = None if self._X is None else np.asarray(self._X.T @ (self._y * coef))
+        return w, coef
+
+
+class WeightSpace:
+    """The unknown is w, shape (d,).
+
+    Parameters
+    ----------
+    X : csr_matrix or ndarray, shape (m, d)
+    y : ndarray of +1.0 and -1.0, shape (m,)
+    """
+
+    def __init__(self, X, y: np.ndarray):
+        self._X, self._y = X, y
+
+    def zero(self):
+        return np.zeros(self._X.shape[1])
+
+    def point(self, eta):
+        return np.asarray(self._X.T @ (self._y * eta))
+
+    def margins(self, w):
+        return self._y * np.asarray(self._X @ w)
+
+    def squared_norm(self, w, t):
+        return w @ w
+
+    def cross(self, w, t, direction, change):
+        """<w, p> and <p, p>."""
+        return w @ direction, direction @ direction
+
+    def gap(self, loss, w, t, eta):
+        """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta."""
+        difference = w - self.point(eta)
+        return difference @ difference / 2, eta
+
+    def newton_point(self, slopes, eta, t, w, gap):
+        """w with (I + X' S X) w = X' (y b), by Cholesky or conjugate gradients."""
+        right = self.point(eta + slopes * t)
+        active = np.flatnonzero(slopes > 0)
+        if self._X.shape[1] <= LARGEST_HESSIAN:
+            return _solve_symmetric(lambda: _hessian(self._X, active, slopes), right)
+        # w - w(eta) is the gradient: solving to a tenth of it, and more precisely
+        # the closer we are, keeps the convergence faster than linear.
+        accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(w - self.point(eta))
+        return _conjugate_gradients(self._X[active], slopes[active], right, w, accuracy)
+
+    def solution(self, w, eta):
+        """(w, coef); only for coef = eta is w known from the duals."""
+        return w, eta
+
+
+def _hessian(X, active, slopes) -> np.ndarray:
+    """I + sum over the active examples of s_i x_i x_i', shape (d, d)."""
+    d = X.shape[1]
+    is_dense = isinstance(X, np.ndarray)
+    if not is_dense and X.nnz < _DENSE_SHARE * X.shape[0] * d:
+        rows = X[active].multiply(np.sqrt(slopes[active])[:, None]).tocsr()
+        H = (rows.T @ rows).toarray()
+    else:
+        H = np.zeros((d, d))
+        step = max(256, _BLOCK_BYTES // (8 * d))
+        for start in range(0, len(active), step):
+            part = active[start : start + step]
+            rows = X[part] if is_dense else X[part].toarray()
+            rows *= np.sqrt(slopes[part])[:, None]
+            H += rows.T @ rows
+    H.flat[:: d + 1] += 1.0
+    return H
+
+
+def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
+    """Solve a system that is positive definite but for rounding.
+
+    ``system()`` makes its matrix, which the factorisation overwrites.
+    """
+    try:
+        return cholesky_solve(cholesky_in_place(system()), right)
+    except LinAlgError:
+        # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU.
+        return np.linalg.solve(system(), right)
+
+
+def _conjugate_gradients(rows, s, right, start, accuracy) -> np.ndarray:
+    """Solve (I + X' S X) w = right to a residual of ``accuracy``, diagonally preconditioned."""
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    d = len(right)
+    squares = rows**2 if isinstance(rows, np.ndarray) else rows.multiply(rows)
+    inverse_diagonal = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
+    hessian = LinearOperator((d, d), matvec=lambda p: p + rows.T @ (s * (rows @ p)), dtype=float)
+    preconditioner = LinearOperator((d, d), matvec=lambda p: inverse_diagonal * p, dtype=float)
+    w, _info = cg(hessian, right, x0=start, rtol=0.0, atol=accuracy, maxiter=d, M=preconditioner)
+    return w

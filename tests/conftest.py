@@ -1,0 +1,65 @@
+"""What the tests of commands share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from problems import HEART_SCALE
+
+from odmtool.cli import entry
+
+COMMANDS = ("train", "predict", "cv", "scale")
+
+
+class Outcome:
+    """Exit code, stdout and stderr of a command."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def run(capfd, monkeypatch, tmp_path):
+    """Run a command in this process: run("train", "-l", "2^4", file) in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(name, *arguments):
+        from importlib import import_module
+
+        command = getattr(import_module(f"odmtool.cli.{name}"), name)
+        capfd.readouterr()
+        code = entry.run(command, [str(a) for a in arguments], f"odm-{name}")
+        captured = capfd.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run_command
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a command as a process of its own, in an empty folder."""
+    processes = []
+
+    def start_command(name, *arguments, **options):
+        code = f"from odmtool.cli import {name}_main; {name}_main()"
+        environment = os.environ | options.pop("environment", {})
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+        )  # fmt: skip
+        processes.append(process)
+        return process
+
+    yield start_command
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def heart():
+    """Path of heart_scale."""
+    return str(HEART_SCALE)

@@ -1,0 +1,102 @@
+"""odm-cv, the folds, and the grid."""
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odmtool.errors import UsageError
+from odmtool.search import grid
+from odmtool.validation import folds
+
+
+@given(st.lists(st.integers(-2, 3), min_size=2, max_size=60), st.integers(2, 12), st.integers(0, 9))
+def test_folds_are_stratified_and_even(labels, n, seed):
+    labels = np.array(labels)
+    if n > len(labels):
+        with pytest.raises(UsageError):
+            folds(labels, n, seed)
+        return
+    fold = folds(labels, n, seed)
+    sizes = np.bincount(fold, minlength=n)
+    assert sizes.max() - sizes.min() <= 1 and len(sizes) == n
+    for label in set(labels.tolist()):
+        counts = np.bincount(fold[labels == label], minlength=n)
+        assert counts.max() - counts.min() <= 1
+    assert np.array_equal(fold, folds(labels, n, seed))
+
+
+def test_folds_depend_on_the_seed():
+    labels = np.repeat([0, 1], 50)
+    assert not np.array_equal(folds(labels, 5, 0), folds(labels, 5, 1))
+
+
+def test_grid_names_only_what_the_kernel_uses():
+    values = dict(kernel=("linear", "rbf"), lambda_=(1, 2), gamma=(0.1, 0.2), degree=(3,))
+    settings = grid(values)
+    assert len(settings) == 2 + 4
+    assert {"kernel": "linear", "lambda_": 1} in settings
+    assert {"kernel": "rbf", "gamma": 0.2, "lambda_": 1} in settings
+
+
+def test_one_row_per_setting_and_the_best_at_the_end(run, heart):
+    outcome = run("cv", "-t", "rbf", "-l", "2^0,2^4,2^8", "-g", "0.1,1", "-v", "3", heart)
+    *rows, best, accuracy = outcome.out.splitlines()
+    assert outcome.code == 0 and outcome.err == ""
+    rates = {}
+    for row in rows:
+        match = re.fullmatch(r"lambda=(\d+) gamma=(0\.1|1) rate=([\d.]+)", row)
+        rates[float(match[1]), float(match[2])] = float(match[3])
+    assert len(rates) == 6
+    highest = max(rates.values())
+    # Ties: the stronger regularisation, then the smoother kernel.
+    lambda_, gamma = min(setting for setting, rate in rates.items() if rate == highest)
+    assert best.startswith("Best: odm-train -t rbf ")
+    assert f"-l {lambda_:g} " in best and f"-g {gamma:g} " in best
+    assert accuracy == f"Cross Validation Accuracy = {highest:g}%"
+
+
+def test_the_best_command_can_be_pasted_and_gives_the_same_accuracy(run, heart):
+    options = ["-w-1", "1.5", "--seed", "4", "-B", "1", "-e", "1e-6"]
+    outcome = run("cv", "-t", "rbf,linear", "-c", "0.01,1", "-m", "1/3,1", *options, heart)
+    best = next(line for line in outcome.out.splitlines() if line.startswith("Best: odm-train "))
+    words = shlex.split(best)[2:]
+    again = run("train", "-v", "5", *words)
+    assert again.out == outcome.out.splitlines()[-1] + "\n"
+
+
+def test_same_as_train_v(run, heart):
+    searched = run("cv", "-t", "rbf", "-l", "64", heart).out.splitlines()[-1]
+    assert run("train", "-v", "5", "-t", "rbf", "-l", "64", heart).out == searched + "\n"
+
+
+def test_jobs_change_nothing(run, heart):
+    arguments = ["-t", "rbf", "-l", "1,64", "--solver", "dcd", heart]
+    assert run("cv", *arguments).out == run("cv", "-j", "2", *arguments).out
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["-l", "1,x"], "'x' is not a number"),
+    (["-l", "1,,2"], "is not a number"),
+    (["-l", "1,-2"], "lambda must be positive"),
+    (["-m", "0.5,1.5"], "0 < mu <= 1"),
+    (["-p", "0.5,1"], "0 <= theta < 1"),
+    (["-t", "rbf,cubic"], "cubic"),
+    (["-l", "1", "-c", "1"], "give one"),
+    (["-v", "1"], "2 to 270 folds"),
+    (["-s", "2"], "names"),
+])  # fmt: skip
+def test_bad_lists_are_refused_before_anything_runs(run, heart, arguments, sentence):
+    outcome = run("cv", *arguments, heart)
+    assert outcome.code == 2 and outcome.out == ""
+    assert sentence in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_a_class_missing_in_a_training_part_is_no_crash(run, tmp_path):
+    rows = "".join(f"1 1:{i}\n" for i in range(1, 8))
+    (tmp_path / "data").write_text(rows + "2 1:-1\n")
+    outcome = run("cv", "-v", "4", "data")
+    assert outcome.code == 0 and "Cross Validation Accuracy = 87.5%" in outcome.out

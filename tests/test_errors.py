@@ -1,0 +1,249 @@
+"""Bad options, data and files: one sentence, the right exit code, nothing touched."""
+
+import os
+import stat
+
+import pytest
+
+# Every odd case of the stock tools' grammar: content, line, what the sentence must hold.
+BAD_DATA = [
+    ("", None, "empty"),
+    ("\n\n", None, "blank"),
+    ("1:1 2:2\n", 1, "1:1"),
+    ("+1 1:1\nabc 1:1\n", 2, "'abc'"),
+    ("1,2 1:1\n", 1, "'1,2'"),
+    ("1x 1:1\n", 1, "'1x'"),
+    ("nan 1:1\n", 1, "'nan'"),
+    ("inf 1:1\n", 1, "'inf'"),
+    ("1.5 1:1\n", 1, "'1.5'"),
+    ("0x1 1:1\n", 1, "'0x1'"),
+    ("3000000000 1:1\n", 1, "'3000000000'"),
+    ("1 0:1\n", 1, "'0:1'"),
+    ("1 -1:1\n", 1, "'-1:1'"),
+    ("1 2:1 2:2\n", 1, "'2:2'"),
+    ("1 2:1 1:2\n", 1, "'1:2'"),
+    ("1 1.5:1\n", 1, "'1.5:1'"),
+    ("1 3000000000:1\n", 1, "'3000000000:1'"),
+    ("1 4294967297:1\n", 1, "'4294967297:1'"),
+    ("1 1:abc\n", 1, "'1:abc'"),
+    ("1 1:1x\n", 1, "'1:1x'"),
+    ("1 1:\n", 1, "'1:'"),
+    ("1 1:2,5\n", 1, "'1:2,5'"),
+    ("1 1:2:3\n", 1, "'1:2:3'"),
+    ("1 1:nan\n", 1, "'1:nan'"),
+    ("1 1:inf\n", 1, "'1:inf'"),
+    ("1 1:1e999\n", 1, "'1:1e999'"),
+    ("1 1: 2\n", 1, "'1:'"),
+    ("1 1 :2\n", 1, "'1'"),
+    ("1 1:1\n-1 1:1 2\n", 2, "'2'"),
+    ("1 1:1\n# comment\n\n-1 3;4\n", 4, "'3;4'"),
+    ("1 1:1 text # comment\n", 1, "'text'"),
+    ("1 1:\x001\n", 1, "NUL"),
+]
+
+
+@pytest.mark.parametrize("content, line, token", BAD_DATA)
+@pytest.mark.parametrize("command", ["train", "cv", "predict"])
+def test_bad_data(run, heart, tmp_path, command, content, line, token):
+    (tmp_path / "bad").write_text(content)
+    arguments = ["bad"]
+    if command == "train":
+        (tmp_path / "product").write_text("old")
+        arguments = ["bad", "product"]
+    elif command == "predict":
+        run("train", heart, "m")
+        (tmp_path / "product").write_text("old")
+        arguments = ["bad", "m", "product"]
+    before = sorted(os.listdir(tmp_path))
+    outcome = run(command, *arguments)
+    assert outcome.code == 1
+    assert outcome.out == ""
+    place = "bad" if line is None else f"bad:{line}: Wrong input format at line {line}"
+    assert outcome.err.startswith(f"odm-{command}: {place}: ")
+    assert token in outcome.err
+    assert outcome.err.count("\n") == 1 and "Traceback" not in outcome.err
+    assert sorted(os.listdir(tmp_path)) == before
+    if command != "cv":
+        assert (tmp_path / "product").read_text() == "old"
+
+
+GOOD_DATA = {
+    "label only": "1\n-1 1:1\n",
+    "carriage returns": "1\r\n-1 1:1\r\n",
+    "tabs and blanks": " 1\t1:1  \n\t-1 2:1\t\n",
+    "no final newline": "1 1:1\n-1 2:1",
+    "explicit zero": "1 1:0\n-1 2:1\n",
+    "denormal": "1 1:1e-320\n-1 2:1\n",
+    "comments and blanks": "# header\n\n1 1:1 # good\n-1 2:1\n",
+    "qid": "1 qid:3 1:1\n-1 qid:4 2:1\n",
+}
+
+
+@pytest.mark.parametrize("name", GOOD_DATA)
+def test_odd_but_good_data(run, tmp_path, name):
+    (tmp_path / "data").write_bytes(GOOD_DATA[name].encode())
+    for options in ([], ["-t", "rbf"]):
+        assert run("train", *options, "data", "m").code == 0
+        outcome = run("predict", "data", "m", "out")
+        assert outcome.code == 0
+        assert len((tmp_path / "out").read_text().split()) == 2
+
+
+USAGE = [
+    (["-s", "2"], "-s 2: machines have names here"),
+    (["-s", "0"], "-s 0: machines have names here"),
+    (["-m", "1000"], "--memory 1000M"),
+    (["-mu", "3"], "write --mu"),
+    (["-lambda", "4"], "write --lambda"),
+    (["-theta", "0.1"], "write --theta"),
+    (["-h", "0"], "LIBSVM's -h"),
+    (["-h", "1"], "LIBSVM's -h"),
+    (["-t", "5"], "'5'"),
+    (["-t", "gauss"], "'gauss'"),
+    (["-l", "x"], "'x' is not a number"),
+    (["-l", "1e999"], "is not a number"),
+    (["-l", "1/0"], "is not a number"),
+    (["-l", "0"], "lambda must be positive"),
+    (["-c", "-1"], "cost must be positive"),
+    (["-l", "1", "-c", "1"], "give one"),
+    (["-m", "0"], "0 < mu <= 1"),
+    (["-p", "1"], "0 <= theta < 1"),
+    (["-e", "0"], "tolerance must be positive"),
+    (["-g", "-1"], "gamma must not be negative"),
+    (["-d", "1.5"], "'1.5' is not a whole number"),
+    (["-d", "-1"], "degree must not be negative"),
+    (["-w1", "-2"], "class-weight must not be negative"),
+    (["-w", "x", "2"], "'x'"),
+    (["-v", "1"], "folds"),
+    (["-v", "x"], "'x'"),
+    (["-b", "1"], "-b 1"),
+    (["-b", "2"], "'2'"),
+    (["-j", "0"], "at least 1"),
+    (["--memory", "lots"], "is not a number"),
+    (["--memory", "0"], "memory must be positive"),
+    (["--seed", "-1"], "at least 0"),
+    (["--solver", "magic"], "'magic'"),
+    (["--max-iter", "-1"], "max-iter must not be negative"),
+    (["-z"], "-z"),
+    (["--lamda", "3"], "--lambda"),
+    (["-W", "-", "-", "m"], "cannot both come from stdin"),
+    (["-"], "name the MODEL_FILE"),
+]
+
+
+@pytest.mark.parametrize("arguments, sentence", USAGE)
+def test_usage(run, heart, tmp_path, arguments, sentence):
+    files = [] if "-" in arguments else [heart]
+    outcome = run("train", *arguments, *files)
+    assert outcome.code == 2
+    assert sentence in outcome.err
+    assert outcome.out == "" and outcome.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "cv", "scale"])
+def test_no_arguments_is_a_usage_error_and_help_is_not(run, command):
+    assert run(command).code == 2
+    for flag in ("-h", "--help"):
+        outcome = run(command, flag)
+        assert outcome.code == 0 and outcome.out.startswith(f"Usage: odm-{command}")
+    assert run(command, "-h", "0", "x").code == 2
+
+
+def test_missing_file(run):
+    for command, arguments in [("train", ["none"]), ("cv", ["none"]), ("scale", ["none"]),
+                               ("predict", ["none", "none", "out"])]:  # fmt: skip
+        outcome = run(command, *arguments)
+        assert outcome.code == 1 and "none" in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_outputs_are_checked_before_the_data_are_read(run, heart, tmp_path, monkeypatch):
+    from odmtool.io import svmlight
+
+    def fail(*_arguments, **_options):
+        pytest.fail("the data were read")
+
+    monkeypatch.setattr(svmlight, "read_svmlight", fail)
+    (tmp_path / "folder").mkdir()
+    for arguments in ([heart, "no/such/folder/m"], [heart, "folder"],
+                      ["--json", "no/such/file", heart, "m"]):  # fmt: skip
+        outcome = run("train", *arguments)
+        assert outcome.code == 1 and outcome.err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_unwritable_folder(run, heart, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder").chmod(stat.S_IRUSR | stat.S_IXUSR)
+    outcome = run("train", heart, "folder/m")
+    assert outcome.code == 1 and "folder" in outcome.err
+
+
+def test_matrix_larger_than_memory_is_said_before_it_is_made(run, heart, monkeypatch):
+    from odmtool.gram import Gram
+
+    monkeypatch.setattr(Gram, "matrix", lambda self: pytest.fail("the matrix was made"))
+    outcome = run("train", "-t", "rbf", "--solver", "newton", "--memory", "0.1M", heart)
+    assert outcome.code == 1
+    assert "more than the 100 KB of --memory" in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_small_memory_still_trains(run, heart):
+    outcome = run("train", "-t", "rbf", "--memory", "0.1M", heart)
+    assert outcome.code == 0 and "(dcd)" in outcome.err
+
+
+def test_diverging_sigmoid(run, heart, tmp_path):
+    outcome = run("train", "-t", "sigmoid", "-l", "64", "-g", "0.1", "-r", "0.5", heart)
+    assert outcome.code == 1 and "no solution" in outcome.err and outcome.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_three_classes(run, tmp_path):
+    (tmp_path / "data").write_text("1 1:1\n2 1:2\n3 1:3\n")
+    for command in ("train", "cv"):
+        outcome = run(command, "-v", "2", "data")
+        assert outcome.code == 1
+        assert outcome.err.startswith(f"odm-{command}: data: the data have 3 classes")
+
+
+def test_bad_weight_files(run, heart, tmp_path):
+    for content, sentence in [("1\nx\n", "weights:2: expected a weight"),
+                              ("1\n-1\n", "weights:2: expected a weight"),
+                              ("nan\n", "weights:1: expected a weight"),
+                              ("1\n1\n", "2 weights for 270 examples"),
+                              ("0\n" * 270, "all weights are zero")]:  # fmt: skip
+        (tmp_path / "weights").write_text(content)
+        outcome = run("train", "-W", "weights", heart)
+        assert outcome.code == 1 and sentence in outcome.err and outcome.err.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["weights"]
+
+
+def test_asymmetric_precomputed_kernel(run, tmp_path):
+    (tmp_path / "data").write_text("1 0:1 1:1 2:0.5\n-1 0:2 1:0.1 2:1\n")
+    outcome = run("train", "-t", "4", "data")
+    assert outcome.code == 1 and "not symmetric" in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_precomputed_serial_beyond_the_row(run, tmp_path):
+    (tmp_path / "data").write_text("1 0:1 1:1 2:0.5\n-1 0:7 1:0.5 2:1\n")
+    outcome = run("train", "-t", "4", "data")
+    assert outcome.code == 1 and "serial number 7" in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_an_internal_error_is_one_sentence(run, heart, monkeypatch):
+    from odmtool.machines import ODM
+
+    def broken(*_arguments, **_options):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(ODM, "fit", broken)
+    outcome = run("train", heart)
+    assert outcome.code == 70 and outcome.err.count("\n") == 1 and "report" in outcome.err
+    assert "Traceback" in run("train", "--verbose", heart).err
+
+
+def test_stderr_stays_small_for_scripts_that_never_read_it(run, heart):
+    weights = [word for label in range(2, 300) for word in (f"-w{label}", "2")]
+    outcome = run("train", *weights, heart)
+    assert outcome.code == 0 and 0 < len(outcome.err) <= 4096

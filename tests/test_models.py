@@ -1,0 +1,321 @@
+"""Prediction: a slow twin that follows the stock predictors step by step is the judge."""
+
+from __future__ import annotations
+
+import math
+
+import model_makers as make
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, vstack
+
+from odmtool import models
+from odmtool.kernels import Kernel
+from odmtool.models import KernelModel, LinearModel
+
+# ---- the slow twin -------------------------------------------------------------
+
+
+def pairs(X: csr_matrix, row: int) -> dict[int, float]:
+    part = X[row]
+    return dict(zip(part.indices.tolist(), part.data.tolist(), strict=True))
+
+
+def naive_linear_values(model: LinearModel, X: csr_matrix, row: int) -> list[float]:
+    values = [0.0] * model.weights.shape[1]
+    for feature, value in sorted(pairs(X, row).items()):
+        if feature < len(model.weights):
+            for column in range(len(values)):
+                values[column] += float(model.weights[feature, column]) * value
+    if model.bias >= 0:
+        for column in range(len(values)):
+            values[column] += float(model.bias_weights[column]) * model.bias
+    return values
+
+
+def naive_kernel(kernel: Kernel, x: dict[int, float], v: dict[int, float]) -> float:
+    if kernel.name == "precomputed":
+        return x.get(int(v[0]), 0.0)
+    total = 0.0
+    if kernel.name == "rbf":
+        for feature in sorted(x.keys() | v.keys()):
+            difference = x.get(feature, 0.0) - v.get(feature, 0.0)
+            total += difference * difference
+        return math.exp(-kernel.gamma * total)
+    for feature in sorted(x.keys() & v.keys()):
+        total += x[feature] * v[feature]
+    if kernel.name == "linear":
+        return total
+    inner = kernel.gamma * total + kernel.coef0
+    if kernel.name == "sigmoid":
+        return math.tanh(inner)
+    result, degree = 1.0, kernel.degree
+    while degree > 0:
+        if degree % 2:
+            result *= inner
+        inner *= inner
+        degree //= 2
+    return result
+
+
+def naive_pair_values(model: KernelModel, X: csr_matrix, row: int) -> list[float]:
+    x = pairs(X, row)
+    vectors = model.support_vectors
+    K = [naive_kernel(model.kernel, x, pairs(vectors, s)) for s in range(vectors.shape[0])]
+    starts = np.cumsum([0, *model.n_support]).tolist()
+    values = []
+    for i in range(len(model.labels)):
+        for j in range(i + 1, len(model.labels)):
+            total = 0.0
+            for s in range(starts[i], starts[i + 1]):
+                total += float(model.coef[s, j - 1]) * K[s]
+            for s in range(starts[j], starts[j + 1]):
+                total += float(model.coef[s, i]) * K[s]
+            values.append(total - float(model.rho[len(values)]))
+    return values
+
+
+def naive_kernel_label(model: KernelModel, values: list[float]) -> int:
+    k = len(model.labels)
+    votes = [0] * k
+    position = 0
+    for i in range(k):
+        for j in range(i + 1, k):
+            votes[i if values[position] > 0 else j] += 1
+            position += 1
+    return model.labels[votes.index(max(votes))]
+
+
+# ---- linear models -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [-1.0, 0.0, 2.5])
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 6])
+def test_linear_values_equal_the_twin_to_the_bit(n_classes, bias):
+    rng = np.random.default_rng(0)
+    model = make.linear_model(rng, n_classes, 9, bias)
+    for width in (4, 9, 14):
+        X = make.sparse_rows(rng, 25, width)
+        X = vstack([X, csr_matrix((1, width))]).tocsr()
+        labels, values = model.predict_with_values(X)
+        assert values.shape == (26, 1 if n_classes == 2 else n_classes)
+        for row in range(26):
+            naive = naive_linear_values(model, X, row)
+            assert values[row].tolist() == naive[: values.shape[1]]
+            if n_classes == 2:
+                expected = model.labels[0 if naive[0] > 0 else 1]
+            else:
+                expected = model.labels[naive.index(max(naive))]
+            assert labels[row] == expected
+        assert labels.dtype == np.int64
+        assert (model.predict(X) == labels).all()
+
+
+def test_two_class_crammer_singer_looks_at_the_first_column_only():
+    model = LinearModel([5, 7], np.array([[1.0, 3.0]]), solver_type="MCSVM_CS")
+    labels, values = model.predict_with_values(csr_matrix([[1.0], [-1.0]]))
+    assert labels.tolist() == [5, 7]
+    assert values.tolist() == [[1.0], [-1.0]]
+
+
+def test_linear_ties_go_to_the_second_of_two_and_the_first_of_many():
+    nothing = csr_matrix((1, 2))
+    assert LinearModel([1, -1], np.ones((2, 1))).predict(nothing).tolist() == [-1]
+    assert LinearModel([4, 2, 3], np.ones((2, 3))).predict(nothing).tolist() == [4]
+
+
+def test_an_overflow_is_decided_as_in_c():
+    huge = csr_matrix([[1e308, 1e308]])
+    model = LinearModel([4, 2, 3], np.array([[9.0, 9.0, -9.0], [-9.0, 9.0, -9.0]]))
+    with np.errstate(all="raise"):
+        labels, values = model.predict_with_values(huge)
+    assert np.isnan(values[0, 0]) and values[0, 1] == np.inf
+    # Nothing is greater than nan, so the first class stays.
+    assert labels.tolist() == [4]
+
+
+def test_linear_model_knows_its_features():
+    model = LinearModel([1, -1], np.ones((3, 1)))
+    assert model.shares_features(csr_matrix([[0, 0, 1.0, 1.0]]))
+    assert not model.shares_features(csr_matrix([[0, 0, 0, 1.0]]))
+    assert not model.shares_features(csr_matrix((2, 5)))
+    assert not model.is_precomputed
+
+
+# ---- kernel models -------------------------------------------------------------
+
+
+def kernel_models(rng):
+    for kernel in make.KERNELS.values():
+        for n_classes in (2, 3, 5):
+            yield make.kernel_model(rng, kernel, n_classes)
+            yield make.one_versus_one_carrier(rng, kernel, n_classes)
+
+
+def rows_for(rng, model) -> csr_matrix:
+    """Ordinary, empty, far away, tiny rows, and rows with features the model lacks."""
+    width = model.support_vectors.shape[1] + 3
+    return vstack(
+        [
+            make.sparse_rows(rng, 12, width),
+            csr_matrix((1, width)),
+            make.sparse_rows(rng, 3, width, scale=1e3),
+            make.sparse_rows(rng, 3, width, scale=1e-9),
+            csr_matrix(([1.0], ([0], [width - 1])), shape=(1, width)),
+        ]
+    ).tocsr()
+
+
+def test_kernel_models_agree_with_the_twin():
+    rng = np.random.default_rng(1)
+    for model in kernel_models(rng):
+        X = rows_for(rng, model)
+        labels, values = model.predict_with_values(X)
+        rows = model._rows
+        for row in range(X.shape[0]):
+            naive = naive_pair_values(model, X, row)
+            size = np.abs(model.coef).sum() * max(1.0, np.abs(values[row]).max())
+            assert np.abs(values[row] - naive).max() <= 1e-11 * size
+            assert labels[row] == naive_kernel_label(model, naive)
+            # The slow way of the model has the order of LIBSVM, to the bit.
+            x = pairs(X, row)
+            in_order = rows.in_stock_order(X[row])
+            for s in range(model.support_vectors.shape[0]):
+                expected = naive_kernel(model.kernel, x, pairs(model.support_vectors, s))
+                assert in_order[s] == expected
+            assert [model._stock_value(in_order, p) for p in range(len(naive))] == naive
+
+
+def test_rounding_stays_within_the_bound(monkeypatch):
+    """Without the repair, values differ from LIBSVM's by at most the bound."""
+    rng = np.random.default_rng(2)
+    bounds = []
+    bound_of = KernelModel._rounding_bound
+
+    def remember(self, *arguments):
+        bounds.append(bound_of(self, *arguments))
+        return np.full_like(bounds[-1], -1.0)  # nothing is near zero
+
+    monkeypatch.setattr(KernelModel, "_rounding_bound", remember)
+    differences = 0
+    for kernel in [*make.KERNELS.values(), Kernel("rbf", gamma=1e3)]:
+        model = make.kernel_model(rng, kernel, 3)
+        # Close together and far from the origin: |u|^2 + |v|^2 - 2u'v cancels.
+        shifted = model.support_vectors.toarray() * 1e-2 + 30.0
+        model.support_vectors = csr_matrix(shifted)
+        X = csr_matrix(make.sparse_rows(rng, 20, 9).toarray() * 1e-2 + 30.0)
+        values = model.decision_values(X)
+        naive = np.array([naive_pair_values(model, X, row) for row in range(20)])
+        assert (np.abs(values - naive) <= bounds[-1]).all()
+        differences += int((values != naive).sum())
+    assert differences > 0
+
+
+@pytest.mark.parametrize("name", make.KERNELS)
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_rows_on_the_boundary_get_the_label_of_the_twin(name, offset):
+    """Bisection to neighbouring numbers: BLAS alone would decide some of them otherwise."""
+    rng = np.random.default_rng(3)
+    kernel = make.KERNELS[name]
+    if offset:
+        kernel = kernel._replace(gamma=1e-4 if name == "sigmoid" else 0.3)
+    model = make.kernel_model(rng, kernel, 2, 12)
+    model.support_vectors = csr_matrix(make.sparse_rows(rng, 12, 9).toarray() + offset)
+    model.rho += np.median(model.decision_values(csr_matrix(rng.normal(offset, 1, (99, 9)))))
+    rows = []
+    for a, b in rng.normal(offset, 1, (24, 2, 9)):
+        at_a, at_b = model.predict(csr_matrix([a, b]))
+        if at_a == at_b:
+            continue
+        low, high = 0.0, 1.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            if model.predict(csr_matrix(a + middle * (b - a)))[0] == at_a:
+                low = middle
+            else:
+                high = middle
+        rows += [a + low * (b - a), a + high * (b - a)]
+    assert len(rows) >= 10
+    X = csr_matrix(np.array(rows))
+    expected = [naive_kernel_label(model, naive_pair_values(model, X, r)) for r in range(len(rows))]
+    assert model.predict(X).tolist() == expected
+
+
+def test_one_versus_one_carrier_is_argmax_and_ties_go_to_the_last():
+    rng = np.random.default_rng(4)
+    model = make.one_versus_one_carrier(rng, Kernel("linear"), 4)
+    X = make.sparse_rows(rng, 50, 6)
+    starts = np.cumsum([0, *model.n_support])
+    K = X @ model.support_vectors.T.toarray()
+    # In the block of class i, column j > i - 1 holds +nu_i, column j < i holds -nu_i.
+    sign = [1, 1, 1, -1]
+    column = [2, 2, 2, 0]
+    scores = np.column_stack(
+        [sign[i] * K[:, a:b] @ model.coef[a:b, column[i]]
+         for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True))]
+    )
+    assert model.predict(X).tolist() == [model.labels[i] for i in scores.argmax(axis=1)]
+    assert model.predict(csr_matrix((1, 6))).tolist() == [model.labels[-1]]
+
+
+def test_precomputed_rows():
+    rng = np.random.default_rng(5)
+    for n_classes in (2, 3):
+        model = make.precomputed_model(rng, 20, n_classes)
+        K = rng.integers(-2, 3, (40, 20)).astype(float)
+        X = csr_matrix(np.column_stack([np.arange(1, 41), K]))
+        labels, values = model.predict_with_values(X)
+        for row in range(40):
+            naive = naive_pair_values(model, X, row)
+            assert np.allclose(values[row], naive, rtol=1e-13, atol=1e-13)
+            assert labels[row] == naive_kernel_label(model, naive)
+        assert model.is_precomputed and model.largest_serial <= 20
+        # Columns that are missing altogether count as 0.
+        assert (model.predict(X[:, :1]) == model.predict(csr_matrix((40, 1)))).all()
+
+
+def test_models_without_vectors_and_with_one_class():
+    nothing = np.zeros(1)
+    empty = KernelModel(
+        [1, 2], Kernel("rbf", gamma=1.0), csr_matrix((0, 0)), np.empty((0, 1)), nothing, [0, 0]
+    )
+    X = make.sparse_rows(np.random.default_rng(6), 4, 3)
+    assert empty.predict(X).tolist() == [2, 2, 2, 2]
+    assert empty.shares_features(X)  # there is nothing to miss
+    one = make.kernel_model(np.random.default_rng(7), Kernel("linear"), 1)
+    labels, values = one.predict_with_values(X)
+    assert labels.tolist() == one.labels * 4 and values.shape == (4, 0)
+
+
+def test_blocks_do_not_change_labels(monkeypatch):
+    rng = np.random.default_rng(8)
+    model = make.kernel_model(rng, make.KERNELS["rbf"], 4, 40)
+    X = rows_for(rng, model)
+    labels, values = model.predict_with_values(X)
+    monkeypatch.setattr(models, "_BLOCK_VALUES", 90)
+    labels_again, values_again = model.predict_with_values(X)
+    assert (labels == labels_again).all()
+    assert np.allclose(values, values_again, rtol=1e-12, atol=1e-12)
+
+
+def test_a_huge_feature_number_costs_nothing():
+    model = make.kernel_model(np.random.default_rng(9), make.KERNELS["rbf"])
+    indices = np.array([0, 2**31 - 2])
+    X = csr_matrix((np.array([0.5, 3.0]), indices, np.array([0, 2])), shape=(1, 2**31 - 1))
+    near = csr_matrix(([0.5, 3.0], [0, 20], [0, 2]), shape=(1, 21))
+    assert np.allclose(model.decision_values(X), model.decision_values(near), rtol=1e-12)
+    assert model.shares_features(X) and not model.shares_features(X[:, 1:])
+
+
+def test_wide_sparse_vectors_stay_sparse():
+    rng = np.random.default_rng(10)
+    X = csr_matrix(
+        (rng.standard_normal(400), rng.integers(0, 10**6, 400), np.arange(0, 401, 10)),
+        shape=(40, 10**6),
+    )
+    X.sum_duplicates()
+    model = make.kernel_model(rng, make.KERNELS["rbf"], 2, 40)
+    model.support_vectors = X
+    values = model.decision_values(X)
+    naive = [naive_pair_values(model, X, row) for row in range(40)]
+    assert np.allclose(values, naive, rtol=1e-11, atol=1e-11)

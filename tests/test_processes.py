@@ -1,0 +1,145 @@
+"""Signals, pipes, and what a second process finds compiled."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+ENDLESS = ["--solver", "dcd", "-l", "2^20", "-e", "1e-300", "--max-iter", "1e9", "--verbose"]
+
+
+def training_for_ever(start, heart, tmp_path, *arguments):
+    """A training that has begun and would not end, and its old model file."""
+    (tmp_path / "m").write_text("old")
+    process = start("train", *ENDLESS, *arguments, heart, "m")
+    for line in process.stderr:
+        if b"iteration 3," in line:
+            break
+    # Keep the pipe empty, so that the process never waits for us.
+    threading.Thread(target=process.stderr.read, daemon=True).start()
+    return process
+
+
+@pytest.mark.parametrize("which, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
+                                         (signal.SIGKILL, -9)])  # fmt: skip
+def test_a_signal_leaves_the_old_model(start, heart, tmp_path, which, code):
+    process = training_for_ever(start, heart, tmp_path)
+    process.send_signal(which)
+    assert process.wait(timeout=60) == code
+    assert (tmp_path / "m").read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+def test_ctrl_c_while_the_input_is_awaited(start):
+    process = start("train", "-", "m", stdin=subprocess.PIPE)
+    process.stdin.write(b"1 1:1\n")
+    process.stdin.flush()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert b"interrupted" in process.stderr.read()
+
+
+@pytest.mark.parametrize("during", ["write", "replace"])
+def test_killed_while_the_model_is_written(tmp_path, heart, during):
+    """The process kills itself half-way through the model, or just before the rename."""
+    (tmp_path / "m").write_text("old")
+    code = f"""
+import os, signal
+from odmtool.cli import entry, train
+from odmtool.io import files, model_file
+die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+if {during == "write"}:
+    real = files.atomic_output
+    import contextlib
+    @contextlib.contextmanager
+    def half(*arguments, **options):
+        with real(*arguments, **options) as stream:
+            stream.write(b"half" if options.get("binary") else "half")
+            stream.flush()
+            die()
+    model_file.atomic_output = half
+else:
+    os.replace = die
+entry.run(train.train, [{heart!r}, "m"], "odm-train")
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert result.returncode == -9
+    assert (tmp_path / "m").read_text() == "old"
+
+
+def test_pipes(start, heart, tmp_path):
+    data = Path(heart).read_bytes()
+    trainer = start("train", "-t", "2", "-l", "2^4", "-", "-", stdin=subprocess.PIPE)
+    model, summary = trainer.communicate(gzip.compress(data), timeout=120)
+    assert trainer.returncode == 0 and model.startswith(b"svm_type c_svc")
+    assert b"objective" in summary
+    (tmp_path / "m").write_bytes(model)
+    predictor = start("predict", "-", "m", "-", stdin=subprocess.PIPE)
+    labels, accuracy = predictor.communicate(data, timeout=120)
+    assert predictor.returncode == 0 and len(labels.split()) == 270
+    assert accuracy.startswith(b"Accuracy = ")
+
+
+def test_closed_pipe(start, heart):
+    process = start("train", "-t", "rbf", heart, "-")
+    process.stdout.close()
+    assert process.wait(timeout=120) == 141
+    assert b"Traceback" not in process.stderr.read()
+
+
+COMPILED_WORK = """
+import sys
+from odmtool import _jit
+from odmtool.cli import entry, train
+from odmtool.io import svmlight
+for name in ("PLAIN_BYTES", "SMALL_BYTES"):
+    if hasattr(svmlight, name):
+        setattr(svmlight, name, 0)
+for kernel in ("linear", "rbf"):
+    code = entry.run(train.train, ["-t", kernel, "--solver", "dcd", sys.argv[1], "m"], "odm-train")
+    assert code == 0
+print(*_jit.statistics())
+"""
+
+
+def test_a_second_process_compiles_nothing(heart, tmp_path):
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    if environment.get("NUMBA_DISABLE_JIT", "0") != "0":
+        pytest.skip("numba is switched off")
+
+    def work():
+        result = subprocess.run(
+            [sys.executable, "-c", COMPILED_WORK, heart], cwd=tmp_path, env=environment,
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        hits, misses = map(int, result.stdout.split()[-2:])
+        return hits, misses, result.stderr
+
+    hits, misses, said = work()
+    assert misses > 0
+    # At most once for each of the two commands.
+    assert 1 <= said.count("compiling, first run only") <= 2
+    hits, again, said = work()
+    assert hits > 0 and again == 0
+    assert "compiling" not in said
+
+
+def test_small_data_never_load_numba(heart, tmp_path):
+    """The fastest compilation is the one that is not needed."""
+    code = f"""
+import sys
+from odmtool.cli import entry, train, predict
+assert entry.run(train.train, [{heart!r}, "m"], "odm-train") == 0
+assert entry.run(train.train, ["-t", "rbf", {heart!r}, "m"], "odm-train") == 0
+assert entry.run(predict.predict, [{heart!r}, "m", "out"], "odm-predict") == 0
+assert "numba" not in sys.modules and "joblib" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)

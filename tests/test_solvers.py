@@ -1,0 +1,248 @@
+"""Special cases with known answers, metamorphic relations, warm starts, bounded memory."""
+
+import numpy as np
+import pytest
+from naive import odm_primal
+from problems import OTHER_LOSSES, examples, problem
+from scipy import sparse
+from scipy.optimize import minimize
+
+from odmtool import losses, solvers
+from odmtool.errors import DivergedError, MemoryLimitError, UsageError
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
+from odmtool.losses import MarginLoss
+from odmtool.machines import ODM
+from odmtool.solvers.base import Problem
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+
+
+def test_theta_0_mu_1_is_ridge_regression():
+    """1/2 |w|^2 + c sum (1 - t)^2 has a closed form."""
+    X, y = examples()
+    p = Problem(X, None, y, np.ones(len(y)), losses.odm(8.0, 1.0, 0.0, len(y)))
+    c = 8.0 / len(y)
+    dense = X.toarray()
+    w = np.linalg.solve(np.eye(X.shape[1]) + 2 * c * dense.T @ dense, 2 * c * dense.T @ y)
+    for solver, tolerance in (("newton", 1e-9), ("dcd", 1e-7)):
+        solution = solvers.solve(p, solver=solver, tolerance=1e-14, max_iter=10000)
+        assert solution.w == pytest.approx(w, abs=tolerance)
+
+
+def test_theta_0_mu_to_0_is_the_l2_svm():
+    from sklearn.svm import LinearSVC
+
+    X, y = examples()
+    oracle = LinearSVC(C=8.0 / len(y), fit_intercept=False, tol=1e-12, max_iter=100000)
+    w = oracle.fit(X, y).coef_.ravel()
+    p = Problem(X, None, y, np.ones(len(y)), losses.odm(8.0, 1e-12, 0.0, len(y)))
+    assert solvers.solve(p, tolerance=1e-14).w == pytest.approx(w, abs=1e-6)
+
+
+def test_the_hinge_row_is_the_l1_svm():
+    from sklearn.svm import SVC
+
+    X, y = examples()
+    K = np.exp(-0.4 * ((X.toarray()[:, None] - X.toarray()[None]) ** 2).sum(axis=2))
+    p = problem("rbf", loss=OTHER_LOSSES["l1svm"])
+    solution = solvers.solve(p, solver="dcd", tolerance=1e-12, max_iter=100000)
+    # No intercept in the oracle: it has none if the kernel is balanced by mirrored examples.
+    mirrored = SVC(C=0.7 / 2, kernel="precomputed", tol=1e-12)
+    Q = np.block([[K, -K], [-K, K]])
+    mirrored.fit(Q, np.concatenate([y, -y]))
+    f = mirrored.decision_function(Q)[: len(y)] - mirrored.intercept_[0]
+    assert p.gram.matrix() @ (p.y * solution.coef) == pytest.approx(f, abs=1e-5)
+
+
+def test_primal_optimum_by_a_generic_optimiser():
+    X, y = examples()
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    arguments = (16.0, 0.5, 0.3, weight)
+    found = minimize(
+        lambda w: odm_primal(X.toarray(), y, w, *arguments), np.zeros(X.shape[1]),
+        method="L-BFGS-B", options=dict(ftol=1e-15, gtol=1e-9, maxiter=10000, maxfun=10**6),
+    )  # fmt: skip
+    p = Problem(X, None, y, weight, losses.odm(16.0, 0.5, 0.3, weight.sum()))
+    solution = solvers.solve(p, tolerance=1e-12)
+    assert solution.primal == pytest.approx(found.fun, rel=1e-9)
+    assert solution.w == pytest.approx(found.x, abs=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_weight_two_is_a_duplicate_row(kernel, solver):
+    X, y = examples(m=30)
+    twice = [2, 5, 11]
+    weight = np.ones(30)
+    weight[twice] = 2
+    rows = np.concatenate([np.arange(30), twice])
+    arguments = dict(kernel=kernel, gamma=0.4, lambda_=20.0, solver=solver, tolerance=1e-14,
+                     max_iter=20000, bias=1.0)  # fmt: skip
+    weighted = ODM(**arguments).fit(X, y.astype(int), weight)
+    repeated = ODM(**arguments).fit(X[rows], y[rows].astype(int))
+    # The tolerance of 1e-14 allows |w - w'| of sqrt(2 P 1e-14): dcd may differ by that.
+    allowed = 1e-9 if solver == "newton" else 1e-6
+    a, b = weighted.decision_function(X), repeated.decision_function(X)
+    assert a == pytest.approx(b, abs=allowed)
+    if kernel == "linear":
+        assert weighted.model_.weights == pytest.approx(repeated.model_.weights, abs=allowed)
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+def test_a_start_at_the_solution_ends_at_once(solver, kernel):
+    p = problem(kernel)
+    cold = solvers.solve(p, solver=solver, tolerance=1e-8, max_iter=20000)
+    warm = solvers.solve(p, solver=solver, tolerance=1e-7, max_iter=20000, start=cold.eta)
+    assert cold.iterations > 0
+    assert warm.iterations == 0 and warm.converged
+    assert warm.primal == pytest.approx(cold.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("rows_that_fit", [1, 2, 7, 30, 60])
+def test_kernel_descent_in_bounded_memory(rows_that_fit):
+    p = problem("rbf", memory=rows_that_fit * 60 * 8)
+    solution = solvers.solve(p, tolerance=1e-8, max_iter=20000)
+    expected = solvers.solve(problem("rbf"), solver="newton", tolerance=1e-12)
+    assert solution.solver == "dcd" and solution.converged
+    assert solution.primal == pytest.approx(expected.primal, rel=1e-7)
+
+
+def test_newton_refuses_a_matrix_larger_than_memory_before_making_it(monkeypatch):
+    p = problem("rbf", memory=60 * 60 * 8)
+    monkeypatch.setattr(Gram, "matrix", lambda self: pytest.fail("the matrix was made"))
+    with pytest.raises(MemoryLimitError, match="--memory"):
+        solvers.solve(p, solver="newton")
+
+
+def test_newton_names_what_is_missing():
+    with pytest.raises(UsageError, match="jumps"):
+        solvers.solve(problem(None, loss=OTHER_LOSSES["l1svm"]), solver="newton")
+    with pytest.raises(UsageError, match="unknown solver"):
+        solvers.solve(problem(None), solver="magic")
+
+
+def test_auto_hands_over_to_newton(monkeypatch):
+    monkeypatch.setattr(solvers, "_SMALL_GRAM", 0)
+    monkeypatch.setattr(solvers, "_SMALL_NONZEROS", 0)
+    for kernel in (None, "rbf"):
+        solution = solvers.solve(problem(kernel, lambda_=2.0**20), tolerance=1e-9)
+        assert solution.solver == "dcd, then newton" and solution.converged
+        easy = solvers.solve(problem(kernel, lambda_=1e-3), tolerance=1e-2)
+        assert easy.solver == "dcd" and easy.converged
+
+
+def test_the_seed_decides_the_order_and_nothing_else():
+    p = problem(None)
+    a, b, other = (
+        solvers.solve(p, solver="dcd", seed=seed, tolerance=1e-4).w for seed in (1, 1, 2)
+    )
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, other)
+
+
+def test_the_iteration_limit_is_honest():
+    for solver in ("dcd", "newton"):
+        stopped = solvers.solve(problem("rbf"), solver=solver, tolerance=1e-12, max_iter=1)
+        assert stopped.iterations == 1 and not stopped.converged and stopped.gap > 1e-12
+
+
+def test_wide_data_conjugate_gradients_and_function_space(monkeypatch):
+    generator = np.random.default_rng(0)
+    X = sparse.random(80, 400, density=0.05, random_state=0, format="csr")
+    y = np.where(generator.random(80) < 0.5, 1.0, -1.0)
+    p = Problem(X, None, y, np.ones(80), losses.odm(2.0**8, 0.5, 0.3, 80))
+    function_space = solvers.solve(p, solver="newton", tolerance=1e-12)
+    from odmtool.solvers import spaces
+
+    monkeypatch.setattr(spaces, "LARGEST_GRAM", 0)
+    cholesky = solvers.solve(p, solver="newton", tolerance=1e-12)
+    monkeypatch.setattr(spaces, "LARGEST_HESSIAN", 0)
+    gradients = solvers.solve(p, solver="newton", tolerance=1e-12)
+    for solution in (cholesky, gradients):
+        assert solution.converged
+        assert solution.w == pytest.approx(function_space.w, abs=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 5, 511, 512, 513, 1100])
+def test_cholesky_panels(n):
+    generator = np.random.default_rng(n)
+    A = generator.standard_normal((n, n))
+    A = A @ A.T + n * np.eye(n)
+    b = generator.standard_normal(n)
+    L = cholesky_in_place(A.copy())
+    assert np.tril(L) == pytest.approx(np.linalg.cholesky(A), rel=1e-10, abs=1e-8)
+    assert A @ cholesky_solve(L, b) == pytest.approx(b, abs=1e-9)
+
+
+def test_cholesky_refuses_an_indefinite_matrix():
+    A = np.eye(600)
+    A[550, 550] = -1
+    with pytest.raises(np.linalg.LinAlgError):
+        cholesky_in_place(A)
+
+
+def indefinite_problem(lambda_):
+    """A precomputed kernel with smallest eigenvalue -1."""
+    generator = np.random.default_rng(5)
+    basis = np.linalg.qr(generator.standard_normal((40, 40)))[0]
+    eigenvalues = np.linspace(-1, 6, 40)
+    K = (basis * eigenvalues) @ basis.T
+    y = np.where(generator.random(40) < 0.5, 1.0, -1.0)
+    gram = Gram.of_matrix(Kernel("precomputed"), (K + K.T) / 2)
+    return Problem(None, gram, y, np.ones(40), losses.odm(lambda_, 0.5, 0.0, 40))
+
+
+def test_indefinite_kernel_with_a_unique_solution():
+    # 2 c1 = lambda / 20, so the dual is strictly concave for lambda < 20.
+    p = indefinite_problem(lambda_=12.0)
+    by_newton = solvers.solve(p, solver="newton", tolerance=1e-12)
+    by_descent = solvers.solve(p, solver="dcd", tolerance=1e-12, max_iter=20000)
+    assert by_newton.converged and by_descent.converged and by_newton.optimal
+    assert by_newton.coef == pytest.approx(by_descent.coef, abs=1e-5)
+
+
+def test_indefinite_kernel_between_certainties_is_called_stationary():
+    p = indefinite_problem(lambda_=21.0)
+    with pytest.raises(UsageError, match="convex"):
+        solvers.solve(p, solver="newton")
+    try:
+        solution = solvers.solve(p, tolerance=1e-6)
+    except DivergedError:
+        pytest.fail("this one has a stationary point")
+    assert not solution.optimal
+
+
+@pytest.mark.parametrize("solver", ["auto", "dcd", "newton"])
+def test_indefinite_kernel_without_a_solution(solver):
+    # The smaller slope 2 c2 is lambda / 40 > 1.
+    with pytest.raises(DivergedError, match="unbounded"):
+        solvers.solve(indefinite_problem(lambda_=50.0), solver=solver)
+
+
+def test_divergence_is_seen_without_the_eigenvalue():
+    from odmtool.solvers import dcd
+    from odmtool.solvers.base import Stop
+
+    with pytest.raises(DivergedError):
+        dcd.solve(indefinite_problem(lambda_=50.0), Stop(1e-3, 100000))
+
+
+def test_huge_kernel_values_do_not_break_newton():
+    """poly of degree 3 on unscaled features: kernel values up to 1e14."""
+    X, y = examples()
+    gram = Gram(Kernel("poly", 1.0, 1.0, 3), X * 100)
+    p = Problem(None, gram, y, np.ones(len(y)), losses.odm(2.0**10, 0.5, 0.3, len(y)))
+    solution = solvers.solve(p, solver="newton", tolerance=1e-6)
+    assert solution.converged
+
+
+def test_lambda_at_the_end_of_the_papers_grid():
+    p = problem("rbf", lambda_=2.0**20)
+    solution = solvers.solve(p, tolerance=1e-6)
+    assert solution.solver == "newton" and solution.converged
+
+
+def test_array_losses_have_one_row_per_example():
+    loss = losses.scaled(MarginLoss(1, 1, 0.0, -1, 0.0, 0.0, 0.0, 0.0, 0.0), np.array([1.0, 2.0]))
+    assert losses.value(loss, np.array([0.0, 0.0])) == pytest.approx([1, 2])

@@ -1,0 +1,201 @@
+"""odm-train as a user meets it."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odmtool.io.model_file import read_model
+from odmtool.io.svmlight import read_svmlight
+from odmtool.machines import ODM
+
+SUMMARY = re.compile(
+    r"odm-train: objective [\d.e+-]+, gap [\d.e+-]+ \(optimal, tolerance 0\.001\), \d+ iterations "
+    r"\((newton|dcd)\), \d+ support vectors of 270; seconds: reading [\d.]+, training [\d.]+, "
+    r"writing [\d.]+\n"
+)
+
+
+def relabelled(path, heart, positive, negative):
+    lines = Path(heart).read_text().splitlines()
+    path.write_text(
+        "\n".join((positive if line[0] == "+" else negative) + line[2:] for line in lines) + "\n"
+    )
+    return path
+
+
+def test_the_model_gets_the_name_of_the_data(run, heart, tmp_path):
+    outcome = run("train", heart)
+    assert outcome.code == 0
+    assert outcome.out == ""
+    assert SUMMARY.fullmatch(outcome.err)
+    assert [file.name for file in tmp_path.iterdir()] == ["heart_scale.model"]
+
+
+@pytest.mark.parametrize("options", [[], ["-t", "rbf"], ["-t", "2", "-B", "1"], ["-B", "2.5"],
+                                     ["-t", "poly", "-d", "2", "-r", "1"],
+                                     ["-t", "sigmoid", "-g", "0.01", "-l", "1"]])  # fmt: skip
+@pytest.mark.parametrize("labels", [("+1", "-1"), ("1", "2"), ("0", "1"), ("7", "3"),
+                                    ("-7", "2000000000")])  # fmt: skip
+def test_labels_survive(run, heart, tmp_path, labels, options):
+    data = relabelled(tmp_path / "data", heart, *labels)
+    assert run("train", *options, data, "m").code == 0
+    outcome = run("predict", data, "m", "out")
+    accuracy = float(re.fullmatch(r"Accuracy = ([\d.]+)% \(\d+/270\)\n", outcome.out)[1])
+    assert accuracy > 80
+    predicted = (tmp_path / "out").read_text().split()
+    assert set(predicted) == {str(int(label)) for label in labels}
+
+
+def test_relabelling_changes_nothing_else(run, heart, tmp_path):
+    run("train", "-t", "rbf", heart, "a")
+    run("train", "-t", "rbf", relabelled(tmp_path / "data", heart, "7", "3"), "b")
+    a, b = read_model("a"), read_model("b")
+    assert (a.labels, b.labels) == ([1, -1], [7, 3])
+    assert np.array_equal(a.coef, b.coef)
+
+
+@pytest.mark.parametrize("text", ["16", "2^4", "2**4", "1.6e1", "32/2", "+16."])
+def test_numbers(run, heart, text):
+    run("train", "-l", text, heart, "m")
+    assert read_model("m").facts["lambda"] == "16.0"
+
+
+def test_cost_is_lambda_per_unit_of_weight(run, heart):
+    run("train", "-c", "0.5", heart, "by_cost")
+    run("train", "-l", "135", heart, "by_lambda")
+    a, b = read_model("by_cost"), read_model("by_lambda")
+    assert np.array_equal(a.weights, b.weights)
+    assert a.facts["lambda"] == "135.0"
+
+
+def test_class_weights_instance_weights_and_duplicates_agree(run, heart, tmp_path):
+    labels = read_svmlight(heart).labels
+    lines = Path(heart).read_text().splitlines()
+    (tmp_path / "weights").write_text("".join("1\n" if y > 0 else "2  # twice\n" for y in labels))
+    doubled = lines + [line for line, y in zip(lines, labels, strict=True) if y < 0]
+    (tmp_path / "doubled").write_text("\n".join(doubled) + "\n")
+    for kernel in ("linear", "rbf"):
+        common = ["-t", kernel, "-e", "1e-12", "-c", "0.1"]
+        run("train", *common, "-w-1", "2", heart, "by_class")
+        run("train", *common, "-W", "weights", heart, "by_file")
+        run("train", *common, "doubled", "by_rows")
+        X = read_svmlight(heart).X
+        by_class, by_file, by_rows = (
+            read_model(name).decision_values(X) for name in ("by_class", "by_file", "by_rows")
+        )
+        assert by_file == pytest.approx(by_rows, abs=1e-9)
+        # With -c the class weight is the cost of a class, so all three are the same.
+        assert by_class == pytest.approx(by_rows, abs=1e-9)
+
+
+def test_a_row_of_weight_zero_is_not_there(run, heart, tmp_path):
+    lines = Path(heart).read_text().splitlines()
+    (tmp_path / "weights").write_text("0\n" * 20 + "1\n" * 250)
+    (tmp_path / "shorter").write_text("\n".join(lines[20:]) + "\n")
+    run("train", "-t", "rbf", "-e", "1e-12", "-W", "weights", heart, "a")
+    run("train", "-t", "rbf", "-e", "1e-12", "shorter", "b")
+    X = read_svmlight(heart).X
+    a, b = read_model("a").decision_values(X), read_model("b").decision_values(X)
+    assert a == pytest.approx(b, abs=1e-9)
+
+
+def test_model_records_how_it_was_made(run, heart):
+    run("train", "-t", "rbf", "-l", "2^4", "-w-1", "2", "--seed", "3", heart, "m")
+    facts = read_model("m").facts
+    assert facts["machine"] == "odm" and facts["lambda"] == "16.0" and facts["seed"] == "3"
+    assert facts["class_weight_-1"] == "2.0"
+    assert facts["command"].startswith("odm-train -t rbf -l '2^4' -w-1 2 --seed 3 ")
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", facts["data"])
+    assert float(facts["gap"]) <= 1e-3
+    data = read_svmlight(heart)
+    machine = ODM(kernel="rbf", lambda_=16, class_weight={-1: 2}).fit(data.X, data.labels)
+    assert float(facts["objective"]) == pytest.approx(machine.solution_.primal, rel=1e-12)
+
+
+def test_json_summary(run, heart, tmp_path):
+    assert run("train", "--json", "summary.json", heart).code == 0
+    record = json.loads((tmp_path / "summary.json").read_text())
+    assert record["lambda"] == 1024 and record["gap"] <= 1e-3 and record["status"] == "optimal"
+    assert set(record["seconds"]) == {"reading", "training", "writing"}
+
+
+def test_cross_validation_line(run, heart, tmp_path):
+    outcome = run("train", "-v", "5", "-q", heart)
+    assert outcome.code == 0
+    assert re.fullmatch(r"Cross Validation Accuracy = \d\d(\.\d+)?%\n", outcome.out)
+    assert outcome.err == "" and list(tmp_path.iterdir()) == []
+    assert run("train", "-v", "5", "-j", "2", "-q", heart).out == outcome.out
+
+
+def test_more_folds_than_data_leaves_one_out(run, tmp_path):
+    (tmp_path / "data").write_text("1 1:1\n1 1:1.1\n2 1:-1\n2 1:-1.2\n")
+    outcome = run("train", "-v", "9", "data")
+    assert outcome.out == "Cross Validation Accuracy = 100%\n"
+    assert "leaving one out" in outcome.err
+
+
+def test_quiet_and_verbose(run, heart):
+    assert run("train", "-q", heart).err == ""
+    verbose = run("train", "--verbose", heart).err
+    assert "iteration 1, objective" in verbose and SUMMARY.search(verbose)
+
+
+def test_one_class_trains_and_always_answers_it(run, tmp_path, heart):
+    (tmp_path / "data").write_text("5 1:1 2:2\n5 1:0.5\n")
+    for options in ([], ["-t", "rbf"]):
+        outcome = run("train", *options, "data", "m")
+        assert outcome.code == 0 and "one class only, 5" in outcome.err
+        assert run("predict", heart, "m", "out").code == 0
+        assert set((tmp_path / "out").read_text().split()) == {"5"}
+
+
+def test_tolerance_not_reached(run, heart, tmp_path):
+    (tmp_path / "m").write_text("old")
+    options = ["--solver", "dcd", "-l", "2^20", "--max-iter", "3", heart, "m"]
+    strict = run("train", "--strict", *options)
+    assert strict.code == 3 and "was not reached" in strict.err
+    assert (tmp_path / "m").read_text() == "old"
+    lenient = run("train", *options)
+    assert lenient.code == 0 and "warning" in lenient.err and "--max-iter" in lenient.err
+    assert read_model("m").facts["status"] == "not converged"
+
+
+def test_unknown_class_weight_is_said(run, heart):
+    outcome = run("train", "-w3", "5", heart)
+    assert outcome.code == 0 and "class 3 of -w3 does not occur" in outcome.err
+
+
+def test_kernel_parameters_that_are_not_used_are_ignored(run, heart):
+    """grid.py always sends -g."""
+    outcome = run("train", "-g", "5", "-d", "7", "-r", "2", heart)
+    assert outcome.code == 0 and SUMMARY.fullmatch(outcome.err)
+
+
+def test_precomputed_kernel_is_the_kernel(run, heart, tmp_path):
+    from odmtool import kernels
+    from odmtool.kernels import Kernel
+
+    data = read_svmlight(heart)
+    K = kernels.gram(Kernel("rbf", 1 / 13), data.X)
+    with open("rows", "w") as stream:
+        for i, (label, row) in enumerate(zip(data.labels, K, strict=True), start=1):
+            values = " ".join(f"{j}:{value:.17g}" for j, value in enumerate(row, start=1))
+            stream.write(f"{label} 0:{i} {values}\n")
+    run("train", "-t", "4", "-e", "1e-10", "rows", "a")
+    run("train", "-t", "rbf", "-e", "1e-10", heart, "b")
+    run("predict", "-d", "rows", "a", "out_a")
+    run("predict", "-d", heart, "b", "out_b")
+    a = np.loadtxt("out_a", skiprows=1)
+    assert a == pytest.approx(np.loadtxt("out_b", skiprows=1), abs=1e-6)
+    assert run("train", "-v", "5", "-t", "4", "rows").out.startswith("Cross Validation")
+
+
+def test_seconds_are_not_in_the_model(run, heart, tmp_path):
+    """The same command writes the same bytes."""
+    run("train", "-t", "rbf", "--solver", "dcd", heart, "m")
+    first = (tmp_path / "m").read_bytes()
+    run("train", "-t", "rbf", "--solver", "dcd", heart, "m")
+    assert (tmp_path / "m").read_bytes() == first
