@@ -5,8 +5,10 @@ from __future__ import annotations
 from odmtool.messages.words import quoted, size
 
 
-def compiling() -> str:
-    return "compiling, first run only"
+def compiling(is_kept: bool) -> str:
+    if is_kept:
+        return "compiling, first run only"
+    return "compiling (every run: no folder for the code can be written; set NUMBA_CACHE_DIR)"
 
 
 def version() -> str:
