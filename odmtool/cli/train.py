@@ -116,8 +116,10 @@ def announce_compilation(report: Report) -> None:
     """Say so if numba has to compile, which it does once after an installation."""
     from odmtool import _jit
 
-    is_kept = _jit.cache_folder() is not None
-    _jit.on_compile(lambda: report.note(messages.compiling(is_kept)))
+    def say() -> None:
+        report.note(messages.compiling(is_kept=_jit.cache_folder() is not None))
+
+    _jit.on_compile(say)
 
 
 def _model_path(options: dict) -> str:
