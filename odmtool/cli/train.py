@@ -88,7 +88,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     from odmtool.io.model_file import write_model
 
     machine.model_.facts |= {
-        "command": messages.one_line(shlex.join([ctx.command_path, *ctx.meta["args"]])),
+        "command": messages.one_line(shlex.join([*ctx.command_path.split(), *ctx.meta["args"]])),
         "data": data.fingerprint,
         "examples": str(data.dataset.X.shape[0]),
         "features": str(data.dataset.X.shape[1]),
