@@ -25,3 +25,18 @@ KERNELS = {
     "precomputed": (),
 }
 """The kernels in the order of LIBSVM's numbers 0 to 4, and the parameters each uses."""
+
+STRATEGIES = ("full", "halving", "coarse")
+METRICS = ("accuracy", "balanced", "auc", "f1")
+
+PAPER_GRID = {
+    "lambda_": "2^0:20:2",
+    "mu": "0.2:0.8:0.2",
+    "theta": "0.2:0.8:0.2",
+    "gamma": "2^-4:4:2/d",
+}
+"""The grid of the experiments in TKDE 2019 (features in [0, 1])."""
+
+
+class PerFeature(float):
+    """A gamma that is still to be divided by the number of features."""

@@ -8,6 +8,7 @@ code    meaning
 2       wrong options or arguments
 3       the tolerance was not reached, and ``--strict`` was given
 70      an internal error
+129     the terminal was closed (SIGHUP)
 130     Ctrl-C
 141     whoever read our output closed the pipe
 143     SIGTERM
@@ -20,9 +21,7 @@ from __future__ import annotations
 
 EXIT_OK = 0
 EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
 EXIT_CLOSED_PIPE = 141
-EXIT_TERMINATED = 143
 
 
 class OdmError(Exception):

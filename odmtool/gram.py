@@ -28,7 +28,10 @@ class Gram:
 
     def __init__(self, kernel: Kernel, X, memory: float = float("inf")):
         self.kernel = kernel
-        self.X = kernels.prepare(X)
+        self.X = X if kernel.name == "precomputed" else kernels.prepare(X, memory / 4)
+        if kernel.name == "rbf" and isinstance(self.X, np.ndarray) and len(self.X):
+            # Distances stay the same, and large offsets (years, prices) no longer cancel.
+            self.X = self.X - self.X.mean(axis=0)
         self.memory = memory
         self.size = X.shape[0]
         self._matrix: np.ndarray | None = None

@@ -51,12 +51,14 @@ class Kernel(NamedTuple):
         return self.name in ("linear", "rbf")
 
 
-def prepare(X):
+def prepare(X, limit: float = 1e9):
     """The rows in the form in which blocks of kernel values are fastest.
 
     Parameters
     ----------
     X : csr_matrix or ndarray, shape (m, d)
+    limit : float
+        Bytes that a dense copy may take.
 
     Returns
     -------
@@ -65,8 +67,16 @@ def prepare(X):
     """
     if isinstance(X, np.ndarray):
         return X
+    if X.shape[1] > X.nnz:
+        X = occurring_columns(X)
     cells = X.shape[0] * X.shape[1]
-    return X.toarray() if X.nnz >= _DENSE_SHARE * cells else X
+    return X.toarray() if X.nnz >= _DENSE_SHARE * cells and 8 * cells <= limit else X
+
+
+def occurring_columns(X):
+    """X without its empty columns, which no kernel notices and a huge index makes many."""
+    columns, places = np.unique(X.indices, return_inverse=True)
+    return type(X)((X.data, places, X.indptr), shape=(X.shape[0], max(1, len(columns))))
 
 
 def block(kernel: Kernel, A, B) -> np.ndarray:
@@ -135,12 +145,18 @@ def check_precomputed(X) -> None:
     beyond = np.flatnonzero(serials > width)
     if beyond.size:
         raise DataError(messages.serial_beyond(beyond[0] + 1, serials[beyond[0]], width))
-    K = _dense(X)[:, serials]
-    off = np.abs(K - K.T)
-    worst = np.unravel_index(off.argmax(), off.shape)
-    if off[worst] > _SYMMETRY * np.abs(K).max(initial=0.0):
-        i, j = worst
-        raise DataError(messages.not_symmetric(serials[i], serials[j], K[i, j], K[j, i]))
+    columns = X if isinstance(X, np.ndarray) else X.tocsc()
+    allowed = _SYMMETRY * abs(X[:, 1:]).max() if X.size else 0.0
+    step = max(1, _BLOCK_BYTES // (8 * max(1, len(serials))))
+    for start in range(0, len(serials), step):
+        part = slice(start, start + step)
+        rows = _dense(X[part])[:, serials]
+        mirrored = _dense(columns[:, serials[part]]).T
+        off = np.abs(rows - mirrored)
+        i, j = np.unravel_index(off.argmax(), off.shape)
+        if off[i, j] > allowed:
+            names = serials[start + i], serials[j]
+            raise DataError(messages.not_symmetric(*names, rows[i, j], mirrored[i, j]))
 
 
 def _dense(A) -> np.ndarray:
@@ -151,8 +167,14 @@ def _products(A, B) -> np.ndarray:
     """u'v for all pairs, shape (a, b)."""
     if isinstance(A, np.ndarray) != isinstance(B, np.ndarray):
         A, B = _dense(A), _dense(B)
-    product = A @ B.T
-    return np.ascontiguousarray(_dense(product))
+    if isinstance(A, np.ndarray):
+        return np.ascontiguousarray(A @ B.T)
+    # A few rows at a time: the sparse product of all would be larger than the result.
+    products, columns = np.empty((A.shape[0], B.shape[0])), B.T.tocsr()
+    step = max(1, _BLOCK_BYTES // (8 * max(1, B.shape[0])))
+    for start in range(0, A.shape[0], step):
+        (A[start : start + step] @ columns).toarray(out=products[start : start + step])
+    return products
 
 
 def _squares(A) -> np.ndarray:

@@ -94,7 +94,9 @@ def shifted(loss: MarginLoss, sigma: float) -> MarginLoss:
     dual that is strictly convex although Q is indefinite into one with a positive
     semidefinite Q. It needs sigma < 1 / slope on every piece and a continuous l'.
     """
-    below, between, above = (1 - sigma * slope for slope in (loss[2], loss[4], loss[6]))
+    below, between, above = (
+        1 - sigma * slope for slope in (loss.slope_below, loss.slope_between, loss.slope_above)
+    )
     return MarginLoss(
         loss.lo - sigma * loss.right_lo,
         loss.hi - sigma * loss.right_hi,

@@ -14,6 +14,7 @@ ends in ``_``) without importing it. What it does with labels and weights:
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +31,7 @@ from odmtool.defaults import (
     SOLVERS,
     THETA,
     TOLERANCE,
+    PerFeature,
 )
 from odmtool.errors import DataError, UsageError
 from odmtool.gram import Gram
@@ -38,12 +40,50 @@ from odmtool.memory import default_memory
 from odmtool.models import KernelModel, LinearModel
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
 
+# Its square is still a number.
+_LARGEST_BIAS = 1e150
+_LARGEST_DEGREE = 1000
+
+
+def gamma_for(gamma: float, n_features: int) -> float:
+    """The number that a gamma of the command line means; 0 is 1 / number of features."""
+    if isinstance(gamma, PerFeature):
+        return float(gamma) / max(1, n_features)
+    return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
+
 
 def class_order(labels) -> list[int]:
     """The classes by first appearance; -1 and +1 always as [1, -1]."""
     values, first = np.unique(labels, return_index=True)
     classes = [int(value) for value in values[np.argsort(first)]]
     return [1, -1] if classes == [-1, 1] else classes
+
+
+class Prepared(NamedTuple):
+    """Training data of a binary machine, ready for every lambda, mu and theta.
+
+    Attributes
+    ----------
+    rows : csr_matrix or ndarray, shape (kept, d), or None
+        Of a linear machine, with the constant feature.
+    gram : Gram or None
+        Of a kernel machine.
+    y, u : ndarrays, shape (kept,)
+        +1.0 for the first class, -1.0 for the other; weights > 0.
+    classes : list of int
+    kept : int array
+        The examples whose weight is not zero.
+    total_weight : float
+        M, the sum of the instance weights.
+    """
+
+    rows: object
+    gram: Gram | None
+    y: np.ndarray
+    u: np.ndarray
+    classes: list[int]
+    kept: np.ndarray
+    total_weight: float
 
 
 class ODM:
@@ -110,10 +150,14 @@ class ODM:
         self._loss(total_weight=1.0)
         if self.kernel not in KERNELS:
             raise UsageError(messages.unknown_kernel(self.kernel, KERNELS))
+        if self.bias > _LARGEST_BIAS:
+            raise UsageError(messages.overflow())
         if self.gamma < 0:
             raise UsageError(messages.must_not_be_negative("gamma", self.gamma))
         if self.degree < 0:
             raise UsageError(messages.must_not_be_negative("degree", self.degree))
+        if self.degree > _LARGEST_DEGREE:
+            raise UsageError(messages.at_most("degree", self.degree, _LARGEST_DEGREE))
         if not self.tolerance > 0:
             raise UsageError(messages.must_be_positive("tolerance", self.tolerance))
         if self.max_iter is not None and self.max_iter < 0:
@@ -126,8 +170,7 @@ class ODM:
 
     def kernel_for(self, n_features: int) -> Kernel:
         """The kernel on data of this width, without the bias."""
-        gamma = self.gamma if self.gamma > 0 else 1.0 / max(1, n_features)
-        return Kernel(self.kernel, gamma, self.coef0, int(self.degree))
+        return Kernel(self.kernel, gamma_for(self.gamma, n_features), self.coef0, int(self.degree))
 
     def gram(self, X) -> Gram | None:
         """Kernel values of the rows of X, bias included; None for a linear machine."""
@@ -136,7 +179,11 @@ class ODM:
         if self.kernel == "precomputed":
             kernels.check_precomputed(X)
         kernel = self.kernel_for(X.shape[1])._replace(bias=max(self.bias, 0.0))
-        return Gram(kernel, X, default_memory() if self.memory is None else self.memory)
+        return Gram(kernel, X, self.memory_limit())
+
+    def memory_limit(self) -> float:
+        """Bytes for kernel values."""
+        return default_memory() if self.memory is None else self.memory
 
     def fit(
         self, X, labels, weight=None, *, gram: Gram | None = None, start=None,
@@ -161,27 +208,43 @@ class ODM:
         UsageError, DataError, MemoryLimitError, DivergedError
         """
         self.check()
-        X = X if isinstance(X, np.ndarray) else sparse.csr_matrix(X)
-        classes = self.classes_of(labels)
+        prepared = self.prepare(X, labels, weight, gram=gram)
+        self.solution_ = self.solve(prepared, start=start, progress=progress)
+        self.classes_ = prepared.classes
+        self.model_ = self._model(X, prepared)
+        return self
+
+    def prepare(
+        self, X, labels, weight=None, *, gram: Gram | None = None, classes: list[int] | None = None
+    ) -> Prepared:
+        """What does not depend on lambda, mu and theta.
+
+        Parameters are those of :meth:`fit`, and the order of the classes where it is not
+        that of the labels (parts of a cross validation).
+        """
+        X, labels = _rows(X), np.asarray(labels)
+        classes = self.classes_of(labels) if classes is None else classes
         weight = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=float)
         used, u = self._weights(labels, weight)
         gram = gram or self.gram(X)
-        if gram is None:
-            rows = _with_constant_feature(X, self.bias)
-            rows = rows if used is None else rows[used]
-        else:
-            rows, gram = None, gram if used is None else gram.subset(used)
+        rows = with_constant_feature(X, self.bias) if gram is None else None
         kept = np.arange(len(labels)) if used is None else used
+        if used is not None:
+            rows, gram = (rows[used], None) if gram is None else (None, gram.subset(used))
+        _refuse_huge_values(rows, gram)
         y = np.where(labels[kept] == classes[0], 1.0, -1.0)
-        problem = Problem(rows, gram, y, u, self._loss(weight.sum()))
-        start = None if start is None else start[kept]
-        self.solution_ = solvers.solve(
-            problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
-            seed=self.seed, start=start, progress=progress,
+        return Prepared(rows, gram, y, u, classes, kept, float(weight.sum()))
+
+    def solve(
+        self, prepared: Prepared, *, start=None, progress: ProgressCallback = ignore_progress
+    ) -> Solution:
+        """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
+        rows, gram, y, u, _classes, _kept, total_weight = prepared
+        return solvers.solve(
+            Problem(rows, gram, y, u, self._loss(total_weight)), solver=self.solver,
+            tolerance=self.tolerance, max_iter=self.max_iter, seed=self.seed, start=start,
+            progress=progress,
         )  # fmt: skip
-        self.classes_ = classes
-        self.model_ = self._model(X, kept, y, weight.sum())
-        return self
 
     def classes_of(self, labels) -> list[int]:
         """The classes in their order; raises DataError if they are more than two."""
@@ -203,7 +266,11 @@ class ODM:
         return self.lambda_ if self.cost is None else self.cost * total_weight
 
     def _loss(self, total_weight: float) -> losses.MarginLoss:
-        return losses.odm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
+        loss = losses.odm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
+        heaviest = max([1.0, *(self.class_weight or {}).values()])
+        if not np.isfinite(losses.largest_slope(loss) * heaviest * total_weight):
+            raise UsageError(messages.overflow())
+        return loss
 
     def _weights(self, labels, weight):
         """The rows with u > 0 (None if all are), and their u."""
@@ -219,8 +286,9 @@ class ODM:
             raise DataError(messages.all_weights_zero())
         return (None, u) if used.size == len(u) else (used, u[used])
 
-    def _model(self, X, kept, y, total_weight) -> LinearModel | KernelModel:
-        solution, facts = self.solution_, self._facts(total_weight)
+    def _model(self, X, prepared: Prepared) -> LinearModel | KernelModel:
+        solution, y, kept = self.solution_, prepared.y, prepared.kept
+        facts = self._facts(prepared.total_weight)
         if self.kernel == "linear":
             d = X.shape[1]
             bias_row = solution.w[d:] if self.bias >= 0 else None
@@ -272,8 +340,8 @@ class ODM:
 
     @property
     def support_count(self) -> int:
-        """Training examples with a nonzero dual variable."""
-        return int(np.count_nonzero(self.solution_.eta))
+        """Training examples with a nonzero coefficient."""
+        return int(np.count_nonzero(self.solution_.coef))
 
 
 def status(solution: Solution) -> str:
@@ -283,7 +351,29 @@ def status(solution: Solution) -> str:
     return "optimal" if solution.optimal else "stationary"
 
 
-def _with_constant_feature(X, bias: float):
+def _rows(X):
+    """X as an array or a canonical CSR matrix of doubles."""
+    if isinstance(X, np.ndarray):
+        return np.asarray(X, dtype=float)
+    X = sparse.csr_matrix(X, dtype=float)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _refuse_huge_values(rows, gram: Gram | None) -> None:
+    """Raise DataError if a squared norm, of a row or in feature space, is not finite."""
+    rows = rows if gram is None else gram.X
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = 0.0 if rows is None else kernels.diagonal(Kernel("linear"), rows)
+        if gram is not None:
+            squares = squares + gram.diagonal()
+    if not np.all(np.isfinite(squares)):
+        raise DataError(messages.values_too_large(int(np.argmin(np.isfinite(squares))) + 1))
+
+
+def with_constant_feature(X, bias: float):
     """X with a last column of ``bias`` if that is not negative."""
     if bias < 0:
         return X

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 # The rest is left to the data, the factorisation's blocks, and other programs.
@@ -9,8 +10,9 @@ _SHARE = 0.7
 _FALLBACK = 4e9
 
 
+@cache
 def default_memory() -> float:
-    """Bytes that a command may plan with: a share of what is free now.
+    """Bytes that a command may plan with: a share of what is free when it is first asked.
 
     Respects the limit of the control group (containers, batch jobs).
     """

@@ -1,74 +1,257 @@
-"""Search over settings by cross validation.
+"""Search over settings by cross validation: in parallel, and resumed from a journal.
 
-A setting is a dict from parameter names of a machine to values. Settings that share
-their kernel share one kernel matrix.
+A setting is a dict from parameter names of a machine to values. The unit of work is one
+kernel on one fold: its kernel matrix is made once, and all settings with this kernel run
+through it as one chain (:func:`odmtool.validation.evaluate_chain`). Results depend neither
+on how many processes share the work nor on where an earlier run was killed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
+
 from odmtool.defaults import KERNELS
+from odmtool.gram import Gram
+from odmtool.journal import Fit, Writer
 from odmtool.machines import ODM
-from odmtool.validation import CrossValidation, cross_validate
+from odmtool.metrics import METRICS
+from odmtool.validation import NO_SOLUTION, Data, evaluate_chain, folds
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
 
+class Plan(NamedTuple):
+    """What is searched.
+
+    Attributes
+    ----------
+    machine : ODM
+        Gives what a setting does not name; it is not fitted.
+    settings : list of dict
+        Those that share their kernel stand together, as :func:`grid` makes them.
+    data : Data
+    fold : int array, shape (m,)
+        See :func:`odmtool.validation.folds`.
+    metric : str
+        One of :data:`odmtool.metrics.METRICS`.
+    numbers : list of int, optional
+        What the settings are called in a journal; by default their places in the list.
+    """
+
+    machine: ODM
+    settings: list[dict]
+    data: Data
+    fold: np.ndarray
+    metric: str = "accuracy"
+    numbers: list[int] | None = None
+
+    def named(self) -> dict[int, dict]:
+        """The settings by their numbers."""
+        numbers = range(len(self.settings)) if self.numbers is None else self.numbers
+        return dict(zip(numbers, self.settings, strict=True))
+
+    @property
+    def n_folds(self) -> int:
+        return int(self.fold.max()) + 1
+
+
 class Row(NamedTuple):
-    """A setting and its cross validation."""
+    """One setting on all folds.
+
+    Attributes
+    ----------
+    setting : dict
+    accuracy : float
+        Share of all examples that were predicted correctly (not the mean over folds).
+    scores : ndarray, shape (n,)
+        The metric by fold.
+    unconverged : int
+        Folds that did not reach the tolerance.
+    has_solution : bool
+        On every fold.
+    """
 
     setting: dict
-    outcome: CrossValidation
+    accuracy: float
+    scores: np.ndarray
+    unconverged: int
+    has_solution: bool = True
+
+    @property
+    def mean(self) -> float:
+        return float(self.scores.mean())
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over the folds."""
+        return float(self.scores.std(ddof=1)) if len(self.scores) > 1 else 0.0
+
+    def score(self, metric: str) -> float:
+        """What is compared: the accuracy over all examples, or the mean of the metric."""
+        return self.accuracy if metric == "accuracy" else self.mean
 
 
 def grid(values: dict[str, tuple]) -> list[dict]:
-    """All combinations of the values, kernel parameters varying slowest.
+    """All combinations of the values: kernel parameters vary slowest, lambda fastest.
 
     A setting does not name what its kernel ignores, and none comes twice.
     """
-    names = sorted(values, key=lambda name: name not in KERNEL_PARAMETERS)
-    settings = []
+    speed = {"lambda_": 2, "cost": 2} | dict.fromkeys(KERNEL_PARAMETERS, 0)
+    names = sorted(values, key=lambda name: speed.get(name, 1))
+    settings = {}
     for chosen in product(*(values[name] for name in names)):
         setting = dict(zip(names, chosen, strict=True))
         unused = set(KERNEL_PARAMETERS) - {"kernel", *KERNELS[setting["kernel"]]}
         setting = {name: value for name, value in setting.items() if name not in unused}
-        if setting not in settings:
-            settings.append(setting)
-    return settings
+        settings[tuple(setting.items())] = setting
+    return list(settings.values())
 
 
 def search(
-    machine: ODM, settings: list[dict], X, labels, weight=None, *, n: int, seed: int = 0,
-    jobs: int = 1,
+    plan: Plan, *, jobs: int = 1, finished: list[Fit] = (), journal: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Row]:  # fmt: skip
-    """Cross validate the settings one after the other, on the same folds.
+    """Cross validate the settings on the same folds; one row each, in their order.
 
-    Parameters as in :func:`odmtool.validation.cross_validate`; ``machine`` gives what
-    a setting does not name.
+    Parameters
+    ----------
+    plan : Plan
+    jobs : int
+        Processes.
+    finished : list of Fit
+        Results of an earlier run, from :func:`odmtool.journal.open_journal`.
+    journal : str, optional
+        Where new results are appended.
+    progress : callable
+        Called with the fits done so far and the fits in all.
     """
-    gram, known = None, None
-    for setting in settings:
-        candidate = machine.copy(**setting)
-        kernel = [getattr(candidate, name) for name in KERNEL_PARAMETERS]
-        if kernel != known:
-            gram, known = candidate.gram(X), kernel
-        outcome = cross_validate(
-            candidate, X, labels, weight, n=n, seed=seed, jobs=jobs, gram=gram
-        )
-        yield Row(setting, outcome)
+    plan.machine.classes_of(plan.data.labels)
+    total, n = len(plan.settings) * plan.n_folds, plan.n_folds
+    # A process may have another working directory.
+    journal = None if journal is None else os.path.abspath(journal)
+    named = plan.named()
+    fits = {(fit.setting, fit.fold): fit for fit in finished if fit.setting in named}
+    chains = _chains(plan)
+    units = [[i for i in chain if (i, k) not in fits] for chain in chains for k in range(n)]
+    outcomes = _run(plan, units, n, jobs, journal)
+    for position, chain in enumerate(chains):
+        for unit in units[position * n : (position + 1) * n]:
+            if unit:
+                fits |= {(fit.setting, fit.fold): fit for fit in next(outcomes)}
+                progress(len(fits), total)
+        for number in chain:
+            yield summarise(plan, [fits[number, k] for k in range(n)])
+    # Lets the processes' generator end, so that the next search finds them free.
+    for _ in outcomes:
+        pass
 
 
-def best(rows: list[Row], machine: ODM) -> Row:
-    """The row with the highest accuracy; then the stronger regularisation, the smoother kernel."""
+def _chains(plan: Plan) -> list[list[int]]:
+    """The numbers of the settings, those with one kernel together."""
+    chains: dict[tuple, list[int]] = {}
+    for number, setting in plan.named().items():
+        kernel = [setting.get(name, getattr(plan.machine, name)) for name in KERNEL_PARAMETERS]
+        chains.setdefault(tuple(kernel), []).append(number)
+    return list(chains.values())
+
+
+def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
+    """The fits of every unit that is not empty; unit i is on fold i modulo n."""
+    work = [(unit, i % n) for i, unit in enumerate(units) if unit]
+    named = plan.named()
+    if jobs == 1:
+        shared: tuple = (None, None)
+        for unit, k in work:
+            kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
+            if kernel != shared[0]:
+                shared = (kernel, shared_gram(plan, unit))
+            yield run_unit(plan, unit, k, journal, shared[1])
+        return
+    from joblib import Parallel, delayed
+
+    # A process plans with its share of the memory.
+    machine = plan.machine.copy(memory=plan.machine.memory_limit() / jobs)
+    plan = plan._replace(machine=machine)
+    tasks = (delayed(run_unit)(plan, unit, k, journal) for unit, k in work)
+    yield from Parallel(n_jobs=jobs, return_as="generator")(tasks)
+
+
+def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = None) -> list[Fit]:
+    """The settings with these numbers, which share their kernel, on fold k."""
+    gram = shared_gram(plan, unit) if gram is None else gram
+    train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
+    labels, fits = plan.data.labels[test], []
+    is_first = labels == plan.data.class_order()[0]
+    named = plan.named()
+    chain = [named[number] for number in unit]
+    with Writer(journal) if journal else nullcontext() as writer:
+        results = evaluate_chain(plan.machine, chain, plan.data, train, test, gram)
+        for number, result in zip(unit, results, strict=True):
+            correct, score = 0, 0.0
+            if result is not NO_SOLUTION:
+                correct = int((result.predicted == labels).sum())
+                score = METRICS[plan.metric](is_first, result.values)
+            fit = Fit(number, k, correct, score, float(result.gap), bool(result.converged))
+            fits.append(fit)
+            if writer is not None:
+                writer.write(fit)
+    return fits
+
+
+def shared_gram(plan: Plan, unit: list[int]) -> Gram | None:
+    """Kernel values of all rows, computed if they and a fold's share of them fit."""
+    gram = plan.machine.copy(**plan.named()[unit[0]]).gram(plan.data.X)
+    if gram is not None and 3 * gram.bytes <= gram.memory:
+        gram.matrix()
+    return gram
+
+
+def summarise(plan: Plan, fits: list[Fit]) -> Row:
+    """The fits of one setting on all folds as one row."""
+    correct = sum(fit.correct for fit in fits)
+    scores = np.array([fit.score for fit in fits])
+    unconverged = sum(not fit.converged for fit in fits)
+    has_solution = all(np.isfinite(fit.gap) for fit in fits)
+    setting, m = plan.named()[fits[0].setting], len(plan.fold)
+    return Row(setting, correct / m, scores, unconverged if has_solution else 0, has_solution)
+
+
+def cross_validate(machine: ODM, data: Data, *, n: int, seed: int = 0, jobs: int = 1) -> Row:
+    """Cross validate the machine itself.
+
+    Parameters
+    ----------
+    machine : ODM
+        Its parameters; it is not fitted.
+    data : Data
+    n, seed : int
+        See :func:`odmtool.validation.folds`.
+    jobs : int
+        Processes.
+    """
+    (row,) = search(Plan(machine, [{}], data, folds(data.labels, n, seed)), jobs=jobs)
+    return row
+
+
+def best(rows: list[Row], machine: ODM, metric: str = "accuracy") -> Row:
+    """The best row; among equals the stronger regularisation, then the smoother kernel."""
+
+    return ranking(rows, machine, metric)[0]
+
+
+def ranking(rows: list[Row], machine: ODM, metric: str = "accuracy") -> list[Row]:
+    """The rows from the best to the worst, in the order of :func:`best`."""
 
     def preference(row: Row):
         candidate = machine.copy(**row.setting)
         strength = candidate.lambda_ if candidate.cost is None else candidate.cost
-        return -row.outcome.accuracy, strength, candidate.gamma, candidate.degree
+        score = row.score(metric) if row.has_solution else -1.0
+        return -score, strength, candidate.gamma, candidate.degree
 
-    return min(rows, key=preference)
-
-
+    return sorted(rows, key=preference)

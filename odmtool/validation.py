@@ -1,38 +1,83 @@
-"""Cross validation: stratified, seeded folds and the labels predicted out of fold."""
+"""Cross validation: stratified, seeded folds, and how well settings do on them.
+
+A fold is evaluated for a whole chain of settings that share their kernel, each fit
+starting from the solution before. So that the start cannot change a prediction, fits
+are solved to a relative gap of ``EXACT`` wherever Newton's method serves; where it does
+not, every fit starts from zero. Either way a setting gets the same predictions alone
+(``odm-train -v``) as in a search (``odm-cv``).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from odmtool import messages
-from odmtool.errors import UsageError
-from odmtool.gram import Gram
-from odmtool.machines import ODM
-from odmtool.solvers.base import Solution
+from odmtool import kernels, messages, solvers
+from odmtool.errors import DivergedError, UsageError
+from odmtool.gram import BYTES, Gram
+from odmtool.machines import ODM, Prepared, class_order, with_constant_feature
+from odmtool.solvers.base import LARGEST_HESSIAN
+
+EXACT = 1e-10
+"""Relative gap of the fits inside a cross validation."""
+
+# Beyond these sizes a Newton step is too dear for thousands of fits.
+_LARGEST_EXACT_GRAM = 5000
+_LARGEST_EXACT_NONZEROS = 20_000_000
+_BLOCK_VALUES = 2**22
 
 
-class CrossValidation(NamedTuple):
-    """Outcome of a cross validation.
+class Data(NamedTuple):
+    """What is cross validated.
 
     Attributes
     ----------
-    predicted : int array, shape (m,)
-        The label of each example, from the machine that did not see it.
-    fold : int array, shape (m,)
-        The fold in which each example was left out.
-    accuracy : float
-        Share of all examples that were predicted correctly (not the mean over folds).
-    fold_accuracies : ndarray, shape (n,)
-    solutions : list of Solution
+    X : csr_matrix, shape (m, d)
+    labels : int array, shape (m,)
+    weight : ndarray, shape (m,), or None
+        Used in training; every example counts once in the accuracy.
+    classes : list of int, optional
+        Their order; by default that of the labels. A part keeps the order of the whole, so
+        that the first class, on which the metrics depend, is the same in every part.
+    """
+
+    X: object
+    labels: np.ndarray
+    weight: np.ndarray | None = None
+    classes: list[int] | None = None
+
+    def class_order(self) -> list[int]:
+        return class_order(self.labels) if self.classes is None else self.classes
+
+    def part(self, rows) -> Data:
+        """Some of the examples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Data(self.X[rows], self.labels[rows], weight, self.class_order())
+
+
+class FoldResult(NamedTuple):
+    """One setting on one fold: what was predicted for the examples left out.
+
+    Attributes
+    ----------
+    predicted : int array, shape (examples of the fold,)
+    values : ndarray, same shape
+        Decision values; positive means the first class.
+    gap : float
+    converged : bool
     """
 
     predicted: np.ndarray
-    fold: np.ndarray
-    accuracy: float
-    fold_accuracies: np.ndarray
-    solutions: list[Solution]
+    values: np.ndarray
+    gap: float
+    converged: bool
+
+
+NO_SOLUTION = FoldResult(np.empty(0), np.empty(0), math.inf, False)
+"""The result of a setting that has none (a kernel that is not positive definite)."""
 
 
 def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
@@ -67,56 +112,87 @@ def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
     return fold
 
 
-def cross_validate(
-    machine: ODM, X, labels, weight=None, *, n: int, seed: int = 0, jobs: int = 1,
-    gram: Gram | None = None,
-) -> CrossValidation:  # fmt: skip
-    """Predict every example by a machine trained on the other folds.
+def evaluate_chain(
+    machine: ODM, settings: list[dict], data: Data, train, test, gram: Gram | None
+) -> Iterator[FoldResult]:
+    """Train on one part with every setting in turn, and predict the other part.
 
     Parameters
     ----------
     machine : ODM
-        Its parameters; it is not fitted itself.
-    X : csr_matrix, shape (m, d)
-    labels : int array, shape (m,)
-    weight : ndarray, shape (m,), optional
-        Used in training; every example counts once in the accuracy.
-    n, seed : int
-        See :func:`folds`.
-    jobs : int
-        Folds at a time.
-    gram : Gram, optional
-        Kernel values of X, shared by several calls.
+        Gives what a setting does not name.
+    settings : list of dict
+        They agree in the kernel and its parameters.
+    data : Data
+    train, test : int arrays
+        Rows of the two parts.
+    gram : Gram or None
+        Kernel values of all rows (:meth:`ODM.gram`); None for a linear machine.
     """
-    fold = folds(labels, n, seed)
-    machine.classes_of(labels)
-    gram = gram or machine.gram(X)
-    if gram is not None and jobs == 1 and 3 * gram.bytes <= gram.memory:
-        gram.matrix()  # once for all folds; they take parts of it
+    part, known = data.part(train), None if gram is None else gram.subset(train)
+    first = machine.copy(**settings[0])
+    order = data.class_order()
+    present = [label for label in order if np.any(part.labels == label)]
+    prepared = first.prepare(part.X, part.labels, part.weight, gram=known, classes=present)
+    values_of = _predictor(first, prepared, data.X, train, test, gram)
+    start = None
+    for setting in settings:
+        candidate = machine.copy(**setting)
+        exact = is_exact(candidate, prepared)
+        if exact:
+            candidate = candidate.copy(solver="newton", tolerance=min(EXACT, machine.tolerance))
+        try:
+            solution = candidate.solve(prepared, start=start if exact else None)
+        except DivergedError:
+            start = None
+            yield NO_SOLUTION
+            continue
+        start = solution.coef
+        values = values_of(solution)
+        if len(present) == 1:
+            # Who knows one class only always answers that.
+            values = np.full(len(test), 1.0 if present[0] == order[0] else -1.0)
+        predicted = np.where(values > 0, order[0], order[-1])
+        yield FoldResult(predicted, values, solution.gap, solution.converged)
 
-    def run(k: int):
-        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        part = None if gram is None else gram.subset(train)
-        fitted = machine.copy().fit(
-            X[train], labels[train], None if weight is None else weight[train], gram=part
-        )
-        return fitted.predict(X[test]), fitted.solution_
 
-    outcomes = _map(run, range(n), jobs)
-    predicted = np.empty(len(labels), dtype=np.int64)
-    for k, (labels_of_fold, _solution) in enumerate(outcomes):
-        predicted[fold == k] = labels_of_fold
-    correct = predicted == labels
-    by_fold = np.bincount(fold, correct, minlength=n) / np.bincount(fold, minlength=n)
-    return CrossValidation(
-        predicted, fold, float(correct.mean()), by_fold, [solution for _, solution in outcomes]
-    )
+def _predictor(machine: ODM, prepared: Prepared, X, train, test, gram: Gram | None):
+    """A function from a solution to the decision values of the rows ``test``."""
+    if gram is None:
+        rows = with_constant_feature(X[test], machine.bias)
+        return lambda solution: np.asarray(rows @ solution.w)
+    support = train[prepared.kept]
+    if gram.is_computed:
+        K = gram.matrix()[np.ix_(test, support)]
+    elif len(test) * len(support) * BYTES <= gram.memory / 2:
+        K = kernels.block(gram.kernel, X[test], X[support])
+    else:
+        K = None
+
+    def values(solution):
+        expansion = prepared.y * solution.coef
+        if K is None:
+            return _by_blocks(gram.kernel, X, test, support, expansion)
+        return K @ expansion
+
+    return values
 
 
-def _map(function, items, jobs: int) -> list:
-    """Results in the order of the items; threads, because the solvers release the lock."""
-    if jobs == 1:
-        return [function(item) for item in items]
-    from joblib import Parallel, delayed
+def _by_blocks(kernel, X, test, support, expansion) -> np.ndarray:
+    """Decision values where the kernel values of all test rows do not fit."""
+    step = max(1, _BLOCK_VALUES // max(1, len(support)))
+    return np.concatenate([
+        kernels.block(kernel, X[test[k : k + step]], X[support]) @ expansion
+        for k in range(0, len(test), step)
+    ])  # fmt: skip
 
-    return Parallel(n_jobs=jobs, prefer="threads")(delayed(function)(item) for item in items)
+
+def is_exact(machine: ODM, prepared: Prepared) -> bool:
+    """Whether a fit is solved to ``EXACT`` by Newton's method."""
+    if machine.solver == "dcd" or machine.max_iter is not None:
+        return False
+    rows, gram = prepared.rows, prepared.gram
+    if gram is None:
+        return rows.shape[1] <= LARGEST_HESSIAN and rows.nnz <= _LARGEST_EXACT_NONZEROS
+    is_psd = gram.kernel.is_positive_semidefinite
+    return is_psd and gram.size <= _LARGEST_EXACT_GRAM and solvers.newton_fits(gram)

@@ -7,9 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from problems import HEART_SCALE
 
 from odmtool.cli import entry
+from odmtool.cli.options import limit_threads
+
+# As the commands do it, before a test imports NumPy: BLAS threads that wait for each other on
+# a busy machine make small fits twenty times slower.
+limit_threads(1)
 
 COMMANDS = ("train", "predict", "cv", "scale")
 
@@ -62,4 +66,6 @@ def start(tmp_path):
 @pytest.fixture
 def heart():
     """Path of heart_scale."""
+    from problems import HEART_SCALE
+
     return str(HEART_SCALE)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
 from odmtool.search import grid
 from odmtool.validation import folds
@@ -42,10 +43,30 @@ def test_grid_names_only_what_the_kernel_uses():
     assert {"kernel": "rbf", "gamma": 0.2, "lambda_": 1} in settings
 
 
+@pytest.mark.parametrize("text, values", [
+    ("0.2:0.8:0.2", (0.2, 0.4, 0.6, 0.8)),
+    ("2^0:20:4", (1, 16, 256, 4096, 65536, 1048576)),
+    ("2**-1:1:1", (0.5, 1, 2)),
+    ("1,5:3:-1,1/4", (1, 5, 4, 3, 0.25)),
+    ("1:2:0.4", (1, 1.4, 1.8)),
+])  # fmt: skip
+def test_ranges(text, values):
+    assert expand(text) == values
+
+
+def test_the_papers_grid(run, heart):
+    outcome = run("cv", "-t", "rbf", "--grid", "paper", "-l", "1", "-m", "0.4", "-v", "2", heart)
+    assert "20 settings x 2 folds" in outcome.err
+    gammas = {re.search(r"gamma=(\S+)", row)[1] for row in outcome.out.splitlines()[:-3]}
+    assert gammas == {f"{2.0**k / 13:.10g}" for k in (-4, -2, 0, 2, 4)}
+
+
 def test_one_row_per_setting_and_the_best_at_the_end(run, heart):
     outcome = run("cv", "-t", "rbf", "-l", "2^0,2^4,2^8", "-g", "0.1,1", "-v", "3", heart)
-    *rows, best, accuracy = outcome.out.splitlines()
-    assert outcome.code == 0 and outcome.err == ""
+    *rows, best, score, accuracy = outcome.out.splitlines()
+    assert outcome.code == 0
+    assert outcome.err == "odm-cv: 6 settings x 3 folds = 18 fits on 270 examples\n"
+    assert re.fullmatch(r"Best accuracy by fold: [\d.]+% \+- [\d.]+%", score)
     rates = {}
     for row in rows:
         match = re.fullmatch(r"lambda=(\d+) gamma=(0\.1|1) rate=([\d.]+)", row)
@@ -81,6 +102,13 @@ def test_jobs_change_nothing(run, heart):
 @pytest.mark.parametrize("arguments, sentence", [
     (["-l", "1,x"], "'x' is not a number"),
     (["-l", "1,,2"], "is not a number"),
+    (["-l", "1:2"], "'1:2' is not a number or range"),
+    (["-l", "2^0:20:0"], "'2^0:20:0' is not a number or range"),
+    (["-l", "1:0:1"], "'1:0:1' is not a number or range"),
+    (["-g", "x/d"], "'x' is not a number"),
+    (["-l", "2^0:2000:500"], "'2^0:2000:500' is not a number or range"),
+    (["--grid", "mine"], "'mine'"),
+    (["--metric", "loss"], "'loss'"),
     (["-l", "1,-2"], "lambda must be positive"),
     (["-m", "0.5,1.5"], "0 < mu <= 1"),
     (["-p", "0.5,1"], "0 <= theta < 1"),
@@ -100,3 +128,18 @@ def test_a_class_missing_in_a_training_part_is_no_crash(run, tmp_path):
     (tmp_path / "data").write_text(rows + "2 1:-1\n")
     outcome = run("cv", "-v", "4", "data")
     assert outcome.code == 0 and "Cross Validation Accuracy = 87.5%" in outcome.out
+
+
+def test_a_setting_without_a_solution_does_not_spoil_the_list(run, heart):
+    options = ["-r", "0.5", "-g", "0.1", "-l", "1,64", "-m", "0.4", "-p", "0.6"]
+    outcome = run("cv", "-t", "linear,sigmoid", *options, heart)
+    assert outcome.code == 0
+    rows = outcome.out.splitlines()[:-3]
+    assert [row.endswith("no solution") for row in rows] == [False, False, False, True]
+    alone = run("cv", "-t", "sigmoid", *options[:4], "-l", "64", heart)
+    assert alone.code == 1 and "no solution" in alone.err
+
+
+def test_precomputed_is_not_mixed_with_other_kernels(run, heart):
+    outcome = run("cv", "-t", "linear,precomputed", heart)
+    assert outcome.code == 2 and "cannot stand in a list" in outcome.err

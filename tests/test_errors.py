@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -247,3 +248,41 @@ def test_stderr_stays_small_for_scripts_that_never_read_it(run, heart):
     weights = [word for label in range(2, 300) for word in (f"-w{label}", "2")]
     outcome = run("train", *weights, heart)
     assert outcome.code == 0 and 0 < len(outcome.err) <= 4096
+
+
+def test_no_input_is_ever_written_over(run, heart, tmp_path):
+    data = tmp_path / "data"
+    data.write_bytes(Path(heart).read_bytes())
+    (tmp_path / "link").symlink_to("data")
+    (tmp_path / "weights").write_text("1\n" * 270)
+    before = data.read_bytes()
+    for command, arguments in [
+        ("train", ["data", "data"]), ("train", ["data", "link"]), ("train", ["link", "data"]),
+        ("train", ["--json", "data", "data", "m"]), ("train", ["--json", "m", "data", "m"]),
+        ("train", ["--json", "-", "data", "-"]), ("train", ["-W", "weights", "data", "weights"]),
+        ("cv", ["--csv", "data", "data"]), ("cv", ["-o", "link", "data"]),
+        ("cv", ["--csv", "x", "--json", "x", "data"]), ("cv", ["--journal", "data", "data"]),
+    ]:  # fmt: skip
+        outcome = run(command, *arguments)
+        assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert data.read_bytes() == before
+    assert (tmp_path / "weights").read_text() == "1\n" * 270
+
+
+@pytest.mark.parametrize("options", [
+    ["-l", "1e308"], ["-c", "1e307", "-p", "0.999"],
+    ["-B", "1e200"], ["-w1", "1e308", "-w-1", "1e308"], ["-t", "poly", "-g", "1e160"],
+])  # fmt: skip
+@pytest.mark.parametrize("solver", ["auto", "dcd"])
+def test_overflow_is_one_sentence_and_no_model(run, heart, tmp_path, options, solver):
+    outcome = run("train", "--solver", solver, *options, heart, "m")
+    assert outcome.code in (1, 2)
+    assert "overflow" in outcome.err and outcome.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_huge_index_costs_a_kernel_machine_nothing(run, tmp_path):
+    (tmp_path / "data").write_text("1 1:1\n-1 2147483647:3\n1 1:2 5:1\n-1 2147483647:1\n")
+    assert run("train", "-t", "rbf", "-g", "0.5", "data", "m").code == 0
+    assert run("predict", "data", "m", "out").out == "Accuracy = 100% (4/4)\n"
+    assert run("train", "-t", "rbf", "-v", "2", "data").code == 0

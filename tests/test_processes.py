@@ -26,7 +26,7 @@ def training_for_ever(start, heart, tmp_path, *arguments):
 
 
 @pytest.mark.parametrize("which, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
-                                         (signal.SIGKILL, -9)])  # fmt: skip
+                                         (signal.SIGHUP, 129), (signal.SIGKILL, -9)])  # fmt: skip
 def test_a_signal_leaves_the_old_model(start, heart, tmp_path, which, code):
     process = training_for_ever(start, heart, tmp_path)
     process.send_signal(which)
@@ -143,3 +143,31 @@ assert entry.run(predict.predict, [{heart!r}, "m", "out"], "odm-predict") == 0
 assert "numba" not in sys.modules and "joblib" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_a_signal_while_the_imports_run(tmp_path, heart):
+    """The handlers stand before anything heavy is imported."""
+    code = """
+import os, signal, sys
+class Killer:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Killer())
+from odmtool.cli import train_main
+train_main()
+"""
+    result = subprocess.run([sys.executable, "-c", code, heart], cwd=tmp_path, capture_output=True)
+    assert result.returncode == 130
+    assert result.stderr == b"odm-train: interrupted; no file was changed\n"
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", ">&-", "<&-"])
+def test_missing_and_full_streams_do_not_cost_the_model(tmp_path, heart, redirection):
+    command = f"{sys.executable} -c 'from odmtool.cli import train_main; train_main()'"
+    line = f"{command} {heart} m {redirection}"
+    result = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True)
+    assert result.returncode == 0 and result.stdout == b""
+    assert (tmp_path / "m").read_text().rsplit("\n", 2)[-2].startswith("end sha256 ")
+    wrong = subprocess.run(["sh", "-c", f"{command} none {redirection}"], cwd=tmp_path)
+    assert wrong.returncode == 1

@@ -246,3 +246,90 @@ def test_lambda_at_the_end_of_the_papers_grid():
 def test_array_losses_have_one_row_per_example():
     loss = losses.scaled(MarginLoss(1, 1, 0.0, -1, 0.0, 0.0, 0.0, 0.0, 0.0), np.array([1.0, 2.0]))
     assert losses.value(loss, np.array([0.0, 0.0])) == pytest.approx([1, 2])
+
+
+def test_a_small_lambda_is_no_reason_to_return_the_start():
+    """At w = 0 the gap relative to P is of the order of lambda."""
+    for kernel in (None, "rbf"):
+        solution = solvers.solve(problem(kernel, lambda_=1e-4), solver="newton")
+        assert solution.iterations == 1 and np.any(solution.coef != 0)
+
+
+def test_a_large_precomputed_kernel_is_found_positive_in_no_time():
+    """Lanczos does not converge on eigenvalues that cluster at zero."""
+    X = np.random.default_rng(0).standard_normal((500, 5))
+    from odmtool import kernels
+    from odmtool.solvers.indefinite import smallest_eigenvalue
+
+    K = kernels.gram(Kernel("rbf", 0.4), X)
+    assert smallest_eigenvalue(K) == 0
+    rounded = np.round(K, 1)
+    least = np.linalg.eigvalsh(rounded)[0]
+    assert least < -0.1 and smallest_eigenvalue(rounded) == pytest.approx(least)
+    assert smallest_eigenvalue(np.zeros((500, 500))) == 0
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    gram = Gram.of_matrix(Kernel("precomputed"), K)
+    p = Problem(None, gram, y, np.ones(500), losses.odm(64.0, 0.5, 0.2, 500))
+    assert solvers.solve(p, tolerance=1e-9).converged
+
+
+def test_sigmoid_with_a_tiny_lambda():
+    p = problem("sigmoid", lambda_=2.0**-10)
+    solution = solvers.solve(p, solver="newton", tolerance=1e-6)
+    assert solution.converged and np.any(solution.coef != 0)
+
+
+@pytest.mark.parametrize("solver", ["auto", "dcd", "newton"])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+def test_overflow_is_an_error_and_no_model(kernel, solver):
+    from odmtool.errors import DataError
+
+    X = np.array([[1e200, 0.0], [-1e200, 3.0], [0.0, 5.0]])
+    machine = ODM(kernel=kernel, solver=solver)
+    with pytest.raises(DataError, match="scale the features"):
+        machine.fit(X, [1, -1, 1])
+
+
+def test_the_better_of_what_was_seen_is_returned():
+    """Kernel values of 1e14 and lambda 2^10: the objective falls though the gap does not."""
+    generator = np.random.default_rng(3)
+    X = generator.uniform(0, 2000, (80, 6))
+    y = np.where(X[:, 0] + 500 * generator.standard_normal(80) > 1000, 1.0, -1.0)
+    p = Problem(None, Gram(Kernel("poly", 0.2, 1.0, 3), X), y, np.ones(80),
+                losses.odm(2.0**10, 0.5, 0.2, 80))  # fmt: skip
+    solution = solvers.solve(p, solver="newton", tolerance=1e-9)
+    assert solution.primal < 0.99 * losses.value(p.loss, np.zeros(80)).sum()
+
+
+def test_wide_linear_data_report_the_values_of_their_w():
+    from odmtool import objective
+
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((30, 200)) * 1e4
+    y = np.where(generator.random(30) < 0.5, 1.0, -1.0)
+    p = Problem(X, None, y, np.ones(30), losses.odm(2.0**12, 0.5, 0.2, 30))
+    solution = solvers.solve(p, solver="newton", tolerance=1e-9)
+    judged = objective.certify_linear(X, y, p.weight, p.loss, solution.w, solution.eta)
+    assert judged.primal == pytest.approx(solution.primal, rel=1e-9)
+
+
+def test_other_types_of_input_give_the_same_model():
+    X, y = examples()
+    whole = np.round(X.toarray() * 4).astype(int)
+    expected = ODM(kernel="rbf").fit(whole.astype(float), y.astype(int)).solution_.primal
+    doubled = sparse.coo_matrix(
+        (np.r_[whole[whole != 0], np.zeros(3)],
+         (np.r_[np.nonzero(whole)[0], 0, 0, 1], np.r_[np.nonzero(whole)[1], 1, 1, 2])),
+        shape=whole.shape,
+    )  # fmt: skip
+    for same in (whole, sparse.csr_matrix(whole), sparse.csr_matrix(doubled)):
+        fitted = ODM(kernel="rbf").fit(same, [int(label) for label in y])
+        assert fitted.solution_.primal == pytest.approx(expected, rel=1e-12)
+
+
+def test_large_offsets_do_not_spoil_the_rbf_kernel():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((40, 3))
+    shifted = X + np.array([1.6e9, 0.0, 20260101.0])
+    exact = Gram(Kernel("rbf", 0.4), shifted - shifted.mean(axis=0)).matrix()
+    assert Gram(Kernel("rbf", 0.4), shifted).matrix() == pytest.approx(exact, abs=1e-6)

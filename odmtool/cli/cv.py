@@ -1,8 +1,9 @@
-"""odm-cv: cross validate one setting or a list of settings."""
+"""odm-cv: search over settings by cross validation."""
 
 from __future__ import annotations
 
 import shlex
+import time
 
 import click
 from click.core import ParameterSource
@@ -12,10 +13,22 @@ from odmtool.cli import options as common
 from odmtool.cli.machine_options import (
     FLAGS,
     PARAMETER_NAMES,
+    Gamma,
+    List,
     machine_options,
+    probability_option,
     refuse_lambda_and_cost,
+    refuse_probability,
 )
+from odmtool.cli.pictures import PLOT_OPTIONS, check_pictures, plot_options, write_pictures
+from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
 from odmtool.cli.report import Report
+from odmtool.errors import DivergedError, UsageError
+
+# Options that say how to search, and not what to train.
+_SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
+                "probability", "json_file", "journal", "model_file", *PLOT_OPTIONS,
+                *REPEAT_OPTIONS)  # fmt: skip
 
 
 @common.command(
@@ -23,12 +36,34 @@ from odmtool.cli.report import Report
 Examples:
   odm-cv heart_scale                            5 folds, default setting
   odm-cv -t rbf -l 2^0,2^4,2^8 -g 0.1,1 x.svm   six settings, the best at the end
+  odm-cv -t rbf --grid paper -j 2 --journal x.journal -o x.model x.svm
+  odm-cv -t rbf --grid paper --plot x.pdf x.svm
+  odm-cv -t rbf --grid paper --repeat 30 --csv x.csv x.svm
 """
 )
 @click.argument("training_file")
 @machine_options(many=True)
 @click.option("-v", "--folds", type=common.Whole(), default=defaults.FOLDS, show_default=True,
               help="Number of folds; they depend on the labels, this number and the seed only.")
+@click.option("--grid", type=click.Choice(["paper"]),
+              help="The grid of the paper, for each of -l -m -p -g that is not given: "
+                   + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items()) + ".")
+@click.option("--search", "strategy", type=click.Choice(defaults.STRATEGIES), default="full",
+              show_default=True,
+              help="full: every setting; halving: all on a small subset, the better third on one "
+                   "three times as large, and so on; coarse: every fourth value first, then "
+                   "around the best.")
+@click.option("--metric", type=click.Choice(defaults.METRICS), default="accuracy",
+              show_default=True, help="What is best.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write all rows, with results by fold.")
+@click.option("--json", "json_file", metavar="FILE", help="Write all rows as JSON.")
+@click.option("--journal", metavar="FILE",
+              help="Keep what is finished; the same command goes on there after it was killed.")
+@click.option("-o", "--output", "model_file", metavar="MODEL_FILE",
+              help="Train the best setting on all data and write the model.")
+@repeat_options
+@plot_options
+@probability_option
 @common.quiet_option
 @common.verbose_option
 @common.version_option
@@ -36,43 +71,182 @@ Examples:
 def cv(ctx, **options):
     """Cross validate a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin).
 
-    -t, -l, -c, -m, -p, -d, -g and -r take one value or several, separated by commas. Every
-    combination gets one line; then come the best one as a command, and its accuracy. Among
-    equals the stronger regularisation wins, then the smoother kernel.
+    -t, -l, -c, -m, -p, -d, -g and -r take lists (0.2,0.4), ranges (0.2:0.8:0.2) and powers
+    (2^0:20:2 is 2^0, 2^2, ... 2^20). Every combination gets one line; then come the best one as
+    a command and its accuracy. Among equals the stronger regularisation wins, then the
+    smoother kernel.
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
+    refuse_probability(options["probability"])
+    check_repeat(ctx, options)
     common.limit_threads(1)
-    report = Report(ctx.command_path, options["quiet"], options["verbose"])
-    from odmtool.cli.train import announce_compilation, folds_for, make_machine
-    from odmtool.cli.training_data import check_inputs, naming, read_training_data
-    from odmtool.search import best, grid, search
+    product_on_stdout = "-" in (options["model_file"], options["csv_file"], options["json_file"])
+    report = Report(ctx.command_path, options["quiet"], options["verbose"], product_on_stdout)
+    values = _values(ctx, options)
+    machine, settings = _machine_and_settings(options, values)
+    check_pictures(options, settings)
+    data = _read(options, report)
+    plan = _plan(machine, settings, data, options, report)
+    if options["repeat"] is not None:
+        identity = _identity(plan, options, data)
+        repeat_search(plan, identity, options, _varying(values), report)
+        return
+    from odmtool.search import best
 
+    rows = _search(plan, options, values, data, report)
+    winner = best(rows, plan.machine, plan.metric)
+    if not winner.has_solution:
+        raise DivergedError(messages.dual_unbounded())
+    _write_tables(options, rows)
+    if options["model_file"] is not None:
+        _refit(ctx, plan.machine.copy(**winner.setting), data, options, report)
+    report.result(messages.best_setting(train_command(ctx, options, winner.setting)))
+    report.result(messages.best_score(winner, options["metric"]))
+    report.result(messages.cross_validation_accuracy(winner.accuracy))
+    write_pictures(options, rows, plan, report)
+
+
+def _values(ctx, options: dict) -> dict[str, tuple]:
+    """The values of every parameter."""
     values = {name: options[name] for name in PARAMETER_NAMES if options[name] is not None}
+    if options["grid"] == "paper":
+        for name, text in defaults.PAPER_GRID.items():
+            if ctx.get_parameter_source(name) != ParameterSource.COMMANDLINE:
+                values[name] = List(Gamma()).convert(text, None, ctx)
     if options["cost"] is not None:
         del values["lambda_"]
+    return values
+
+
+def _machine_and_settings(options: dict, values: dict[str, tuple]):
+    """The machine, and the settings, all checked."""
+    from odmtool.cli.training import make_machine
+    from odmtool.search import grid
+
+    machine = make_machine(options | {name: chosen[0] for name, chosen in values.items()})
+    if "precomputed" in values["kernel"] and len(values["kernel"]) > 1:
+        raise UsageError(messages.precomputed_alone())
     settings = grid(values)
-    first = options | {name: chosen[0] for name, chosen in values.items()}
-    machine = make_machine(first)
     for setting in settings:
         machine.copy(**setting).check()
-    check_inputs(options["training_file"], options["weights"])
+    return machine, settings
+
+
+def _read(options: dict, report: Report):
+    """The data; before, every file is checked."""
+    from odmtool.cli.training import announce_compilation, check_files, read_training_data
+
+    products = ("csv_file", "json_file", "model_file", "journal")
+    check_files(options, [options[name] for name in products])
     data = read_training_data(options, report)
     announce_compilation(report)
-    varying = [name for name in PARAMETER_NAMES if len(values.get(name, ())) > 1]
-    labels, rows = data.dataset.labels, []
+    return data
+
+
+def _plan(machine, settings: list[dict], data, options: dict, report: Report):
+    from odmtool.cli.training import folds_for
+    from odmtool.machines import gamma_for
+    from odmtool.search import Plan
+    from odmtool.validation import Data, folds
+
+    X, labels = data.dataset.X, data.dataset.labels
+    settings = [
+        setting | ({"gamma": gamma_for(setting["gamma"], X.shape[1])} if "gamma" in setting else {})
+        for setting in settings
+    ]
+    n = folds_for(options["folds"], len(labels), report)
+    fold = folds(labels, n, options["seed"])
+    return Plan(machine, settings, Data(X, labels, data.weight), fold, options["metric"])
+
+
+def _search(plan, options: dict, values, data, report: Report) -> list:
+    """All rows, said as they are final."""
+    from odmtool.cli.training import naming
+    from odmtool.journal import open_journal
+    from odmtool.search import search
+    from odmtool.strategies import STRATEGIES
+
+    finished = []
+    if options["journal"] is not None:
+        finished = open_journal(options["journal"], _identity(plan, options, data))
+        if finished:
+            report.note(messages.resumed(len(finished), options["journal"]))
+    rows, varying = [], _varying(values)
+    progress = _Progress(report, finished)
+
+    def evaluate(part):
+        return search(part, jobs=options["jobs"], finished=finished,
+                      journal=options["journal"], progress=progress.show)  # fmt: skip
+
+    def announce(settings: int, examples: int) -> None:
+        if settings > 1:
+            report.note(messages.fits_to_do(settings, plan.n_folds, examples))
+
+    strategy = STRATEGIES[options["strategy"]]
     with naming(options["training_file"]):
-        for row in search(
-            machine, settings, data.dataset.X, labels, data.weight, seed=options["seed"],
-            n=folds_for(options["folds"], len(labels), report), jobs=options["jobs"],
-        ):  # fmt: skip
+        for row in strategy(plan, evaluate, announce, options["seed"]):
             rows.append(row)
-            report.result(messages.setting_row(row, varying or ["lambda_", "cost"]))
-            unconverged = sum(not solution.converged for solution in row.outcome.solutions)
-            if unconverged:
-                report.warning(messages.folds_not_converged(unconverged, machine.tolerance))
-    winner = best(rows, machine)
-    report.result(messages.best_setting(train_command(ctx, options, winner.setting)))
-    report.result(messages.cross_validation_accuracy(winner.outcome.accuracy))
+            progress.highest = max(progress.highest, row.accuracy)
+            report.result(messages.setting_row(row, varying))
+    report.end_progress()
+    unconverged = sum(row.unconverged for row in rows)
+    if unconverged:
+        report.warning(messages.folds_not_converged(unconverged, plan.machine.tolerance))
+    return rows
+
+
+def _varying(values: dict[str, tuple]) -> list[str]:
+    """The parameters to show: those with several values."""
+    several = [name for name in PARAMETER_NAMES if len(values.get(name, ())) > 1]
+    return several or ["lambda_", "cost"]
+
+
+class _Progress:
+    """The live line of a search."""
+
+    def __init__(self, report: Report, finished: list):
+        self._report, self._began, self._known = report, time.monotonic(), len(finished)
+        self.highest = 0.0
+
+    def show(self, done: int, total: int) -> None:
+        spent = time.monotonic() - self._began
+        left = spent / max(1, done - self._known) * (total - done)
+        self._report.live(messages.search_progress(done, total, self.highest, left))
+
+
+def _identity(plan, options: dict, data) -> dict:
+    """Everything that a result depends on, for the journal."""
+    from odmtool import __version__
+
+    machine = vars(plan.machine) | {"memory": None}
+    weights = None if data.weight is None else data.weight.tolist()
+    return {
+        "version": __version__, "data": data.fingerprint, "grid": plan.settings,
+        "folds": plan.n_folds, "seed": options["seed"], "metric": plan.metric,
+        "search": options["strategy"],
+        "machine": {name: value for name, value in machine.items() if name not in PARAMETER_NAMES}
+        | {"class_weight": {str(k): v for k, v in (plan.machine.class_weight or {}).items()}},
+        "weights": weights,
+    }  # fmt: skip
+
+
+def _write_tables(options: dict, rows: list) -> None:
+    from odmtool.cli.tables import records, write_csv, write_json
+
+    if options["csv_file"] is not None:
+        write_csv(options["csv_file"], records(rows))
+    if options["json_file"] is not None:
+        write_json(options["json_file"], records(rows))
+
+
+def _refit(ctx, machine, data, options: dict, report: Report) -> None:
+    """Train on all data and write the model."""
+    from odmtool.cli.training import fit, write_trained_model
+
+    fit(machine, data, options, report)
+    if not machine.solution_.converged:
+        report.warning(messages.not_converged(machine.solution_, machine.tolerance))
+    write_trained_model(ctx, options["model_file"], machine, data)
 
 
 def train_command(ctx, options: dict, setting: dict) -> str:
@@ -82,7 +256,7 @@ def train_command(ctx, options: dict, setting: dict) -> str:
         words += [FLAGS[name], _text(value)]
     for param in ctx.command.params:
         # What else was given applies to the training as it did to the search.
-        is_shared = param.name not in (*PARAMETER_NAMES, "folds", "quiet", "verbose", "jobs")
+        is_shared = param.name not in (*PARAMETER_NAMES, *_SEARCH_ONLY)
         if is_shared and ctx.get_parameter_source(param.name) == ParameterSource.COMMANDLINE:
             words += words_of(param, options[param.name])
     return shlex.join(words)

@@ -4,13 +4,12 @@ The work runs in a second thread while the main thread waits for it, because
 Python delivers a signal only between two bytecodes of the main thread: a long
 call into LAPACK or into compiled code would delay Ctrl-C until it returns.
 Every long call we make releases the interpreter lock, so the waiting thread
-hears the signal at once, removes unfinished files and ends the process.
+hears the signal at once (:mod:`odmtool.cli.process`).
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -19,20 +18,15 @@ from typing import NoReturn
 import click
 
 from odmtool import messages
+from odmtool.cli import process
 from odmtool.errors import (
     EXIT_CLOSED_PIPE,
     EXIT_INTERNAL,
-    EXIT_INTERRUPTED,
     EXIT_OK,
-    EXIT_TERMINATED,
     ClosedPipeError,
     OdmError,
     UsageError,
 )
-
-
-class _Terminated(Exception):
-    """SIGTERM arrived."""
 
 
 def run(command: click.Command, args: list[str], program: str) -> int:
@@ -67,7 +61,7 @@ def run(command: click.Command, args: list[str], program: str) -> int:
 
 
 def main(command: click.Command, program: str) -> NoReturn:
-    """Entry point of a console script: run ``command`` on ``sys.argv`` and exit."""
+    """Run ``command`` on ``sys.argv`` and exit; :func:`process.prepare` has been called."""
     outcome = [EXIT_INTERNAL]
     done = threading.Event()
 
@@ -77,29 +71,11 @@ def main(command: click.Command, program: str) -> NoReturn:
         finally:
             done.set()
 
-    def on_sigterm(_signal, _frame) -> None:
-        raise _Terminated
-
-    try:
-        signal.signal(signal.SIGTERM, on_sigterm)
-        threading.Thread(target=work, name="work", daemon=True).start()
-        done.wait()
-    except KeyboardInterrupt:
-        _abandon(program, messages.interrupted(), EXIT_INTERRUPTED)
-    except _Terminated:
-        _abandon(program, messages.terminated(), EXIT_TERMINATED)
+    threading.Thread(target=work, name="work", daemon=True).start()
+    done.wait()
     sys.exit(outcome[0])
 
 
-def _abandon(program: str, sentence: str, exit_code: int) -> NoReturn:
-    """End the process while the work still runs."""
-    files = sys.modules.get("odmtool.io.files")
-    if files is not None:
-        files.remove_unfinished()
-    _say(program, sentence, exit_code)
-    os._exit(exit_code)
-
-
 def _say(program: str, sentence: str, exit_code: int) -> int:
-    print(f"{program}: {sentence}", file=sys.stderr, flush=True)
+    process.say(f"{program}: {sentence}")
     return exit_code

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from odmtool import defaults, messages
 from odmtool.cli.options import Number, Whole, jobs_option
+from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -51,8 +52,17 @@ class Size(Number):
         return number * (unit or 1e6)
 
 
+class Gamma(Number):
+    """A number, or ``4/d`` for 4 / number of features."""
+
+    def convert(self, value, param, ctx):
+        if isinstance(value, str) and value.endswith("/d"):
+            return defaults.PerFeature(super().convert(value[:-2], param, ctx))
+        return super().convert(value, param, ctx)
+
+
 class List(click.ParamType):
-    """Values of another type, separated by commas."""
+    """Values of another type, separated by commas; of numbers also ranges."""
 
     def __init__(self, item: click.ParamType):
         self.item = item
@@ -64,7 +74,16 @@ class List(click.ParamType):
     def convert(self, value, param, ctx):
         if not isinstance(value, str):
             return value
-        return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
+        if not isinstance(self.item, Number):
+            return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
+        per_feature = isinstance(self.item, Gamma) and value.endswith("/d")
+        try:
+            numbers = expand(value[:-2] if per_feature else value)
+        except ValueError as error:
+            self.fail(messages.not_a_list(str(error)), param, ctx)
+        if per_feature:
+            return tuple(defaults.PerFeature(number) for number in numbers)
+        return tuple(self.item.convert(number, param, ctx) for number in numbers)
 
 
 # name, flags, type, default, help
@@ -81,8 +100,8 @@ _PARAMETERS = (
      "Half width of the band around margin 1 that costs nothing, 0 <= theta < 1."),
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
      "Degree of the poly kernel (gamma u'v + coef0)^degree."),
-    ("gamma", ("-g", "--gamma"), Number(), 0.0,
-     "gamma of poly, rbf and sigmoid; 0 means 1 / number of features."),
+    ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
+     "gamma of poly, rbf and sigmoid; 4/d means 4 / number of features, 0 means 1/d."),
     ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, "coef0 of poly and sigmoid."),
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
@@ -132,7 +151,7 @@ def machine_options(many: bool):
 def _parameter(many, name, flags, kind, default, text):
     """The option of one parameter of a machine."""
     if many:
-        text = f"{text} Takes a list."
+        text = f"{text} Takes a list or a range."
     if default is not None:
         text = f"{text}  [default: {default if isinstance(default, str) else f'{default:g}'}]"
     if many:
@@ -145,6 +164,12 @@ def refuse_lambda_and_cost(ctx: click.Context) -> None:
     given = ParameterSource.COMMANDLINE
     if all(ctx.get_parameter_source(name) == given for name in ("lambda_", "cost")):
         raise UsageError(messages.lambda_and_cost())
+
+
+def refuse_probability(value: str) -> None:
+    """-b 1 is not there."""
+    if value == "1":
+        raise UsageError(messages.no_probabilities_yet())
 
 
 def machine_arguments(options: dict) -> dict:

@@ -151,5 +151,6 @@ def verbose_option(function):
 def jobs_option(text: str):
     """Decorator: ``-j``, and what the threads are for."""
     return click.option(
-        "-j", "--jobs", type=Whole(least=1), default=1, show_default=True, help=text
-    )
+        "-j", "--jobs", type=Whole(least=1), default=1, show_default=True, help=text,
+        callback=lambda _ctx, _param, jobs: min(jobs, len(os.sched_getaffinity(0))),
+    )  # fmt: skip

@@ -10,6 +10,7 @@ end at ``STDERR_LIMIT`` bytes.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
@@ -68,11 +69,16 @@ class Report:
         """
         if self.verbose:
             self.detail(messages.progress(state))
-        elif not self.quiet and sys.stderr.isatty():
+        else:
+            self.live(messages.progress(state))
+
+    def live(self, line: str) -> None:
+        """Replace the live line on a terminal, now and then."""
+        if not self.quiet and sys.stderr.isatty():
             now = time.monotonic()
             if now - self._last_progress >= PROGRESS_SECONDS:
                 self._last_progress, self._has_progress = now, True
-                sys.stderr.write(f"\r{self.program}: {messages.progress(state)}\033[K")
+                sys.stderr.write(f"\r{self.program}: {line}\033[K")
                 sys.stderr.flush()
 
     def end_progress(self) -> None:
@@ -89,5 +95,7 @@ class Report:
             self._stderr_left -= len(line.encode())
             if self._stderr_left < 0:
                 return
-        sys.stderr.write(line)
-        sys.stderr.flush()
+        # A log on a full disk must not cost the model.
+        with contextlib.suppress(OSError):
+            sys.stderr.write(line)
+            sys.stderr.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 
 import click
@@ -11,13 +10,13 @@ import click
 from odmtool import messages
 from odmtool.cli import options as common
 from odmtool.cli.machine_options import (
-    machine_arguments,
     machine_options,
     probability_option,
     refuse_lambda_and_cost,
+    refuse_probability,
 )
 from odmtool.cli.report import Report
-from odmtool.errors import NotConvergedError, UsageError
+from odmtool.errors import DivergedError, NotConvergedError, UsageError
 
 
 @common.command(
@@ -47,8 +46,7 @@ def train(ctx, **options):
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
-    if options["probability"] == "1":
-        raise UsageError(messages.no_probabilities_yet())
+    refuse_probability(options["probability"])
     # The folds of a cross validation run in threads of their own.
     common.limit_threads(options["jobs"] if options["folds"] is None else 1)
     report = Report(
@@ -62,64 +60,35 @@ def train(ctx, **options):
 
 
 def _train_model(ctx, options: dict, report: Report) -> None:
-    from odmtool.cli.training_data import check_inputs, naming, read_training_data
-    from odmtool.io.files import check_writable
+    from odmtool.cli.training import (
+        announce_compilation,
+        check_files,
+        fit,
+        make_machine,
+        read_training_data,
+        write_trained_model,
+    )
 
     path = _model_path(options)
     machine = make_machine(options)
-    check_inputs(options["training_file"], options["weights"])
-    for product in (path, options["json_file"]):
-        if product is not None:
-            check_writable(product)
+    check_files(options, [path, options["json_file"]])
     started = time.perf_counter()
     data = read_training_data(options, report)
     read = time.perf_counter()
     announce_compilation(report)
-    with naming(options["training_file"]):
-        machine.fit(data.dataset.X, data.dataset.labels, data.weight, progress=report.progress)
-    report.end_progress()
+    fit(machine, data, options, report)
     trained = time.perf_counter()
     if not machine.solution_.converged:
         sentence = messages.not_converged(machine.solution_, machine.tolerance)
         if options["strict"]:
             raise NotConvergedError(messages.no_model_written(sentence))
         report.warning(sentence)
-
-    from odmtool.io.model_file import write_model
-
-    machine.model_.facts |= {
-        "command": messages.one_line(shlex.join([*ctx.command_path.split(), *ctx.meta["args"]])),
-        "data": data.fingerprint,
-        "examples": str(data.dataset.X.shape[0]),
-        "features": str(data.dataset.X.shape[1]),
-        "version": messages.version(),
-    }
-    write_model(path, machine.model_)
+    write_trained_model(ctx, path, machine, data)
     seconds = {"reading": read - started, "training": trained - read,
                "writing": time.perf_counter() - trained}  # fmt: skip
     report.note(messages.summary(machine, len(data.dataset.labels), seconds))
     if options["json_file"] is not None:
         _write_json(options["json_file"], machine, seconds)
-
-
-def make_machine(options: dict):
-    """The machine that a command's options describe, its parameters checked."""
-    from odmtool.machines import MACHINES
-
-    name = "odm" if options["machine"] == "auto" else options["machine"]
-    machine = MACHINES[name](**machine_arguments(options))
-    machine.check()
-    return machine
-
-
-def announce_compilation(report: Report) -> None:
-    """Say so if numba has to compile, which it does once after an installation."""
-    from odmtool import _jit
-
-    def say() -> None:
-        report.note(messages.compiling(is_kept=_jit.cache_folder() is not None))
-
-    _jit.on_compile(say)
 
 
 def _model_path(options: dict) -> str:
@@ -131,35 +100,36 @@ def _model_path(options: dict) -> str:
 
 
 def _cross_validate(options: dict, report: Report) -> None:
-    from odmtool.cli.training_data import check_inputs, naming, read_training_data
-    from odmtool.validation import cross_validate
+    from odmtool.cli.tables import records, write_json
+    from odmtool.cli.training import (
+        announce_compilation,
+        check_files,
+        folds_for,
+        make_machine,
+        naming,
+        read_training_data,
+    )
+    from odmtool.search import cross_validate
+    from odmtool.validation import Data
 
     machine = make_machine(options)
-    check_inputs(options["training_file"], options["weights"])
+    check_files(options, [options["json_file"]])
     data = read_training_data(options, report)
     announce_compilation(report)
-    labels = data.dataset.labels
+    n = folds_for(options["folds"], len(data.dataset.labels), report)
+    known = Data(data.dataset.X, data.dataset.labels, data.weight)
     with naming(options["training_file"]):
-        outcome = cross_validate(
-            machine, data.dataset.X, labels, data.weight, seed=options["seed"],
-            n=folds_for(options["folds"], len(labels), report), jobs=options["jobs"],
-        )  # fmt: skip
-    unconverged = sum(not solution.converged for solution in outcome.solutions)
-    if unconverged:
-        sentence = messages.folds_not_converged(unconverged, machine.tolerance)
+        row = cross_validate(machine, known, n=n, seed=options["seed"], jobs=options["jobs"])
+    if not row.has_solution:
+        raise DivergedError(messages.dual_unbounded())
+    if row.unconverged:
+        sentence = messages.folds_not_converged(row.unconverged, machine.tolerance)
         if options["strict"]:
             raise NotConvergedError(sentence)
         report.warning(sentence)
-    report.result(messages.cross_validation_accuracy(outcome.accuracy))
-
-
-def folds_for(folds: int, m: int, report: Report) -> int:
-    """The number of folds: at least 2, at most one for each example."""
-    if folds < 2:
-        raise UsageError(messages.fold_count(folds, m))
-    if folds > m:
-        report.warning(messages.more_folds_than_data(folds, m))
-    return min(folds, m)
+    if options["json_file"] is not None:
+        write_json(options["json_file"], records([row]))
+    report.result(messages.cross_validation_accuracy(row.accuracy))
 
 
 def _write_json(path: str, machine, seconds: dict) -> None:

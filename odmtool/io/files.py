@@ -259,6 +259,16 @@ def check_readable(path: str | os.PathLike) -> None:
         open_input(path).close()
 
 
+def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
+    """Whether both names lead to one regular file, existing or not yet."""
+    if "-" in (path, other):
+        return False
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode) and os.path.samefile(path, other)
+    except OSError:
+        return not os.path.exists(path) and os.path.realpath(path) == os.path.realpath(other)
+
+
 def check_writable(path: str | os.PathLike) -> None:
     """Find out before the long work that a file could not be written after it.
 

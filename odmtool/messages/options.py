@@ -9,6 +9,13 @@ def not_a_number(text: str) -> str:
     return f"{quoted(text)} is not a number; write 0.5, 1e-3, 2^4, 2**-3 or 1/3"
 
 
+def not_a_list(part: str) -> str:
+    return (
+        f"{quoted(part)} is not a number or range; write 0.2,0.4 or 0.2:0.8:0.2 (from, to, step) "
+        f"or 2^0:20:2 (2^0, 2^2, ... 2^20)"
+    )
+
+
 def no_arguments(command_path: str, pieces: list[str]) -> str:
     return f"missing arguments: {command_path} {' '.join(pieces)} (see {command_path} --help)"
 
@@ -39,6 +46,10 @@ def at_least(number: float, least: int) -> str:
     return f"{number:g} is too small; it must be at least {least}"
 
 
+def at_most(name: str, value: float, most: float) -> str:
+    return f"{name} must be at most {most:g}, but is {value:g}"
+
+
 def must_be_positive(name: str, value: float) -> str:
     return f"{name} must be positive, not {value:g}"
 
@@ -49,6 +60,14 @@ def must_not_be_negative(name: str, value: float) -> str:
 
 def lambda_and_cost() -> str:
     return "-l and -c say the same thing (lambda = C times the sum of the weights): give one"
+
+
+def write_over(path: str) -> str:
+    return f"{path}: this file is read or written already in the same run; name another one"
+
+
+def precomputed_alone() -> str:
+    return "-t precomputed cannot stand in a list: its data file is of no use to other kernels"
 
 
 def two_from_stdin(first: str, second: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import quoted
+from odmtool.messages.words import one_line, quoted
 
 
 def accuracy(correct: int, rows: int) -> str:
@@ -65,13 +65,184 @@ def more_folds_than_data(folds: int, examples: int) -> str:
 
 def setting_row(row, names: list[str]) -> str:
     """The varying parameters of a setting and its accuracy."""
-    shown = {name: row.setting[name] for name in names if name in row.setting}
-    words = [
+    rate = f"rate={100 * row.accuracy:g}" if row.has_solution else "no solution"
+    return " ".join([*_parameters(row.setting, names), rate])
+
+
+def _parameters(setting: dict, names: list[str]) -> list[str]:
+    shown = {name: setting[name] for name in names if name in setting}
+    return [
         f"{name.rstrip('_')}={value if isinstance(value, str) else format(value, '.10g')}"
         for name, value in shown.items()
     ]
-    return " ".join([*words, f"rate={100 * row.outcome.accuracy:g}"])
 
 
 def best_setting(command: str) -> str:
     return f"Best: {command}"
+
+
+def best_score(row, metric: str) -> str:
+    """Mean and standard deviation over the folds."""
+    return f"Best {metric} by fold: {100 * row.mean:.6g}% +- {100 * row.std:.3g}%"
+
+
+def fits_to_do(settings: int, folds: int, examples: int) -> str:
+    return f"{settings} settings x {folds} folds = {settings * folds} fits on {examples} examples"
+
+
+def resumed(fits: int, path: str) -> str:
+    return f"{fits} fits were finished already, according to {path}"
+
+
+def search_progress(done: int, total: int, highest: float, left: float) -> str:
+    return f"{done} of {total} fits, best {100 * highest:g}%, {_clock(left)} left"
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes}:{seconds:02d}"
+
+
+def no_journal() -> str:
+    return "is no journal of odm-cv; name another file, or delete it"
+
+
+def other_journal(key: str) -> str:
+    return f"the journal is of another search: its {key} differs; name another file, or delete it"
+
+
+def unknown_picture(path: str, endings) -> str:
+    *first, last = (f".{ending}" for ending in endings)
+    return f"{quoted(path)}: the name of a picture ends in {', '.join(first)} or {last}"
+
+
+def nothing_to_plot() -> str:
+    return "--plot: no parameter varies; give a list or a range, as in -l 2^0:20:2"
+
+
+def no_path_to_plot(name: str) -> str:
+    flag = {"lambda": "-l", "cost": "-c"}[name]
+    return f"--plot-path: {name} does not vary; give a list or a range, as in {flag} 2^0:20:2"
+
+
+def same_picture(path: str) -> str:
+    return f"--plot and --plot-path name the same file, {quoted(path)}"
+
+
+def no_matplotlib() -> str:
+    return "--plot and --plot-path need matplotlib: pip install 'odmtool[plot]'"
+
+
+def best_lines_only(path: str, shown: int, lines: int) -> str:
+    return f"{path} shows the best {shown} of {lines} lines"
+
+
+def score_label(metric: str) -> str:
+    """What an axis or a colour bar shows."""
+    words = {"balanced": "balanced accuracy", "auc": "area under the ROC curve", "f1": "F1"}
+    return f"CV {words.get(metric, metric)} (%)"
+
+
+def best_mark(percent: float) -> str:
+    return f"best: {percent:.4g} %"
+
+
+def plot_title(title: str | None, kernel: str | None = None) -> str:
+    """The title, shortened to what fits, and the kernel if it needs to be said."""
+    title = title or ""
+    if len(title) > 30:
+        title = title[:27] + "..."
+    return ", ".join(part for part in (title, kernel and f"{kernel} kernel") if part)
+
+
+def needs_repeat(flag: str) -> str:
+    return f"{flag} goes with --repeat"
+
+
+def not_with_repeat(flag: str) -> str:
+    return f"{flag} does not go with --repeat, in which every split has a best setting of its own"
+
+
+def test_size_range(test_size: float) -> str:
+    return f"--test-size must be between 0 and 1, not {test_size:g}"
+
+
+def against_needs_two() -> str:
+    return "--against compares at least two splits: give a larger --repeat"
+
+
+def class_too_small(label: int, examples: int, tested: int, test_size: float) -> str:
+    return (
+        f"class {label} is too small to be split: of its {examples} examples a test size of "
+        f"{test_size:g} takes {tested}; it must take at least 1 and leave at least 2"
+    )
+
+
+def split_fits_to_do(settings: int, folds: int, splits: int) -> str:
+    fits = settings * folds * splits
+    first = "1 setting" if settings == 1 else f"{settings} settings"
+    return f"{first} x {folds} folds x {splits} splits = {fits} fits"
+
+
+def split_row(result, setting: dict, names: list[str], metric: str) -> str:
+    """The best setting of a split, and how good it is in the search and on the test part."""
+    words = [f"split={result.split}", *_parameters(setting, names)]
+    words += [f"cv={100 * result.cv:g}", f"test={100 * result.accuracy:g}"]
+    if metric != "accuracy":
+        words += [f"cv_{metric}={100 * result.cv_score:g}", f"test_{metric}={100 * result.score:g}"]
+    return " ".join(words)
+
+
+def test_score(metric: str, summary) -> str:
+    """Mean and standard deviation over the splits."""
+    splits = "1 split" if summary.count == 1 else f"{summary.count} splits"
+    return f"Test {metric} = {100 * summary.mean:.6g}% +- {100 * summary.std:.3g}% ({splits})"
+
+
+def splits_resumed(splits: int, path: str) -> str:
+    return f"{splits} splits were finished already, according to {path}"
+
+
+def split_progress(done: int, total: int, left: float | None) -> str:
+    return f"{done} of {total} splits" + ("" if left is None else f", {_clock(left)} left")
+
+
+def fits_not_converged(fits: int, tolerance: float) -> str:
+    return f"{fits} fits did not reach the tolerance {tolerance:g}"
+
+
+def no_split_column(name: str) -> str:
+    return (
+        f"has no column {quoted(name)}; give a table that odm-cv --repeat wrote with --csv and "
+        f"the same --metric"
+    )
+
+
+def no_split_table() -> str:
+    return "is no table that odm-cv --repeat wrote with --csv"
+
+
+def not_a_score(token: str) -> str:
+    return f"expected a number between 0 and 1, got {quoted(token)}"
+
+
+def other_splits() -> str:
+    return (
+        "its splits are other ones; both runs need the same examples, --repeat, --test-size "
+        "and --seed"
+    )
+
+
+def difference(comparison, path: str) -> str:
+    """Mean and standard error of ours less theirs."""
+    return (
+        f"Difference = {100 * comparison.mean:+.4g}% +- {100 * comparison.error:.3g}% "
+        f"(standard error; against {one_line(path)})"
+    )
+
+
+def paired_t_test(comparison) -> str:
+    return (
+        f"Paired t-test: t = {comparison.t:.4g}, p = {comparison.p:.3g}; "
+        f"{comparison.wins} wins, {comparison.ties} ties, {comparison.losses} losses"
+    )

@@ -24,11 +24,3 @@ def internal_error(error: BaseException) -> str:
         f"internal error, please report it with the command and the data: "
         f"{type(error).__name__}: {error} (--verbose shows where)"
     )
-
-
-def interrupted() -> str:
-    return "interrupted; no file was changed"
-
-
-def terminated() -> str:
-    return "terminated; no file was changed"

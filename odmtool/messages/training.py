@@ -88,10 +88,12 @@ def summary(machine, examples: int, seconds: dict[str, float]) -> str:
 
 
 def not_converged(solution, tolerance: float) -> str:
+    other = "" if "newton" in solution.solver else " --solver newton or"
+    constant = "" if solution.coef.any() else " (the model is constant)"
     return (
         f"the tolerance {tolerance:g} was not reached: the gap is {solution.gap:.2g} after "
-        f"{solution.iterations} iterations of {solution.solver}; scale the features (odm-scale), "
-        f"or take a smaller lambda, --solver newton or a larger --max-iter"
+        f"{solution.iterations} iterations of {solution.solver}{constant}; scale the features "
+        f"(odm-scale), or take a smaller lambda,{other} a larger --max-iter"
     )
 
 
@@ -113,6 +115,20 @@ def dual_unbounded(eigenvalue: float | None = None) -> str:
     return (
         f"no solution: the kernel is not positive definite{why} and the dual is unbounded; "
         f"take a smaller lambda, another gamma or coef0, or -t rbf"
+    )
+
+
+def values_too_large(example: int) -> str:
+    return (
+        f"the values of example {example} are so large that numbers overflow; "
+        f"scale the features (odm-scale)"
+    )
+
+
+def overflow() -> str:
+    return (
+        "numbers overflow: scale the features (odm-scale), or take a smaller lambda, weight, "
+        "bias or gamma"
     )
 
 

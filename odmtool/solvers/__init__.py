@@ -20,6 +20,7 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.defaults import SOLVERS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
+from odmtool.gram import Gram
 from odmtool.losses import MarginLoss
 from odmtool.solvers.base import (
     LARGEST_HESSIAN,
@@ -131,17 +132,28 @@ def _solve_indefinite(problem: Problem, solver: str, run: _Run, start) -> Soluti
         return run.one(problem, "dcd", start)._replace(optimal=False)
     if eigenvalue == 0:
         return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
-    if solver == "newton" or (solver == "auto" and choose(problem) == Plan("newton")):
-        shifted = indefinite.shift(problem, eigenvalue)
-        solution = run.one(shifted, "newton", start)
-        return indefinite.unshift(problem, solution, run.stop_tolerance)
-    return run.one(problem, "dcd", start)
+    plan, epochs = choose(problem) if solver == "auto" else Plan(solver), 0
+    if plan.first == "dcd":
+        first = run.one(problem, "dcd", start, plan.epochs)
+        if first.converged or plan.epochs is None:
+            return first
+        start, epochs = first.eta, first.iterations
+    solution = run.one(indefinite.shift(problem, eigenvalue), "newton", start)
+    solution = indefinite.unshift(problem, solution, run.stop_tolerance)
+    return solution._replace(
+        iterations=epochs + solution.iterations, solver="dcd, then newton" if epochs else "newton"
+    )
 
 
 def is_smooth(loss: MarginLoss) -> bool:
-    """Whether Newton's method applies: no jump of l', and l'' > 0 where l' is not zero."""
+    """Whether Newton's method applies: the derivative of the loss has no jump."""
     left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
     return loss.left_lo == loss.right_lo and left_hi == loss.right_hi
+
+
+def newton_fits(gram: Gram) -> bool:
+    """Whether the memory holds the kernel matrix and what Newton's method makes of it."""
+    return _NEWTON_MATRICES * gram.bytes <= gram.memory
 
 
 def check(problem: Problem, name: str) -> None:
@@ -158,7 +170,7 @@ def check(problem: Problem, name: str) -> None:
     if not is_smooth(problem.loss):
         raise UsageError(messages.newton_needs_smooth())
     gram = problem.gram
-    if gram is not None and _NEWTON_MATRICES * gram.bytes > gram.memory:
+    if gram is not None and not newton_fits(gram):
         needed = _NEWTON_MATRICES * gram.bytes
         raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
 
@@ -184,7 +196,7 @@ def choose(problem: Problem) -> Plan:
     if not is_smooth(problem.loss):
         return Plan("dcd")
     if problem.gram is not None:
-        if _NEWTON_MATRICES * problem.gram.bytes > problem.gram.memory:
+        if not newton_fits(problem.gram):
             return Plan("dcd")
         if problem.size <= _SMALL_GRAM:
             return Plan("newton")

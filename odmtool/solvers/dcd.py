@@ -83,7 +83,7 @@ def solve(
             norm = state.eta @ margins
             primal, dual, scale = objective_values(loss, norm, norm, margins, state.eta)
         if not np.isfinite(primal) or dual > _DIVERGENCE * limit:
-            raise DivergedError(messages.dual_unbounded())
+            raise DivergedError(_why_diverged(problem))
         gap = relative(primal - dual, scale)
         progress(Progress(epoch, primal, gap, active))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
@@ -101,6 +101,12 @@ def solve(
     return Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
+
+
+def _why_diverged(problem: Problem) -> str:
+    if problem.gram is None or problem.gram.kernel.is_positive_semidefinite:
+        return messages.overflow()
+    return messages.dual_unbounded()
 
 
 class _LinearState:
@@ -136,8 +142,8 @@ class _KernelState:
         self._cache = RowCache(problem.gram)
         self._curvature = problem.gram.diagonal()
         steepest = losses.largest_slope(problem.loss) * problem.weight
-        if np.any(1 + self._curvature * steepest <= 0):
-            raise DivergedError(messages.dual_unbounded())
+        if not np.all(1 + self._curvature * steepest > 0):
+            raise DivergedError(_why_diverged(problem))
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
         self._f = np.zeros(problem.size)
         self._add_up()

@@ -21,9 +21,13 @@ Source      for linear machines Keerthi & DeCoste, "A modified finite Newton met
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from odmtool import losses
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from odmtool import losses, messages
+from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
     Problem,
     Progress,
@@ -31,13 +35,12 @@ from odmtool.solvers.base import (
     Solution,
     Stop,
     ignore_progress,
-    objective_values,
     relative,
 )
 from odmtool.solvers.spaces import space_of
 
 _SUFFICIENT_DECREASE = 1e-4
-_BISECTIONS = 60
+_BISECTIONS = 40
 # Steps that lower neither the gap nor P by more than this share of P are rounding only;
 # after so many of them the method has reached what the arithmetic allows.
 _ROUNDING = 1e-14
@@ -55,43 +58,106 @@ def solve(
 
     The loss must have a continuous derivative. For a kernel with negative
     eigenvalues the caller passes a shifted problem (:mod:`odmtool.solvers.indefinite`).
+
+    Raises
+    ------
+    DivergedError
+        Numbers overflow.
     """
     loss = losses.scaled(problem.loss, problem.weight)
     space = space_of(problem)
     v = space.zero() if start is None else space.point(start)
     t = space.margins(v)
-    best, lowest, waited, iteration = None, np.inf, 0, 0
+    # Without a start there is always a step: at w = 0 the gap is small for a small
+    # lambda, but a model that answers nothing is of no use.
+    least = 0 if start is not None else min(1, stop.max_iter)
+    track, iteration = _Track(), 0
 
-    while True:
-        demanded = -losses.derivative(loss, t)
-        gap, eta = space.gap(loss, v, t, demanded)
-        values = losses.value(loss, t)
-        norm = space.squared_norm(v, t)
-        primal, scale = norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
-        gap_now = relative(gap, scale)
-        progress(Progress(iteration, float(primal), gap_now, int(np.count_nonzero(eta))))
-        better = best is None or gap_now < best[0]
-        if better:
-            best = (gap_now, v, t, eta)
-        waited = 0 if better or primal < lowest - _ROUNDING * scale else waited + 1
-        lowest = min(lowest, primal)
-        if gap_now <= stop.tolerance or iteration >= stop.max_iter or waited >= _PATIENCE:
-            break
-        direction = space.newton_point(losses.slope(loss, t), demanded, t, v, gap_now) - v
-        change = space.margins(direction)
-        step = step_length(loss, t, change, space.cross(v, t, direction, change))
-        v = v + step * direction
-        t = space.margins(v) if step == 1.0 else t + step * change
-        iteration += 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        while True:
+            demanded = -losses.derivative(loss, t)
+            values = losses.value(loss, t)
+            norm = space.squared_norm(v, t)
+            primal, scale = norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
+            gap, eta = space.gap(loss, v, t, demanded, stop.tolerance * scale)
+            if not (np.isfinite(primal) and np.isfinite(gap)):
+                raise DivergedError(messages.overflow())
+            point = _Point(v, t, eta, float(primal), float(gap), float(scale))
+            if iteration >= least:
+                track.add(point)
+            now = relative(gap, scale)
+            progress(Progress(iteration, float(primal), now, int(np.count_nonzero(eta))))
+            if iteration >= least and (now <= stop.tolerance or track.is_stalled):
+                break
+            if iteration >= stop.max_iter:
+                break
+            try:
+                goal = space.newton_point(losses.slope(loss, t), demanded, t, v, now)
+            except LinAlgError:
+                track.add(point)
+                break  # singular to working precision: no better step can be had
+            direction = goal - v
+            change = space.margins(direction)
+            step = step_length(loss, t, change, space.cross(v, t, direction, change))
+            v = v + step * direction
+            t = space.margins(v) if step == 1.0 else t + step * change
+            iteration += 1
 
-    gap, v, t, eta = best
-    w, coef = space.solution(v, eta)
-    norm = space.squared_norm(v, t)
-    primal, _, scale = objective_values(loss, norm, 0.0, t, eta)
-    converged = gap <= stop.tolerance
+    point, eta, gap = track.best(stop.tolerance)
+    w, coef = space.solution(point.v, eta)
     return Solution(
-        w, coef, eta, primal, primal - gap * scale, gap, iteration, converged, "newton"
-    )
+        w, coef, eta, point.primal, point.primal - gap, relative(gap, point.scale), iteration,
+        relative(gap, point.scale) <= stop.tolerance, "newton",
+    )  # fmt: skip
+
+
+class _Point(NamedTuple):
+    """An iterate, its margins, a dual point, P, P - D and S."""
+
+    v: np.ndarray
+    t: np.ndarray
+    eta: np.ndarray
+    primal: float
+    gap: float
+    scale: float
+
+
+class _Track:
+    """The best points so far, and whether there is still progress."""
+
+    def __init__(self):
+        self._closest = self._lowest = self._highest = None
+        self._waited = 0
+
+    def add(self, point: _Point) -> None:
+        if self._closest is None:
+            self._closest = self._lowest = self._highest = point
+            return
+        is_closer = point.gap < self._closest.gap
+        is_lower = point.primal < self._lowest.primal - _ROUNDING * point.scale
+        self._waited = 0 if is_closer or is_lower else self._waited + 1
+        if is_closer:
+            self._closest = point
+        if point.primal < self._lowest.primal:
+            self._lowest = point
+        if point.primal - point.gap > self._highest.primal - self._highest.gap:
+            self._highest = point
+
+    @property
+    def is_stalled(self) -> bool:
+        return self._waited >= _PATIENCE
+
+    def best(self, tolerance: float) -> tuple[_Point, np.ndarray, float]:
+        """A point, a dual point, and the gap between them.
+
+        The closest pair if it is close enough (its gap is free of cancellation);
+        otherwise the lowest primal and the highest dual value, met at different times.
+        """
+        closest, lowest, highest = self._closest, self._lowest, self._highest
+        apart = lowest.primal - (highest.primal - highest.gap)
+        if relative(closest.gap, closest.scale) <= tolerance or apart >= closest.gap:
+            return closest, closest.eta, closest.gap
+        return lowest, highest.eta, max(0.0, apart)
 
 
 def step_length(loss, t, change, products) -> float:

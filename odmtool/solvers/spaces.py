@@ -9,6 +9,8 @@ Both answer the same questions: margins, norms, the gap, and the Newton point.
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 from scipy.linalg import LinAlgError
 
@@ -57,6 +59,9 @@ class FunctionSpace:
         return np.array(eta, dtype=float)
 
     def margins(self, coef):
+        if self._X is not None:
+            # Through w, so that the values are those of the model that is made of it.
+            return self._y * np.asarray(self._X @ (self._X.T @ (self._y * coef)))
         return self._y * (self._K @ (self._y * coef))
 
     def squared_norm(self, coef, t):
@@ -66,17 +71,21 @@ class FunctionSpace:
         """<w, p> and <p, p>."""
         return direction @ t, direction @ change
 
-    def gap(self, loss, coef, t, eta):
+    def gap(self, loss, coef, t, eta, enough):
         """The smaller of two gaps of the primal point coef, and its dual point.
+
+        The second is not looked at when the first is at most ``enough``.
 
         The duals eta that the margins demand are exact where coef is, but rounding
         in t counts with the size of the kernel values; for coef as its own dual
         point it does not.
         """
         difference = coef - eta
-        demanded = max(0.0, difference @ self.margins(difference) / 2)
+        demanded = np.maximum(0.0, difference @ self.margins(difference) / 2)
+        if demanded <= enough:
+            return demanded, eta
         shares = losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)
-        own = max(0.0, shares.sum())
+        own = np.maximum(0.0, shares.sum())
         return (own, coef) if own < demanded else (demanded, eta)
 
     def newton_point(self, slopes, eta, t, coef, gap):
@@ -141,7 +150,7 @@ class WeightSpace:
         """<w, p> and <p, p>."""
         return w @ direction, direction @ direction
 
-    def gap(self, loss, w, t, eta):
+    def gap(self, loss, w, t, eta, enough):
         """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta."""
         difference = w - self.point(eta)
         return difference @ difference / 2, eta
@@ -171,7 +180,7 @@ def _hessian(X, active, slopes) -> np.ndarray:
         H = (rows.T @ rows).toarray()
     else:
         H = np.zeros((d, d))
-        step = max(256, _BLOCK_BYTES // (8 * d))
+        step = max(256, _BLOCK_BYTES // (8 * max(1, d)))
         for start in range(0, len(active), step):
             part = active[start : start + step]
             rows = X[part] if is_dense else X[part].toarray()
@@ -186,11 +195,10 @@ def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
 
     ``system()`` makes its matrix, which the factorisation overwrites.
     """
-    try:
+    with contextlib.suppress(LinAlgError):
         return cholesky_solve(cholesky_in_place(system()), right)
-    except LinAlgError:
-        # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU.
-        return np.linalg.solve(system(), right)
+    # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU.
+    return np.linalg.solve(system(), right)
 
 
 def _conjugate_gradients(rows, s, right, start, accuracy) -> np.ndarray:

@@ -1,0 +1,103 @@
+"""The pictures of odm-cv: their options, what is checked before the search, and the files."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from odmtool import messages
+from odmtool.cli.report import Report
+from odmtool.errors import UsageError
+
+ENDINGS = ("png", "svg", "pdf")
+PLOT_OPTIONS = ("plot_file", "path_file", "plot_title")
+
+
+class PictureFile(click.ParamType):
+    """The name of a file whose ending says what kind of picture it is."""
+
+    name = "file"
+
+    def convert(self, value, param, ctx):
+        if ending_of(value) not in ENDINGS:
+            self.fail(messages.unknown_picture(value, ENDINGS), param, ctx)
+        return value
+
+
+def ending_of(path: str) -> str:
+    return os.path.splitext(path)[1].removeprefix(".").lower()
+
+
+def plot_options(function):
+    """Decorator: the options of the pictures."""
+    options = [
+        click.option("--plot", "plot_file", type=PictureFile(),
+                     help="Draw the score over the two parameters that matter most, the others "
+                          "at their best: FILE.png, .svg or .pdf (needs matplotlib)."),
+        click.option("--plot-path", "path_file", type=PictureFile(),
+                     help="Draw the score against lambda (or C), one line for each kernel and "
+                          "gamma, with the standard deviation over the folds."),
+        click.option("--plot-title", metavar="TEXT",
+                     help="Title of the pictures; '' is none.  "
+                          "[default: name of the training file]"),
+    ]  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def check_pictures(options: dict, settings: list[dict]) -> None:
+    """Raise, before anything runs, if a picture could not be made or not be written.
+
+    Raises
+    ------
+    UsageError
+        matplotlib is missing, or nothing varies that could be an axis.
+    FileError
+    """
+    from odmtool.io.files import check_writable
+
+    files = [options[name] for name in ("plot_file", "path_file") if options[name] is not None]
+    if not files:
+        return
+    from odmtool import plots
+
+    if options["plot_file"] is not None:
+        plots.check_search(settings)
+    if options["path_file"] is not None:
+        plots.check_path(settings)
+    if len(files) == 2 and os.path.realpath(files[0]) == os.path.realpath(files[1]):
+        raise UsageError(messages.same_picture(files[0]))
+    for path in files:
+        check_writable(path)
+    plots.check_library()
+
+
+def write_pictures(options: dict, all_rows: list, plan, report: Report) -> None:
+    """Draw what was asked for."""
+    rows = [row for row in all_rows if row.has_solution]
+    if options["plot_file"] is None and options["path_file"] is None:
+        return
+    from odmtool import plots
+    from odmtool.io.files import atomic_output
+
+    title, drawn = _title(options), {}
+    if options["plot_file"] is not None:
+        drawn[options["plot_file"]] = plots.search_figure(rows, plan, title)
+    if options["path_file"] is not None:
+        drawn[options["path_file"]] = plots.path_figure(rows, plan, title)
+        lines = len({(row.setting["kernel"], row.setting.get("gamma")) for row in rows})
+        if lines > plots.LINES:
+            report.note(messages.best_lines_only(options["path_file"], plots.LINES, lines))
+    for path, figure in drawn.items():
+        picture = plots.render(figure, ending_of(path))
+        with atomic_output(path, binary=True) as stream:
+            stream.write(picture)
+
+
+def _title(options: dict) -> str:
+    if options["plot_title"] is not None:
+        return messages.one_line(options["plot_title"])
+    name = options["training_file"]
+    return "" if name == "-" else messages.one_line(os.path.basename(name))

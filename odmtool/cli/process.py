@@ -1,0 +1,53 @@
+"""What a command does before anything else: signals and the standard streams.
+
+Imports the standard library only, and little of it, because a signal that comes
+before this has run ends the process in Python's way.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+EXIT_CODES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
+_SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+def prepare(program: str) -> None:
+    """Let INT, TERM and HUP end the process at once, and let no stream be missing."""
+    _open_missing_streams()
+
+    def end(number, _frame) -> None:
+        files = sys.modules.get("odmtool.io.files")
+        if files is not None:
+            files.remove_unfinished()
+        say(f"{program}: {_SENTENCES[number]}; no file was changed")
+        # The work goes on in another thread, perhaps inside LAPACK: do not wait for it.
+        os._exit(EXIT_CODES[number])
+
+    for number in EXIT_CODES:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, end)
+
+
+def _open_missing_streams() -> None:
+    """Where stdin, stdout or stderr is closed, a file opened later would take its place."""
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            break
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+def say(line: str) -> None:
+    """A line on stderr; that it cannot be written changes nothing."""
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except OSError:
+        pass

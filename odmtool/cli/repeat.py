@@ -1,0 +1,148 @@
+"""odm-cv --repeat: the search on random splits into training and test part, and comparisons."""
+
+from __future__ import annotations
+
+import time
+
+import click
+from click.core import ParameterSource
+
+from odmtool import messages
+from odmtool.cli.options import Number, Whole
+from odmtool.cli.report import Report
+from odmtool.errors import DataError, UsageError
+
+REPEAT_OPTIONS = ("repeat", "test_size", "against")
+
+# There is no best setting of all splits to train, to write or to draw.
+_NOT_WITH_REPEAT = ("model_file", "plot_file", "path_file")
+
+
+def repeat_options(function):
+    """Decorator: the options of repeated splits."""
+    options = [
+        click.option("--repeat", type=Whole(least=1), metavar="R",
+                     help="Split the data R times at random, search in each training part, and "
+                          "test the best setting on the rest."),
+        click.option("--test-size", type=Number(), default=0.2, show_default=True,
+                     help="Share of the test part, with --repeat."),
+        click.option("--against", metavar="FILE",
+                     help="With --repeat: compare with the --csv table of another run on the "
+                          "same splits, by a paired t-test."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def check_repeat(ctx: click.Context, options: dict) -> None:
+    """Raise UsageError for what does not go together."""
+    flags = {param.name: param.opts[0] for param in ctx.command.params}
+    if options["repeat"] is None:
+        for name in REPEAT_OPTIONS:
+            if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+                raise UsageError(messages.needs_repeat(flags[name]))
+        return
+    for name in _NOT_WITH_REPEAT:
+        if options.get(name) is not None:
+            raise UsageError(messages.not_with_repeat(flags[name]))
+    if not 0 < options["test_size"] < 1:
+        raise UsageError(messages.test_size_range(options["test_size"]))
+    if options["against"] is not None:
+        if options["repeat"] < 2:
+            raise UsageError(messages.against_needs_two())
+        if options["against"] == "-" and "-" in (options["training_file"], options["weights"]):
+            raise UsageError(messages.two_from_stdin("the data", "the table of --against"))
+
+
+def repeat_search(plan, identity: dict, options: dict, varying: list[str], report: Report) -> None:
+    """Do every split, say it when it is final, write the tables, and compare.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of all data.
+    identity : dict
+        What a search's journal is checked for.
+    options : dict
+    varying : list of str
+        The parameters to show.
+    report : Report
+    """
+    from odmtool.cli.tables import split_records, write_csv, write_json
+    from odmtool.cli.training import naming
+    from odmtool.repeats import Protocol, splits, summarise
+
+    with naming(options["training_file"]):
+        chosen = splits(
+            plan.data.labels, options["repeat"], options["test_size"], options["seed"]
+        )  # fmt: skip
+    protocol = Protocol(plan, chosen, options["seed"], options["strategy"])
+    theirs = _table_to_compare(chosen, options)
+    if options["strategy"] == "full":
+        settings = len(plan.settings)
+        report.note(messages.split_fits_to_do(settings, plan.n_folds, len(chosen)))
+    results = _results(protocol, identity, options, varying, report)
+    table = split_records(protocol, results)
+    for name, write in (("csv_file", write_csv), ("json_file", write_json)):
+        if options[name] is not None:
+            write(options[name], table)
+    if plan.metric != "accuracy":
+        scores = summarise([result.score for result in results])
+        report.result(messages.test_score(plan.metric, scores))
+    report.result(messages.test_score("accuracy", summarise([r.accuracy for r in results])))
+    if theirs is not None:
+        _compare(results, theirs, options["against"], report)
+
+
+def _table_to_compare(chosen: list, options: dict) -> list | None:
+    """The scores of the other run, checked before the long work."""
+    if options["against"] is None:
+        return None
+    from odmtool.cli.tables import read_splits
+    from odmtool.io.files import display_name
+
+    table = read_splits(options["against"], options["metric"])
+    if [row.fingerprint for row in table] != [split.fingerprint for split in chosen]:
+        raise DataError(messages.other_splits(), display_name(options["against"]))
+    return [row.score for row in table]
+
+
+def _results(protocol, identity: dict, options: dict, varying, report: Report) -> list:
+    from odmtool.cli.training import naming
+    from odmtool.journal import open_journal
+    from odmtool.repeats import SplitResult, repeat
+
+    finished = []
+    if options["journal"] is not None:
+        identity = identity | {"repeat": options["repeat"], "test size": options["test_size"]}
+        finished = open_journal(options["journal"], identity, SplitResult)
+        if finished:
+            report.note(messages.splits_resumed(len(finished), options["journal"]))
+    results, began, plan = [], time.monotonic(), protocol.plan
+
+    def progress(done: int) -> None:
+        new, total = done - len(finished), options["repeat"]
+        left = (time.monotonic() - began) / new * (total - done) if new else None
+        report.live(messages.split_progress(done, total, left))
+
+    with naming(options["training_file"]):
+        for result in repeat(protocol, jobs=options["jobs"], finished=finished,
+                             journal=options["journal"], progress=progress):  # fmt: skip
+            results.append(result)
+            setting = plan.settings[result.setting]
+            report.result(messages.split_row(result, setting, varying, plan.metric))
+    report.end_progress()
+    unconverged = sum(result.unconverged for result in results)
+    if unconverged:
+        report.warning(messages.fits_not_converged(unconverged, plan.machine.tolerance))
+    return results
+
+
+def _compare(results: list, theirs: list[float], path: str, report: Report) -> None:
+    from odmtool.repeats import compare
+
+    # For accuracy the score is the accuracy.
+    comparison = compare([result.score for result in results], theirs)
+    report.result(messages.difference(comparison, path))
+    report.result(messages.paired_t_test(comparison))

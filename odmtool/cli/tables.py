@@ -1,0 +1,118 @@
+"""Tables of results as CSV and as JSON.
+
+The rows of a search. Columns: the parameters, ``fold1`` to ``foldN`` (the metric by fold),
+``mean`` and ``std`` of these, and ``accuracy``, the share of all examples that were predicted
+correctly.
+
+Repeated splits. Columns: ``split``, the parameters of the best setting, ``cv`` and ``test``
+(its accuracies in the cross validation and on the test part; if the best setting was chosen
+by another metric, ``cv_METRIC`` and ``test_METRIC`` as well), ``correct`` and ``size`` (of the
+test part), and ``fingerprint``, by which two tables know that their splits are the same.
+
+Numbers are written so that they read back exactly.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from typing import NamedTuple
+
+from odmtool import messages
+from odmtool.errors import DataError
+
+
+class SplitScore(NamedTuple):
+    """What a comparison needs of one row of a table of repeated splits."""
+
+    fingerprint: str
+    score: float
+
+
+def records(rows: list) -> list[dict]:
+    """One dict per row, all with the same keys in the same order."""
+    return [
+        parameters
+        | {f"fold{k}": float(score) for k, score in enumerate(row.scores, start=1)}
+        | {"mean": row.mean, "std": row.std, "accuracy": row.accuracy}
+        for row, parameters in zip(rows, _parameters([row.setting for row in rows]), strict=True)
+    ]
+
+
+def split_records(protocol, results: list) -> list[dict]:
+    """One dict per split, as :func:`records`."""
+    plan = protocol.plan
+    settings = [plan.settings[result.setting] for result in results]
+    table = []
+    for result, parameters in zip(results, _parameters(settings), strict=True):
+        scores = {"cv": result.cv, "test": result.accuracy}
+        if plan.metric != "accuracy":
+            scores |= {f"cv_{plan.metric}": result.cv_score, f"test_{plan.metric}": result.score}
+        split = protocol.splits[result.split - 1]
+        table.append(
+            {"split": result.split} | parameters | scores
+            | {"correct": result.correct, "size": result.size, "fingerprint": split.fingerprint}
+        )  # fmt: skip
+    return table
+
+
+def _parameters(settings: list[dict]) -> list[dict]:
+    """The settings, all with the same keys, as they are called in a table."""
+    names = list(dict.fromkeys(name for setting in settings for name in setting))
+    return [{name.rstrip("_"): setting.get(name) for name in names} for setting in settings]
+
+
+def write_csv(path: str, table: list[dict]) -> None:
+    """Write a table with a header line; a parameter that a kernel ignores is empty."""
+    from odmtool.io.files import atomic_output
+
+    with atomic_output(path) as stream:
+        writer = csv.DictWriter(stream, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def write_json(path: str, table: list[dict]) -> None:
+    """Write a list of objects."""
+    from odmtool.io.files import atomic_output
+
+    with atomic_output(path) as stream:
+        json.dump(table, stream, indent=1)
+        stream.write("\n")
+
+
+def read_splits(path: str, metric: str) -> list[SplitScore]:
+    """The table of an earlier run with repeated splits, in its order.
+
+    Raises
+    ------
+    FileError, DataError
+        Among others, the table does not have the metric.
+    """
+    from odmtool.io.files import display_name, open_input
+
+    name, column = display_name(path), "test" if metric == "accuracy" else f"test_{metric}"
+    with open_input(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        try:
+            for needed in ("fingerprint", column):
+                if needed not in (reader.fieldnames or ()):
+                    raise DataError(messages.no_split_column(needed), name, 1)
+            return [
+                SplitScore(row["fingerprint"], _score(row[column], name, reader.line_num))
+                for row in reader
+            ]
+        except (UnicodeDecodeError, csv.Error):
+            raise DataError(messages.no_split_table(), name) from None
+
+
+def _score(text: str | None, name: str, line: int) -> float:
+    try:
+        score = float(text or "")
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 1:
+        raise DataError(messages.not_a_score(text or ""), name, line)
+    return score

@@ -1,0 +1,147 @@
+"""What odm-train and odm-cv share: read the data, make the machine, write the model."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from odmtool import messages
+from odmtool.cli.machine_options import machine_arguments
+from odmtool.cli.report import Report
+from odmtool.errors import DataError, UsageError
+
+
+class TrainingData(NamedTuple):
+    """Examples, their weights (or None), and the data's fingerprint."""
+
+    dataset: object
+    weight: object
+    fingerprint: str
+
+
+@contextmanager
+def naming(data_file: str):
+    """Errors about the data that do not know where they came from name this file."""
+    try:
+        yield
+    except DataError as error:
+        if error.file is None:
+            error.file = "stdin" if data_file == "-" else data_file
+        raise
+
+
+def check_files(options: dict, products: list[str | None]) -> None:
+    """Raise before anything is read if a file cannot be read or written, or is two things.
+
+    Parameters
+    ----------
+    options : dict
+        Options of the command, with ``training_file`` and ``weights``.
+    products : list of str or None
+        What will be written.
+    """
+    from odmtool.io.files import check_writable, is_same_file
+
+    inputs = [name for name in (options["training_file"], options["weights"]) if name]
+    check_inputs(*inputs)
+    outputs = [name for name in products if name is not None]
+    if outputs.count("-") > 1:
+        raise UsageError(messages.dash_twice("stdout"))
+    for position, output in enumerate(outputs):
+        check_writable(output)
+        for other in inputs + outputs[:position]:
+            if is_same_file(output, other):
+                raise UsageError(messages.write_over(output))
+
+
+def check_inputs(data_file: str, weights_file: str | None = None) -> None:
+    """Raise if both would come from stdin, or one is missing."""
+    from odmtool.io.files import check_readable
+
+    if data_file == "-" == weights_file:
+        raise UsageError(messages.two_from_stdin("the training data", "the weights"))
+    for path in (data_file, weights_file):
+        if path is not None:
+            check_readable(path)
+
+
+def read_training_data(options: dict, report: Report) -> TrainingData:
+    """The data file and the weight file of a command's options.
+
+    Raises
+    ------
+    FileError, DataError
+    """
+    from odmtool.io.svmlight import fingerprint, read_svmlight
+    from odmtool.io.weights import read_weights
+
+    path, weight = options["training_file"], None
+    if options["weights"] is not None:
+        weight = read_weights(options["weights"])
+    precomputed = "precomputed" in options["kernel"]
+    dataset = read_svmlight(
+        path, zero_based=options["zero_based"], precomputed=precomputed, jobs=options["jobs"]
+    )
+    if weight is not None and len(weight) != len(dataset.labels):
+        message = messages.weight_count(len(weight), len(dataset.labels))
+        raise DataError(message, options["weights"])
+    labels = set(dataset.labels.tolist())
+    for label, _weight in options["class_weight"]:
+        if label not in labels:
+            report.warning(messages.no_such_class(label))
+    if len(labels) == 1:
+        report.warning(messages.one_class(labels.pop()))
+    if dataset.skipped:
+        report.detail(messages.lines_skipped(dataset.skipped))
+    return TrainingData(dataset, weight, fingerprint(dataset))
+
+
+def make_machine(options: dict):
+    """The machine that a command's options describe, its parameters checked."""
+    from odmtool.machines import MACHINES
+
+    name = "odm" if options["machine"] == "auto" else options["machine"]
+    machine = MACHINES[name](**machine_arguments(options))
+    machine.check()
+    return machine
+
+
+def announce_compilation(report: Report) -> None:
+    """Say so if numba has to compile, which it does once after an installation."""
+    from odmtool import _jit
+
+    def say() -> None:
+        report.note(messages.compiling(is_kept=_jit.cache_folder() is not None))
+
+    _jit.on_compile(say)
+
+
+def folds_for(folds: int, m: int, report: Report) -> int:
+    """The number of folds: at least 2, at most one for each example."""
+    if folds < 2:
+        raise UsageError(messages.fold_count(folds, m))
+    if folds > m:
+        report.warning(messages.more_folds_than_data(folds, m))
+    return min(folds, m)
+
+
+def fit(machine, data: TrainingData, options: dict, report: Report) -> None:
+    """Train the machine; say what happens."""
+    with naming(options["training_file"]):
+        machine.fit(data.dataset.X, data.dataset.labels, data.weight, progress=report.progress)
+    report.end_progress()
+
+
+def write_trained_model(ctx, path: str, machine, data: TrainingData) -> None:
+    """Write the model with the facts that only the command knows."""
+    from odmtool.io.model_file import write_model
+
+    machine.model_.facts |= {
+        "command": messages.one_line(shlex.join([*ctx.command_path.split(), *ctx.meta["args"]])),
+        "data": data.fingerprint,
+        "examples": str(data.dataset.X.shape[0]),
+        "features": str(data.dataset.X.shape[1]),
+        "version": messages.version(),
+    }
+    write_model(path, machine.model_)

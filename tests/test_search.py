@@ -1,0 +1,204 @@
+"""The search: independent of processes and interruptions, and the same as fits one by one."""
+
+import csv
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
+
+from odmtool import metrics, strategies
+from odmtool.io.model_file import read_model
+from odmtool.io.svmlight import read_svmlight
+from odmtool.machines import ODM
+from odmtool.search import Plan, best, grid, search
+from odmtool.validation import Data, folds
+
+SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
+WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:2", "-m", "0.2,0.8"]
+
+
+def plan_of(heart, values, metric="accuracy", **machine):
+    data = read_svmlight(heart)
+    known = Data(data.X, data.labels)
+    return Plan(ODM(**machine), grid(values), known, folds(data.labels, 5, 0), metric)
+
+
+def table(rows):
+    return [(row.setting, row.accuracy, tuple(row.scores)) for row in rows]
+
+
+def test_the_grid_is_the_same_as_its_settings_one_by_one(heart):
+    """Warm starts and shared matrices change no prediction."""
+    values = dict(kernel=("rbf",), gamma=(0.02, 1.0), mu=(0.2, 0.8), theta=(0.1, 0.7),
+                  lambda_=(1.0, 2.0**10, 2.0**20))  # fmt: skip
+    plan = plan_of(heart, values)
+    for row in search(plan):
+        (alone,) = search(plan._replace(settings=[row.setting]))
+        assert table([alone]) == table([row])
+
+
+@pytest.mark.parametrize("machine", [dict(), dict(solver="dcd"), dict(bias=1.0)])
+def test_processes_change_nothing(heart, machine):
+    values = dict(kernel=("rbf", "linear"), gamma=(0.02, 1.0), lambda_=(1.0, 64.0))
+    plan = plan_of(heart, values, **machine)
+    assert table(search(plan, jobs=2)) == table(search(plan, jobs=1))
+
+
+def test_too_little_memory_for_the_matrix_changes_nothing(heart):
+    values = dict(kernel=("rbf",), gamma=(0.02,), lambda_=(1.0, 64.0))
+    enough = table(search(plan_of(heart, values, solver="dcd")))
+    assert table(search(plan_of(heart, values, solver="dcd", memory=300e3))) == enough
+
+
+@pytest.mark.parametrize("metric", metrics.METRICS)
+def test_metrics_are_those_of_scikit_learn(metric):
+    generator = np.random.default_rng(0)
+    is_first = generator.random(200) < 0.3
+    values = np.round(generator.standard_normal(200) + is_first, 1)
+    oracle = {
+        "accuracy": lambda: np.mean((values > 0) == is_first),
+        "balanced": lambda: balanced_accuracy_score(is_first, values > 0),
+        "auc": lambda: roc_auc_score(is_first, values),
+        "f1": lambda: f1_score(is_first, values > 0),
+    }[metric]
+    assert metrics.METRICS[metric](is_first, values) == pytest.approx(oracle())
+
+
+def test_the_first_class_is_the_same_in_every_fold():
+    """Where the data begin with a 1, but the training part of a fold begins with a 2."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((20, 3))
+    labels = np.where(X[:, 0] > 0, 1, 2)
+    order = np.argsort(labels != 2, kind="stable")
+    order = np.concatenate([order[-1:], order[:-1]])
+    data = Data(sparse.csr_matrix(X[order]), labels[order])
+    fold = folds(data.labels, 4, 0)
+    assert data.labels[fold != fold[0]][0] != data.labels[0]
+    (row,) = search(Plan(ODM(), [{}], data, fold))
+    sizes = np.bincount(fold)
+    assert row.scores @ sizes == pytest.approx(row.accuracy * sizes.sum())
+
+
+def test_csv_json_and_model(run, heart, tmp_path):
+    outcome = run("cv", *SEARCH, "--csv", "t.csv", "--json", "t.json", "-o", "m", heart)
+    assert outcome.code == 0
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert len(rows) == 2 * 6 * 2 + 6 * 2
+    assert [float(row["mean"]) for row in rows] == [
+        row["mean"] for row in json.loads((tmp_path / "t.json").read_text())
+    ]
+    for row in rows:
+        scores = [float(row[f"fold{k}"]) for k in range(1, 6)]
+        assert float(row["mean"]) == pytest.approx(np.mean(scores))
+        assert float(row["std"]) == pytest.approx(np.std(scores, ddof=1))
+    highest = max(float(row["accuracy"]) for row in rows)
+    *_, best, _score, accuracy = outcome.out.splitlines()
+    assert accuracy == f"Cross Validation Accuracy = {100 * highest:g}%"
+    assert float(read_model("m").facts["lambda"]) in {float(row["lambda"]) for row in rows}
+    assert f"-l {float(read_model('m').facts['lambda']):g} " in best
+
+
+def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monkeypatch):
+    whole = run("cv", *SEARCH, "--journal", "j", "--csv", "whole.csv", heart)
+    lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+    # A torn line and half of the fits.
+    (tmp_path / "j").write_bytes(b"".join(lines[: len(lines) // 2]) + lines[-1][:7])
+    again = run("cv", *SEARCH, "--journal", "j", "--csv", "again.csv", heart)
+    assert again.out == whole.out and f"{len(lines) // 2 - 1} fits were finished" in again.err
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    fits = [json.loads(line)[:2] for line in (tmp_path / "j").read_text().splitlines()[1:]
+            if line.endswith("]")]  # fmt: skip
+    assert len(fits) == len({tuple(fit) for fit in fits}) == len(lines) - 1
+    from odmtool import solvers
+
+    monkeypatch.setattr(solvers, "solve", lambda *a, **k: pytest.fail("it was fitted again"))
+    assert run("cv", *SEARCH, "--journal", "j", heart).out == whole.out
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_kill_and_resume(run, start, heart, tmp_path, jobs):
+    whole = run("cv", *WIDE, heart)
+    generator = np.random.default_rng(int(jobs))
+    for _ in range(3):
+        process = start("cv", *WIDE, "-j", jobs, "--journal", "j", heart, start_new_session=True)
+        journal, grown = tmp_path / "j", 0
+        before = journal.stat().st_size if journal.exists() else 0
+        while process.poll() is None and grown < generator.integers(100, 4000):
+            time.sleep(0.01)
+            grown = (journal.stat().st_size if journal.exists() else 0) - before
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert run("cv", *WIDE, "--journal", "j", heart).out == whole.out
+
+
+def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
+    run("cv", "-l", "1,2", "--journal", "j", heart)
+    before = (tmp_path / "j").read_bytes()
+    for arguments, key in [(["-l", "1,3"], "grid"), (["-l", "1,2", "-v", "4"], "folds"),
+                           (["-l", "1,2", "--seed", "5"], "seed"),
+                           (["-l", "1,2", "-w1", "2"], "machine"),
+                           (["-l", "1,2", "--metric", "auc"], "metric")]:  # fmt: skip
+        outcome = run("cv", *arguments, "--journal", "j", heart)
+        assert outcome.code == 1 and f"its {key} differs" in outcome.err
+    other = Path(heart).read_text().replace("0.708333", "0.7", 1)
+    (tmp_path / "other").write_text(other)
+    assert "its data differs" in run("cv", "-l", "1,2", "--journal", "j", "other").err
+    assert (tmp_path / "j").read_bytes() == before
+    (tmp_path / "text").write_text("hello\n")
+    outcome = run("cv", "--journal", "text", heart)
+    assert outcome.code == 1 and "is no journal" in outcome.err
+    assert (tmp_path / "text").read_text() == "hello\n"
+    assert run("cv", "--journal", "no/such/folder", heart).code == 1
+
+
+def test_halving_ends_on_all_data_with_the_better_settings(heart):
+    values = dict(kernel=("rbf",), gamma=(0.002, 0.02, 0.2, 2.0), lambda_=(1.0, 64.0, 4096.0))
+    plan = plan_of(heart, values)
+    monkey = strategies._SMALLEST
+    strategies._SMALLEST = 50
+    try:
+        rounds = []
+        rows = list(strategies.halving(plan, search, lambda s, m: rounds.append((s, m)), 0))
+    finally:
+        strategies._SMALLEST = monkey
+    assert rounds == [(12, 90), (4, 270)]
+    assert len(rows) == 4
+    full = {str(row.setting): row.accuracy for row in search(plan)}
+    assert all(full[str(row.setting)] == row.accuracy for row in rows)
+    # What went on is good: its best is close to the best of all.
+    assert max(row.accuracy for row in rows) >= max(full.values()) - 0.02
+
+
+def test_coarse_ends_where_no_neighbour_is_better(heart):
+    values = dict(kernel=("rbf",), gamma=tuple(2.0**k / 13 for k in range(-6, 5)),
+                  lambda_=tuple(2.0**k for k in range(0, 21, 2)))  # fmt: skip
+    plan = plan_of(heart, values)
+    rows = list(strategies.coarse(plan, search, lambda s, m: None, 0))
+    assert 16 < len(rows) < 60
+    assert len({str(row.setting) for row in rows}) == len(rows)
+    full = {tuple(row.setting.values()): row for row in search(plan)}
+    top = best(rows, plan.machine)
+    gammas, lambdas = values["gamma"], values["lambda_"]
+    i, j = gammas.index(top.setting["gamma"]), lambdas.index(top.setting["lambda_"])
+    for a in range(max(0, i - 1), min(len(gammas), i + 2)):
+        for b in range(max(0, j - 1), min(len(lambdas), j + 2)):
+            neighbour = full["rbf", gammas[a], lambdas[b]]
+            assert best([top, neighbour], plan.machine).accuracy == top.accuracy
+
+
+@pytest.mark.parametrize("strategy", ["halving", "coarse"])
+def test_strategies_from_the_command_line(run, heart, monkeypatch, strategy):
+    monkeypatch.setattr(strategies, "_SMALLEST", 50)
+    arguments = ["-t", "rbf", "--grid", "paper", "-m", "0.4", "-p", "0.2", "--search", strategy]
+    outcome = run("cv", *arguments, heart)
+    assert outcome.code == 0
+    for jobs in ("2", "1"):
+        again = run("cv", *arguments, "-j", jobs, "--journal", "j", heart)
+        assert again.code == 0, again.err
+        assert again.out == outcome.out
