@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.defaults import KERNELS
-from odmtool.gram import Gram
+from odmtool.gram import BYTES, Gram
 from odmtool.journal import Fit, Writer
 from odmtool.machines import ODM
 from odmtool.metrics import METRICS
@@ -204,10 +204,21 @@ def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = N
     return fits
 
 
+# The matrix of all rows, the part of a fold, and what Newton makes of that.
+_MATRICES = 3
+
+
+def kernel_fits(plan: Plan, jobs: int = 1) -> bool:
+    """Whether every process can keep the kernel matrix of all rows (True without a kernel)."""
+    needed = _MATRICES * BYTES * len(plan.fold) ** 2 * jobs
+    kernels = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
+    return kernels == {"linear"} or needed <= plan.machine.memory_limit()
+
+
 def shared_gram(plan: Plan, unit: list[int]) -> Gram | None:
     """Kernel values of all rows, computed if they and a fold's share of them fit."""
     gram = plan.machine.copy(**plan.named()[unit[0]]).gram(plan.data.X)
-    if gram is not None and 3 * gram.bytes <= gram.memory:
+    if gram is not None and _MATRICES * gram.bytes <= gram.memory:
         gram.matrix()
     return gram
 

@@ -38,11 +38,15 @@ def test_gram_and_diagonal(kernel):
 
 
 def test_very_sparse_rows_stay_sparse_and_agree():
-    X = sparse.random(40, 5000, density=0.001, random_state=0, format="csr")
-    assert kernels.prepare(X) is X
-    K = kernels.block(Kernel("rbf", 0.5), X, X[:7])
+    X = sparse.random(300, 5000, density=0.001, random_state=0, format="csr")
+    prepared = kernels.prepare(X)
+    assert sparse.issparse(prepared) and prepared.shape[1] == len(np.unique(X.indices)) < 5000
     expected = kernel_matrix("rbf", X.toarray(), X[:7].toarray(), 0.5)
-    assert pytest.approx(expected) == K
+    for rows in (X, prepared):
+        K = kernels.block(Kernel("rbf", 0.5), rows, rows[:7])
+        assert pytest.approx(expected) == K
+    assert isinstance(kernels.prepare(X[:20]), np.ndarray)
+    assert sparse.issparse(kernels.prepare(X[:20], limit=100))
 
 
 def test_far_away_rows_give_exact_values():

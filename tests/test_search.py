@@ -202,3 +202,11 @@ def test_strategies_from_the_command_line(run, heart, monkeypatch, strategy):
         again = run("cv", *arguments, "-j", jobs, "--journal", "j", heart)
         assert again.code == 0, again.err
         assert again.out == outcome.out
+
+
+def test_a_matrix_that_does_not_fit_is_said_before_the_start(run, heart):
+    outcome = run("cv", "-t", "rbf", "-l", "1,64", "--memory", "0.5M", heart)
+    assert outcome.code == 0
+    assert outcome.err.startswith("odm-cv: the kernel matrix of 270 examples does not fit")
+    assert "does not fit" not in run("cv", "-t", "rbf", "-l", "1,64", heart).err
+    assert "does not fit" not in run("cv", "--memory", "0.5M", "-l", "1,64", heart).err

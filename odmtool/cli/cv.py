@@ -146,7 +146,7 @@ def _read(options: dict, report: Report):
 def _plan(machine, settings: list[dict], data, options: dict, report: Report):
     from odmtool.cli.training import folds_for
     from odmtool.machines import gamma_for
-    from odmtool.search import Plan
+    from odmtool.search import Plan, kernel_fits
     from odmtool.validation import Data, folds
 
     X, labels = data.dataset.X, data.dataset.labels
@@ -156,7 +156,10 @@ def _plan(machine, settings: list[dict], data, options: dict, report: Report):
     ]
     n = folds_for(options["folds"], len(labels), report)
     fold = folds(labels, n, options["seed"])
-    return Plan(machine, settings, Data(X, labels, data.weight), fold, options["metric"])
+    plan = Plan(machine, settings, Data(X, labels, data.weight), fold, options["metric"])
+    if not kernel_fits(plan, options["jobs"]):
+        report.note(messages.matrix_not_kept(len(labels), machine.memory_limit()))
+    return plan
 
 
 def _search(plan, options: dict, values, data, report: Report) -> list:

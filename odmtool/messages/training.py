@@ -147,6 +147,13 @@ def unknown_solver(name: str, solvers: tuple[str, ...]) -> str:
     return f"unknown solver {quoted(name)}; choose {', '.join(solvers)}"
 
 
+def matrix_not_kept(m: int, memory: float) -> str:
+    return (
+        f"the kernel matrix of {m} examples does not fit in --memory ({size(memory)}) as often as "
+        f"needed; kernel values are computed again for every fold and setting, which takes longer"
+    )
+
+
 def matrix_too_large(m: int, needed: float, memory: float) -> str:
     return (
         f"the kernel matrix of {m} examples and its factor need {size(needed)}, more than the "
