@@ -88,12 +88,12 @@ def summary(machine, examples: int, seconds: dict[str, float]) -> str:
 
 
 def not_converged(solution, tolerance: float) -> str:
-    other = "" if "newton" in solution.solver else " --solver newton or"
+    other = "" if "newton" in solution.solver else ", --solver newton"
     constant = "" if solution.coef.any() else " (the model is constant)"
     return (
         f"the tolerance {tolerance:g} was not reached: the gap is {solution.gap:.2g} after "
         f"{solution.iterations} iterations of {solution.solver}{constant}; scale the features "
-        f"(odm-scale), or take a smaller lambda,{other} a larger --max-iter"
+        f"(odm-scale), or take a smaller lambda{other} or a larger --max-iter"
     )
 
 
