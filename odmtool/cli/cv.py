@@ -194,7 +194,7 @@ def _search(plan, options: dict, values, data, report: Report) -> list:
     report.end_progress()
     unconverged = sum(row.unconverged for row in rows)
     if unconverged:
-        report.warning(messages.folds_not_converged(unconverged, plan.machine.tolerance))
+        report.warning(messages.fits_not_converged(unconverged, plan.machine.tolerance))
     return rows
 
 

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from odmtool import defaults, messages
-from odmtool.cli.options import Number, Whole, jobs_option
+from odmtool.cli.options import Number, Whole, jobs_option, stacked
 from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
 
@@ -110,42 +110,36 @@ FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}
 
 def machine_options(many: bool):
     """Decorator: the options of a machine; with ``many`` its parameters take lists."""
-
-    def decorate(function):
-        options = [
-            click.option("-s", "--machine", type=MachineName(("auto", *defaults.MACHINES)),
-                         default="auto", show_default=True, help="Machine; auto is odm."),
-            *(partial(_parameter, many, *row)() for row in _PARAMETERS),
-            click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
-                         help="Constant feature of this value, which gives an intercept; "
-                              "negative: none.  [default: -1]"),
-            click.option("-w", "--class-weight", type=(Whole(), Number()), multiple=True,
-                         metavar="LABEL WEIGHT",
-                         help="Weight of a class, >= 0; also glued, as in -w-1 5. "
-                              "May be repeated.  [default: 1]"),
-            click.option("-W", "--weights", metavar="FILE",
-                         help="Weights of the examples, >= 0, one per line."),
-            click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,
-                         show_default=True, help="Relative duality gap at which to stop."),
-            click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
-                         show_default=True, help="auto, dcd (dual coordinate descent) or newton."),
-            click.option("--max-iter", type=Whole(),
-                         help="Most epochs of dcd, or steps of newton.  "
-                              "[default: dcd 1000, newton 200]"),
-            click.option("--seed", type=Whole(least=0), default=defaults.SEED, show_default=True,
-                         help="Seed of everything random; same seed, same model."),
-            click.option("--memory", type=Size(), metavar="SIZE",
-                         help="Memory for kernel values: 4G, 500M; a bare number is megabytes.  "
-                              "[default: 70 % of what is free]"),
-            jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation."),
-            click.option("--zero-based", is_flag=True,
-                         help="Feature numbers in the data start at 0."),
-        ]  # fmt: skip
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    options = [
+        click.option("-s", "--machine", type=MachineName(("auto", *defaults.MACHINES)),
+                     default="auto", show_default=True, help="Machine; auto is odm."),
+        *(partial(_parameter, many, *row)() for row in _PARAMETERS),
+        click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
+                     help="Constant feature of this value, which gives an intercept; "
+                          "negative: none.  [default: -1]"),
+        click.option("-w", "--class-weight", type=(Whole(), Number()), multiple=True,
+                     metavar="LABEL WEIGHT",
+                     help="Weight of a class, >= 0; also glued, as in -w-1 5. "
+                          "May be repeated.  [default: 1]"),
+        click.option("-W", "--weights", metavar="FILE",
+                     help="Weights of the examples, >= 0, one per line."),
+        click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,
+                     show_default=True, help="Relative duality gap at which to stop."),
+        click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
+                     show_default=True, help="auto, dcd (dual coordinate descent) or newton."),
+        click.option("--max-iter", type=Whole(),
+                     help="Most epochs of dcd, or steps of newton.  "
+                          "[default: dcd 1000, newton 200]"),
+        click.option("--seed", type=Whole(least=0), default=defaults.SEED, show_default=True,
+                     help="Seed of everything random; same seed, same model."),
+        click.option("--memory", type=Size(), metavar="SIZE",
+                     help="Memory for kernel values: 4G, 500M; a bare number is megabytes.  "
+                          "[default: 70 % of what is free]"),
+        jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation."),
+        click.option("--zero-based", is_flag=True,
+                     help="Feature numbers in the data start at 0."),
+    ]  # fmt: skip
+    return stacked(options)
 
 
 def _parameter(many, name, flags, kind, default, text):

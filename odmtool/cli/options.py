@@ -148,6 +148,17 @@ def verbose_option(function):
     )(function)
 
 
+def stacked(options: list):
+    """Decorator: these options, in this order in the help."""
+
+    def decorate(function):
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 def jobs_option(text: str):
     """Decorator: ``-j``, and what the threads are for."""
     return click.option(

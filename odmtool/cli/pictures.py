@@ -7,6 +7,7 @@ import os
 import click
 
 from odmtool import messages
+from odmtool.cli.options import stacked
 from odmtool.cli.report import Report
 from odmtool.errors import UsageError
 
@@ -42,9 +43,7 @@ def plot_options(function):
                      help="Title of the pictures; '' is none.  "
                           "[default: name of the training file]"),
     ]  # fmt: skip
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return stacked(options)(function)
 
 
 def check_pictures(options: dict, settings: list[dict]) -> None:

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from odmtool import messages
-from odmtool.cli.options import Number, Whole
+from odmtool.cli.options import Number, Whole, stacked
 from odmtool.cli.report import Report
 from odmtool.errors import DataError, UsageError
 
@@ -30,9 +30,7 @@ def repeat_options(function):
                      help="With --repeat: compare with the --csv table of another run on the "
                           "same splits, by a paired t-test."),
     ]  # fmt: skip
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return stacked(options)(function)
 
 
 def check_repeat(ctx: click.Context, options: dict) -> None:

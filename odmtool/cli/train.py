@@ -123,7 +123,7 @@ def _cross_validate(options: dict, report: Report) -> None:
     if not row.has_solution:
         raise DivergedError(messages.dual_unbounded())
     if row.unconverged:
-        sentence = messages.folds_not_converged(row.unconverged, machine.tolerance)
+        sentence = messages.fits_not_converged(row.unconverged, machine.tolerance)
         if options["strict"]:
             raise NotConvergedError(sentence)
         report.warning(sentence)

@@ -127,7 +127,12 @@ def folds_for(folds: int, m: int, report: Report) -> int:
 
 
 def fit(machine, data: TrainingData, options: dict, report: Report) -> None:
-    """Train the machine; say what happens."""
+    """Train the machine; say what happens, and before it what will take long."""
+    from odmtool.gram import BYTES
+
+    m, memory = len(data.dataset.labels), machine.memory_limit()
+    if machine.kernel != "linear" and machine.solver != "newton" and BYTES * m * m > memory:
+        report.warning(messages.matrix_not_kept(m, memory))
     with naming(options["training_file"]):
         machine.fit(data.dataset.X, data.dataset.labels, data.weight, progress=report.progress)
     report.end_progress()

@@ -101,10 +101,6 @@ def no_model_written(sentence: str) -> str:
     return f"{sentence}; no model was written (--strict)"
 
 
-def folds_not_converged(folds: int, tolerance: float) -> str:
-    return f"{folds} folds did not reach the tolerance {tolerance:g}"
-
-
 def mu_range(mu: float) -> str:
     hint = f"; for LIBSVM's cache size write --memory {mu:g}M" if mu >= 10 else ""
     return f"-m is mu and must satisfy 0 < mu <= 1, not {mu:g}{hint}"
@@ -150,7 +146,7 @@ def unknown_solver(name: str, solvers: tuple[str, ...]) -> str:
 def matrix_not_kept(m: int, memory: float) -> str:
     return (
         f"the kernel matrix of {m} examples does not fit in --memory ({size(memory)}) as often as "
-        f"needed; kernel values are computed again for every fold and setting, which takes longer"
+        f"needed; kernel values are computed again and again, which takes longer"
     )
 
 
