@@ -10,11 +10,11 @@ end at ``STDERR_LIMIT`` bytes.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 
 from odmtool import messages
+from odmtool.cli import process
 
 STDERR_LIMIT = 4096
 PROGRESS_SECONDS = 0.5
@@ -95,7 +95,4 @@ class Report:
             self._stderr_left -= len(line.encode())
             if self._stderr_left < 0:
                 return
-        # A log on a full disk must not cost the model.
-        with contextlib.suppress(OSError):
-            sys.stderr.write(line)
-            sys.stderr.flush()
+        process.say(line.removesuffix("\n"))
