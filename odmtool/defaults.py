@@ -7,6 +7,9 @@ kernels and solvers take the same names from here.
 LAMBDA = 2.0**10
 MU = 0.4
 THETA = 0.2
+BAND = 0.1
+MU1 = 1.0
+MU2 = 1.0
 TOLERANCE = 1e-3
 DEGREE = 3
 COEF0 = 0.0
@@ -14,8 +17,18 @@ BIAS = -1.0
 FOLDS = 5
 SEED = 0
 
-MACHINES = ("odm",)
-SOLVERS = ("auto", "dcd", "newton")
+MACHINES = {
+    "odm": {"lambda_": LAMBDA, "mu": MU, "theta": THETA},
+    "ldm": {"lambda_": LAMBDA, "mu1": MU1, "mu2": MU2},
+    "l1svm": {"lambda_": LAMBDA},
+    "l2svm": {"lambda_": LAMBDA},
+    "lssvm": {"lambda_": LAMBDA},
+    "svr": {"lambda_": LAMBDA, "theta": BAND},
+    "mamc": {"lambda_": LAMBDA},
+}
+"""The machines, the parameters that each has besides those of its kernel, and their defaults."""
+
+SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd")
 
 KERNELS = {
     "linear": (),
@@ -33,6 +46,8 @@ PAPER_GRID = {
     "lambda_": "2^0:20:2",
     "mu": "0.2:0.8:0.2",
     "theta": "0.2:0.8:0.2",
+    "mu1": "2^-8:-2:2",
+    "mu2": "2^-8:-2:2",
     "gamma": "2^-4:4:2/d",
 }
 """The grid of the experiments in TKDE 2019 (features in [0, 1])."""

@@ -11,16 +11,27 @@ and may jump at lo and hi. :class:`MarginLoss` holds these numbers; compiled cod
 takes it as it is, so that one coordinate step serves every loss. The fields may
 also be arrays of shape (m,), one loss per example (see :func:`scaled`).
 
-To add a loss, write the function that makes its row and name it in ``LOSSES``.
+To add a loss, write the function that makes its row, and a machine that uses it
+(:mod:`odmtool.machines.binary`).
 
 ======  ================  ===================  =============  ==================
 loss    split             l' below             between        above
 ======  ================  ===================  =============  ==================
 odm     1-theta, 1+theta  2 c1 (t - 1+theta)   0              2 c2 (t - 1-theta)
+l1svm   1                 -C                                  0
+l2svm   1                 2 C (t - 1)                         0
+lssvm   none              2 C (t - 1)
+svr     1-theta, 1+theta  -C                   0              C
+mamc    none              -C
 ======  ================  ===================  =============  ==================
 
-Source: Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, eq. (9),
-with c1 = lambda / (M (1-theta)^2), c2 = mu c1 and M the sum of the instance weights.
+with c1 = lambda / (M (1-theta)^2), c2 = mu c1, C = lambda / M and M the sum of the
+instance weights. The loss of LDM is no row, because the variance couples the examples
+(:class:`LDM`); for a given mean margin it is one.
+
+Sources: Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, eq. (9) (odm);
+Pelckmans et al., "A risk minimization principle for a class of Parzen estimators",
+NIPS 2007 (mamc).
 """
 
 from __future__ import annotations
@@ -66,18 +77,88 @@ def odm(lambda_: float, mu: float, theta: float, total_weight: float) -> MarginL
     UsageError
         A parameter is out of range.
     """
-    if not lambda_ > 0:
-        raise UsageError(messages.must_be_positive("lambda", lambda_))
     if not 0 < mu <= 1:
         raise UsageError(messages.mu_range(mu))
-    if not 0 <= theta < 1:
-        raise UsageError(messages.theta_range(theta))
-    c1 = lambda_ / (total_weight * (1 - theta) ** 2)
+    _check_theta(theta)
+    c1 = _cost(lambda_, total_weight) / (1 - theta) ** 2
     c2 = mu * c1
     return MarginLoss(1 - theta, 1 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
 
 
-LOSSES = {"odm": odm}
+def _cost(lambda_: float, total_weight: float) -> float:
+    """C, the cost of one unit of weight."""
+    if not lambda_ > 0:
+        raise UsageError(messages.must_be_positive("lambda", lambda_))
+    return lambda_ / total_weight
+
+
+def _check_theta(theta: float) -> None:
+    if not 0 <= theta < 1:
+        raise UsageError(messages.theta_range(theta))
+
+
+def l1svm(lambda_: float, total_weight: float) -> MarginLoss:
+    """The hinge C max(0, 1 - t); parameters and errors as in :func:`odm`."""
+    return MarginLoss(1.0, 1.0, 0.0, -_cost(lambda_, total_weight), 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def l2svm(lambda_: float, total_weight: float) -> MarginLoss:
+    """The squared hinge C max(0, 1 - t)^2."""
+    return MarginLoss(1.0, 1.0, 2 * _cost(lambda_, total_weight), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def lssvm(lambda_: float, total_weight: float) -> MarginLoss:
+    """The square C (1 - t)^2."""
+    slope = 2 * _cost(lambda_, total_weight)
+    return MarginLoss(1.0, 1.0, slope, 0.0, slope, 0.0, slope, 0.0, 0.0)
+
+
+def svr(lambda_: float, theta: float, total_weight: float) -> MarginLoss:
+    """Support vector regression of +-1: C max(0, |1 - t| - theta)."""
+    _check_theta(theta)
+    cost = _cost(lambda_, total_weight)
+    return MarginLoss(1 - theta, 1 + theta, 0.0, -cost, 0.0, 0.0, 0.0, cost, 0.0)
+
+
+def mamc(lambda_: float, total_weight: float) -> MarginLoss:
+    """The negative margin -C t."""
+    cost = _cost(lambda_, total_weight)
+    return MarginLoss(0.0, 0.0, 0.0, -cost, 0.0, -cost, 0.0, -cost, 0.0)
+
+
+class LDM(NamedTuple):
+    """The loss of the large margin distribution machine; scalars.
+
+    (mu1/M) sum u_i (t_i - b)^2 - (mu2/M) sum u_i t_i + (lambda/M) sum u_i max(0, 1 - t_i)
+    with b = sum u_i t_i / sum u_i, the mean margin.
+    """
+
+    mu1: float
+    mu2: float
+    lambda_: float
+    total_weight: float
+
+
+def ldm(mu1: float, mu2: float, lambda_: float, total_weight: float) -> LDM:
+    """The loss of LDM.
+
+    Parameters
+    ----------
+    mu1, mu2 : float, >= 0
+        Weights of the margins' variance and mean.
+    lambda_, total_weight
+        As in :func:`odm`.
+
+    Raises
+    ------
+    UsageError
+        A parameter is out of range.
+    """
+    for name, number in (("mu1", mu1), ("mu2", mu2)):
+        if not number >= 0:
+            raise UsageError(messages.must_not_be_negative(name, number))
+    _cost(lambda_, total_weight)
+    return LDM(mu1, mu2, lambda_, total_weight)
 
 
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:
@@ -142,6 +223,11 @@ def slope(loss: MarginLoss, t: np.ndarray) -> np.ndarray:
         loss.slope_below,
         np.where(t <= loss.hi, loss.slope_between, loss.slope_above),
     )
+
+
+def magnitude(loss: MarginLoss | LDM) -> float:
+    """The largest of the numbers that a loss is made of."""
+    return float(max(abs(number) for number in loss))
 
 
 def largest_slope(loss: MarginLoss) -> float:

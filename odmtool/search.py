@@ -19,7 +19,7 @@ import numpy as np
 from odmtool.defaults import KERNELS
 from odmtool.gram import BYTES, Gram
 from odmtool.journal import Fit, Writer
-from odmtool.machines import ODM
+from odmtool.machines import Machine
 from odmtool.metrics import METRICS
 from odmtool.validation import NO_SOLUTION, Data, evaluate_chain, folds
 
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    machine : ODM
+    machine : Machine
         Gives what a setting does not name; it is not fitted.
     settings : list of dict
         Those that share their kernel stand together, as :func:`grid` makes them.
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
         What the settings are called in a journal; by default their places in the list.
     """
 
-    machine: ODM
+    machine: Machine
     settings: list[dict]
     data: Data
     fold: np.ndarray
@@ -233,12 +233,12 @@ def summarise(plan: Plan, fits: list[Fit]) -> Row:
     return Row(setting, correct / m, scores, unconverged if has_solution else 0, has_solution)
 
 
-def cross_validate(machine: ODM, data: Data, *, n: int, seed: int = 0, jobs: int = 1) -> Row:
+def cross_validate(machine: Machine, data: Data, *, n: int, seed: int = 0, jobs: int = 1) -> Row:
     """Cross validate the machine itself.
 
     Parameters
     ----------
-    machine : ODM
+    machine : Machine
         Its parameters; it is not fitted.
     data : Data
     n, seed : int
@@ -250,13 +250,13 @@ def cross_validate(machine: ODM, data: Data, *, n: int, seed: int = 0, jobs: int
     return row
 
 
-def best(rows: list[Row], machine: ODM, metric: str = "accuracy") -> Row:
+def best(rows: list[Row], machine: Machine, metric: str = "accuracy") -> Row:
     """The best row; among equals the stronger regularisation, then the smoother kernel."""
 
     return ranking(rows, machine, metric)[0]
 
 
-def ranking(rows: list[Row], machine: ODM, metric: str = "accuracy") -> list[Row]:
+def ranking(rows: list[Row], machine: Machine, metric: str = "accuracy") -> list[Row]:
     """The rows from the best to the worst, in the order of :func:`best`."""
 
     def preference(row: Row):

@@ -18,7 +18,7 @@ import numpy as np
 from odmtool import kernels, messages, solvers
 from odmtool.errors import DivergedError, UsageError
 from odmtool.gram import BYTES, Gram
-from odmtool.machines import ODM, Prepared, class_order, with_constant_feature
+from odmtool.machines import Machine, Prepared, class_order, with_constant_feature
 from odmtool.solvers.base import LARGEST_HESSIAN
 
 EXACT = 1e-10
@@ -113,13 +113,13 @@ def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
 
 
 def evaluate_chain(
-    machine: ODM, settings: list[dict], data: Data, train, test, gram: Gram | None
+    machine: Machine, settings: list[dict], data: Data, train, test, gram: Gram | None
 ) -> Iterator[FoldResult]:
     """Train on one part with every setting in turn, and predict the other part.
 
     Parameters
     ----------
-    machine : ODM
+    machine : Machine
         Gives what a setting does not name.
     settings : list of dict
         They agree in the kernel and its parameters.
@@ -127,7 +127,7 @@ def evaluate_chain(
     train, test : int arrays
         Rows of the two parts.
     gram : Gram or None
-        Kernel values of all rows (:meth:`ODM.gram`); None for a linear machine.
+        Kernel values of all rows (:meth:`Machine.gram`); None for a linear machine.
     """
     part, known = data.part(train), None if gram is None else gram.subset(train)
     first = machine.copy(**settings[0])
@@ -156,7 +156,7 @@ def evaluate_chain(
         yield FoldResult(predicted, values, solution.gap, solution.converged)
 
 
-def _predictor(machine: ODM, prepared: Prepared, X, train, test, gram: Gram | None):
+def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram | None):
     """A function from a solution to the decision values of the rows ``test``."""
     if gram is None:
         rows = with_constant_feature(X[test], machine.bias)
@@ -187,9 +187,11 @@ def _by_blocks(kernel, X, test, support, expansion) -> np.ndarray:
     ])  # fmt: skip
 
 
-def is_exact(machine: ODM, prepared: Prepared) -> bool:
+def is_exact(machine: Machine, prepared: Prepared) -> bool:
     """Whether a fit is solved to ``EXACT`` by Newton's method."""
-    if machine.solver == "dcd" or machine.max_iter is not None:
+    if machine.solver not in ("auto", "newton") or machine.max_iter is not None:
+        return False
+    if not solvers.is_smooth(machine.loss(prepared.total_weight)):
         return False
     rows, gram = prepared.rows, prepared.gram
     if gram is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -52,7 +53,7 @@ def start(tmp_path):
         environment = os.environ | options.pop("environment", {})
         process = subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_restore_hangup, **options,
         )  # fmt: skip
         processes.append(process)
         return process
@@ -61,6 +62,11 @@ def start(tmp_path):
     for process in processes:
         process.kill()
         process.communicate()
+
+
+def _restore_hangup() -> None:
+    """Under nohup a process inherits that it ignores SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -6,19 +6,23 @@ import shlex
 import time
 
 import click
-from click.core import ParameterSource
 
 from odmtool import defaults, messages
 from odmtool.cli import options as common
 from odmtool.cli.machine_options import (
     FLAGS,
+    MACHINE_PARAMETERS,
     PARAMETER_NAMES,
     Gamma,
     List,
+    given,
+    machine_name,
     machine_options,
     probability_option,
     refuse_lambda_and_cost,
     refuse_probability,
+    translate_kdd,
+    warn_of_unused,
 )
 from odmtool.cli.pictures import PLOT_OPTIONS, check_pictures, plot_options, write_pictures
 from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
@@ -27,7 +31,7 @@ from odmtool.errors import DivergedError, UsageError
 
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
-                "probability", "json_file", "journal", "model_file", *PLOT_OPTIONS,
+                "probability", "json_file", "journal", "model_file", "kdd", *PLOT_OPTIONS,
                 *REPEAT_OPTIONS)  # fmt: skip
 
 
@@ -46,7 +50,7 @@ Examples:
 @click.option("-v", "--folds", type=common.Whole(), default=defaults.FOLDS, show_default=True,
               help="Number of folds; they depend on the labels, this number and the seed only.")
 @click.option("--grid", type=click.Choice(["paper"]),
-              help="The grid of the paper, for each of -l -m -p -g that is not given: "
+              help="The grid of the paper, for each of these that is not given: "
                    + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items()) + ".")
 @click.option("--search", "strategy", type=click.Choice(defaults.STRATEGIES), default="full",
               show_default=True,
@@ -78,12 +82,14 @@ def cv(ctx, **options):
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
     refuse_probability(options["probability"])
+    translate_kdd(options)
     check_repeat(ctx, options)
     common.limit_threads(1)
     product_on_stdout = "-" in (options["model_file"], options["csv_file"], options["json_file"])
     report = Report(ctx.command_path, options["quiet"], options["verbose"], product_on_stdout)
     values = _values(ctx, options)
     machine, settings = _machine_and_settings(options, values)
+    warn_of_unused(ctx, options, report)
     check_pictures(options, settings)
     data = _read(options, report)
     plan = _plan(machine, settings, data, options, report)
@@ -107,15 +113,19 @@ def cv(ctx, **options):
 
 
 def _values(ctx, options: dict) -> dict[str, tuple]:
-    """The values of every parameter."""
-    values = {name: options[name] for name in PARAMETER_NAMES if options[name] is not None}
-    if options["grid"] == "paper":
-        for name, text in defaults.PAPER_GRID.items():
-            if ctx.get_parameter_source(name) != ParameterSource.COMMANDLINE:
-                values[name] = List(Gamma()).convert(text, None, ctx)
+    """The values of every parameter that the machine has."""
+    own, values = defaults.MACHINES[machine_name(options)], {}
+    for name in PARAMETER_NAMES:
+        if options[name] is not None:
+            values[name] = options[name]
+        elif name in own:
+            values[name] = (own[name],)
+        if options["grid"] == "paper" and name in defaults.PAPER_GRID and not given(ctx, name):
+            values[name] = List(Gamma()).convert(defaults.PAPER_GRID[name], None, ctx)
     if options["cost"] is not None:
         del values["lambda_"]
-    return values
+    unused = set(MACHINE_PARAMETERS) - own.keys()
+    return {name: value for name, value in values.items() if name not in unused}
 
 
 def _machine_and_settings(options: dict, values: dict[str, tuple]):
@@ -221,7 +231,7 @@ def _identity(plan, options: dict, data) -> dict:
     """Everything that a result depends on, for the journal."""
     from odmtool import __version__
 
-    machine = vars(plan.machine) | {"memory": None}
+    machine = vars(plan.machine) | {"name": plan.machine.name, "memory": None}
     weights = None if data.weight is None else data.weight.tolist()
     return {
         "version": __version__, "data": data.fingerprint, "grid": plan.settings,
@@ -260,7 +270,7 @@ def train_command(ctx, options: dict, setting: dict) -> str:
     for param in ctx.command.params:
         # What else was given applies to the training as it did to the search.
         is_shared = param.name not in (*PARAMETER_NAMES, *_SEARCH_ONLY)
-        if is_shared and ctx.get_parameter_source(param.name) == ParameterSource.COMMANDLINE:
+        if is_shared and given(ctx, param.name):
             words += words_of(param, options[param.name])
     return shlex.join(words)
 

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from odmtool import defaults, messages
 from odmtool.cli.options import Number, Whole, jobs_option, stacked
 from odmtool.cli.ranges import expand
+from odmtool.cli.report import Report
 from odmtool.errors import UsageError
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -86,18 +87,28 @@ class List(click.ParamType):
         return tuple(self.item.convert(number, param, ctx) for number in numbers)
 
 
-# name, flags, type, default, help
+def _defaults_of(name: str) -> str:
+    """The default of a machine's parameter, and of the machines that have another one."""
+    of = {machine: values[name] for machine, values in defaults.MACHINES.items() if name in values}
+    common = next(iter(of.values()))
+    others = [f"{machine} {value:g}" for machine, value in of.items() if value != common]
+    return "; ".join([f"{common:g}", *others])
+
+
+# name, flags, type, default, help; the machine knows the default where it is None
 _PARAMETERS = (
     ("kernel", ("-t", "--kernel"), KernelName(tuple(defaults.KERNELS)), "linear",
      "Kernel, by name or as LIBSVM's 0 to 4."),
-    ("lambda_", ("-l", "--lambda"), Number(), defaults.LAMBDA,
+    ("lambda_", ("-l", "--lambda"), Number(), None,
      "Weight of the loss against 1/2 |w|^2, > 0."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights)."),
-    ("mu", ("-m", "--mu"), Number(), defaults.MU,
-     "Cost of margins above the band, relative to those below, 0 < mu <= 1."),
-    ("theta", ("-p", "--theta"), Number(), defaults.THETA,
-     "Half width of the band around margin 1 that costs nothing, 0 <= theta < 1."),
+    ("mu", ("-m", "--mu"), Number(), None,
+     "odm: cost of margins above the band, relative to those below, 0 < mu <= 1."),
+    ("theta", ("-p", "--theta"), Number(), None,
+     "odm, svr: half width of the band around margin 1 that costs nothing, 0 <= theta < 1."),
+    ("mu1", ("--mu1",), Number(), None, "ldm: weight of the variance of the margins, >= 0."),
+    ("mu2", ("--mu2",), Number(), None, "ldm: weight of the mean of the margins, >= 0."),
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
      "Degree of the poly kernel (gamma u'v + coef0)^degree."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
@@ -106,6 +117,7 @@ _PARAMETERS = (
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
 FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}
+MACHINE_PARAMETERS = tuple(dict.fromkeys(n for m in defaults.MACHINES.values() for n in m))
 
 
 def machine_options(many: bool):
@@ -114,6 +126,11 @@ def machine_options(many: bool):
         click.option("-s", "--machine", type=MachineName(("auto", *defaults.MACHINES)),
                      default="auto", show_default=True, help="Machine; auto is odm."),
         *(partial(_parameter, many, *row)() for row in _PARAMETERS),
+        click.option("--kdd", type=(List(Number()) if many else Number(),) * 3,
+                     metavar="LAMBDA1 LAMBDA2 C",
+                     help="ldm: instead of --mu1, --mu2 and -l the parameters of the KDD 2014 "
+                          "paper: mu1 = 2 LAMBDA1, mu2 = LAMBDA2, lambda = C times the sum of "
+                          "weights."),
         click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
                      help="Constant feature of this value, which gives an intercept; "
                           "negative: none.  [default: -1]"),
@@ -146,18 +163,54 @@ def _parameter(many, name, flags, kind, default, text):
     """The option of one parameter of a machine."""
     if many:
         text = f"{text} Takes a list or a range."
-    if default is not None:
+    if name in MACHINE_PARAMETERS:
+        text = f"{text}  [default: {_defaults_of(name)}]"
+    elif default is not None:
         text = f"{text}  [default: {default if isinstance(default, str) else f'{default:g}'}]"
     if many:
         kind, default = List(kind), None if default is None else (default,)
     return click.option(*flags, name, type=kind, default=default, help=text)
 
 
+def given(ctx: click.Context, name: str) -> bool:
+    """Whether a parameter stands on the command line."""
+    return ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
+
+
 def refuse_lambda_and_cost(ctx: click.Context) -> None:
-    """-l and -c name the same thing."""
-    given = ParameterSource.COMMANDLINE
-    if all(ctx.get_parameter_source(name) == given for name in ("lambda_", "cost")):
+    """-l and -c name the same thing, and so does --kdd."""
+    if given(ctx, "lambda_") and given(ctx, "cost"):
         raise UsageError(messages.lambda_and_cost())
+    for name in ("lambda_", "cost", "mu1", "mu2"):
+        if given(ctx, "kdd") and given(ctx, name):
+            raise UsageError(messages.kdd_and(FLAGS[name]))
+
+
+def machine_name(options: dict) -> str:
+    """The machine that -s means."""
+    return "odm" if options["machine"] == "auto" else options["machine"]
+
+
+def translate_kdd(options: dict) -> None:
+    """Put TKDE's parameters in the place of --kdd's (same loss, other scaling)."""
+    if options["kdd"] is None:
+        return
+    if machine_name(options) != "ldm":
+        raise UsageError(messages.kdd_is_for_ldm())
+    lambda1, options["mu2"], options["cost"] = options["kdd"]
+    is_list = isinstance(lambda1, tuple)
+    options["mu1"] = tuple(2 * value for value in lambda1) if is_list else 2 * lambda1
+
+
+def warn_of_unused(ctx: click.Context, options: dict, report: Report) -> None:
+    """Say what was given although this machine has no use for it; -g, -d and -r excepted.
+
+    Scripts of the grid.py kind send a gamma whatever the kernel is.
+    """
+    used = defaults.MACHINES[machine_name(options)]
+    unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in used and given(ctx, n)]
+    if unused:
+        report.warning(messages.unused_options(unused, machine_name(options)))
 
 
 def refuse_probability(value: str) -> None:
@@ -168,8 +221,12 @@ def refuse_probability(value: str) -> None:
 
 def machine_arguments(options: dict) -> dict:
     """The keyword arguments of a machine, from the options of a command."""
-    names = ("bias", "tolerance", "solver", "max_iter", "seed", "memory")
-    arguments = {name: options[name] for name in (*PARAMETER_NAMES, *names)}
+    kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
+    names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory")
+    arguments = {name: options[name] for name in names}
+    for name in defaults.MACHINES[machine_name(options)]:
+        if options[name] is not None:
+            arguments[name] = options[name]
     return arguments | {"class_weight": dict(options["class_weight"])}
 
 

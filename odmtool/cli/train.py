@@ -14,6 +14,8 @@ from odmtool.cli.machine_options import (
     probability_option,
     refuse_lambda_and_cost,
     refuse_probability,
+    translate_kdd,
+    warn_of_unused,
 )
 from odmtool.cli.report import Report
 from odmtool.errors import DivergedError, NotConvergedError, UsageError
@@ -47,6 +49,7 @@ def train(ctx, **options):
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
     refuse_probability(options["probability"])
+    translate_kdd(options)
     # The folds of a cross validation run in threads of their own.
     common.limit_threads(options["jobs"] if options["folds"] is None else 1)
     report = Report(
@@ -56,7 +59,7 @@ def train(ctx, **options):
     if options["folds"] is None:
         _train_model(ctx, options, report)
     else:
-        _cross_validate(options, report)
+        _cross_validate(ctx, options, report)
 
 
 def _train_model(ctx, options: dict, report: Report) -> None:
@@ -71,6 +74,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
 
     path = _model_path(options)
     machine = make_machine(options)
+    warn_of_unused(ctx, options, report)
     check_files(options, [path, options["json_file"]])
     started = time.perf_counter()
     data = read_training_data(options, report)
@@ -99,7 +103,7 @@ def _model_path(options: dict) -> str:
     return os.path.basename(options["training_file"]) + ".model"
 
 
-def _cross_validate(options: dict, report: Report) -> None:
+def _cross_validate(ctx, options: dict, report: Report) -> None:
     from odmtool.cli.tables import records, write_json
     from odmtool.cli.training import (
         announce_compilation,
@@ -113,6 +117,7 @@ def _cross_validate(options: dict, report: Report) -> None:
     from odmtool.validation import Data
 
     machine = make_machine(options)
+    warn_of_unused(ctx, options, report)
     check_files(options, [options["json_file"]])
     data = read_training_data(options, report)
     announce_compilation(report)

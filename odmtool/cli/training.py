@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from odmtool import messages
-from odmtool.cli.machine_options import machine_arguments
+from odmtool.cli.machine_options import machine_arguments, machine_name
 from odmtool.cli.report import Report
 from odmtool.errors import DataError, UsageError
 
@@ -101,8 +101,7 @@ def make_machine(options: dict):
     """The machine that a command's options describe, its parameters checked."""
     from odmtool.machines import MACHINES
 
-    name = "odm" if options["machine"] == "auto" else options["machine"]
-    machine = MACHINES[name](**machine_arguments(options))
+    machine = MACHINES[machine_name(options)](**machine_arguments(options))
     machine.check()
     return machine
 

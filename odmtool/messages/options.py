@@ -62,6 +62,18 @@ def lambda_and_cost() -> str:
     return "-l and -c say the same thing (lambda = C times the sum of the weights): give one"
 
 
+def kdd_and(flag: str) -> str:
+    return f"--kdd stands for --mu1, --mu2 and -l: leave {flag} out"
+
+
+def kdd_is_for_ldm() -> str:
+    return "--kdd names the parameters of LDM: write -s ldm with it"
+
+
+def unused_options(flags: list[str], machine: str) -> str:
+    return f"machine {machine} has no use for {', '.join(flags)}"
+
+
 def write_over(path: str) -> str:
     return f"{path}: this file is read or written already in the same run; name another one"
 

@@ -41,8 +41,10 @@ def one_class(label: int) -> str:
     return f"the data have one class only, {label}: the model will always answer {label}"
 
 
-def two_classes_only(classes: int) -> str:
-    return f"the data have {classes} classes; machine odm takes two, one class against another"
+def two_classes_only(classes: int, machine: str) -> str:
+    return (
+        f"the data have {classes} classes; machine {machine} takes two, one class against another"
+    )
 
 
 def serial_beyond(example: int, serial: int, width: int) -> str:
@@ -71,8 +73,7 @@ def progress(state) -> str:
     objective = "" if state.primal is None else f"objective {state.primal:.6g}, "
     about = "" if state.primal is not None else "about "
     return (
-        f"iteration {state.iteration}, {objective}gap {about}{state.gap:.2g}, "
-        f"active {state.active}"
+        f"iteration {state.iteration}, {objective}gap {about}{state.gap:.2g}, active {state.active}"
     )
 
 
@@ -137,6 +138,20 @@ def newton_needs_convex(eigenvalue: float) -> str:
 
 def newton_needs_smooth() -> str:
     return "--solver newton needs a loss without jumps in its derivative; take --solver dcd"
+
+
+def solver_is_linear(name: str) -> str:
+    return f"--solver {name} is for linear machines; leave -t out, or take --solver dcd"
+
+
+def solver_for_ldm(name: str) -> str:
+    return f"--solver {name} is for -s ldm; take --solver auto"
+
+
+def svrg_needs_smooth() -> str:
+    return (
+        "--solver svrg needs a loss without jumps in its derivative, or -s ldm; take --solver dcd"
+    )
 
 
 def unknown_solver(name: str, solvers: tuple[str, ...]) -> str:

@@ -1,13 +1,19 @@
 """The solvers by name, what each needs, and the choice among them.
 
-========  ============================  ==========================================
-name      needs                         file
-========  ============================  ==========================================
-dcd       any margin loss               :mod:`odmtool.solvers.dcd`
-newton    a loss whose derivative is    :mod:`odmtool.solvers.newton`
-          continuous; for a kernel,
-          memory for two m x m matrices
-========  ============================  ==========================================
+=========  ============================  ==========================================
+name       needs                         file
+=========  ============================  ==========================================
+dcd        any loss                      :mod:`odmtool.solvers.dcd`; for the loss of
+                                         LDM :mod:`odmtool.solvers.ldm`
+newton     a loss whose derivative is    :mod:`odmtool.solvers.newton`
+           continuous; for a kernel,
+           memory for two m x m matrices
+dcd-dense  the loss of LDM, m <= 1000    :mod:`odmtool.solvers.ldm_dense`
+svrg       linear; a loss whose          :mod:`odmtool.solvers.svrg`
+           derivative is continuous, or
+           that of LDM
+asgd       linear; the loss of LDM       :mod:`odmtool.solvers.asgd`
+=========  ============================  ==========================================
 
 ``auto`` is :func:`choose`: Newton at once for small problems, else coordinate descent
 for as long as a few Newton steps would take, and Newton from there if that was not enough.
@@ -15,13 +21,14 @@ for as long as a few Newton steps would take, and Newton from there if that was 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import NamedTuple
 
 from odmtool import messages
 from odmtool.defaults import SOLVERS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.gram import Gram
-from odmtool.losses import MarginLoss
+from odmtool.losses import LDM, MarginLoss
 from odmtool.solvers.base import (
     LARGEST_HESSIAN,
     Problem,
@@ -31,8 +38,11 @@ from odmtool.solvers.base import (
     ignore_progress,
 )
 
-MAX_ITER = {"dcd": 1000, "newton": 200}
+MAX_ITER = {"dcd": 1000, "newton": 200, "dcd-dense": 20000, "svrg": 100, "asgd": 100}
 """Epochs or Newton steps, unless the caller says otherwise."""
+
+_STOCHASTIC = ("svrg", "asgd")
+_MODULES = {"dcd-dense": "ldm_dense"}
 
 # A kernel problem's factorisation keeps the matrix and the part that it overwrites.
 _NEWTON_MATRICES = 2
@@ -98,13 +108,12 @@ class _Run(NamedTuple):
     def one(self, problem: Problem, name: str, start, epochs: int | None = None) -> Solution:
         limit = MAX_ITER[name] if self.max_iter is None else self.max_iter
         stop = Stop(self.stop_tolerance, limit if epochs is None else min(limit, epochs))
-        if name == "newton":
-            from odmtool.solvers import newton
-
-            return newton.solve(problem, stop, start=start, progress=self.progress)
-        from odmtool.solvers import dcd
-
-        return dcd.solve(problem, stop, seed=self.seed, start=start, progress=self.progress)
+        module = _MODULES.get(name, name)
+        if name == "dcd" and isinstance(problem.loss, LDM):
+            module = "ldm"
+        # Each is imported when it is used: most need compiled code, which takes time to load.
+        solver = import_module(f"odmtool.solvers.{module}")
+        return solver.solve(problem, stop, seed=self.seed, start=start, progress=self.progress)
 
     def plan(self, problem: Problem, plan: Plan, start) -> Solution:
         first = self.one(problem, plan.first, start, plan.epochs)
@@ -120,18 +129,20 @@ def _solve_indefinite(problem: Problem, solver: str, run: _Run, start) -> Soluti
     """Solve with a kernel that may have negative eigenvalues."""
     from odmtool.solvers import indefinite
 
-    gram = problem.gram
+    gram, named = problem.gram, "dcd" if solver == "auto" else solver
     if gram.bytes > gram.memory:
         return run.one(problem, "dcd", start)._replace(optimal=False)
     eigenvalue = indefinite.smallest_eigenvalue(gram.matrix())
+    if eigenvalue == 0:
+        return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
+    if not is_smooth(problem.loss):
+        return run.one(problem, named, start)._replace(optimal=False)
     if indefinite.is_unbounded(problem, eigenvalue):
         raise DivergedError(messages.dual_unbounded(eigenvalue))
     if not indefinite.is_strictly_concave(problem, eigenvalue):
         if solver == "newton":
             raise UsageError(messages.newton_needs_convex(eigenvalue))
         return run.one(problem, "dcd", start)._replace(optimal=False)
-    if eigenvalue == 0:
-        return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
     plan, epochs = choose(problem) if solver == "auto" else Plan(solver), 0
     if plan.first == "dcd":
         first = run.one(problem, "dcd", start, plan.epochs)
@@ -145,8 +156,10 @@ def _solve_indefinite(problem: Problem, solver: str, run: _Run, start) -> Soluti
     )
 
 
-def is_smooth(loss: MarginLoss) -> bool:
+def is_smooth(loss: MarginLoss | LDM) -> bool:
     """Whether Newton's method applies: the derivative of the loss has no jump."""
+    if isinstance(loss, LDM):
+        return False
     left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
     return loss.left_lo == loss.right_lo and left_hi == loss.right_hi
 
@@ -156,6 +169,21 @@ def newton_fits(gram: Gram) -> bool:
     return _NEWTON_MATRICES * gram.bytes <= gram.memory
 
 
+def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
+    """Raise UsageError if the named solver is not one for such problems; needs no data."""
+    if name not in SOLVERS:
+        raise UsageError(messages.unknown_solver(name, SOLVERS))
+    is_ldm = isinstance(loss, LDM)
+    if name == "newton" and not is_smooth(loss):
+        raise UsageError(messages.newton_needs_smooth())
+    if name in _STOCHASTIC and not is_linear:
+        raise UsageError(messages.solver_is_linear(name))
+    if name in ("dcd-dense", "asgd") and not is_ldm:
+        raise UsageError(messages.solver_for_ldm(name))
+    if name == "svrg" and not (is_ldm or is_smooth(loss)):
+        raise UsageError(messages.svrg_needs_smooth())
+
+
 def check(problem: Problem, name: str) -> None:
     """Raise if the named solver cannot solve the problem; before any long work.
 
@@ -163,14 +191,9 @@ def check(problem: Problem, name: str) -> None:
     ------
     UsageError, MemoryLimitError
     """
-    if name not in SOLVERS:
-        raise UsageError(messages.unknown_solver(name, SOLVERS))
-    if name != "newton":
-        return
-    if not is_smooth(problem.loss):
-        raise UsageError(messages.newton_needs_smooth())
+    check_kind(name, problem.loss, is_linear=problem.gram is None)
     gram = problem.gram
-    if gram is not None and not newton_fits(gram):
+    if name == "newton" and gram is not None and not newton_fits(gram):
         needed = _NEWTON_MATRICES * gram.bytes
         raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
 

@@ -51,10 +51,13 @@ def solve(
     problem: Problem,
     stop: Stop,
     *,
+    seed: int = 0,
     start: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> Solution:
     """Solve a linear or kernel problem; parameters as in :func:`odmtool.solvers.dcd.solve`.
+
+    Nothing is random here: every ``seed`` gives the same solution.
 
     The loss must have a continuous derivative. For a kernel with negative
     eigenvalues the caller passes a shifted problem (:mod:`odmtool.solvers.indefinite`).

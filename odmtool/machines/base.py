@@ -1,0 +1,255 @@
+"""What every machine has: parameters, kernel, fit and predict.
+
+A machine follows scikit-learn's manners (parameters in ``__init__``, what was learned
+ends in ``_``) without importing it. :mod:`odmtool.machines.data` says what it does with
+labels and weights. ``cost`` is LIBLINEAR's C, the cost of one unit of weight: lambda = C M.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+from scipy import sparse
+
+from odmtool import kernels, messages
+from odmtool.defaults import (
+    BIAS,
+    COEF0,
+    DEGREE,
+    KERNELS,
+    MACHINES,
+    SEED,
+    SOLVERS,
+    TOLERANCE,
+)
+from odmtool.errors import UsageError
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
+from odmtool.machines.data import (
+    Prepared,
+    canonical_rows,
+    class_order,
+    gamma_for,
+    refuse_huge_values,
+    targets,
+    weights_in_use,
+    with_constant_feature,
+)
+from odmtool.memory import default_memory
+from odmtool.models import KernelModel, LinearModel
+from odmtool.solvers.base import ProgressCallback, ignore_progress
+
+# Its square is still a number.
+_LARGEST_BIAS = 1e150
+_LARGEST_DEGREE = 1000
+
+
+class Machine:
+    """The part of a machine that does not depend on what it minimises.
+
+    A subclass has a ``name`` and ``prepare``, ``solve`` and what these need.
+
+    Parameters
+    ----------
+    lambda_, mu, ... : float
+        Those that :data:`odmtool.defaults.MACHINES` names for the machine.
+    cost : float, optional
+        Instead of ``lambda_``: lambda = cost times the sum of the weights.
+    kernel : str, one of :data:`odmtool.defaults.KERNELS`
+    gamma, coef0, degree : float, float, int
+        Kernel parameters; gamma 0 means 1 / number of features.
+    bias : float
+        Negative: no intercept.
+    class_weight : dict, optional
+        Label to weight >= 0; 1 for classes not named.
+    solver, tolerance, max_iter, seed
+        See :func:`odmtool.solvers.solve`.
+    memory : float, optional
+        Bytes for kernel values; by default what is free.
+
+    Attributes
+    ----------
+    model_ : LinearModel or KernelModel
+    solution_ : Solution
+    classes_ : list of int
+
+    Raises
+    ------
+    UsageError
+        A parameter is out of range.
+    """
+
+    name: str
+
+    def __init__(
+        self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
+        class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
+        memory=None, **parameters,
+    ):  # fmt: skip
+        unknown = parameters.keys() - MACHINES[self.name].keys()
+        if unknown:
+            raise TypeError(f"{self.name} has no parameter {', '.join(sorted(unknown))}")
+        self.__dict__.update(MACHINES[self.name] | parameters)
+        self.cost = cost
+        self.kernel, self.gamma, self.coef0, self.degree = kernel, gamma, coef0, degree
+        self.bias, self.class_weight = bias, class_weight
+        self.solver, self.tolerance, self.max_iter = solver, tolerance, max_iter
+        self.seed, self.memory = seed, memory
+
+    def copy(self, **parameters) -> Machine:
+        """An unfitted machine with some parameters changed."""
+        other = copy.copy(self)
+        for name, value in parameters.items():
+            setattr(other, name, value)
+        return other
+
+    def check(self) -> None:
+        """Raise UsageError if a parameter is out of range; needs no data."""
+        if self.cost is not None and not self.cost > 0:
+            raise UsageError(messages.must_be_positive("cost", self.cost))
+        if self.kernel not in KERNELS:
+            raise UsageError(messages.unknown_kernel(self.kernel, KERNELS))
+        if self.bias > _LARGEST_BIAS:
+            raise UsageError(messages.overflow())
+        if self.gamma < 0:
+            raise UsageError(messages.must_not_be_negative("gamma", self.gamma))
+        if self.degree < 0:
+            raise UsageError(messages.must_not_be_negative("degree", self.degree))
+        if self.degree > _LARGEST_DEGREE:
+            raise UsageError(messages.at_most("degree", self.degree, _LARGEST_DEGREE))
+        if not self.tolerance > 0:
+            raise UsageError(messages.must_be_positive("tolerance", self.tolerance))
+        if self.max_iter is not None and self.max_iter < 0:
+            raise UsageError(messages.must_not_be_negative("max-iter", self.max_iter))
+        lightest = min((self.class_weight or {}).values(), default=0.0)
+        if lightest < 0:
+            raise UsageError(messages.must_not_be_negative("class-weight", lightest))
+        if self.solver not in SOLVERS:
+            raise UsageError(messages.unknown_solver(self.solver, SOLVERS))
+
+    def kernel_for(self, n_features: int) -> Kernel:
+        """The kernel on data of this width, without the bias."""
+        return Kernel(self.kernel, gamma_for(self.gamma, n_features), self.coef0, int(self.degree))
+
+    def gram(self, X) -> Gram | None:
+        """Kernel values of the rows of X, bias included; None for a linear machine."""
+        if self.kernel == "linear":
+            return None
+        if self.kernel == "precomputed":
+            kernels.check_precomputed(X)
+        kernel = self.kernel_for(X.shape[1])._replace(bias=max(self.bias, 0.0))
+        return Gram(kernel, X, self.memory_limit())
+
+    def memory_limit(self) -> float:
+        """Bytes for kernel values."""
+        return default_memory() if self.memory is None else self.memory
+
+    def fit(
+        self, X, labels, weight=None, *, gram: Gram | None = None, start=None,
+        progress: ProgressCallback = ignore_progress,
+    ) -> Machine:  # fmt: skip
+        """Train.
+
+        Parameters
+        ----------
+        X : csr_matrix or ndarray, shape (m, d)
+        labels : int array, shape (m,)
+        weight : ndarray, shape (m,), optional
+            v_i >= 0.
+        gram : Gram, optional
+            Kernel values of X if they are known already (see :meth:`gram`).
+        start : ndarray, optional
+            Dual variables to start from.
+        progress : callable
+
+        Raises
+        ------
+        UsageError, DataError, MemoryLimitError, DivergedError
+        """
+        self.check()
+        prepared = self.prepare(X, labels, weight, gram=gram)
+        self.solution_ = self.solve(prepared, start=start, progress=progress)
+        self.classes_ = prepared.classes
+        self.model_ = self.model(X, prepared, self.solution_)
+        return self
+
+    def prepare(
+        self, X, labels, weight=None, *, gram: Gram | None = None, classes: list[int] | None = None
+    ) -> Prepared:
+        """What does not depend on lambda, mu and theta.
+
+        Parameters are those of :meth:`fit`, and the order of the classes where it is not
+        that of the labels (parts of a cross validation).
+        """
+        X, labels = canonical_rows(X), np.asarray(labels)
+        classes = self.classes_of(labels) if classes is None else classes
+        weight = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=float)
+        used, u = weights_in_use(labels, weight, self.class_weight)
+        gram = gram or self.gram(X)
+        rows = with_constant_feature(X, self.bias) if gram is None else None
+        kept = np.arange(len(labels)) if used is None else used
+        if used is not None:
+            rows, gram = (rows[used], None) if gram is None else (None, gram.subset(used))
+        refuse_huge_values(rows, gram)
+        target = targets(labels[kept], classes)
+        return Prepared(rows, gram, target, u, classes, kept, float(weight.sum()))
+
+    def solve(self, prepared: Prepared, *, start=None, progress=ignore_progress):
+        """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
+        raise NotImplementedError
+
+    def model(self, X, prepared: Prepared, solution) -> LinearModel | KernelModel:
+        """The model that a solution makes of the rows of X."""
+        raise NotImplementedError
+
+    def classes_of(self, labels) -> list[int]:
+        """The classes in their order; raises DataError if the machine cannot take so many."""
+        return class_order(labels)
+
+    def predict(self, X) -> np.ndarray:
+        """Labels, shape (m,)."""
+        return self.model_.predict(sparse.csr_matrix(X))
+
+    def lambda_for(self, total_weight: float) -> float:
+        """lambda, or the one that ``cost`` amounts to."""
+        return self.lambda_ if self.cost is None else self.cost * total_weight
+
+    def heaviest(self) -> float:
+        """The largest class weight, at least 1."""
+        return max([1.0, *(self.class_weight or {}).values()])
+
+    def facts(self, prepared: Prepared, solution) -> dict[str, str]:
+        """What the model file records about how the model was made."""
+        parameters = {name: getattr(self, name) for name in MACHINES[self.name]}
+        parameters["lambda_"] = self.lambda_for(prepared.total_weight)
+        facts = {"machine": self.name, "kernel": self.kernel}
+        facts |= {name.rstrip("_"): _text(value) for name, value in parameters.items()}
+        facts |= {"bias": _text(self.bias), "total_weight": _text(prepared.total_weight)}
+        for label, weight in (self.class_weight or {}).items():
+            facts[f"class_weight_{label}"] = _text(weight)
+        return facts | {
+            "solver": solution.solver,
+            "seed": str(self.seed),
+            "tolerance": _text(self.tolerance),
+            "objective": repr(solution.primal),
+            "gap": repr(solution.gap),
+            "iterations": str(solution.iterations),
+            "status": status(solution),
+        }
+
+    @property
+    def support_count(self) -> int:
+        """Training examples with a nonzero coefficient."""
+        return int(np.count_nonzero(self.solution_.coef))
+
+
+def _text(value) -> str:
+    return value if isinstance(value, str) else repr(float(value))
+
+
+def status(solution) -> str:
+    """optimal, stationary, or not converged."""
+    if not solution.converged:
+        return "not converged"
+    return "optimal" if solution.optimal else "stationary"

@@ -1,0 +1,134 @@
+"""What machines make of labelled data before any parameter is known: classes, weights, rows.
+
+* Classes are in LIBLINEAR's order: by first appearance, but -1 and +1 as +1, -1.
+* Example i's loss is multiplied by u_i = v_i w_class, and M = sum_i v_i stands where the
+  papers have m, so that weight 2 is exactly a duplicate row. Rows with u_i = 0 are left out.
+* ``bias`` b >= 0 adds b^2 to every kernel value: a constant feature b, regularised.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from odmtool import kernels, messages
+from odmtool.defaults import PerFeature
+from odmtool.errors import DataError
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
+
+
+class Prepared(NamedTuple):
+    """Training data of a machine, ready for every lambda, mu and theta.
+
+    Attributes
+    ----------
+    rows : csr_matrix or ndarray, shape (kept, d), or None
+        Of a linear machine, with the constant feature.
+    gram : Gram or None
+        Of a kernel machine.
+    target : int array, shape (kept,)
+        The class of each example: its place in ``classes``.
+    u : ndarray, shape (kept,)
+        Weights > 0.
+    classes : list of int
+    kept : int array
+        The examples whose weight is not zero.
+    total_weight : float
+        M, the sum of the instance weights.
+    """
+
+    rows: object
+    gram: Gram | None
+    target: np.ndarray
+    u: np.ndarray
+    classes: list[int]
+    kept: np.ndarray
+    total_weight: float
+
+    @property
+    def y(self) -> np.ndarray:
+        """+1.0 for the first class, -1.0 for every other; shape (kept,)."""
+        return np.where(self.target == 0, 1.0, -1.0)
+
+
+def gamma_for(gamma: float, n_features: int) -> float:
+    """The number that a gamma of the command line means; 0 is 1 / number of features."""
+    if isinstance(gamma, PerFeature):
+        return float(gamma) / max(1, n_features)
+    return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
+
+
+def class_order(labels) -> list[int]:
+    """The classes by first appearance; -1 and +1 always as [1, -1]."""
+    values, first = np.unique(labels, return_index=True)
+    classes = [int(value) for value in values[np.argsort(first)]]
+    return [1, -1] if classes == [-1, 1] else classes
+
+
+def targets(labels: np.ndarray, classes: list[int]) -> np.ndarray:
+    """The place of every label in ``classes``, which names them all."""
+    order = np.argsort(classes)
+    return order[np.searchsorted(np.asarray(classes)[order], labels)]
+
+
+def weights_in_use(labels, weight, class_weight) -> tuple[np.ndarray | None, np.ndarray]:
+    """The rows with u_i > 0 (None if all are), and their u.
+
+    Parameters
+    ----------
+    labels : int array, shape (m,)
+    weight : ndarray, shape (m,)
+        v_i >= 0.
+    class_weight : dict or None
+        Label to weight.
+
+    Raises
+    ------
+    DataError
+    """
+    if weight.shape != (len(labels),):
+        raise DataError(messages.weight_count(len(weight), len(labels)))
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise DataError(messages.weights_negative())
+    u = weight.copy()
+    for label, factor in (class_weight or {}).items():
+        u[labels == label] *= factor
+    used = np.flatnonzero(u > 0)
+    if used.size == 0:
+        raise DataError(messages.all_weights_zero())
+    return (None, u) if used.size == len(u) else (used, u[used])
+
+
+def canonical_rows(X):
+    """X as an array or a canonical CSR matrix of doubles."""
+    if isinstance(X, np.ndarray):
+        return np.asarray(X, dtype=float)
+    X = sparse.csr_matrix(X, dtype=float)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def refuse_huge_values(rows, gram: Gram | None) -> None:
+    """Raise DataError if a squared norm, of a row or in feature space, is not finite."""
+    rows = rows if gram is None else gram.X
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = 0.0 if rows is None else kernels.diagonal(Kernel("linear"), rows)
+        if gram is not None:
+            squares = squares + gram.diagonal()
+    if not np.all(np.isfinite(squares)):
+        raise DataError(messages.values_too_large(int(np.argmin(np.isfinite(squares))) + 1))
+
+
+def with_constant_feature(X, bias: float):
+    """X with a last column of ``bias`` if that is not negative."""
+    if bias < 0:
+        return X
+    column = np.full((X.shape[0], 1), float(bias))
+    if isinstance(X, np.ndarray):
+        return np.hstack([X, column])
+    return sparse.hstack([X, column], format="csr")
