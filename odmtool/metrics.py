@@ -1,15 +1,16 @@
-"""How good predictions of two classes are.
-
-``values`` are decision values, positive for the first class; ``is_first`` says which
-examples belong to it. Every metric is a share between 0 and 1.
+"""How good predictions are. Every metric is a share between 0 and 1.
 
 ========  ==================================================================
 accuracy  correct predictions
-balanced  mean of the shares of correct predictions in either class
-auc       area under the ROC curve: the share of pairs (one example of each
-          class) that the values order correctly, ties counting one half
-f1        harmonic mean of precision and recall of the first class
+balanced  mean over the classes of the shares of correct predictions
+auc       two classes: area under the ROC curve, the share of pairs (one example
+          of each class) that the values order correctly, ties counting one half
+f1        harmonic mean of precision and recall: of the first of two classes, the
+          mean over more classes
 ========  ==================================================================
+
+All take the classes in their order, the true and the predicted labels, shape (n,), and the
+decision values, shape (n, c); for two classes there is one, positive for the first.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from __future__ import annotations
 import numpy as np
 
 
-def accuracy(is_first: np.ndarray, values: np.ndarray) -> float:
-    return float(np.mean((values > 0) == is_first))
+def accuracy(classes: list[int], labels, predicted, values) -> float:
+    return float(np.mean(labels == predicted))
 
 
-def balanced(is_first: np.ndarray, values: np.ndarray) -> float:
-    correct = (values > 0) == is_first
-    shares = [correct[is_first == c].mean() for c in (True, False) if np.any(is_first == c)]
-    return float(np.mean(shares))
+def balanced(classes: list[int], labels, predicted, values) -> float:
+    members = [labels == c for c in classes]
+    return float(np.mean([np.mean(predicted[m] == labels[m]) for m in members if m.any()]))
 
 
-def auc(is_first: np.ndarray, values: np.ndarray) -> float:
+def auc(classes: list[int], labels, predicted, values) -> float:
     """0.5 when there is one class only."""
+    is_first, values = labels == classes[0], values[:, 0]
     first = int(is_first.sum())
     pairs = first * (len(values) - first)
     if pairs == 0:
@@ -38,11 +39,16 @@ def auc(is_first: np.ndarray, values: np.ndarray) -> float:
     return float((mean_rank[group][is_first].sum() - first * (first + 1) / 2) / pairs)
 
 
-def f1(is_first: np.ndarray, values: np.ndarray) -> float:
+def f1(classes: list[int], labels, predicted, values) -> float:
     """0 when nothing is predicted or nothing is there."""
-    predicted = values > 0
-    both = int((predicted & is_first).sum())
-    total = int(predicted.sum() + is_first.sum())
+    if len(classes) <= 2:
+        return _f1_of(classes[0], labels, predicted)
+    return float(np.mean([_f1_of(c, labels, predicted) for c in classes]))
+
+
+def _f1_of(label: int, labels, predicted) -> float:
+    both = int(((predicted == label) & (labels == label)).sum())
+    total = int((predicted == label).sum() + (labels == label).sum())
     return 2 * both / total if total else 0.0
 
 

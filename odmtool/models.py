@@ -148,12 +148,8 @@ class KernelModel:
     def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """Labels, int64, shape (m,), and :meth:`decision_values`."""
         values = self.decision_values(X)
-        n_rows, k = X.shape[0], len(self.labels)
-        first, second = self._pairs
-        winners = np.where(values > 0, first, second)
-        winners += k * np.arange(n_rows)[:, None]
-        votes = np.bincount(winners.ravel(), minlength=n_rows * k).reshape(n_rows, k)
-        return np.asarray(self.labels, dtype=np.int64)[votes.argmax(axis=1)], values
+        best = votes(values, len(self.labels)).argmax(axis=1)
+        return np.asarray(self.labels, dtype=np.int64)[best], values
 
     def predict(self, X: csr_matrix) -> np.ndarray:
         """Labels, int64, shape (m,)."""
@@ -231,6 +227,57 @@ class KernelModel:
         # cumsum adds one after the other, which sum does not.
         total = terms.cumsum()[-1] if terms.size else 0.0
         return total - self.rho[pair]
+
+
+@dataclass(eq=False)
+class CompactModel:
+    """Decision functions of the classes over shared vectors; our own format.
+
+    Attributes
+    ----------
+    labels : list of int
+        k labels; at a tie the first wins.
+    kernel : Kernel
+        With bias 0: an intercept stands in offset.
+    support_vectors : csr_matrix, shape (n_sv, d)
+        Precomputed kernel: column 0 holds the serial numbers.
+    coef : ndarray, shape (n_sv, k)
+    offset : ndarray, shape (k,)
+    facts : dict
+        What odm-train recorded, in its order.
+    """
+
+    labels: list[int]
+    kernel: Kernel
+    support_vectors: csr_matrix
+    coef: np.ndarray
+    offset: np.ndarray
+    facts: dict[str, str] = field(default_factory=dict)
+
+    is_precomputed = KernelModel.is_precomputed
+    largest_serial = KernelModel.largest_serial
+    shares_features = KernelModel.shares_features
+    predict = KernelModel.predict
+
+    @cached_property
+    def _rows(self) -> _KernelRows:
+        return _KernelRows(self.kernel, self.support_vectors)
+
+    def decision_values(self, X: csr_matrix) -> np.ndarray:
+        """One value per class, shape (m, k)."""
+        n_rows = X.shape[0]
+        values = np.empty((n_rows, len(self.labels)))
+        step = max(1, _BLOCK_VALUES // max(1, *self.coef.shape, self._rows.columns.size))
+        for start in range(0, n_rows, step):
+            with np.errstate(all="ignore"):
+                K = self._rows.values_and_errors(X[start : start + step])[0]
+                values[start : start + step] = K @ self.coef + self.offset
+        return values
+
+    def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, int64, shape (m,), and :meth:`decision_values`."""
+        values = self.decision_values(X)
+        return np.asarray(self.labels, dtype=np.int64)[_first_maximum(values)], values
 
 
 class _KernelRows:
@@ -327,6 +374,23 @@ class _KernelRows:
             return nothing, off + 8 * eps
         slope = kernel.degree * (largest + off) ** max(kernel.degree - 1, 0)
         return nothing, slope * off + (2 * kernel.degree + 4) * eps * largest**kernel.degree
+
+
+def votes(values: np.ndarray, k: int) -> np.ndarray:
+    """How many pairs of classes vote for each class.
+
+    Parameters
+    ----------
+    values : ndarray, shape (m, k (k - 1) / 2)
+        In LIBSVM's order of pairs; positive is a vote for the first of the pair.
+
+    Returns
+    -------
+    int array, shape (m, k)
+    """
+    first, second = np.triu_indices(k, 1)
+    winners = np.where(values > 0, first, second) + k * np.arange(len(values))[:, None]
+    return np.bincount(winners.ravel(), minlength=len(values) * k).reshape(-1, k)
 
 
 def _with_width(X: csr_matrix, width: int) -> csr_matrix:

@@ -168,7 +168,6 @@ def repeat(
         Called with the number of splits done so far.
     """
     plan, known = protocol.plan, {result.split: result for result in finished}
-    plan.machine.classes_of(plan.data.labels)
     for split in protocol.splits:
         if plan.n_folds > len(split.train):
             raise UsageError(messages.fold_count(plan.n_folds, len(split.train)))
@@ -226,11 +225,11 @@ def run_split(
         plan.machine, [winner.setting], whole.data, split.train, split.test,
         plan.machine.copy(**winner.setting).gram(whole.data.X),
     )  # fmt: skip
-    is_first = labels == whole.data.class_order()[0]
+    classes = whole.data.class_order()
     result = SplitResult(
         split.number, whole.settings.index(winner.setting), winner.accuracy, winner.mean,
         int((test.predicted == labels).sum()), len(labels),
-        float(METRICS[whole.metric](is_first, test.values)),
+        float(METRICS[whole.metric](classes, labels, test.predicted, test.values)),
         sum(row.unconverged for row in rows) + (not test.converged),
     )  # fmt: skip
     with Writer(journal) if journal else nullcontext() as writer:

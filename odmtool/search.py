@@ -131,7 +131,6 @@ def search(
     progress : callable
         Called with the fits done so far and the fits in all.
     """
-    plan.machine.classes_of(plan.data.labels)
     total, n = len(plan.settings) * plan.n_folds, plan.n_folds
     # A process may have another working directory.
     journal = None if journal is None else os.path.abspath(journal)
@@ -187,7 +186,7 @@ def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = N
     gram = shared_gram(plan, unit) if gram is None else gram
     train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
     labels, fits = plan.data.labels[test], []
-    is_first = labels == plan.data.class_order()[0]
+    classes = plan.data.class_order()
     named = plan.named()
     chain = [named[number] for number in unit]
     with Writer(journal) if journal else nullcontext() as writer:
@@ -196,7 +195,7 @@ def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = N
             correct, score = 0, 0.0
             if result is not NO_SOLUTION:
                 correct = int((result.predicted == labels).sum())
-                score = METRICS[plan.metric](is_first, result.values)
+                score = METRICS[plan.metric](classes, labels, result.predicted, result.values)
             fit = Fit(number, k, correct, score, float(result.gap), bool(result.converged))
             fits.append(fit)
             if writer is not None:

@@ -64,8 +64,8 @@ class FoldResult(NamedTuple):
     Attributes
     ----------
     predicted : int array, shape (examples of the fold,)
-    values : ndarray, same shape
-        Decision values; positive means the first class.
+    values : ndarray, shape (examples of the fold, c)
+        Decision values: of two classes one, positive for the first class.
     gap : float
     converged : bool
     """
@@ -147,20 +147,20 @@ def evaluate_chain(
             start = None
             yield NO_SOLUTION
             continue
-        start = solution.coef
-        values = values_of(solution)
+        start = solution.warm_start
+        values = values_of(*candidate.functions(prepared, solution))
+        predicted = np.asarray(present)[candidate.winners(values, len(present))]
         if len(present) == 1:
             # Who knows one class only always answers that.
-            values = np.full(len(test), 1.0 if present[0] == order[0] else -1.0)
-        predicted = np.where(values > 0, order[0], order[-1])
+            values = np.full((len(test), 1), 1.0 if present[0] == order[0] else -1.0)
         yield FoldResult(predicted, values, solution.gap, solution.converged)
 
 
 def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram | None):
-    """A function from a solution to the decision values of the rows ``test``."""
+    """From the decision functions of a solution to their values of the rows ``test``."""
     if gram is None:
         rows = with_constant_feature(X[test], machine.bias)
-        return lambda solution: np.asarray(rows @ solution.w)
+        return lambda C, offset: np.asarray(rows @ C) + offset
     support = train[prepared.kept]
     if gram.is_computed:
         K = gram.matrix()[np.ix_(test, support)]
@@ -169,20 +169,19 @@ def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram 
     else:
         K = None
 
-    def values(solution):
-        expansion = prepared.y * solution.coef
+    def values(C, offset):
         if K is None:
-            return _by_blocks(gram.kernel, X, test, support, expansion)
-        return K @ expansion
+            return _by_blocks(gram.kernel, X, test, support, C) + offset
+        return K @ C + offset
 
     return values
 
 
-def _by_blocks(kernel, X, test, support, expansion) -> np.ndarray:
+def _by_blocks(kernel, X, test, support, C) -> np.ndarray:
     """Decision values where the kernel values of all test rows do not fit."""
     step = max(1, _BLOCK_VALUES // max(1, len(support)))
     return np.concatenate([
-        kernels.block(kernel, X[test[k : k + step]], X[support]) @ expansion
+        kernels.block(kernel, X[test[k : k + step]], X[support]) @ C
         for k in range(0, len(test), step)
     ])  # fmt: skip
 
@@ -191,7 +190,7 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
     """Whether a fit is solved to ``EXACT`` by Newton's method."""
     if machine.solver not in ("auto", "newton") or machine.max_iter is not None:
         return False
-    if not solvers.is_smooth(machine.loss(prepared.total_weight)):
+    if not machine.is_smooth():
         return False
     rows, gram = prepared.rows, prepared.gram
     if gram is None:

@@ -203,14 +203,6 @@ def test_diverging_sigmoid(run, heart, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_three_classes(run, tmp_path):
-    (tmp_path / "data").write_text("1 1:1\n2 1:2\n3 1:3\n")
-    for command in ("train", "cv"):
-        outcome = run(command, "-v", "2", "data")
-        assert outcome.code == 1
-        assert outcome.err.startswith(f"odm-{command}: data: the data have 3 classes")
-
-
 def test_bad_weight_files(run, heart, tmp_path):
     for content, sentence in [("1\nx\n", "weights:2: expected a weight"),
                               ("1\n-1\n", "weights:2: expected a weight"),

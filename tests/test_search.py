@@ -67,7 +67,21 @@ def test_metrics_are_those_of_scikit_learn(metric):
         "auc": lambda: roc_auc_score(is_first, values),
         "f1": lambda: f1_score(is_first, values > 0),
     }[metric]
-    assert metrics.METRICS[metric](is_first, values) == pytest.approx(oracle())
+    labels, predicted = np.where(is_first, 7, 3), np.where(values > 0, 7, 3)
+    ours = metrics.METRICS[metric]([7, 3], labels, predicted, values[:, None])
+    assert ours == pytest.approx(oracle())
+
+
+def test_metrics_of_three_classes_are_those_of_scikit_learn():
+    generator = np.random.default_rng(0)
+    labels, predicted = generator.integers(3, size=(2, 100))
+    predicted = np.where(generator.random(100) < 0.5, labels, predicted)
+    def ours(name):
+        return metrics.METRICS[name]([2, 0, 1], labels, predicted, None)
+
+    assert ours("accuracy") == pytest.approx(np.mean(labels == predicted))
+    assert ours("balanced") == pytest.approx(balanced_accuracy_score(labels, predicted))
+    assert ours("f1") == pytest.approx(f1_score(labels, predicted, average="macro"))
 
 
 def test_the_first_class_is_the_same_in_every_fold():

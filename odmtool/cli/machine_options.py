@@ -131,6 +131,10 @@ def machine_options(many: bool):
                      help="ldm: instead of --mu1, --mu2 and -l the parameters of the KDD 2014 "
                           "paper: mu1 = 2 LAMBDA1, mu2 = LAMBDA2, lambda = C times the sum of "
                           "weights."),
+        click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="ovr",
+                     show_default=True,
+                     help="How a machine for two classes takes more: one class against the rest, "
+                          "or one against one."),
         click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
                      help="Constant feature of this value, which gives an intercept; "
                           "negative: none.  [default: -1]"),
@@ -222,7 +226,8 @@ def refuse_probability(value: str) -> None:
 def machine_arguments(options: dict) -> dict:
     """The keyword arguments of a machine, from the options of a command."""
     kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
-    names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory")
+    names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory",
+             "multiclass")
     arguments = {name: options[name] for name in names}
     for name in defaults.MACHINES[machine_name(options)]:
         if options[name] is not None:

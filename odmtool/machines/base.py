@@ -26,6 +26,7 @@ from odmtool.defaults import (
 from odmtool.errors import UsageError
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
+from odmtool.machines import carry
 from odmtool.machines.data import (
     Prepared,
     canonical_rows,
@@ -37,8 +38,9 @@ from odmtool.machines.data import (
     with_constant_feature,
 )
 from odmtool.memory import default_memory
-from odmtool.models import KernelModel, LinearModel
+from odmtool.models import CompactModel, KernelModel, LinearModel, votes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
+from odmtool.solvers.multi import MultiSolution
 
 # Its square is still a number.
 _LARGEST_BIAS = 1e150
@@ -67,6 +69,13 @@ class Machine:
         See :func:`odmtool.solvers.solve`.
     memory : float, optional
         Bytes for kernel values; by default what is free.
+    multiclass : {"ovr", "ovo"}
+        How a binary machine takes more than two classes (:mod:`odmtool.machines.reduction`).
+    jobs : int
+        Threads for the binary problems of these.
+    model_format : {"auto", "compact"}
+        How the model of more than two classes and a kernel is kept
+        (:mod:`odmtool.machines.carry`).
 
     Attributes
     ----------
@@ -85,7 +94,7 @@ class Machine:
     def __init__(
         self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
         class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
-        memory=None, **parameters,
+        memory=None, multiclass="ovr", jobs=1, model_format="auto", **parameters,
     ):  # fmt: skip
         unknown = parameters.keys() - MACHINES[self.name].keys()
         if unknown:
@@ -96,6 +105,7 @@ class Machine:
         self.bias, self.class_weight = bias, class_weight
         self.solver, self.tolerance, self.max_iter = solver, tolerance, max_iter
         self.seed, self.memory = seed, memory
+        self.multiclass, self.jobs, self.model_format = multiclass, jobs, model_format
 
     def copy(self, **parameters) -> Machine:
         """An unfitted machine with some parameters changed."""
@@ -183,7 +193,7 @@ class Machine:
         that of the labels (parts of a cross validation).
         """
         X, labels = canonical_rows(X), np.asarray(labels)
-        classes = self.classes_of(labels) if classes is None else classes
+        classes = class_order(labels) if classes is None else classes
         weight = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=float)
         used, u = weights_in_use(labels, weight, self.class_weight)
         gram = gram or self.gram(X)
@@ -199,13 +209,69 @@ class Machine:
         """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
         raise NotImplementedError
 
-    def model(self, X, prepared: Prepared, solution) -> LinearModel | KernelModel:
-        """The model that a solution makes of the rows of X."""
-        raise NotImplementedError
+    def is_smooth(self) -> bool:
+        """Whether Newton's method serves, so that a cross validation can be exact."""
+        return False
 
-    def classes_of(self, labels) -> list[int]:
-        """The classes in their order; raises DataError if the machine cannot take so many."""
-        return class_order(labels)
+    def decides_by_votes(self, k: int) -> bool:
+        """Whether there is a decision function for each pair of the k classes."""
+        return False
+
+    def functions(self, prepared: Prepared, solution) -> tuple[np.ndarray, np.ndarray]:
+        """The decision functions of a solution: rows @ C + offset.
+
+        Returns
+        -------
+        C : ndarray, shape (d, c) of a linear machine, (kept, c) otherwise
+            c is 1 for two classes, else one per class or per pair of classes. Rows have the
+            constant feature, kernel values include the bias.
+        offset : ndarray, shape (c,)
+        """
+        if isinstance(solution, MultiSolution):
+            C = solution.coef if solution.W is None else solution.W
+            return C, np.zeros(C.shape[1]) if solution.bias is None else solution.bias
+        C = prepared.y * solution.coef if solution.w is None else solution.w
+        return C[:, None], np.zeros(1)
+
+    def winners(self, values: np.ndarray, k: int) -> np.ndarray:
+        """The place of the predicted class for every row of values, shape (n,)."""
+        if values.shape[1] == 1:
+            return np.where(values[:, 0] > 0, 0, k - 1)
+        if self.decides_by_votes(k):
+            return votes(values, k).argmax(axis=1)
+        return values.argmax(axis=1)
+
+    def model(self, X, prepared: Prepared, solution) -> LinearModel | KernelModel | CompactModel:
+        """The model that a solution makes of the rows of X."""
+        if self.kernel == "linear":
+            return self._linear_model(X.shape[1], prepared, solution)
+        C, offset = self.functions(prepared, solution)
+        classes, facts = prepared.classes, self.facts(prepared, solution)
+        vectors, kernel = sparse.csr_matrix(X[prepared.kept]), self.kernel_for(X.shape[1])
+        if self.kernel == "precomputed":
+            vectors = sparse.csr_matrix(vectors[:, [0]])
+        if len(classes) == 1:
+            return carry.one_class_model(classes, kernel, vectors.shape[1], facts)
+        offset = offset + max(self.bias, 0.0) ** 2 * C.sum(axis=0)
+        functions = carry.Functions(C, offset, vectors, kernel)
+        if len(classes) == 2:
+            return carry.binary_kernel_model(functions, prepared.y, classes, facts)
+        if self.decides_by_votes(len(classes)):
+            return carry.pairs_kernel_model(functions, prepared.target, classes, facts)
+        if self.model_format == "compact":
+            return carry.compact_model(functions, classes, facts)
+        return carry.argmax_kernel_model(functions, classes, facts)
+
+    def _linear_model(self, d: int, prepared: Prepared, solution) -> LinearModel | KernelModel:
+        (C, offset), classes = self.functions(prepared, solution), prepared.classes
+        facts, bias, bias_row = self.facts(prepared, solution), self.bias, np.zeros(C.shape[1])
+        if bias >= 0:
+            bias_row = C[d]
+        elif offset.any():
+            bias, bias_row = 1.0, offset
+        if self.decides_by_votes(len(classes)):
+            return carry.pairs_linear_model(C[:d], max(bias, 0.0) * bias_row, classes, facts)
+        return carry.linear_model(C[:d], bias_row, bias, classes, facts)
 
     def predict(self, X) -> np.ndarray:
         """Labels, shape (m,)."""
@@ -241,7 +307,7 @@ class Machine:
     @property
     def support_count(self) -> int:
         """Training examples with a nonzero coefficient."""
-        return int(np.count_nonzero(self.solution_.coef))
+        return self.solution_.support_count
 
 
 def _text(value) -> str:

@@ -11,11 +11,12 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import losses, messages, solvers
-from odmtool.errors import DataError, UsageError
+from odmtool.errors import UsageError
+from odmtool.machines import reduction
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared
-from odmtool.models import KernelModel, LinearModel
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
+from odmtool.solvers.multi import MultiSolution
 
 
 class BinaryMachine(Machine):
@@ -38,58 +39,37 @@ class BinaryMachine(Machine):
         loss = self.loss(total_weight=1.0)
         solvers.check_kind(self.solver, loss, is_linear=self.kernel == "linear")
 
+    def is_smooth(self) -> bool:
+        """Whether Newton's method serves."""
+        return solvers.is_smooth(self.loss(total_weight=1.0))
+
     def solve(
         self, prepared: Prepared, *, start=None, progress: ProgressCallback = ignore_progress
-    ) -> Solution:
+    ) -> Solution | MultiSolution:
         """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
-        return solvers.solve(
-            self.problem(prepared), solver=self.solver, tolerance=self.tolerance,
-            max_iter=self.max_iter, seed=self.seed, start=start, progress=progress,
-        )  # fmt: skip
+        if len(prepared.classes) > 2:
+            return reduction.solve(self, prepared, start, progress)
+        return self.solve_part(self.problem(prepared), start, progress)
 
     def problem(self, prepared: Prepared) -> Problem:
         """What the solvers minimise."""
         loss = self.loss(prepared.total_weight)
         return Problem(prepared.rows, prepared.gram, prepared.y, prepared.u, loss)
 
-    def classes_of(self, labels) -> list[int]:
-        """The classes in their order; raises DataError if they are more than two."""
-        classes = super().classes_of(labels)
-        if len(classes) > 2:
-            raise DataError(messages.two_classes_only(len(classes), self.name))
-        return classes
+    def solve_part(self, problem: Problem, start, progress: ProgressCallback) -> Solution:
+        """Solve one binary problem."""
+        return solvers.solve(
+            problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
+            seed=self.seed, start=start, progress=progress,
+        )  # fmt: skip
+
+    def decides_by_votes(self, k: int) -> bool:
+        """Whether there is a decision function for each pair of the k classes."""
+        return k > 2 and self.multiclass == "ovo"
 
     def decision_function(self, X) -> np.ndarray:
-        """f(x) for every row of X, shape (m,); positive means ``classes_[0]``."""
+        """f(x) for every row of X, shape (m,), of two classes; positive means ``classes_[0]``."""
         return self.model_.decision_values(sparse.csr_matrix(X))[:, 0]
-
-    def model(self, X, prepared: Prepared, solution: Solution) -> LinearModel | KernelModel:
-        """The model that a solution makes of the rows of X."""
-        facts, classes = self.facts(prepared, solution), prepared.classes
-        if self.kernel == "linear":
-            d = X.shape[1]
-            bias_row = solution.w[d:] if self.bias >= 0 else None
-            bias = float(self.bias) if self.bias >= 0 else -1.0
-            weights = solution.w[:d].reshape(-1, 1)
-            return LinearModel(classes, weights, bias, bias_row, facts=facts)
-        # LIBSVM's order: the support vectors of the first class come first.
-        y, support = prepared.y, np.flatnonzero(solution.coef)
-        support = support[np.argsort(-y[support], kind="stable")]
-        coef = (y * solution.coef)[support]
-        rho = -(max(self.bias, 0.0) ** 2) * coef.sum()
-        positive = int((y[support] > 0).sum())
-        vectors = sparse.csr_matrix(X[prepared.kept[support]])
-        if self.kernel == "precomputed":
-            vectors = sparse.csr_matrix(vectors[:, [0]])
-        kernel, counts = self.kernel_for(X.shape[1]), [positive, len(support) - positive]
-        if len(classes) == 1:
-            # As svm-train writes it: the one class needs no values.
-            return KernelModel(
-                classes, kernel, vectors[:0], np.zeros((0, 0)), np.zeros(0), [0], facts=facts
-            )
-        return KernelModel(
-            classes, kernel, vectors, coef[:, None], np.array([rho]), counts, facts=facts
-        )
 
 
 class ODM(BinaryMachine):

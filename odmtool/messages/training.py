@@ -41,12 +41,6 @@ def one_class(label: int) -> str:
     return f"the data have one class only, {label}: the model will always answer {label}"
 
 
-def two_classes_only(classes: int, machine: str) -> str:
-    return (
-        f"the data have {classes} classes; machine {machine} takes two, one class against another"
-    )
-
-
 def serial_beyond(example: int, serial: int, width: int) -> str:
     return (
         f"example {example} has the serial number {serial}, but the rows have only {width} "
@@ -90,7 +84,7 @@ def summary(machine, examples: int, seconds: dict[str, float]) -> str:
 
 def not_converged(solution, tolerance: float) -> str:
     other = "" if "newton" in solution.solver else ", --solver newton"
-    constant = "" if solution.coef.any() else " (the model is constant)"
+    constant = "" if solution.support_count else " (the model is constant)"
     return (
         f"the tolerance {tolerance:g} was not reached: the gap is {solution.gap:.2g} after "
         f"{solution.iterations} iterations of {solution.solver}{constant}; scale the features "

@@ -101,6 +101,16 @@ class Solution(NamedTuple):
     solver: str
     optimal: bool = True
 
+    @property
+    def support_count(self) -> int:
+        """Examples with a nonzero coefficient."""
+        return int(np.count_nonzero(self.coef))
+
+    @property
+    def warm_start(self):
+        """What another solver starts from."""
+        return self.coef
+
 
 LARGEST_HESSIAN = 3000
 """Above this many features the Hessian in w is not formed but only multiplied."""

@@ -1,0 +1,153 @@
+"""How decision functions become models that the stock predictors read.
+
+==========================  ====================================================================
+two classes                 one function, of w_1 - w_2 if there are two
+argmax, linear              LIBLINEAR: one column per class, in the classes' order
+argmax, kernel              LIBSVM's one against one: the block of class i holds its vectors with
+                            coefficient c_i for the pairs in which i comes first and -c_i where it
+                            comes second, so that pair (i, j) evaluates f_i - f_j. The classes stand
+                            in reverse order: LIBSVM gives a tie to the later class, argmax to the
+                            first. ``compact`` keeps every vector once instead.
+one against one, kernel     LIBSVM's own
+one against one, linear     LIBSVM with the linear kernel: the w of a pair is a vector with the
+                            coefficient 1 in the block of the pair's first class
+==========================  ====================================================================
+
+An intercept, from ``-B`` or a class bias, is LIBLINEAR's bias row, or -rho.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from odmtool.kernels import Kernel
+from odmtool.models import CompactModel, KernelModel, LinearModel
+
+
+class Functions(NamedTuple):
+    """Kernel decision functions f_c(x) = sum_s C_sc k(x, x_s) + offset_c.
+
+    Attributes
+    ----------
+    C : ndarray, shape (n, c)
+    offset : ndarray, shape (c,)
+    vectors : csr_matrix, shape (n, d)
+    kernel : Kernel
+        Without a bias, which stands in ``offset``.
+    """
+
+    C: np.ndarray
+    offset: np.ndarray
+    vectors: sparse.csr_matrix
+    kernel: Kernel
+
+
+def difference(functions: Functions) -> Functions:
+    """Two functions, of which the larger wins, as one whose sign decides."""
+    C, offset = functions.C, functions.offset
+    return functions._replace(C=C[:, :1] - C[:, 1:], offset=offset[:1] - offset[1:])
+
+
+def linear_model(weights, bias_row, bias: float, classes, facts) -> LinearModel:
+    """One function for two classes, one per class for more.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (d, c)
+    bias_row : ndarray, shape (c,)
+        Weights of the constant feature.
+    bias : float
+        Its value; negative: there is none.
+    """
+    if len(classes) == 2 and weights.shape[1] == 2:
+        weights, bias_row = weights[:, :1] - weights[:, 1:], bias_row[:1] - bias_row[1:]
+    has_bias = bias >= 0
+    return LinearModel(
+        classes, weights, float(bias) if has_bias else -1.0, bias_row if has_bias else None,
+        facts=facts,
+    )  # fmt: skip
+
+
+def one_class_model(classes, kernel: Kernel, width: int, facts) -> KernelModel:
+    """As svm-train writes it: the one class needs no values."""
+    nothing = sparse.csr_matrix((0, width))
+    return KernelModel(classes, kernel, nothing, np.zeros((0, 0)), np.zeros(0), [0], facts=facts)
+
+
+def binary_kernel_model(functions: Functions, y, classes, facts) -> KernelModel:
+    """One function; the vectors with y > 0 come first, as LIBSVM has it."""
+    coef = functions.C[:, 0]
+    support = np.flatnonzero(coef)
+    support = support[np.argsort(-y[support], kind="stable")]
+    positive = int((y[support] > 0).sum())
+    return KernelModel(
+        classes, functions.kernel, functions.vectors[support], coef[support, None],
+        -functions.offset, [positive, len(support) - positive], facts=facts,
+    )  # fmt: skip
+
+
+def argmax_kernel_model(functions: Functions, classes, facts) -> KernelModel:
+    """One function per class, as LIBSVM's pairs."""
+    k = len(classes)
+    # In the order of the file, which is the reverse.
+    C, offset = functions.C[:, ::-1], functions.offset[::-1]
+    blocks = [np.flatnonzero(C[:, i]) for i in range(k)]
+    sign = [np.r_[-np.ones(i), np.ones(k - 1 - i)] for i in range(k)]
+    coef = np.vstack([C[rows, i : i + 1] * sign[i] for i, rows in enumerate(blocks)])
+    first, second = np.triu_indices(k, 1)
+    return KernelModel(
+        classes[::-1], functions.kernel, functions.vectors[np.concatenate(blocks)], coef,
+        offset[second] - offset[first], [len(rows) for rows in blocks],
+        facts=facts | {"decision": "argmax"},
+    )  # fmt: skip
+
+
+def compact_model(functions: Functions, classes, facts) -> CompactModel:
+    """One function per class, every vector once."""
+    support = np.flatnonzero(functions.C.any(axis=1))
+    return CompactModel(
+        classes, functions.kernel, functions.vectors[support], functions.C[support],
+        functions.offset, facts=facts,
+    )  # fmt: skip
+
+
+def carrier_share(functions: Functions) -> float:
+    """How many times the numbers of the compact form the pairs take."""
+    C, vectors = functions.C, functions.vectors
+    used, k = C.any(axis=1), C.shape[1]
+    row_sizes = np.diff(vectors.indptr)
+    pairs = np.count_nonzero(C) * (k - 1) + ((C != 0).sum(axis=1) * row_sizes).sum()
+    compact = used.sum() * k + row_sizes[used].sum()
+    return float(pairs / compact) if compact else 1.0
+
+
+def pairs_kernel_model(functions: Functions, target, classes, facts) -> KernelModel:
+    """One function per pair of classes, each nonzero on the examples of its two classes."""
+    k, C = len(classes), functions.C
+    first, second = np.triu_indices(k, 1)
+    used = C.any(axis=1)
+    blocks = [np.flatnonzero(used & (target == i)) for i in range(k)]
+    coef = np.zeros((sum(map(len, blocks)), k - 1))
+    ends = np.cumsum([len(rows) for rows in blocks])
+    for pair, (i, j) in enumerate(zip(first, second, strict=True)):
+        coef[ends[i] - len(blocks[i]) : ends[i], j - 1] = C[blocks[i], pair]
+        coef[ends[j] - len(blocks[j]) : ends[j], i] = C[blocks[j], pair]
+    return KernelModel(
+        classes, functions.kernel, functions.vectors[np.concatenate(blocks)], coef,
+        -functions.offset, [len(rows) for rows in blocks], facts=facts,
+    )  # fmt: skip
+
+
+def pairs_linear_model(weights, offset, classes, facts) -> KernelModel:
+    """One linear function per pair of classes; ``weights`` has the shape (d, pairs)."""
+    k = len(classes)
+    first, second = np.triu_indices(k, 1)
+    coef = np.zeros((len(first), k - 1))
+    coef[np.arange(len(first)), second - 1] = 1.0
+    return KernelModel(
+        classes, Kernel("linear"), sparse.csr_matrix(weights.T), coef, -offset,
+        [int((first == i).sum()) for i in range(k)], facts=facts,
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""More than two classes by a binary machine: one against the rest, or one against one.
+
+ovr   one problem per class, the class against all others; the largest f_l wins, at a tie
+      the first. As LIBLINEAR does it.
+ovo   one problem per pair of classes, on their examples only; every pair votes, the class
+      with most votes wins, at a tie the first. As LIBSVM does it.
+
+lambda stands for the whole data's, so that lambda / M, the cost of one example, is the same in
+every problem; all problems share one kernel matrix, and threads work on them side by side.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.machines.data import Prepared
+from odmtool.solvers.base import Problem, Solution, ignore_progress
+from odmtool.solvers.multi import MultiSolution
+
+
+class Part(NamedTuple):
+    """One of the binary problems.
+
+    Attributes
+    ----------
+    examples : int array or None
+        Those that take part; None for all.
+    y : ndarray of +1.0 and -1.0
+        One per example that takes part.
+    """
+
+    examples: np.ndarray | None
+    y: np.ndarray
+
+
+def parts(target: np.ndarray, k: int, multiclass: str) -> list[Part]:
+    """The binary problems, of ovo in LIBSVM's order of pairs (0-1, 0-2, ..., 1-2, ...)."""
+    if multiclass == "ovr":
+        return [Part(None, np.where(target == label, 1.0, -1.0)) for label in range(k)]
+    members = [np.flatnonzero(target == label) for label in range(k)]
+    pairs = zip(*np.triu_indices(k, 1), strict=True)
+    return [_pair(target, members[i], members[j], i) for i, j in pairs]
+
+
+def _pair(target, first, second, label) -> Part:
+    examples = np.sort(np.concatenate([first, second]))
+    return Part(examples, np.where(target[examples] == label, 1.0, -1.0))
+
+
+def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> MultiSolution:
+    """Solve all problems of a machine.
+
+    Parameters
+    ----------
+    machine : BinaryMachine
+        Its ``multiclass`` says which problems, its ``jobs`` how many threads.
+    prepared : Prepared
+    start : sequence of ndarrays, optional
+        The ``duals`` of an earlier solution.
+    progress : callable
+        Told of one problem after the other; nothing with several threads.
+    """
+    k = len(prepared.classes)
+    todo = parts(prepared.target, k, machine.multiclass)
+    starts = [None] * len(todo) if start is None else start
+    if machine.jobs == 1:
+        solutions = [
+            machine.solve_part(part_problem(machine, prepared, part), first, progress)
+            for part, first in zip(todo, starts, strict=True)
+        ]
+    else:
+        solutions = _in_threads(machine, prepared, todo, starts)
+    return _together(prepared, todo, solutions)
+
+
+def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
+    from joblib import Parallel, delayed
+
+    gram = prepared.gram
+    if gram is not None and gram.bytes <= gram.memory:
+        gram.matrix()  # once, before threads would each begin it
+    else:
+        machine = machine.copy(memory=machine.memory_limit() / machine.jobs)
+
+    def one(part, first):
+        problem = part_problem(machine, prepared, part)
+        return machine.solve_part(problem, first, ignore_progress)
+
+    work = (delayed(one)(part, first) for part, first in zip(todo, starts, strict=True))
+    return Parallel(n_jobs=machine.jobs, prefer="threads")(work)
+
+
+def part_problem(machine, prepared: Prepared, part: Part) -> Problem:
+    """What the solvers minimise for one of the problems."""
+    rows, gram, u = prepared.rows, prepared.gram, prepared.u
+    loss = machine.loss(prepared.total_weight)
+    if part.examples is None:
+        return Problem(rows, gram, part.y, u, loss)
+    if gram is None:
+        return Problem(rows[part.examples], None, part.y, u[part.examples], loss)
+    return Problem(None, gram.subset(part.examples), part.y, u[part.examples], loss)
+
+
+def _together(prepared: Prepared, todo: list[Part], solutions: list[Solution]) -> MultiSolution:
+    W, coef, used = None, None, np.zeros(len(prepared.target), dtype=bool)
+    for part, solution in zip(todo, solutions, strict=True):
+        used[slice(None) if part.examples is None else part.examples] |= solution.coef != 0
+    if prepared.gram is None:
+        W = np.column_stack([solution.w for solution in solutions])
+    else:
+        coef = np.zeros((len(prepared.target), len(todo)))
+        for column, (part, solution) in enumerate(zip(todo, solutions, strict=True)):
+            rows = slice(None) if part.examples is None else part.examples
+            coef[rows, column] = part.y * solution.coef
+    return MultiSolution(
+        W, coef,
+        objective=sum(solution.primal for solution in solutions),
+        gap=max(solution.gap for solution in solutions),
+        iterations=sum(solution.iterations for solution in solutions),
+        converged=all(solution.converged for solution in solutions),
+        solver=" / ".join(sorted({solution.solver for solution in solutions})),
+        optimal=all(solution.optimal for solution in solutions),
+        duals=tuple(solution.coef for solution in solutions),
+        support_count=int(np.count_nonzero(used)),
+    )  # fmt: skip

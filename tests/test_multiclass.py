@@ -1,0 +1,130 @@
+"""More than two classes by binary machines: one against the rest, and one against one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from odmtool import kernels
+from odmtool.kernels import Kernel
+from odmtool.machines import L1SVM, L2SVM, ODM
+
+svm = pytest.importorskip("sklearn.svm")
+
+CLASSES = [-7, 2_000_000_000, 3, 5]
+
+
+def clusters(m=120, d=5, seed=0):
+    """X (CSR) and labels of four overlapping classes, in no order."""
+    generator = np.random.default_rng(seed)
+    target = generator.integers(len(CLASSES), size=m)
+    target[:4] = [1, 0, 3, 2]
+    centres = 1.5 * generator.standard_normal((len(CLASSES), d))
+    X = centres[target] + generator.standard_normal((m, d))
+    X[np.abs(X) < 0.3] = 0
+    return sparse.csr_matrix(X), np.array(CLASSES)[target]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_against_the_rest_is_liblinears(weighted):
+    X, labels = clusters()
+    weight = np.random.default_rng(1).uniform(0.2, 3, len(labels)) if weighted else None
+    total = len(labels) if weight is None else weight.sum()
+    ours = L2SVM(lambda_=30.0, tolerance=1e-12).fit(X, labels, weight)
+    theirs = svm.LinearSVC(C=30.0 / total, dual=False, fit_intercept=False, tol=1e-10)
+    theirs.fit(X, labels, sample_weight=weight)
+    assert ours.classes_ == [CLASSES[i] for i in (1, 0, 3, 2)]
+    expected = theirs.coef_[np.searchsorted(theirs.classes_, ours.classes_)]
+    weights = ours.model_.weights.T
+    assert weights == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert (ours.predict(X) == theirs.predict(X)).all()
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+@pytest.mark.parametrize("machine", [ODM, L1SVM])
+@pytest.mark.parametrize("bias", [-1.0, 1.5])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+def test_every_problem_is_the_binary_one(machine, multiclass, bias, kernel):
+    X, labels = clusters(60)
+    if kernel == "precomputed":
+        K = kernels.gram(Kernel("rbf", 0.2), X)
+        X = sparse.csr_matrix(np.column_stack([np.arange(1, len(K) + 1), K]))
+    shared = dict(kernel=kernel, gamma=0.2, bias=bias, tolerance=1e-9, max_iter=100_000)
+    whole = machine(lambda_=40.0, multiclass=multiclass, **shared).fit(X, labels)
+    classes = whole.classes_
+    if multiclass == "ovr":
+        wholes = whole.model_.decision_values(X)
+        if kernel != "linear":
+            # Pairs in the file's order, which is the reverse: f_i - f_0 for the class before last.
+            assert whole.model_.labels == classes[::-1]
+        for position, label in enumerate(classes):
+            one = machine(cost=40.0 / len(labels), **shared)
+            one.fit(X, np.where(labels == label, 1, -1))
+            if kernel == "linear":
+                assert wholes[:, position] == pytest.approx(one.decision_function(X), abs=1e-6)
+    else:
+        wholes = whole.model_.decision_values(X)
+        pairs = zip(*np.triu_indices(len(classes), 1), strict=True)
+        for column, (i, j) in enumerate(pairs):
+            used = np.flatnonzero(np.isin(labels, [classes[i], classes[j]]))
+            one = machine(cost=40.0 / len(labels), **shared)
+            one.fit(X[used], np.where(labels[used] == classes[i], 1, -1))
+            assert wholes[:, column] == pytest.approx(one.decision_function(X), abs=1e-5)
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_threads_change_nothing(multiclass, kernel):
+    X, labels = clusters()
+    arguments = dict(kernel=kernel, multiclass=multiclass, lambda_=64.0)
+    one, two = (ODM(jobs=jobs, **arguments).fit(X, labels) for jobs in (1, 2))
+    assert one.model_.decision_values(X) == pytest.approx(two.model_.decision_values(X), abs=1e-12)
+    assert one.solution_.iterations == two.solution_.iterations
+
+
+@pytest.mark.parametrize("bias", [-1.0, 2.0])
+def test_the_compact_form_answers_as_the_pairs_do(bias):
+    X, labels = clusters()
+    arguments = dict(kernel="rbf", lambda_=64.0, bias=bias)
+    pairs = ODM(**arguments).fit(X, labels)
+    compact = ODM(model_format="compact", **arguments).fit(X, labels)
+    tested = clusters(400, seed=5)[0]
+    assert (pairs.predict(tested) == compact.predict(tested)).all()
+    # A row far from every support vector has the same value everywhere: the first class.
+    if bias < 0:
+        far = sparse.csr_matrix(np.full((1, 5), 1e6))
+        assert pairs.predict(far) == compact.predict(far) == [compact.classes_[0]]
+
+
+def test_a_class_with_one_example_and_many_classes():
+    generator = np.random.default_rng(0)
+    X = sparse.csr_matrix(generator.standard_normal((1002, 3)))
+    labels = np.r_[np.arange(1000), 998, 997]
+    fitted = ODM(tolerance=1e-1).fit(X, labels)
+    assert fitted.model_.weights.shape == (3, 1000)
+    assert set(fitted.predict(X)) <= set(labels)
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_cross_validation_from_the_command_line(run, tmp_path, multiclass, kernel):
+    X, labels = clusters()
+    write(tmp_path / "data", X, labels)
+    arguments = ["-s", "odm", "--multiclass", multiclass, "-t", kernel, "-l", "2^4"]
+    cross = run("train", *arguments, "-v", "5", "data")
+    search = run("cv", *arguments, "data")
+    assert cross.code == search.code == 0
+    assert search.out.splitlines()[-1] == cross.out.strip()
+    accuracy = float(cross.out.split("= ")[1].rstrip("%\n"))
+    assert accuracy > 60
+    assert run("train", "-q", *arguments, "data", "m").code == 0
+    outcome = run("predict", "data", "m", "out")
+    assert float(outcome.out.split("= ")[1].split("%")[0]) >= accuracy - 5
+
+
+def write(path, X, labels):
+    from odmtool.io.svmlight import write_svmlight
+
+    with open(path, "w") as stream:
+        write_svmlight(stream, X, labels)
