@@ -39,6 +39,7 @@ KERNELS = {
 }
 """The kernels in the order of LIBSVM's numbers 0 to 4, and the parameters each uses."""
 
+FORMATS = ("liblinear", "libsvm")
 STRATEGIES = ("full", "halving", "coarse")
 METRICS = ("accuracy", "balanced", "auc", "f1")
 

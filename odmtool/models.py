@@ -10,10 +10,13 @@ the stock predictors do, row for row:
   sum_s coef_s k(x, x_s) - rho. Value > 0 is a vote for the first of the pair,
   else for the second; the first class with most votes wins. Features that occur
   in no support vector are kept: they count in the distance of the rbf kernel.
+- with probabilities: the sigmoids probA and probB of the pairs of classes, coupled as
+  in svm-predict -b 1, or LIBLINEAR's logistic regression. The label is then that of
+  the largest probability (logistic regression: still that of the values).
 
 Kernel values are computed in blocks with BLAS, which rounds differently from
-LIBSVM's loops. A value within the rounding bound of zero is therefore computed
-again in LIBSVM's order of operations, so that both give the same label
+LIBSVM's loops. A value within the rounding bound of zero (or of equal probabilities)
+is therefore computed again in LIBSVM's order of operations, so that both give the same label
 (C.-C. Chang and C.-J. Lin, LIBSVM: a library for support vector machines, 2011;
 R.-E. Fan et al., LIBLINEAR: a library for large linear classification, 2008).
 """
@@ -28,11 +31,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from odmtool.probability import class_probabilities, logistic_probabilities
+
 if TYPE_CHECKING:
     from odmtool.kernels import Kernel
 
 # Kernel values held at a time (a block of rows times all support vectors).
 _BLOCK_VALUES = 2**21
+_EPS = np.finfo(float).eps
+# The solvers of LIBLINEAR whose values are log odds.
+_LOGISTIC = ("L2R_LR", "L1R_LR", "L2R_LR_DUAL")
 
 
 @dataclass(eq=False)
@@ -51,6 +59,8 @@ class LinearModel:
         The weights of the constant feature; present if bias >= 0.
     solver_type : str
         LIBLINEAR's name of a classification solver.
+    probA, probB : ndarray, shape (k (k - 1) / 2,), or None
+        Sigmoids of the pairs of classes.
     facts : dict
         What odm-train recorded, in its order; empty for a stock model.
     """
@@ -60,6 +70,8 @@ class LinearModel:
     bias: float = -1.0
     bias_weights: np.ndarray | None = None
     solver_type: str = "L2R_L2LOSS_SVC_DUAL"
+    probA: np.ndarray | None = None
+    probB: np.ndarray | None = None
     facts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -86,6 +98,40 @@ class LinearModel:
         """Labels, int64, shape (m,)."""
         return self.predict_with_values(X)[0]
 
+    @property
+    def has_probabilities(self) -> bool:
+        return self.probA is not None or self.solver_type in _LOGISTIC
+
+    def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, int64, shape (m,), and probabilities of the classes, shape (m, k).
+
+        Only if :attr:`has_probabilities`.
+        """
+        labels, values = self.predict_with_values(X)
+        if self.probA is None:
+            return labels, logistic_probabilities(values, len(self.labels))
+        if len(self.labels) > 2:
+            first, second = np.triu_indices(len(self.labels), 1)
+            values = values[:, first] - values[:, second]
+        return _most_probable(self, values)
+
+    def as_kernel_model(self) -> KernelModel:
+        """This model of at most two classes in LIBSVM's form: w is the one support vector.
+
+        Its values are the same sums in the same order, with the bias as -rho.
+        """
+        from odmtool.kernels import Kernel
+
+        n_vectors = len(self.labels) - 1
+        rho = np.zeros(n_vectors)
+        if n_vectors and self.bias >= 0:
+            rho -= self.bias * self.bias_weights
+        return KernelModel(
+            self.labels, Kernel("linear"), csr_matrix(self.weights.T)[:n_vectors],
+            np.ones((n_vectors, n_vectors)), rho, [n_vectors, 0][: len(self.labels)],
+            probA=self.probA, probB=self.probB, facts=self.facts,
+        )  # fmt: skip
+
     def shares_features(self, X: csr_matrix) -> bool:
         """Whether a feature of X occurs in the model, or the model has none."""
         n_features = self.weights.shape[0]
@@ -109,7 +155,9 @@ class KernelModel:
     rho : ndarray, shape (k (k - 1) / 2,)
     n_support : list of int
         Support vectors of each class.
-    probA, probB, prob_density_marks : ndarray or None
+    probA, probB : ndarray, shape (k (k - 1) / 2,), or None
+        Sigmoids of the pairs of classes.
+    prob_density_marks : ndarray or None
         Carried along from the file; not used.
     facts : dict
         What odm-train recorded, in its order; empty for a stock model.
@@ -133,6 +181,10 @@ class KernelModel:
 
     def decision_values(self, X: csr_matrix) -> np.ndarray:
         """One value per pair of classes, shape (m, k (k - 1) / 2)."""
+        return self._values(X)
+
+    def _values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
+        """Decision values, those within margin and rounding of a boundary exactly LIBSVM's."""
         n_rows, n_pairs = X.shape[0], len(self.rho)
         values = np.empty((n_rows, n_pairs))
         if n_pairs == 0:
@@ -142,7 +194,7 @@ class KernelModel:
         for start in range(0, n_rows, step):
             rows = X[start : start + step]
             with np.errstate(all="ignore"):
-                values[start : start + step] = self._block_values(rows)
+                values[start : start + step] = self._block_values(rows, boundary, margin)
         return values
 
     def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
@@ -158,6 +210,17 @@ class KernelModel:
     def predict(self, X: csr_matrix) -> np.ndarray:
         """Labels, int64, shape (m,)."""
         return self.predict_with_values(X)[0]
+
+    @property
+    def has_probabilities(self) -> bool:
+        return self.probA is not None and self.probB is not None
+
+    def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, int64, shape (m,), and probabilities of the classes, shape (m, k).
+
+        Only if :attr:`has_probabilities`.
+        """
+        return _most_probable(self, self._values(X, *self._even_odds))
 
     def shares_features(self, X: csr_matrix) -> bool:
         """Whether a feature of X occurs in a support vector, or they have none."""
@@ -175,6 +238,17 @@ class KernelModel:
         return np.triu_indices(len(self.labels), 1)
 
     @cached_property
+    def _even_odds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per pair the value at which its classes are equally probable, and how far rounding
+        of A f + B may move it.
+        """  # fmt: skip
+        with np.errstate(all="ignore"):
+            boundary = -self.probB / self.probA
+            margin = 8 * _EPS * (np.abs(boundary) + 1 / np.abs(self.probA))
+        exists = np.isfinite(boundary)
+        return np.where(exists, boundary, 0.0), np.where(exists, margin, 0.0)
+
+    @cached_property
     def _class_rows(self) -> list[slice]:
         """The support vectors of every class."""
         ends = np.cumsum(self.n_support)
@@ -184,15 +258,15 @@ class KernelModel:
     def _rows(self) -> _KernelRows:
         return _KernelRows(self.kernel, self.support_vectors)
 
-    def _block_values(self, X: csr_matrix) -> np.ndarray:
-        """Decision values of a block of rows, those near zero in LIBSVM's order."""
+    def _block_values(self, X: csr_matrix, boundary, margin) -> np.ndarray:
+        """Decision values of a block of rows, those near a boundary in LIBSVM's order."""
         K, relative, absolute = self._rows.values_and_errors(X)
         values = self._pair_sums(K, self.coef) - self.rho
-        bound = self._rounding_bound(K, relative, absolute)
-        near_zero = ~(np.abs(values) > bound)
-        for row in np.flatnonzero(near_zero.any(axis=1)):
+        bound = self._rounding_bound(K, relative, absolute) + margin
+        near = ~(np.abs(values - boundary) > bound)
+        for row in np.flatnonzero(near.any(axis=1)):
             in_order = self._rows.in_stock_order(X[row])
-            for pair in np.flatnonzero(near_zero[row]):
+            for pair in np.flatnonzero(near[row]):
                 values[row, pair] = self._stock_value(in_order, pair)
         return values
 
@@ -327,6 +401,13 @@ class _KernelRows:
             return nothing, off + 8 * eps
         slope = kernel.degree * (largest + off) ** max(kernel.degree - 1, 0)
         return nothing, slope * off + (2 * kernel.degree + 4) * eps * largest**kernel.degree
+
+
+def _most_probable(model, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and probabilities from the decision values of the pairs of classes."""
+    probabilities = class_probabilities(values, model.probA, model.probB, len(model.labels))
+    best = probabilities.argmax(axis=1)
+    return np.asarray(model.labels, dtype=np.int64)[best], probabilities
 
 
 def _with_width(X: csr_matrix, width: int) -> csr_matrix:

@@ -213,12 +213,6 @@ def warn_of_unused(ctx: click.Context, options: dict, report: Report) -> None:
         report.warning(messages.unused_options(unused, machine_name(options)))
 
 
-def refuse_probability(value: str) -> None:
-    """-b 1 is not there."""
-    if value == "1":
-        raise UsageError(messages.no_probabilities_yet())
-
-
 def machine_arguments(options: dict) -> dict:
     """The keyword arguments of a machine, from the options of a command."""
     kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
@@ -233,5 +227,6 @@ def machine_arguments(options: dict) -> dict:
 def probability_option(function):
     return click.option(
         "-b", "--probability", type=click.Choice(["0", "1"]), default="0", show_default=True,
-        help="0, as in LIBSVM; 1 (probability estimates) is refused.",
+        help="1: the model gives probabilities, too; Platt's sigmoid is fitted on 5 folds. In a "
+             "cross validation, labels are those of the largest probability.",
     )(function)  # fmt: skip

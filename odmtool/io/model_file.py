@@ -18,7 +18,8 @@ What the stock predictors read comes first, in their own grammar, numbers with
 After the last row, where both stock loaders stop reading, follows our block::
 
     odmtool-model 1
-    key value                     what odm-train recorded, one fact per line
+    key value                     what odm-train recorded, one fact per line; of a linear model
+                                  also probA and probB, for which LIBLINEAR has no place
     end sha256 CHECKSUM           of all bytes before this line
 
 Our files are marked by a space at the end of the first line, which every loader
@@ -78,7 +79,8 @@ _PARAMETERS = {
 
 _BLOCK = b"odmtool-model"
 _END = re.compile(rb"end sha256 ([0-9a-f]{64})\n")
-_FACT_KEY = re.compile(r"[a-z][a-z0-9_-]*")
+_FACT_KEY = re.compile(r"[a-z][A-Za-z0-9_-]*")
+_SIGMOIDS = ("probA", "probB")
 _DENSITY_MARKS = 10
 _ROWS_AT_ONCE = 4096
 
@@ -273,6 +275,7 @@ def _linear_model(text, header, start, end, facts) -> LinearModel:
         sentence = messages.model_rows_cut(n_rows * n_columns, "weights", weights.size)
         raise text.error(sentence, end - 1)
     weights = weights.reshape(n_rows, n_columns)
+    sigmoids = _sigmoids(text, facts, n_classes)
     return LinearModel(
         labels=header["label"],
         weights=weights[:n_features],
@@ -280,7 +283,20 @@ def _linear_model(text, header, start, end, facts) -> LinearModel:
         bias_weights=weights[n_features] if bias >= 0 else None,
         solver_type=solver_type,
         facts=facts,
+        **sigmoids,
     )
+
+
+def _sigmoids(text: ModelText, facts: dict[str, str], n_classes: int) -> dict[str, np.ndarray]:
+    """probA and probB, taken out of the facts of a linear model; all or nothing."""
+    sigmoids = {}
+    for key in _SIGMOIDS if any(key in facts for key in _SIGMOIDS) else ():
+        words = facts.pop(key, "").encode()
+        numbers = [real(token) for token in words.split()]
+        if None in numbers or len(numbers) != _KEYS[key][0](n_classes):
+            raise text.error(messages.model_value(key, words))
+        sigmoids[key] = np.array(numbers, dtype=float)
+    return sigmoids
 
 
 def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel:
@@ -354,11 +370,19 @@ def write_model(path: str, model: LinearModel | KernelModel) -> None:
         for part in lines(model):
             _write(stream, digest, part)
         _write(stream, digest, f"{_BLOCK.decode()} 1\n")
-        for key, value in model.facts.items():
+        for key, value in _facts(model).items():
             if _FACT_KEY.fullmatch(key) is None or key == "end":
                 raise ValueError(f"not a key of a model's facts: {key!r}")
             _write(stream, digest, f"{key} {_one_line(value)}\n")
         stream.write(f"end sha256 {digest.hexdigest()}\n".encode())
+
+
+def _facts(model: LinearModel | KernelModel) -> dict[str, str]:
+    """What the file records after the last row."""
+    if not isinstance(model, LinearModel) or model.probA is None:
+        return model.facts
+    _refuse_non_finite(model.probA, model.probB)
+    return model.facts | {key: _join("%.17g", getattr(model, key)) for key in _SIGMOIDS}
 
 
 def _write(stream, digest, part: str) -> None:
