@@ -51,14 +51,16 @@ def usable_rows(machine: Machine, data: Data, rows) -> np.ndarray:
     Raises
     ------
     DataError
-        There are more than two classes, or all weights are zero.
+        The machine cannot take so many classes, or all weights are zero.
     UsageError
-        There is one class only, or a class has fewer examples than folds.
+        There are not two classes, or a class has fewer examples than folds.
     """
     machine.classes_of(data.labels)
     order = data.class_order()
     if len(order) == 1:
         raise UsageError(messages.probability_one_class(order[0]))
+    if len(order) > 2:
+        raise UsageError(messages.probability_two_classes(len(order)))
     weight = np.ones(len(rows)) if data.weight is None else data.weight[rows]
     used, _ = weights_in_use(data.labels[rows], weight, machine.class_weight)
     rows = rows if used is None else rows[used]

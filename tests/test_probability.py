@@ -5,6 +5,7 @@ LIBSVM's and LIBLINEAR's own programs and scikit-learn are the judges.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from odmtool.errors import UsageError
 from odmtool.io.model_file import read_model, write_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.kernels import Kernel
-from odmtool.machines import ODM
+from odmtool.machines import ODM, class_order
 from odmtool.models import LinearModel
 from odmtool.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
 from odmtool.search import cross_validate
@@ -309,6 +310,15 @@ def test_a_linear_model_keeps_the_sigmoid_among_its_facts(run, heart):
     assert sorted(Path("again").read_text().splitlines()[:-1]) == sorted(text.splitlines()[:-1])
 
 
+def test_json_has_the_sigmoid(run, heart):
+    for options in ([], ["-t", "rbf"], ["--format", "libsvm"]):
+        run("train", "-b", "1", *options, "--json", "j", heart, "m")
+        record, model = json.loads(Path("j").read_text()), read_model("m")
+        assert (record["probA"], record["probB"]) == (model.probA.tolist(), model.probB.tolist())
+    run("train", "--json", "j", heart, "m")
+    assert "probA" not in json.loads(Path("j").read_text())
+
+
 @pytest.mark.parametrize("options", [[], ["-t", "rbf"], ["-t", "rbf", "--solver", "dcd"]])
 def test_probabilities_leave_the_machine_as_it_is(run, heart, options):
     run("train", *options, heart, "without")
@@ -386,6 +396,7 @@ def test_what_does_not_go_together(run, heart, tmp_path):
     for command, arguments, sentence in (
         ("predict", ["-b", "1", "-d", heart, "m", "o"], "give one"),
         ("train", ["-t", "rbf", "--format", "liblinear", heart, "m"], "the kernel is rbf"),
+        ("train", ["-t", "rbf", "--format", "liblinear", "-v", "5", heart], "the kernel is rbf"),
         ("train", ["--format", "xml", heart, "m"], "'xml'"),
         ("train", ["-b", "2", heart, "m"], "'2'"),
     ):
@@ -498,10 +509,12 @@ def test_a_setting_without_a_solution_has_no_sigmoid(heart):
     assert not cross_validate(machine, known, n=3, probability=True).has_solution
 
 
-def test_more_than_two_classes_are_no_matter_of_folds():
+def test_more_than_two_classes_are_refused(monkeypatch):
+    machine = ODM()
+    monkeypatch.setattr(machine, "classes_of", class_order)
     X = csr_matrix(np.arange(9.0)[:, None])
-    with pytest.raises(UsageError, match="class 1 has 3 examples"):
-        calibrate_chain(ODM(), [{}], Data(X, np.repeat([1, 2], [3, 6])), np.arange(9), None)
+    with pytest.raises(UsageError, match="the data have 3 classes"):
+        calibrate_chain(machine, [{}], Data(X, np.repeat([1, 2, 3], 3)), np.arange(9), None)
 
 
 # ---- are they true? ------------------------------------------------------------------------

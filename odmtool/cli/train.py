@@ -52,6 +52,8 @@ def train(ctx, **options):
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
     translate_kdd(options)
+    if options["model_format"] == "liblinear" and options["kernel"] != "linear":
+        raise UsageError(messages.liblinear_is_linear(options["kernel"]))
     # The folds of a cross validation run in threads of their own.
     common.limit_threads(options["jobs"] if options["folds"] is None else 1)
     report = Report(
@@ -78,8 +80,6 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     path = _model_path(options)
     machine = make_machine(options)
     warn_of_unused(ctx, options, report)
-    if options["model_format"] == "liblinear" and machine.kernel != "linear":
-        raise UsageError(messages.liblinear_is_linear(machine.kernel))
     check_files(options, [path, options["json_file"]])
     started = time.perf_counter()
     data = read_training_data(options, report)
@@ -154,6 +154,9 @@ def _write_json(path: str, machine, seconds: dict) -> None:
 
     facts = machine.model_.facts | {"support_vectors": str(machine.support_count)}
     record = {name: _number_or_text(text) for name, text in facts.items()}
+    for name in ("probA", "probB"):
+        if getattr(machine.model_, name) is not None:
+            record[name] = getattr(machine.model_, name).tolist()
     record["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
     with atomic_output(path) as stream:
         json.dump(record, stream, indent=2)

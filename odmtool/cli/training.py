@@ -169,12 +169,12 @@ def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
 
 def say_probabilities(machine, report: Report) -> None:
     """Say how the probabilities of a model came about, if it has any, and what to mind."""
-    from odmtool.calibration import FOLDS
-    from odmtool.models import LinearModel
-
     model = machine.model_
     if model.probA is None:
         return
+    from odmtool.calibration import FOLDS
+    from odmtool.models import LinearModel
+
     A, B = float(model.probA[0]), float(model.probB[0])
     report.note(messages.probabilities_fitted(A, B, FOLDS, machine.seed))
     if A >= 0:

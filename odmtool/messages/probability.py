@@ -7,6 +7,10 @@ def probability_one_class(label: int) -> str:
     return f"-b 1: the data have one class only, {label}; probabilities need two"
 
 
+def probability_two_classes(classes: int) -> str:
+    return f"-b 1: the data have {classes} classes; probabilities are there for two"
+
+
 def probability_class_too_small(label: int, examples: int, folds: int) -> str:
     some = "1 example" if examples == 1 else f"{examples} examples"
     return (
