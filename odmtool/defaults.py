@@ -40,6 +40,7 @@ KERNELS = {
 }
 """The kernels in the order of LIBSVM's numbers 0 to 4, and the parameters each uses."""
 
+FORMATS = ("liblinear", "libsvm", "compact")
 STRATEGIES = ("full", "halving", "coarse")
 METRICS = ("accuracy", "balanced", "auc", "f1")
 

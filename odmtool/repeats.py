@@ -27,7 +27,7 @@ from odmtool.journal import Writer
 from odmtool.metrics import METRICS
 from odmtool.search import Plan, best, search
 from odmtool.strategies import STRATEGIES
-from odmtool.validation import evaluate_chain, folds
+from odmtool.validation import folds
 
 _FINGERPRINT_DIGITS = 16
 # So many examples of every class stay for training: with fewer, a fold would have none.
@@ -221,7 +221,7 @@ def run_split(
     ))  # fmt: skip
     winner = best(rows, plan.machine, plan.metric)
     labels = whole.data.labels[split.test]
-    (test,) = evaluate_chain(
+    (test,) = whole.evaluate(
         plan.machine, [winner.setting], whole.data, split.train, split.test,
         plan.machine.copy(**winner.setting).gram(whole.data.X),
     )  # fmt: skip

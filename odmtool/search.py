@@ -16,12 +16,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.calibration import evaluate_calibrated
 from odmtool.defaults import KERNELS
 from odmtool.gram import BYTES, Gram
 from odmtool.journal import Fit, Writer
 from odmtool.machines import Machine
 from odmtool.metrics import METRICS
-from odmtool.validation import NO_SOLUTION, Data, evaluate_chain, folds
+from odmtool.validation import (
+    MATRICES,
+    NO_SOLUTION,
+    Data,
+    FoldResult,
+    evaluate_chain,
+    folds,
+    shared_gram,
+)
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
@@ -42,6 +51,8 @@ class Plan(NamedTuple):
         One of :data:`odmtool.metrics.METRICS`.
     numbers : list of int, optional
         What the settings are called in a journal; by default their places in the list.
+    probability : bool
+        Labels are those of the largest probability (:mod:`odmtool.calibration`).
     """
 
     machine: Machine
@@ -50,6 +61,12 @@ class Plan(NamedTuple):
     fold: np.ndarray
     metric: str = "accuracy"
     numbers: list[int] | None = None
+    probability: bool = False
+
+    @property
+    def evaluate(self) -> Callable[..., Iterator[FoldResult]]:
+        """What evaluates a chain of settings on one fold."""
+        return evaluate_calibrated if self.probability else evaluate_chain
 
     def named(self) -> dict[int, dict]:
         """The settings by their numbers."""
@@ -169,7 +186,7 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
         for unit, k in work:
             kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
             if kernel != shared[0]:
-                shared = (kernel, shared_gram(plan, unit))
+                shared = (kernel, _gram(plan, unit))
             yield run_unit(plan, unit, k, journal, shared[1])
         return
     from joblib import Parallel, delayed
@@ -183,14 +200,14 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
 
 def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = None) -> list[Fit]:
     """The settings with these numbers, which share their kernel, on fold k."""
-    gram = shared_gram(plan, unit) if gram is None else gram
+    gram = _gram(plan, unit) if gram is None else gram
     train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
     labels, fits = plan.data.labels[test], []
     classes = plan.data.class_order()
     named = plan.named()
     chain = [named[number] for number in unit]
     with Writer(journal) if journal else nullcontext() as writer:
-        results = evaluate_chain(plan.machine, chain, plan.data, train, test, gram)
+        results = plan.evaluate(plan.machine, chain, plan.data, train, test, gram)
         for number, result in zip(unit, results, strict=True):
             correct, score = 0, 0.0
             if result is not NO_SOLUTION:
@@ -203,23 +220,16 @@ def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = N
     return fits
 
 
-# The matrix of all rows, the part of a fold, and what Newton makes of that.
-_MATRICES = 3
-
-
 def kernel_fits(plan: Plan, jobs: int = 1) -> bool:
     """Whether every process can keep the kernel matrix of all rows (True without a kernel)."""
-    needed = _MATRICES * BYTES * len(plan.fold) ** 2 * jobs
+    needed = MATRICES * BYTES * len(plan.fold) ** 2 * jobs
     kernels = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
     return kernels == {"linear"} or needed <= plan.machine.memory_limit()
 
 
-def shared_gram(plan: Plan, unit: list[int]) -> Gram | None:
-    """Kernel values of all rows, computed if they and a fold's share of them fit."""
-    gram = plan.machine.copy(**plan.named()[unit[0]]).gram(plan.data.X)
-    if gram is not None and _MATRICES * gram.bytes <= gram.memory:
-        gram.matrix()
-    return gram
+def _gram(plan: Plan, unit: list[int]) -> Gram | None:
+    """Kernel values of all rows for the settings with these numbers."""
+    return shared_gram(plan.machine.copy(**plan.named()[unit[0]]), plan.data.X)
 
 
 def summarise(plan: Plan, fits: list[Fit]) -> Row:
@@ -232,7 +242,9 @@ def summarise(plan: Plan, fits: list[Fit]) -> Row:
     return Row(setting, correct / m, scores, unconverged if has_solution else 0, has_solution)
 
 
-def cross_validate(machine: Machine, data: Data, *, n: int, seed: int = 0, jobs: int = 1) -> Row:
+def cross_validate(
+    machine: Machine, data: Data, *, n: int, seed: int = 0, jobs: int = 1, probability: bool = False
+) -> Row:
     """Cross validate the machine itself.
 
     Parameters
@@ -244,8 +256,11 @@ def cross_validate(machine: Machine, data: Data, *, n: int, seed: int = 0, jobs:
         See :func:`odmtool.validation.folds`.
     jobs : int
         Processes.
+    probability : bool
+        See :class:`Plan`.
     """
-    (row,) = search(Plan(machine, [{}], data, folds(data.labels, n, seed)), jobs=jobs)
+    fold = folds(data.labels, n, seed)
+    (row,) = search(Plan(machine, [{}], data, fold, probability=probability), jobs=jobs)
     return row
 
 

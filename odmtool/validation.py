@@ -28,6 +28,8 @@ EXACT = 1e-10
 _LARGEST_EXACT_GRAM = 5000
 _LARGEST_EXACT_NONZEROS = 20_000_000
 _BLOCK_VALUES = 2**22
+MATRICES = 3
+"""Matrices in memory: that of all rows, the part of a fold, and what Newton makes of that."""
 
 
 class Data(NamedTuple):
@@ -110,6 +112,14 @@ def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
         fold[members] = (dealt + np.arange(len(members))) % n
         dealt += len(members)
     return fold
+
+
+def shared_gram(machine: Machine, X) -> Gram | None:
+    """Kernel values of all rows, computed if they and a fold's share of them fit."""
+    gram = machine.gram(X)
+    if gram is not None and MATRICES * gram.bytes <= gram.memory:
+        gram.matrix()
+    return gram
 
 
 def evaluate_chain(

@@ -34,3 +34,22 @@ KERNELS = {
 
 def kernel_matrix(name, A, B, gamma=0.0, coef0=0.0, degree=3):
     return np.array([[KERNELS[name](u, v, gamma, coef0, degree) for v in B] for u in A])
+
+
+def sigmoid_objective(values, is_first, weight, A, B):
+    """The cross entropy of Platt's sigmoid and its regularised targets."""
+    first, other = weight[is_first].sum(), weight[~is_first].sum()
+    total = 0.0
+    for f, positive, v in zip(values, is_first, weight, strict=True):
+        t = (first + 1) / (first + 2) if positive else 1 / (other + 2)
+        p = 1 / (1 + math.exp(A * f + B))
+        total -= v * (t * math.log(p) + (1 - t) * math.log(1 - p))
+    return total
+
+
+def coupling_objective(r, p, k):
+    """p'Qp of Wu, Lin and Weng: r are the probabilities of the first of the pairs i < j."""
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    return sum(
+        ((1 - r_ij) * p[i] - r_ij * p[j]) ** 2 for (i, j), r_ij in zip(pairs, r, strict=True)
+    )

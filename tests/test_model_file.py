@@ -14,7 +14,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
 from odmtool.errors import FileError, ModelError
-from odmtool.io.model_file import SOLVER_TYPES, read_model, write_model
+from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_grammar import SOLVER_TYPES
 from odmtool.kernels import Kernel
 from odmtool.models import KernelModel, LinearModel
 
@@ -183,10 +184,10 @@ def test_round_trip_of_any_support_vectors(tmp_path_factory, coef, values, gamma
 
 
 def test_many_lines_are_read_in_pieces(tmp_path, monkeypatch):
-    from odmtool.io import model_file, model_text
+    from odmtool.io import model_text, model_write
 
     monkeypatch.setattr(model_text, "_CHUNK", 300)
-    monkeypatch.setattr(model_file, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(model_write, "_ROWS_AT_ONCE", 7)
     rng = np.random.default_rng(2)
     path = str(tmp_path / "m.model")
     for model in (
@@ -369,7 +370,7 @@ HOSTILE = [
     ("a data file", "+1 1:0.5 3:1\n", r":1: not a model: it starts with '\+1'"),
     ("only a key", "solver_type", "cut short"),
     ("no rows", LINEAR.split("w\n")[0], "cut short"),
-    ("unknown key", LINEAR.replace("bias 1", "offset 1"), ":5: unknown text .* 'offset'"),
+    ("unknown key", LINEAR.replace("bias 1", "offsets 1"), ":5: unknown text .* 'offsets'"),
     ("LIBSVM key", LINEAR.replace("bias 1", "bias 1\ngamma 1"), ":6: unknown text .* 'gamma'"),
     ("LIBLINEAR key", KERNEL.replace("rho", "bias 1\nrho"), ":6: unknown text .* 'bias'"),
     ("text after w", LINEAR.replace("w\n", "w x\n"), ":6: expected a finite .* 'x'"),

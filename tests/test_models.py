@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, vstack
 
-from odmtool import models
 from odmtool.kernels import Kernel
 from odmtool.models import KernelModel, LinearModel
+from odmtool.models import kernel as model_module
 
 # ---- the slow twin -------------------------------------------------------------
 
@@ -292,7 +292,7 @@ def test_blocks_do_not_change_labels(monkeypatch):
     model = make.kernel_model(rng, make.KERNELS["rbf"], 4, 40)
     X = rows_for(rng, model)
     labels, values = model.predict_with_values(X)
-    monkeypatch.setattr(models, "_BLOCK_VALUES", 90)
+    monkeypatch.setattr(model_module, "_BLOCK_VALUES", 90)
     labels_again, values_again = model.predict_with_values(X)
     assert (labels == labels_again).all()
     assert np.allclose(values, values_again, rtol=1e-12, atol=1e-12)

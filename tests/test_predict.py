@@ -212,7 +212,7 @@ def test_no_feature_in_common_is_a_warning(run, folder):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("-b", "1", "t", "m", "o"), "-b 1: probabilities are not available"),
+        (("-b", "1", "-d", "t", "m", "o"), "-b 1 and -d both write numbers"),
         (("-b", "2", "t", "m", "o"), "'2' is not one of"),
         (("-", "-", "o"), "stdin"),
         (("t", "m", "t"), "'t' is the test file or the model"),

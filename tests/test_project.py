@@ -127,7 +127,8 @@ ALLOWED = {
     "odmtool.objective": MATHS,
     "odmtool.solvers": MATHS,
     "odmtool.scaling": MATHS,
-    "odmtool.models": MATHS,
+    "odmtool.probability": [],
+    "odmtool.models": [*MATHS, "odmtool.probability"],
     "odmtool.io": ["odmtool._jit", "odmtool.kernels", "odmtool.models", "odmtool.scaling"],
 }
 #: what nothing below the commands may import

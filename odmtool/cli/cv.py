@@ -15,12 +15,12 @@ from odmtool.cli.machine_options import (
     PARAMETER_NAMES,
     Gamma,
     List,
+    format_option,
     given,
     machine_name,
     machine_options,
     probability_option,
     refuse_lambda_and_cost,
-    refuse_probability,
     translate_kdd,
     warn_of_unused,
 )
@@ -31,7 +31,7 @@ from odmtool.errors import DivergedError, UsageError
 
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
-                "probability", "json_file", "journal", "model_file", "kdd", *PLOT_OPTIONS,
+                "json_file", "journal", "model_file", "kdd", *PLOT_OPTIONS,
                 *REPEAT_OPTIONS)  # fmt: skip
 
 
@@ -68,6 +68,7 @@ Examples:
 @repeat_options
 @plot_options
 @probability_option
+@format_option
 @common.quiet_option
 @common.verbose_option
 @common.version_option
@@ -81,7 +82,6 @@ def cv(ctx, **options):
     smoother kernel.
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
-    refuse_probability(options["probability"])
     translate_kdd(options)
     check_repeat(ctx, options)
     common.limit_threads(1)
@@ -166,7 +166,10 @@ def _plan(machine, settings: list[dict], data, options: dict, report: Report):
     ]
     n = folds_for(options["folds"], len(labels), report)
     fold = folds(labels, n, options["seed"])
-    plan = Plan(machine, settings, Data(X, labels, data.weight), fold, options["metric"])
+    plan = Plan(
+        machine, settings, Data(X, labels, data.weight), fold, options["metric"],
+        probability=options["probability"] == "1",
+    )  # fmt: skip
     if not kernel_fits(plan, options["jobs"]):
         report.note(messages.matrix_not_kept(len(labels), machine.memory_limit()))
     return plan
@@ -236,7 +239,7 @@ def _identity(plan, options: dict, data) -> dict:
     return {
         "version": __version__, "data": data.fingerprint, "grid": plan.settings,
         "folds": plan.n_folds, "seed": options["seed"], "metric": plan.metric,
-        "search": options["strategy"],
+        "search": options["strategy"], "probability": options["probability"],
         "machine": {name: value for name, value in machine.items() if name not in PARAMETER_NAMES}
         | {"class_weight": {str(k): v for k, v in (plan.machine.class_weight or {}).items()}},
         "weights": weights,
@@ -254,11 +257,11 @@ def _write_tables(options: dict, rows: list) -> None:
 
 def _refit(ctx, machine, data, options: dict, report: Report) -> None:
     """Train on all data and write the model."""
-    from odmtool.cli.training import fit, write_trained_model
+    from odmtool.cli.training import fit, say_probabilities, write_trained_model
 
-    fit(machine, data, options, report)
-    if not machine.solution_.converged:
-        report.warning(messages.not_converged(machine.solution_, machine.tolerance))
+    for sentence in fit(machine, data, options, report):
+        report.warning(sentence)
+    say_probabilities(machine, report)
     write_trained_model(ctx, options["model_file"], machine, data)
 
 

@@ -15,7 +15,7 @@ import click
 
 from odmtool import messages
 from odmtool.cli import options, report
-from odmtool.errors import DataError, UsageError
+from odmtool.errors import DataError, ModelError, UsageError
 
 
 class Settings(NamedTuple):
@@ -62,7 +62,8 @@ class Tally:
     "--probability",
     type=click.Choice(["0", "1"]),
     default="0",
-    help="Only 0: the models carry no probabilities.",
+    help="1: write 'labels L1 L2 ...', then after every label the probabilities of the classes, "
+    "as svm-predict does; the label is that of the largest. The model must have them.",
 )
 @click.option(
     "--zero-based", is_flag=True, help="Feature indices of TEST_FILE start at 0; add 1 to each."
@@ -91,6 +92,8 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     _check_test_file(job.test)
     started = time.perf_counter()
     model = model_file.read_model(job.model, zero_based=job.zero_based)
+    if job.probability == "1" and not model.has_probabilities:
+        raise ModelError(messages.no_probabilities(), files.display_name(job.model))
     loaded = time.perf_counter()
     tally = _predict_file(job, model)
     seconds = (loaded - started, time.perf_counter() - loaded)
@@ -100,8 +103,8 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
 
 
 def _check(job: Settings) -> None:
-    if job.probability == "1":
-        raise UsageError(messages.no_probabilities())
+    if job.probability == "1" and job.decision_values:
+        raise UsageError(messages.probability_or_decision_values())
     if job.test == job.model == "-":
         raise UsageError(messages.dash_twice("stdin"))
     for source in (job.test, job.model):
@@ -122,28 +125,32 @@ def _predict_file(job: Settings, model) -> Tally:
     from odmtool.io import files, svmlight
 
     tally = Tally()
+    if job.probability == "1":
+        predict_block, form = model.predict_with_probabilities, " %g"
+    else:
+        predict_block, form = model.predict_with_values, " %.17g" if job.decision_values else ""
     blocks = svmlight.iter_svmlight(
         job.test, zero_based=job.zero_based, precomputed=model.is_precomputed
     )
     with files.atomic_output(job.output, binary=True) as stream:
-        if job.decision_values:
+        if form:
             stream.write(messages.labels_line(model.labels).encode())
         for block in blocks:
-            labels, values = model.predict_with_values(block.X)
+            labels, values = predict_block(block.X)
             tally.add(model, block, labels)
-            stream.write(_lines(labels, values if job.decision_values else None))
+            stream.write(_lines(labels, values, form))
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))
     return tally
 
 
-def _lines(labels, values) -> bytes:
-    """One line per row: the label and, unless None, the decision values."""
+def _lines(labels, values, form: str) -> bytes:
+    """One line per row: the label and, unless the form is empty, the values in this form."""
     import numpy as np
 
-    if values is None:
+    if not form:
         return ("%d\n" * len(labels) % tuple(labels.tolist())).encode()
-    row = "%d" + " %.17g" * values.shape[1] + "\n"
+    row = "%d" + form * values.shape[1] + "\n"
     cells = np.column_stack([labels.astype(float), values]).ravel()
     return (row * len(labels) % tuple(cells.tolist())).encode()
 

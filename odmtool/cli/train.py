@@ -10,10 +10,10 @@ import click
 from odmtool import messages
 from odmtool.cli import options as common
 from odmtool.cli.machine_options import (
+    format_option,
     machine_options,
     probability_option,
     refuse_lambda_and_cost,
-    refuse_probability,
     translate_kdd,
     warn_of_unused,
 )
@@ -36,6 +36,7 @@ Examples:
 @click.option("-v", "--folds", type=common.Whole(),
               help="Cross validate with so many folds; no model.")
 @probability_option
+@format_option
 @click.option("--strict", is_flag=True,
               help="If the tolerance is not reached, write no model and exit with 3.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
@@ -48,7 +49,6 @@ def train(ctx, **options):
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
-    refuse_probability(options["probability"])
     translate_kdd(options)
     # The folds of a cross validation run in threads of their own.
     common.limit_threads(options["jobs"] if options["folds"] is None else 1)
@@ -69,6 +69,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         fit,
         make_machine,
         read_training_data,
+        say_probabilities,
         write_trained_model,
     )
 
@@ -80,13 +81,13 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     data = read_training_data(options, report)
     read = time.perf_counter()
     announce_compilation(report)
-    fit(machine, data, options, report)
+    shortcomings = fit(machine, data, options, report)
     trained = time.perf_counter()
-    if not machine.solution_.converged:
-        sentence = messages.not_converged(machine.solution_, machine.tolerance)
+    for sentence in shortcomings:
         if options["strict"]:
             raise NotConvergedError(messages.no_model_written(sentence))
         report.warning(sentence)
+    say_probabilities(machine, report)
     write_trained_model(ctx, path, machine, data)
     seconds = {"reading": read - started, "training": trained - read,
                "writing": time.perf_counter() - trained}  # fmt: skip
@@ -124,7 +125,10 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
     n = folds_for(options["folds"], len(data.dataset.labels), report)
     known = Data(data.dataset.X, data.dataset.labels, data.weight)
     with naming(options["training_file"]):
-        row = cross_validate(machine, known, n=n, seed=options["seed"], jobs=options["jobs"])
+        row = cross_validate(
+            machine, known, n=n, seed=options["seed"], jobs=options["jobs"],
+            probability=options["probability"] == "1",
+        )  # fmt: skip
     if not row.has_solution:
         raise DivergedError(messages.dual_unbounded())
     if row.unconverged:
@@ -144,6 +148,9 @@ def _write_json(path: str, machine, seconds: dict) -> None:
 
     facts = machine.model_.facts | {"support_vectors": str(machine.support_count)}
     record = {name: _number_or_text(text) for name, text in facts.items()}
+    for name in ("probA", "probB"):
+        if getattr(machine.model_, name) is not None:
+            record[name] = getattr(machine.model_, name).tolist()
     record["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
     with atomic_output(path) as stream:
         json.dump(record, stream, indent=2)

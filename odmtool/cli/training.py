@@ -31,6 +31,10 @@ def naming(data_file: str):
         raise
 
 
+# More than so many times the compact form is worth a word.
+_LARGE_CARRIER = 4
+
+
 def check_files(options: dict, products: list[str | None]) -> None:
     """Raise before anything is read if a file cannot be read or written, or is two things.
 
@@ -125,16 +129,69 @@ def folds_for(folds: int, m: int, report: Report) -> int:
     return min(folds, m)
 
 
-def fit(machine, data: TrainingData, options: dict, report: Report) -> None:
-    """Train the machine; say what happens, and before it what will take long."""
+def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]:
+    """Train the machine; say what happens, and before it what will take long.
+
+    Returns a sentence for everything that did not reach the tolerance.
+    """
     from odmtool.gram import BYTES
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
     if machine.kernel != "linear" and machine.solver != "newton" and BYTES * m * m > memory:
         report.warning(messages.matrix_not_kept(m, memory))
     with naming(options["training_file"]):
-        machine.fit(data.dataset.X, data.dataset.labels, data.weight, progress=report.progress)
+        if options["probability"] == "1":
+            unconverged = _fit_with_probabilities(machine, data, report)
+        else:
+            X, labels, weight = data.dataset.X, data.dataset.labels, data.weight
+            machine.fit(X, labels, weight, progress=report.progress)
+            unconverged = 0
     report.end_progress()
+    say_carrier(machine, report)
+    sentences = []
+    if not machine.solution_.converged:
+        sentences.append(messages.not_converged(machine.solution_, machine.tolerance))
+    if unconverged:
+        sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
+    return sentences
+
+
+def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
+    """Train the machine and its sigmoid; the number of folds short of the tolerance."""
+    import numpy as np
+
+    from odmtool.calibration import add_probabilities, usable_rows
+    from odmtool.validation import Data, shared_gram
+
+    X, labels, weight = data.dataset.X, data.dataset.labels, data.weight
+    known = Data(X, labels, weight)
+    # Before the machine is trained, which may take long.
+    usable_rows(machine, known, np.arange(len(labels)))
+    gram = shared_gram(machine, X)
+    machine.fit(X, labels, weight, gram=gram, progress=report.progress)
+    return add_probabilities(machine, known, gram).unconverged
+
+
+def say_carrier(machine, report: Report) -> None:
+    """Say that the compact form would be much smaller."""
+    share = getattr(machine, "carrier_share_", 1.0)
+    if share > _LARGE_CARRIER and machine.model_format is None:
+        report.note(messages.carrier_is_large(share))
+
+
+def say_probabilities(machine, report: Report) -> None:
+    """Say how the probabilities of a model came about, if it has any, and what to mind."""
+    model = machine.model_
+    if model.probA is None:
+        return
+    from odmtool.calibration import FOLDS
+    from odmtool.models import LinearModel
+
+    report.note(messages.probabilities_fitted(model.probA, model.probB, FOLDS, machine.seed))
+    if model.probA.max() >= 0:
+        report.warning(messages.probabilities_reversed(model.probA.max()))
+    if isinstance(model, LinearModel):
+        report.note(messages.probabilities_in_linear_model())
 
 
 def write_trained_model(ctx, path: str, machine, data: TrainingData) -> None:

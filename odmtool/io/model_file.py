@@ -15,10 +15,22 @@ What the stock predictors read comes first, in their own grammar, numbers with
                                   SV
                                   one line per support vector: K - 1 numbers, index:value ...
 
+A kernel model of more than two classes may also have our own form, which no stock program
+reads: every vector once, with one number per class; f_c(x) = sum_s coef_sc k(x, x_s) +
+offset_c, and the first class with the largest f_c wins::
+
+    model_type compact
+    kernel_type, degree, gamma, coef0, nr_class, total_sv as above
+    offset ...                    K numbers
+    label L1 L2 ...               [probA ...] [probB ...]
+    vectors
+    one line per vector: K numbers, index:value ...
+
 After the last row, where both stock loaders stop reading, follows our block::
 
     odmtool-model 1
-    key value                     what odm-train recorded, one fact per line
+    key value                     what odm-train recorded, one fact per line; of a linear model
+                                  also probA and probB, for which LIBLINEAR has no place
     end sha256 CHECKSUM           of all bytes before this line
 
 Our files are marked by a space at the end of the first line, which every loader
@@ -31,62 +43,35 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from odmtool import messages
-from odmtool.io.files import atomic_output, display_name, open_input
-from odmtool.io.model_text import INT_MAX, ModelText, integer, real
-from odmtool.models import KernelModel, LinearModel
-
-SOLVER_TYPES = (
-    "L2R_LR",
-    "L2R_L2LOSS_SVC_DUAL",
-    "L2R_L2LOSS_SVC",
-    "L2R_L1LOSS_SVC_DUAL",
-    "MCSVM_CS",
-    "L1R_L2LOSS_SVC",
-    "L1R_LR",
-    "L2R_LR_DUAL",
+from odmtool.io.files import display_name, open_input
+from odmtool.io.model_grammar import (
+    BLOCK,
+    END,
+    FACT_KEY,
+    KERNEL_NAMES,
+    KEYS,
+    KEYS_OF,
+    NEED_CLASSES,
+    NEEDED,
+    NOT_NEGATIVE,
+    PARAMETERS,
+    SIGMOIDS,
+    UNSUPPORTED,
 )
-"""LIBLINEAR's classification solvers."""
+from odmtool.io.model_text import INT_MAX, ModelText, real
+from odmtool.io.model_write import write_model
+from odmtool.models import CompactModel, KernelModel, LinearModel
 
-_UNSUPPORTED = (
-    "L2R_L2LOSS_SVR",
-    "L2R_L2LOSS_SVR_DUAL",
-    "L2R_L1LOSS_SVR_DUAL",
-    "ONECLASS_SVM",
-    "one_class",
-    "epsilon_svr",
-    "nu_svr",
-)
-_KERNEL_NAMES = {
-    "linear": "linear",
-    "polynomial": "poly",
-    "rbf": "rbf",
-    "sigmoid": "sigmoid",
-    "precomputed": "precomputed",
-}
-_STOCK_NAMES = {ours: stock for stock, ours in _KERNEL_NAMES.items()}
-_PARAMETERS = {
-    "poly": ("degree", "gamma", "coef0"),
-    "rbf": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
-}
-
-_BLOCK = b"odmtool-model"
-_END = re.compile(rb"end sha256 ([0-9a-f]{64})\n")
-_FACT_KEY = re.compile(r"[a-z][a-z0-9_-]*")
-_DENSITY_MARKS = 10
-_ROWS_AT_ONCE = 4096
+__all__ = ["read_model", "write_model"]
 
 
-# ---- reading -----------------------------------------------------------------
-
-
-def read_model(path: str, *, zero_based: bool = False) -> LinearModel | KernelModel:
+def read_model(path: str, *, zero_based: bool = False) -> LinearModel | KernelModel | CompactModel:
     """Read a model written by odm-train, or a classification model of a stock tool.
 
     Parameters
@@ -122,7 +107,7 @@ def _read_all(path: str) -> bytes:
         tokens = beginning.split(maxsplit=1)
         if not tokens:
             raise text.error(messages.model_empty())
-        if tokens[0].decode("latin-1") not in _KEYS:
+        if tokens[0].decode("latin-1") not in KEYS:
             raise text.error(messages.not_a_model(tokens[0]), 0)
         return beginning + stream.read()
 
@@ -137,13 +122,13 @@ def _read_block(text: ModelText) -> tuple[int, dict[str, str] | None]:
     """
     data = text.data
     first_line = data[: data.find(b"\n") + 1]
-    start = data.find(b"\n" + _BLOCK + b" ") + 1
+    start = data.find(b"\n" + BLOCK + b" ") + 1
     if start == 0 and not first_line.rstrip(b"\r\n").endswith(b" "):
         if not data.endswith(b"\n"):
             raise text.error(messages.model_no_newline(), len(data))
         return len(data), None
     last_line = data.rfind(b"\n", 0, len(data) - 1) + 1
-    end = _END.fullmatch(data, last_line)
+    end = END.fullmatch(data, last_line)
     if start == 0 or end is None or last_line < start:
         raise text.error(messages.model_end_missing(), len(data) - 1)
     if hashlib.sha256(memoryview(data)[:last_line]).hexdigest().encode() != end.group(1):
@@ -154,48 +139,16 @@ def _read_block(text: ModelText) -> tuple[int, dict[str, str] | None]:
 def _read_facts(text: ModelText, start: int, end: int) -> dict[str, str]:
     """The lines of our block, from its first line to the end mark."""
     first, *lines = text.data[start:end].split(b"\n")[:-1]
-    version = first[len(_BLOCK) + 1 :]
+    version = first[len(BLOCK) + 1 :]
     if version != b"1":
         raise text.error(messages.model_newer(version), start)
     facts: dict[str, str] = {}
     for line in lines:
         key, blank, value = line.decode("utf-8", "replace").partition(" ")
-        if not blank or _FACT_KEY.fullmatch(key) is None or key in facts:
+        if not blank or FACT_KEY.fullmatch(key) is None or key in facts:
             raise text.error(messages.model_fact(line), start)
         facts[key] = value
     return facts
-
-
-def _supported(names) -> Callable[[bytes], str | None]:
-    """Converter of a token that must be one of ``names``."""
-    return lambda token: name if (name := token.decode("latin-1")) in names else None
-
-
-# Key: the number of values (k stands for the number of classes) and their converter.
-_KEYS: dict[str, tuple[Callable[[int], int], Callable]] = {
-    "solver_type": (lambda k: 1, _supported(SOLVER_TYPES)),
-    "svm_type": (lambda k: 1, _supported(("c_svc", "nu_svc"))),
-    "kernel_type": (lambda k: 1, _supported(_KERNEL_NAMES)),
-    "nr_class": (lambda k: 1, integer),
-    "nr_feature": (lambda k: 1, integer),
-    "total_sv": (lambda k: 1, integer),
-    "degree": (lambda k: 1, integer),
-    "bias": (lambda k: 1, real),
-    "gamma": (lambda k: 1, real),
-    "coef0": (lambda k: 1, real),
-    "label": (lambda k: k, integer),
-    "nr_sv": (lambda k: k, integer),
-    "rho": (lambda k: k * (k - 1) // 2, real),
-    "probA": (lambda k: k * (k - 1) // 2, real),
-    "probB": (lambda k: k * (k - 1) // 2, real),
-    "prob_density_marks": (lambda k: _DENSITY_MARKS, real),
-}
-_NEED_CLASSES = ("label", "nr_sv", "rho", "probA", "probB")
-_NOT_NEGATIVE = ("nr_feature", "total_sv", "nr_sv", "degree")
-_KEYS_OF = {
-    "w": {"solver_type", "nr_class", "label", "nr_feature", "bias"},
-    "SV": set(_KEYS) - {"solver_type", "nr_feature", "bias"},
-}
 
 
 def _read_header(text: ModelText) -> tuple[dict[str, list], str, int]:
@@ -205,23 +158,23 @@ def _read_header(text: ModelText) -> tuple[dict[str, list], str, int]:
     tokens = re.finditer(rb"\S+", text.data)
     for match in tokens:
         key = match.group().decode("latin-1")
-        if key in _KEYS_OF:
+        if key in KEYS_OF:
             break
-        if key not in _KEYS:
+        if key not in KEYS:
             raise text.error(messages.model_key(match.group()), match.start())
         if key in header:
             raise text.error(messages.model_key_twice(key), match.start())
-        if key in _NEED_CLASSES and "nr_class" not in header:
+        if key in NEED_CLASSES and "nr_class" not in header:
             raise text.error(messages.model_key_missing("nr_class", key), match.start())
         places[key] = match.start()
         header[key] = _values(text, tokens, key, header.get("nr_class", [0])[0])
     else:
         raise text.error(messages.model_header_cut(), len(text.data) - 1)
-    for foreign in header.keys() - _KEYS_OF[key]:
+    for foreign in header.keys() - KEYS_OF[key]:
         raise text.error(messages.model_key(foreign.encode()), places[foreign])
     _require(text, header, key, match.start())
     start = match.end()
-    if key == "SV":
+    if key != "w":
         # LIBSVM skips the rest of this line.
         start = text.data.find(b"\n", start) + 1 or len(text.data)
     return header, key, start
@@ -229,7 +182,7 @@ def _read_header(text: ModelText) -> tuple[dict[str, list], str, int]:
 
 def _values(text: ModelText, tokens: Iterator, key: str, n_classes: int) -> list:
     """The values of one key, checked one by one."""
-    count, convert = _KEYS[key]
+    count, convert = KEYS[key]
     values = []
     for _ in range(count(n_classes)):
         match = next(tokens, None)
@@ -237,10 +190,10 @@ def _values(text: ModelText, tokens: Iterator, key: str, n_classes: int) -> list
             raise text.error(messages.model_header_cut(), len(text.data) - 1)
         token = match.group()
         value = convert(token)
-        if value is None and token.decode("latin-1") in _UNSUPPORTED:
+        if value is None and token.decode("latin-1") in UNSUPPORTED:
             raise text.error(messages.model_type_unsupported(token.decode()), match.start())
         too_small = value is not None and (
-            (key == "nr_class" and value < 1) or (key in _NOT_NEGATIVE and value < 0)
+            (key == "nr_class" and value < 1) or (key in NOT_NEGATIVE and value < 0)
         )
         if value is None or too_small:
             raise text.error(messages.model_value(key, token), match.start())
@@ -252,13 +205,8 @@ def _values(text: ModelText, tokens: Iterator, key: str, n_classes: int) -> list
 
 def _require(text: ModelText, header: dict[str, list], kind: str, position: int) -> None:
     """Every key that the kind of model needs is there."""
-    if kind == "w":
-        needed = ["solver_type", "nr_class", "label", "nr_feature", "bias"]
-    else:
-        needed = ["svm_type", "kernel_type", "nr_class", "total_sv", "rho", "label", "nr_sv"]
-        kernel = _KERNEL_NAMES.get(header.get("kernel_type", [""])[0], "")
-        needed += _PARAMETERS.get(kernel, ())
-    for key in needed:
+    kernel = KERNEL_NAMES.get(header.get("kernel_type", [""])[0], "")
+    for key in (*NEEDED[kind], *PARAMETERS.get(kernel, ())):
         if key not in header:
             raise text.error(messages.model_key_missing(key, kind), position)
 
@@ -273,6 +221,7 @@ def _linear_model(text, header, start, end, facts) -> LinearModel:
         sentence = messages.model_rows_cut(n_rows * n_columns, "weights", weights.size)
         raise text.error(sentence, end - 1)
     weights = weights.reshape(n_rows, n_columns)
+    sigmoids = _sigmoids(text, facts, n_classes)
     return LinearModel(
         labels=header["label"],
         weights=weights[:n_features],
@@ -280,21 +229,49 @@ def _linear_model(text, header, start, end, facts) -> LinearModel:
         bias_weights=weights[n_features] if bias >= 0 else None,
         solver_type=solver_type,
         facts=facts,
+        **sigmoids,
     )
 
 
-def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel:
+def _sigmoids(text: ModelText, facts: dict[str, str], n_classes: int) -> dict[str, np.ndarray]:
+    """probA and probB, taken out of the facts of a linear model; all or nothing."""
+    sigmoids = {}
+    for key in SIGMOIDS if any(key in facts for key in SIGMOIDS) else ():
+        words = facts.pop(key, "").encode()
+        numbers = [real(token) for token in words.split()]
+        if None in numbers or len(numbers) != KEYS[key][0](n_classes):
+            raise text.error(messages.model_value(key, words))
+        sigmoids[key] = np.array(numbers, dtype=float)
+    return sigmoids
+
+
+def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel | CompactModel:
+    total, n_classes, is_compact = header["total_sv"][0], header["nr_class"][0], "offset" in header
+    if not is_compact and sum(header["nr_sv"]) != total:
+        raise text.error(messages.model_split(total, sum(header["nr_sv"])), start)
+    n_coef = n_classes if is_compact else n_classes - 1
+    kernel, coef, vectors = _vectors(text, header, start, end, n_coef, first_index)
+    kept = {key: np.array(header[key]) for key in ("probA", "probB", "prob_density_marks")
+            if key in header}
+    if is_compact:
+        offset = np.array(header["offset"], dtype=float)
+        return CompactModel(header["label"], kernel, vectors, coef, offset, facts=facts, **kept)
+    rho = np.array(header["rho"], dtype=float)
+    return KernelModel(
+        header["label"], kernel, vectors, coef, rho, header["nr_sv"], facts=facts, **kept
+    )  # fmt: skip
+
+
+def _vectors(text, header, start, end, n_coef: int, first_index: int):
+    """The kernel, the coefficients and the vectors."""
     from odmtool.kernels import Kernel
 
-    total, n_classes = header["total_sv"][0], header["nr_class"][0]
-    if sum(header["nr_sv"]) != total:
-        raise text.error(messages.model_split(total, sum(header["nr_sv"])), start)
-    n_lines = text.data.count(b"\n", start, end)
+    total, n_lines = header["total_sv"][0], text.data.count(b"\n", start, end)
     if n_lines != total:
         sentence = messages.model_rows_cut(total, "support vectors", n_lines)
         raise text.error(sentence, end - 1)
-    coef, values, indices, indptr = text.sparse_rows(start, end, n_classes - 1)
-    name = _KERNEL_NAMES[header["kernel_type"][0]]
+    coef, values, indices, indptr = text.sparse_rows(start, end, n_coef)
+    name = KERNEL_NAMES[header["kernel_type"][0]]
     if name == "precomputed":
         _check_serials(text, start, values, indices, indptr)
         first_index = 0
@@ -302,21 +279,9 @@ def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel:
         row = int(np.searchsorted(indptr, np.argmax(indices == 0), side="right")) - 1
         raise text.error(messages.model_index_zero(), _line_start(text, start, row))
     width = max(int(indices.max(initial=-1)) + 1 - first_index, int(name == "precomputed"))
-    parameters = {key: header[key][0] for key in _PARAMETERS.get(name, ())}
-    kept = {key: np.array(header[key]) for key in ("probA", "probB", "prob_density_marks")
-            if key in header}
-    return KernelModel(
-        labels=header["label"],
-        kernel=Kernel(name, **parameters),
-        support_vectors=csr_matrix(
-            (values, indices - first_index, indptr), shape=(total, max(width, 0))
-        ),
-        coef=coef,
-        rho=np.array(header["rho"], dtype=float),
-        n_support=header["nr_sv"],
-        facts=facts,
-        **kept,
-    )
+    parameters = {key: header[key][0] for key in PARAMETERS.get(name, ())}
+    vectors = csr_matrix((values, indices - first_index, indptr), shape=(total, max(width, 0)))
+    return Kernel(name, **parameters), coef, vectors
 
 
 def _check_serials(text, start, values, indices, indptr) -> None:
@@ -333,99 +298,3 @@ def _line_start(text: ModelText, start: int, row: int) -> int:
     for _ in range(row):
         start = text.data.find(b"\n", start) + 1
     return start
-
-
-# ---- writing -----------------------------------------------------------------
-
-
-def write_model(path: str, model: LinearModel | KernelModel) -> None:
-    """Write a model, replacing the file only when all is written.
-
-    Raises
-    ------
-    FileError
-        The file cannot be written.
-    ValueError
-        A number is not finite, or a fact has a key that the format does not allow.
-    """
-    digest = hashlib.sha256()
-    with atomic_output(path, binary=True) as stream:
-        lines = _linear_lines if isinstance(model, LinearModel) else _kernel_lines
-        for part in lines(model):
-            _write(stream, digest, part)
-        _write(stream, digest, f"{_BLOCK.decode()} 1\n")
-        for key, value in model.facts.items():
-            if _FACT_KEY.fullmatch(key) is None or key == "end":
-                raise ValueError(f"not a key of a model's facts: {key!r}")
-            _write(stream, digest, f"{key} {_one_line(value)}\n")
-        stream.write(f"end sha256 {digest.hexdigest()}\n".encode())
-
-
-def _write(stream, digest, part: str) -> None:
-    data = part.encode("utf-8", "backslashreplace")
-    digest.update(data)
-    stream.write(data)
-
-
-def _one_line(value: str) -> str:
-    """The value with control characters escaped: a fact is one line."""
-    return re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\x{ord(match.group()):02x}", str(value))
-
-
-def _linear_lines(model: LinearModel) -> Iterator[str]:
-    weights, labels = model.weights, model.labels
-    if model.bias >= 0:
-        weights = np.vstack([weights, model.bias_weights])
-    _refuse_non_finite(weights)
-    yield f"solver_type {model.solver_type} \n"
-    yield f"nr_class {len(labels)}\nlabel {_join('%d', labels)}\n"
-    yield f"nr_feature {len(model.weights)}\nbias {model.bias:.17g}\nw\n"
-    row = "%.17g " * weights.shape[1] + "\n"
-    for start in range(0, len(weights), _ROWS_AT_ONCE):
-        rows = weights[start : start + _ROWS_AT_ONCE]
-        yield row * len(rows) % tuple(rows.ravel().tolist())
-
-
-def _kernel_lines(model: KernelModel) -> Iterator[str]:
-    kernel, vectors = model.kernel, model.support_vectors
-    if kernel.bias != 0:
-        raise ValueError("a kernel model's intercept stands in rho, not in the kernel")
-    if len(model.labels) == 1 and vectors.shape[0]:
-        raise ValueError("a model of one class has no support vectors: svm-predict crashes on them")
-    _refuse_non_finite(model.coef, model.rho, vectors.data)
-    yield f"svm_type c_svc \nkernel_type {_STOCK_NAMES[kernel.name]}\n"
-    for key in _PARAMETERS.get(kernel.name, ()):
-        yield f"{key} {getattr(kernel, key):.17g}\n"
-    yield f"nr_class {len(model.labels)}\ntotal_sv {vectors.shape[0]}\n"
-    yield f"rho {_join('%.17g', model.rho)}\nlabel {_join('%d', model.labels)}\n"
-    for key in ("probA", "probB", "prob_density_marks"):
-        if getattr(model, key) is not None:
-            yield f"{key} {_join('%.17g', getattr(model, key))}\n"
-    yield f"nr_sv {_join('%d', model.n_support)}\nSV\n"
-    first_index = 0 if kernel.name == "precomputed" else 1
-    for start in range(0, vectors.shape[0], _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        yield _vector_lines(model.coef[rows], vectors[rows], first_index)
-
-
-def _vector_lines(coef: np.ndarray, vectors: csr_matrix, first_index: int) -> str:
-    """Lines ``coef ... index:value ...``; indices ascend."""
-    vectors.sort_indices()
-    pairs: list = [None] * (2 * vectors.nnz)
-    pairs[0::2] = (vectors.indices.astype(np.int64) + first_index).tolist()
-    pairs[1::2] = vectors.data.tolist()
-    ends = (2 * vectors.indptr).tolist()
-    coefs = "%.17g " * coef.shape[1]
-    return "".join(
-        (coefs + "%d:%.17g " * ((b - a) // 2) + "\n") % (*row, *pairs[a:b])
-        for row, a, b in zip(coef.tolist(), ends[:-1], ends[1:], strict=True)
-    )
-
-
-def _join(form: str, values) -> str:
-    return " ".join(form % value for value in values)
-
-
-def _refuse_non_finite(*arrays: np.ndarray) -> None:
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise ValueError("a model holds a number that is not finite")

@@ -26,7 +26,6 @@ from odmtool.defaults import (
 from odmtool.errors import UsageError
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
-from odmtool.machines import carry
 from odmtool.machines.data import (
     Prepared,
     canonical_rows,
@@ -38,7 +37,7 @@ from odmtool.machines.data import (
     with_constant_feature,
 )
 from odmtool.memory import default_memory
-from odmtool.models import CompactModel, KernelModel, LinearModel, votes
+from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 from odmtool.solvers.multi import MultiSolution
 
@@ -73,15 +72,18 @@ class Machine:
         How a binary machine takes more than two classes (:mod:`odmtool.machines.reduction`).
     jobs : int
         Threads for the binary problems of these.
-    model_format : {"auto", "compact"}
-        How the model of more than two classes and a kernel is kept
-        (:mod:`odmtool.machines.carry`).
+    model_format : str, one of :data:`odmtool.defaults.FORMATS`, optional
+        Form of the model (:mod:`odmtool.models.carry`); by default liblinear for a linear
+        machine that has one function per class, libsvm otherwise.
 
     Attributes
     ----------
     model_ : LinearModel or KernelModel
     solution_ : Solution
     classes_ : list of int
+    carrier_share_ : float
+        How many times the numbers of the compact form the model takes; of a kernel and one
+        function per class only.
 
     Raises
     ------
@@ -94,7 +96,7 @@ class Machine:
     def __init__(
         self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
         class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
-        memory=None, multiclass="ovr", jobs=1, model_format="auto", **parameters,
+        memory=None, multiclass="ovr", jobs=1, model_format=None, **parameters,
     ):  # fmt: skip
         unknown = parameters.keys() - MACHINES[self.name].keys()
         if unknown:
@@ -137,6 +139,8 @@ class Machine:
             raise UsageError(messages.must_not_be_negative("class-weight", lightest))
         if self.solver not in SOLVERS:
             raise UsageError(messages.unknown_solver(self.solver, SOLVERS))
+        # The number of classes is not known yet: the one with which most is possible.
+        self.check_format(2 if self.kernel == "linear" else 3)
 
     def kernel_for(self, n_features: int) -> Kernel:
         """The kernel on data of this width, without the bias."""
@@ -178,6 +182,7 @@ class Machine:
         UsageError, DataError, MemoryLimitError, DivergedError
         """
         self.check()
+        self.check_format(len(np.unique(labels)))
         prepared = self.prepare(X, labels, weight, gram=gram)
         self.solution_ = self.solve(prepared, start=start, progress=progress)
         self.classes_ = prepared.classes
@@ -241,8 +246,19 @@ class Machine:
             return votes(values, k).argmax(axis=1)
         return values.argmax(axis=1)
 
+    def check_format(self, k: int) -> None:
+        """Raise UsageError if a model of k classes cannot have the form that is asked for."""
+        if self.model_format == "liblinear" and self.kernel != "linear":
+            raise UsageError(messages.liblinear_is_linear(self.kernel))
+        if self.model_format == "liblinear" and self.decides_by_votes(k):
+            raise UsageError(messages.liblinear_has_no_pairs())
+        has_sums = self.kernel != "linear" and k > 2 and not self.decides_by_votes(k)
+        if self.model_format == "compact" and not has_sums:
+            raise UsageError(messages.compact_is_for_many_classes())
+
     def model(self, X, prepared: Prepared, solution) -> LinearModel | KernelModel | CompactModel:
         """The model that a solution makes of the rows of X."""
+        self.check_format(len(prepared.classes))
         if self.kernel == "linear":
             return self._linear_model(X.shape[1], prepared, solution)
         C, offset = self.functions(prepared, solution)
@@ -258,6 +274,7 @@ class Machine:
             return carry.binary_kernel_model(functions, prepared.y, classes, facts)
         if self.decides_by_votes(len(classes)):
             return carry.pairs_kernel_model(functions, prepared.target, classes, facts)
+        self.carrier_share_ = carry.carrier_share(functions)
         if self.model_format == "compact":
             return carry.compact_model(functions, classes, facts)
         return carry.argmax_kernel_model(functions, classes, facts)
@@ -271,7 +288,8 @@ class Machine:
             bias, bias_row = 1.0, offset
         if self.decides_by_votes(len(classes)):
             return carry.pairs_linear_model(C[:d], max(bias, 0.0) * bias_row, classes, facts)
-        return carry.linear_model(C[:d], bias_row, bias, classes, facts)
+        model = carry.linear_model(C[:d], bias_row, bias, classes, facts)
+        return carry.linear_as_kernel_model(model) if self.model_format == "libsvm" else model
 
     def predict(self, X) -> np.ndarray:
         """Labels, shape (m,)."""

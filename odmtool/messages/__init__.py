@@ -10,6 +10,7 @@ from odmtool.messages.files import *
 from odmtool.messages.models import *
 from odmtool.messages.options import *
 from odmtool.messages.prediction import *
+from odmtool.messages.probability import *
 from odmtool.messages.process import *
 from odmtool.messages.scaling import *
 from odmtool.messages.training import *

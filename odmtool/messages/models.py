@@ -88,3 +88,31 @@ def model_newer(version: bytes) -> str:
 
 def model_fact(line: bytes) -> str:
     return f"expected a key and a value, got {quoted(line)}"
+
+
+def liblinear_is_linear(kernel: str) -> str:
+    return (
+        f"--format liblinear holds linear models only, and the kernel is {kernel}: leave "
+        f"--format out or write --format libsvm"
+    )
+
+
+def liblinear_has_no_pairs() -> str:
+    return (
+        "--format liblinear has no place for --multiclass ovo: leave --format out, or write "
+        "--format libsvm"
+    )
+
+
+def compact_is_for_many_classes() -> str:
+    return (
+        "--format compact is for a kernel, more than two classes and no --multiclass ovo: leave "
+        "--format out"
+    )
+
+
+def carrier_is_large(share: float) -> str:
+    return (
+        f"LIBSVM's form takes {share:.1f} times as many numbers as --format compact, which only "
+        f"odm-predict reads"
+    )

@@ -42,10 +42,6 @@ def kernel_row_short(given: int, needed: int) -> str:
     )
 
 
-def no_probabilities() -> str:
-    return "-b 1: probabilities are not available; -d writes decision values"
-
-
 def predict_over(path: str) -> str:
     return f"OUTPUT_FILE {quoted(path)} is the test file or the model; name another file"
 

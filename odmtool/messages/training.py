@@ -59,10 +59,6 @@ def lines_skipped(count: int) -> str:
     return f"{count} blank or comment lines skipped"
 
 
-def no_probabilities_yet() -> str:
-    return "-b 1: ODM models carry no probability estimates; leave -b out or write -b 0"
-
-
 def progress(state) -> str:
     objective = "" if state.primal is None else f"objective {state.primal:.6g}, "
     about = "" if state.primal is not None else "about "

@@ -24,7 +24,8 @@ import numpy as np
 from scipy import sparse
 
 from odmtool.kernels import Kernel
-from odmtool.models import CompactModel, KernelModel, LinearModel
+from odmtool.models.kernel import CompactModel, KernelModel
+from odmtool.models.linear import LinearModel
 
 
 class Functions(NamedTuple):
@@ -151,3 +152,47 @@ def pairs_linear_model(weights, offset, classes, facts) -> KernelModel:
         classes, Kernel("linear"), sparse.csr_matrix(weights.T), coef, -offset,
         [int((first == i).sum()) for i in range(k)], facts=facts,
     )  # fmt: skip
+
+
+def linear_as_kernel_model(model: LinearModel) -> KernelModel:
+    """A linear model in LIBSVM's form: the weight vectors are its support vectors.
+
+    The values of two classes are the same sums in the same order, with the bias as -rho.
+    """
+    k, offset = len(model.labels), np.zeros(model.weights.shape[1])
+    if model.bias >= 0:
+        offset = model.bias * model.bias_weights
+    vectors, kernel = sparse.csr_matrix(model.weights.T), Kernel("linear")
+    if k > 2:
+        functions = Functions(np.eye(k), offset, vectors, kernel)
+        carried = argmax_kernel_model(functions, model.labels, model.facts)
+    elif k == 2:
+        functions = Functions(np.ones((1, 1)), offset[:1], vectors[:1], kernel)
+        carried = binary_kernel_model(functions, np.ones(1), model.labels, model.facts)
+    else:
+        carried = one_class_model(model.labels, kernel, vectors.shape[1], model.facts)
+    if model.probA is not None:
+        add_sigmoids(carried, model.labels, model.probA, model.probB)
+    return carried
+
+
+def add_sigmoids(model, classes, A: np.ndarray, B: np.ndarray) -> None:
+    """Give a model the sigmoids of the pairs of classes, in the order of its own labels.
+
+    P(a | a or b) = 1 / (1 + exp(A v + B)) with v for a against b; seen from b, v and B
+    change their signs.
+
+    Parameters
+    ----------
+    model : LinearModel, KernelModel or CompactModel
+    classes : list of int
+        Their order in A and B, which have the shape (k (k - 1) / 2,).
+    """
+    k = len(classes)
+    pair = np.zeros((k, k), dtype=int)
+    pair[np.triu_indices(k, 1)] = np.arange(len(A))
+    place = np.array([classes.index(label) for label in model.labels])
+    first, second = (place[side] for side in np.triu_indices(k, 1))
+    number = pair[np.minimum(first, second), np.maximum(first, second)]
+    model.probA = A[number]
+    model.probB = np.where(first < second, B[number], -B[number])

@@ -1,0 +1,146 @@
+"""Writing model files; their format is described in :mod:`odmtool.io.model_file`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from odmtool.io.files import atomic_output
+from odmtool.io.model_grammar import (
+    BLOCK,
+    FACT_KEY,
+    PARAMETERS,
+    SIGMOIDS,
+    STOCK_NAMES,
+)
+from odmtool.models import CompactModel, KernelModel, LinearModel
+
+_ROWS_AT_ONCE = 4096
+
+
+def write_model(path: str, model: LinearModel | KernelModel | CompactModel) -> None:
+    """Write a model, replacing the file only when all is written.
+
+    Raises
+    ------
+    FileError
+        The file cannot be written.
+    ValueError
+        A number is not finite, or a fact has a key that the format does not allow.
+    """
+    digest = hashlib.sha256()
+    with atomic_output(path, binary=True) as stream:
+        for part in _LINES[type(model)](model):
+            _write(stream, digest, part)
+        _write(stream, digest, f"{BLOCK.decode()} 1\n")
+        for key, value in _facts(model).items():
+            if FACT_KEY.fullmatch(key) is None or key == "end":
+                raise ValueError(f"not a key of a model's facts: {key!r}")
+            _write(stream, digest, f"{key} {_one_line(value)}\n")
+        stream.write(f"end sha256 {digest.hexdigest()}\n".encode())
+
+
+def _facts(model: LinearModel | KernelModel | CompactModel) -> dict[str, str]:
+    """What the file records after the last row."""
+    if not isinstance(model, LinearModel) or model.probA is None:
+        return model.facts
+    _refuse_non_finite(model.probA, model.probB)
+    return model.facts | {key: _join("%.17g", getattr(model, key)) for key in SIGMOIDS}
+
+
+def _write(stream, digest, part: str) -> None:
+    data = part.encode("utf-8", "backslashreplace")
+    digest.update(data)
+    stream.write(data)
+
+
+def _one_line(value: str) -> str:
+    """The value with control characters escaped: a fact is one line."""
+    return re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\x{ord(match.group()):02x}", str(value))
+
+
+def _linear_lines(model: LinearModel) -> Iterator[str]:
+    weights, labels = model.weights, model.labels
+    if model.bias >= 0:
+        weights = np.vstack([weights, model.bias_weights])
+    _refuse_non_finite(weights)
+    yield f"solver_type {model.solver_type} \n"
+    yield f"nr_class {len(labels)}\nlabel {_join('%d', labels)}\n"
+    yield f"nr_feature {len(model.weights)}\nbias {model.bias:.17g}\nw\n"
+    row = "%.17g " * weights.shape[1] + "\n"
+    for start in range(0, len(weights), _ROWS_AT_ONCE):
+        rows = weights[start : start + _ROWS_AT_ONCE]
+        yield row * len(rows) % tuple(rows.ravel().tolist())
+
+
+def _kernel_lines(model: KernelModel) -> Iterator[str]:
+    vectors = model.support_vectors
+    if len(model.labels) == 1 and vectors.shape[0]:
+        raise ValueError("a model of one class has no support vectors: svm-predict crashes on them")
+    _refuse_non_finite(model.coef, model.rho, vectors.data)
+    yield f"svm_type c_svc \n{_kernel_header(model)}rho {_join('%.17g', model.rho)}\n"
+    yield f"label {_join('%d', model.labels)}\n{_probability_header(model)}"
+    yield f"nr_sv {_join('%d', model.n_support)}\nSV\n"
+    yield from _vector_blocks(model)
+
+
+def _compact_lines(model: CompactModel) -> Iterator[str]:
+    _refuse_non_finite(model.coef, model.offset, model.support_vectors.data)
+    yield f"model_type compact \n{_kernel_header(model)}offset {_join('%.17g', model.offset)}\n"
+    yield f"label {_join('%d', model.labels)}\n{_probability_header(model)}vectors\n"
+    yield from _vector_blocks(model)
+
+
+_LINES = {LinearModel: _linear_lines, KernelModel: _kernel_lines, CompactModel: _compact_lines}
+
+
+def _kernel_header(model: KernelModel | CompactModel) -> str:
+    kernel = model.kernel
+    if kernel.bias != 0:
+        raise ValueError("a kernel model's intercept stands in rho, not in the kernel")
+    parameters = (f"{key} {getattr(kernel, key):.17g}\n" for key in PARAMETERS.get(kernel.name, ()))
+    return (
+        f"kernel_type {STOCK_NAMES[kernel.name]}\n{''.join(parameters)}"
+        f"nr_class {len(model.labels)}\ntotal_sv {model.support_vectors.shape[0]}\n"
+    )
+
+
+def _probability_header(model: KernelModel | CompactModel) -> str:
+    keys = [key for key in ("probA", "probB", "prob_density_marks") if hasattr(model, key)]
+    given = [(key, getattr(model, key)) for key in keys if getattr(model, key) is not None]
+    return "".join(f"{key} {_join('%.17g', values)}\n" for key, values in given)
+
+
+def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str]:
+    vectors = model.support_vectors
+    first_index = 0 if model.kernel.name == "precomputed" else 1
+    for start in range(0, vectors.shape[0], _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        yield _vector_lines(model.coef[rows], vectors[rows], first_index)
+
+
+def _vector_lines(coef: np.ndarray, vectors: csr_matrix, first_index: int) -> str:
+    """Lines ``coef ... index:value ...``; indices ascend."""
+    vectors.sort_indices()
+    pairs: list = [None] * (2 * vectors.nnz)
+    pairs[0::2] = (vectors.indices.astype(np.int64) + first_index).tolist()
+    pairs[1::2] = vectors.data.tolist()
+    ends = (2 * vectors.indptr).tolist()
+    coefs = "%.17g " * coef.shape[1]
+    return "".join(
+        (coefs + "%d:%.17g " * ((b - a) // 2) + "\n") % (*row, *pairs[a:b])
+        for row, a, b in zip(coef.tolist(), ends[:-1], ends[1:], strict=True)
+    )
+
+
+def _join(form: str, values) -> str:
+    return " ".join(form % value for value in values)
+
+
+def _refuse_non_finite(*arrays: np.ndarray) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("a model holds a number that is not finite")

@@ -1,0 +1,45 @@
+"""Probabilities: ``-b 1``."""
+
+from __future__ import annotations
+
+
+def probability_one_class(label: int) -> str:
+    return f"-b 1: the data have one class only, {label}; probabilities need two"
+
+
+def probability_class_too_small(label: int, examples: int, folds: int) -> str:
+    some = "1 example" if examples == 1 else f"{examples} examples"
+    return (
+        f"-b 1: class {label} has {some} to train on; probabilities are fitted on {folds} folds "
+        f"and need at least {folds} examples of every class"
+    )
+
+
+def probabilities_fitted(A, B, folds: int, seed: int) -> str:
+    what = f"A = {A[0]:.6g}, B = {B[0]:.6g}" if len(A) == 1 else f"{len(A)} sigmoids"
+    return f"probabilities: {what}, fitted on the decision values of {folds} folds (seed {seed})"
+
+
+def probabilities_in_linear_model() -> str:
+    return (
+        "the probabilities of this LIBLINEAR model are for odm-predict -b 1 only; with odm-train "
+        "--format libsvm, svm-predict -b 1 has them too"
+    )
+
+
+def probabilities_reversed(A: float) -> str:
+    return (
+        f"on examples left out the decision values do not tell the classes apart (A = {A:.3g} "
+        f"is not negative): the probabilities are of no use"
+    )
+
+
+def no_probabilities() -> str:
+    return (
+        "the model has no probabilities: train it with odm-train -b 1, or leave -b 1 out "
+        "(-d writes decision values)"
+    )
+
+
+def probability_or_decision_values() -> str:
+    return "-b 1 and -d both write numbers after the label: give one"

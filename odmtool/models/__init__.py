@@ -1,0 +1,28 @@
+"""What is left of training: the models, and how they predict.
+
+A model here is what a LIBLINEAR or LIBSVM model file can hold, and predicts as
+the stock predictors do, row for row:
+
+- linear: values sum_j x_j w_j, summed by ascending feature, the bias last.
+  Features the model does not know are dropped. Two classes: value > 0 is the
+  first label, else the second. More: the first maximum.
+- kernel: one value per pair of classes (1-2, 1-3, ..., 2-3, ...),
+  sum_s coef_s k(x, x_s) - rho. Value > 0 is a vote for the first of the pair,
+  else for the second; the first class with most votes wins. Features that occur
+  in no support vector are kept: they count in the distance of the rbf kernel.
+- with probabilities: the sigmoids probA and probB of the pairs of classes, coupled as
+  in svm-predict -b 1, or LIBLINEAR's logistic regression. The label is then that of
+  the largest probability (logistic regression: still that of the values).
+
+Kernel values are computed in blocks with BLAS, which rounds differently from
+LIBSVM's loops. A value within the rounding bound of zero (or of equal probabilities)
+is therefore computed again in LIBSVM's order of operations, so that both give the same label
+(C.-C. Chang and C.-J. Lin, LIBSVM: a library for support vector machines, 2011;
+R.-E. Fan et al., LIBLINEAR: a library for large linear classification, 2008).
+"""
+
+from odmtool.models.decide import votes
+from odmtool.models.kernel import CompactModel, KernelModel
+from odmtool.models.linear import LinearModel
+
+__all__ = ["CompactModel", "KernelModel", "LinearModel", "votes"]

@@ -1,0 +1,50 @@
+"""From decision values to classes, as the stock predictors do it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.probability import class_probabilities
+
+
+def votes(values: np.ndarray, k: int) -> np.ndarray:
+    """How many pairs of classes vote for each class.
+
+    Parameters
+    ----------
+    values : ndarray, shape (m, k (k - 1) / 2)
+        In LIBSVM's order of pairs; positive is a vote for the first of the pair.
+
+    Returns
+    -------
+    int array, shape (m, k)
+    """
+    first, second = np.triu_indices(k, 1)
+    winners = np.where(values > 0, first, second) + k * np.arange(len(values))[:, None]
+    return np.bincount(winners.ravel(), minlength=len(values) * k).reshape(-1, k)
+
+
+def first_maximum(values: np.ndarray) -> np.ndarray:
+    """Per row the first column that no later one exceeds; a nan exceeds nothing."""
+    best = np.zeros(len(values), dtype=np.int64)
+    top = values[:, 0].copy()
+    for column in range(1, values.shape[1]):
+        better = values[:, column] > top
+        best[better] = column
+        top[better] = values[better, column]
+    return best
+
+
+def most_probable(model, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and probabilities from the decision values of the pairs of classes."""
+    probabilities = class_probabilities(values, model.probA, model.probB, len(model.labels))
+    best = probabilities.argmax(axis=1)
+    return np.asarray(model.labels, dtype=np.int64)[best], probabilities
+
+
+def pair_values(values: np.ndarray, k: int) -> np.ndarray:
+    """f_i - f_j for every pair of k classes, from one value per class; of two classes their one."""
+    if k <= 2:
+        return values
+    first, second = np.triu_indices(k, 1)
+    return values[:, first] - values[:, second]

@@ -1,0 +1,245 @@
+"""Kernel models: support vectors and their coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from odmtool.models.decide import first_maximum, most_probable, pair_values, votes
+from odmtool.models.rows import KernelRows
+
+if TYPE_CHECKING:
+    from odmtool.kernels import Kernel
+
+# Kernel values held at a time (a block of rows times all support vectors).
+_BLOCK_VALUES = 2**21
+_EPS = np.finfo(float).eps
+
+
+@dataclass(eq=False)
+class KernelModel:
+    """Support vectors and coefficients; a LIBSVM c_svc model.
+
+    Attributes
+    ----------
+    labels : list of int
+        k labels in the order of the file.
+    kernel : Kernel
+        With bias 0: an intercept stands in rho.
+    support_vectors : csr_matrix, shape (n_sv, d)
+        Grouped by class. Precomputed kernel: column 0 holds the serial numbers.
+    coef : ndarray, shape (n_sv, k - 1)
+        Of a vector of class i: column j - 1 is for the pair i < j, column j for j < i.
+    rho : ndarray, shape (k (k - 1) / 2,)
+    n_support : list of int
+        Support vectors of each class.
+    probA, probB : ndarray, shape (k (k - 1) / 2,), or None
+        Sigmoids of the pairs of classes.
+    prob_density_marks : ndarray or None
+        Carried along from the file; not used.
+    facts : dict
+        What odm-train recorded, in its order; empty for a stock model.
+    """
+
+    labels: list[int]
+    kernel: Kernel
+    support_vectors: csr_matrix
+    coef: np.ndarray
+    rho: np.ndarray
+    n_support: list[int]
+    probA: np.ndarray | None = None
+    probB: np.ndarray | None = None
+    prob_density_marks: np.ndarray | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether the rows to predict are rows of kernel values."""
+        return self.kernel.name == "precomputed"
+
+    def decision_values(self, X: csr_matrix) -> np.ndarray:
+        """One value per pair of classes, shape (m, k (k - 1) / 2)."""
+        return self._values(X)
+
+    def _values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
+        """Decision values, those within margin and rounding of a boundary exactly LIBSVM's."""
+        n_rows, n_pairs = X.shape[0], len(self.rho)
+        values = np.empty((n_rows, n_pairs))
+        if n_pairs == 0:
+            return values
+        columns = self._rows.columns.size
+        step = max(1, _BLOCK_VALUES // max(1, len(self.coef), n_pairs, columns))
+        for start in range(0, n_rows, step):
+            rows = X[start : start + step]
+            with np.errstate(all="ignore"):
+                values[start : start + step] = self._block_values(rows, boundary, margin)
+        return values
+
+    def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, int64, shape (m,), and :meth:`decision_values`."""
+        values = self.decision_values(X)
+        best = votes(values, len(self.labels)).argmax(axis=1)
+        return np.asarray(self.labels, dtype=np.int64)[best], values
+
+    def predict(self, X: csr_matrix) -> np.ndarray:
+        """Labels, int64, shape (m,)."""
+        return self.predict_with_values(X)[0]
+
+    @property
+    def has_probabilities(self) -> bool:
+        return self.probA is not None and self.probB is not None
+
+    def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, int64, shape (m,), and probabilities of the classes, shape (m, k).
+
+        Only if :attr:`has_probabilities`.
+        """
+        return most_probable(self, self._values(X, *self._even_odds))
+
+    def shares_features(self, X: csr_matrix) -> bool:
+        """Whether a feature of X occurs in a support vector, or they have none."""
+        columns = self._rows.columns
+        return columns.size == 0 or bool(np.isin(X.indices, columns).any())
+
+    @property
+    def largest_serial(self) -> int:
+        """The largest serial number of a precomputed kernel's support vectors, or 0."""
+        return int(self.support_vectors.data.max(initial=0))
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The two classes of every pair, in LIBSVM's order."""
+        return np.triu_indices(len(self.labels), 1)
+
+    @cached_property
+    def _even_odds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per pair the value at which its classes are equally probable, and how far rounding
+        of A f + B may move it.
+        """  # fmt: skip
+        with np.errstate(all="ignore"):
+            boundary = -self.probB / self.probA
+            margin = 8 * _EPS * (np.abs(boundary) + 1 / np.abs(self.probA))
+        exists = np.isfinite(boundary)
+        return np.where(exists, boundary, 0.0), np.where(exists, margin, 0.0)
+
+    @cached_property
+    def _class_rows(self) -> list[slice]:
+        """The support vectors of every class."""
+        ends = np.cumsum(self.n_support)
+        return [slice(end - n, end) for end, n in zip(ends, self.n_support, strict=True)]
+
+    @cached_property
+    def _rows(self) -> KernelRows:
+        return KernelRows(self.kernel, self.support_vectors)
+
+    def _block_values(self, X: csr_matrix, boundary, margin) -> np.ndarray:
+        """Decision values of a block of rows, those near a boundary in LIBSVM's order."""
+        K, relative, absolute = self._rows.values_and_errors(X)
+        values = self._pair_sums(K, self.coef) - self.rho
+        bound = self._rounding_bound(K, relative, absolute) + margin
+        near = ~(np.abs(values - boundary) > bound)
+        for row in np.flatnonzero(near.any(axis=1)):
+            in_order = self._rows.in_stock_order(X[row])
+            for pair in np.flatnonzero(near[row]):
+                values[row, pair] = self._stock_value(in_order, pair)
+        return values
+
+    def _pair_sums(self, K: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """sum_s coef_s K_s over the two classes of every pair, shape (rows, pairs)."""
+        first, second = self._pairs
+        parts = np.stack([K[:, rows] @ coef[rows] for rows in self._class_rows])
+        return (parts[first, :, second - 1] + parts[second, :, first]).T
+
+    def _rounding_bound(self, K, relative, absolute) -> np.ndarray:
+        """How far a value and LIBSVM's may be apart, shape (rows, pairs).
+
+        A sum of n terms is off by at most n eps times the sum of their absolute
+        values, in any order; the errors of the kernel values come on top.
+        """
+        eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
+        first, second = self._pairs
+        terms = np.take(self.n_support, first) + np.take(self.n_support, second)
+        coef = np.abs(self.coef)
+        size = self._pair_sums(np.abs(K), coef)
+        per_value = self._pair_sums(np.ones((1, len(coef))), coef)
+        bound = (2 * (terms + 4) * eps + relative[:, None]) * size
+        bound += (absolute[:, None] + tiny) * per_value
+        return bound + 4 * eps * np.abs(self.rho) + (terms + 1) * tiny
+
+    def _stock_value(self, kernel_values: np.ndarray, pair: int) -> float:
+        """The value of one pair, summed in the order of the file."""
+        first, second = self._pairs[0][pair], self._pairs[1][pair]
+        a, b = self._class_rows[first], self._class_rows[second]
+        terms = np.concatenate(
+            [
+                self.coef[a, second - 1] * kernel_values[a],
+                self.coef[b, first] * kernel_values[b],
+            ]
+        )
+        # cumsum adds one after the other, which sum does not.
+        total = terms.cumsum()[-1] if terms.size else 0.0
+        return total - self.rho[pair]
+
+
+@dataclass(eq=False)
+class CompactModel:
+    """Decision functions of the classes over shared vectors; our own format.
+
+    Attributes
+    ----------
+    labels : list of int
+        k labels; at a tie the first wins.
+    kernel : Kernel
+        With bias 0: an intercept stands in offset.
+    support_vectors : csr_matrix, shape (n_sv, d)
+        Precomputed kernel: column 0 holds the serial numbers.
+    coef : ndarray, shape (n_sv, k)
+    offset : ndarray, shape (k,)
+    probA, probB : ndarray, shape (k (k - 1) / 2,), or None
+        Sigmoids of the pairs of classes.
+    facts : dict
+        What odm-train recorded, in its order.
+    """
+
+    labels: list[int]
+    kernel: Kernel
+    support_vectors: csr_matrix
+    coef: np.ndarray
+    offset: np.ndarray
+    probA: np.ndarray | None = None
+    probB: np.ndarray | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+
+    is_precomputed = KernelModel.is_precomputed
+    largest_serial = KernelModel.largest_serial
+    shares_features = KernelModel.shares_features
+    predict = KernelModel.predict
+    has_probabilities = KernelModel.has_probabilities
+
+    def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`KernelModel.predict_with_probabilities`."""
+        return most_probable(self, pair_values(self.decision_values(X), len(self.labels)))
+
+    @cached_property
+    def _rows(self) -> KernelRows:
+        return KernelRows(self.kernel, self.support_vectors)
+
+    def decision_values(self, X: csr_matrix) -> np.ndarray:
+        """One value per class, shape (m, k)."""
+        n_rows = X.shape[0]
+        values = np.empty((n_rows, len(self.labels)))
+        step = max(1, _BLOCK_VALUES // max(1, *self.coef.shape, self._rows.columns.size))
+        for start in range(0, n_rows, step):
+            with np.errstate(all="ignore"):
+                K = self._rows.values_and_errors(X[start : start + step])[0]
+                values[start : start + step] = K @ self.coef + self.offset
+        return values
+
+    def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, int64, shape (m,), and :meth:`decision_values`."""
+        values = self.decision_values(X)
+        return np.asarray(self.labels, dtype=np.int64)[first_maximum(values)], values
