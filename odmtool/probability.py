@@ -32,6 +32,8 @@ _SUFFICIENT_DECREASE = 1e-4
 # Keeps the Hessian of constant values positive definite.
 _RIDGE = 1e-12
 _EPS = np.finfo(float).eps
+# Values closer together are taken as constant: A would overflow.
+_SMALLEST_SCALE = 1e-290
 
 LEAST = 1e-7
 """LIBSVM keeps the probability of each of a pair of classes between this and 1 - this."""
@@ -74,7 +76,7 @@ def fit_sigmoid(values: np.ndarray, is_first: np.ndarray, weight=None) -> Sigmoi
     centre = float(values.mean())
     f = values - centre
     scale = float(np.abs(f).max())
-    if scale <= 4 * _EPS * abs(centre) or scale < np.finfo(float).tiny:
+    if scale <= 4 * _EPS * abs(centre) or scale < _SMALLEST_SCALE:
         f, scale = np.zeros(len(f)), math.inf
     f = f / scale
     prior = math.log((other + 1) / (first + 1))

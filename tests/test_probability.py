@@ -101,6 +101,7 @@ def test_values_that_say_nothing_give_the_share_of_the_class():
     is_first = np.arange(40) < 10
     A, B = fit_sigmoid(np.full(40, 7.0), is_first)
     assert A == 0
+    assert fit_sigmoid(np.where(is_first, 1e-300, -1e-300), is_first).A == 0
     expected = (10 * 11 / 12 + 30 * 1 / 32) / 40
     assert sigmoid(np.array([7.0]), A, B) == pytest.approx([expected], rel=1e-9)
 
