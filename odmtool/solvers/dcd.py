@@ -138,7 +138,8 @@ class LinearState:
     def margin_sum(self) -> float:
         """sum_i u_i t_i in O(d)."""
         if self._direction is None:
-            self._direction = np.asarray(self._problem.X.T @ (self._problem.weight * self._problem.y))
+            X, y = self._problem.X, self._problem.y
+            self._direction = np.asarray(X.T @ (self._problem.weight * y))
         return float(self._direction @ self.w)
 
     def margins(self) -> np.ndarray:

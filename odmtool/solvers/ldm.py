@@ -45,7 +45,7 @@ from odmtool.solvers.base import (
 _DIVERGENCE = 1e6
 # Sums of duals that differ from a bound by this share are at the bound.
 _ROUNDING = 1e-13
-_ROOT_STEPS = 200
+_ROOT_STEPS, _NEWTON_STEPS, _ROOT_ACCURACY = 200, 20, 1e-14
 
 
 def solve(
@@ -171,34 +171,38 @@ def certificate(loss: LDM, weight, norm: float, t, eta) -> tuple[float, float, f
     row = losses.scaled(losses.ldm_row(loss, b), weight)
     primal, dual, scale = objective_values(row, norm, norm, t, eta)
     if loss.mu1 > 0:
-        row = losses.scaled(losses.ldm_row(loss, best_offset(loss, weight, eta)), weight)
+        row = losses.scaled(losses.ldm_row(loss, best_offset(loss, weight, eta, b)), weight)
         dual = float(losses.dual_value(row, eta).sum() - norm / 2)
     return primal, dual, scale
 
 
-def best_offset(loss: LDM, weight: np.ndarray, eta: np.ndarray) -> float:
+def best_offset(loss: LDM, weight: np.ndarray, eta: np.ndarray, near: float) -> float:
     """The b at which D is smallest, by Newton's method between bounds; needs mu1 > 0.
 
-    Outside the bounds D is linear in b, rising or constant, for feasible eta.
+    Outside the bounds D is linear in b, rising or constant, for feasible eta. The search
+    starts ``near`` a b.
     """
     c, nu, rho = (2 * loss.mu1, loss.mu2, loss.lambda_) / np.float64(loss.total_weight)
     lower = (nu - eta / weight) / c
     upper = lower + rho / c
     least, most = lower.min(), upper.max()
-    z = min(max(1.0 - (weight @ eta) / weight.sum(), least), most)
+    z = min(max(1.0 - near, least), most)
     for step in range(_ROOT_STEPS):
         total = weight @ np.clip(z, lower, upper)
+        if total == 0:
+            break
         if total > 0:
             most = z
         else:
             least = z
         slope = weight[(lower < z) & (z < upper)].sum()
         root = z - total / slope if slope > 0 else np.inf
-        # Now and then the middle, in case Newton's steps go round in a circle.
-        following = root if least < root < most and step % 4 < 3 else (least + most) / 2
-        if following == z or total == 0:
+        # A few steps are enough, unless they go round in a circle: then the middle helps.
+        is_newton = least < root < most and (step < _NEWTON_STEPS or step % 2)
+        following = root if is_newton else (least + most) / 2
+        change, z = following - z, following
+        if abs(change) <= _ROOT_ACCURACY * max(1.0, abs(z)):
             break
-        z = following
     return float(1.0 - z)
 
 
