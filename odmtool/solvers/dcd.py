@@ -140,7 +140,8 @@ class LinearState:
         if self._direction is None:
             X, y = self._problem.X, self._problem.y
             self._direction = np.asarray(X.T @ (self._problem.weight * y))
-        return float(self._direction @ self.w)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(self._direction @ self.w)
 
     def margins(self) -> np.ndarray:
         # Rebuilt from eta: the increments of many epochs leave rounding errors behind.

@@ -14,8 +14,7 @@ e the smallest eigenvalue of Q
     between                     unknown: coordinate descent reaches a stationary point or
                                 diverges
 
-For ODM the slopes are 2 c1 and 2 c2 = 2 mu c1. The dual of LDM is linear where a margin is
-at the kink of the hinge, so any negative eigenvalue leaves it unknown.
+For ODM the slopes are 2 c1 and 2 c2 = 2 mu c1.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from scipy.linalg import LinAlgError
 
 from odmtool import losses
 from odmtool.gram import Gram
-from odmtool.losses import LDM
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
 from odmtool.solvers.factor import cholesky_in_place
 
@@ -54,16 +52,12 @@ def smallest_eigenvalue(K: np.ndarray) -> float:
 
 def is_strictly_concave(problem: Problem, eigenvalue: float) -> bool:
     """Whether the dual has exactly one solution."""
-    if isinstance(problem.loss, LDM):
-        return eigenvalue == 0
     return -eigenvalue * losses.largest_slope(problem.loss) * problem.weight.max() < 1
 
 
 def is_unbounded(problem: Problem, eigenvalue: float) -> bool:
     """Whether the dual certainly has no solution."""
     loss = problem.loss
-    if isinstance(loss, LDM):
-        return False  # not known; coordinate descent sees it
     if loss.slope_below <= 0 or loss.slope_above <= 0:
         return False  # the dual variables are bounded on one side
     smallest = min(s for s in (loss.slope_below, loss.slope_between, loss.slope_above) if s > 0)

@@ -37,12 +37,14 @@ def solve(
     problem: Problem,
     stop: Stop,
     *,
+    seed: int = 0,
     start: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> Solution:
     """Solve a problem whose loss is an LDM; parameters as in :func:`odmtool.solvers.ldm.solve`.
 
-    ``stop.max_iter`` counts Newton steps.
+    ``stop.max_iter`` counts Newton steps. Nothing is random here: every ``seed`` gives the
+    same solution.
 
     Raises
     ------

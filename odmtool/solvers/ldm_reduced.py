@@ -113,7 +113,8 @@ def by_rows(problem: Problem) -> Problem:
     labelled = problem.y[:, None] * X
     labelled -= weight @ labelled / weight.sum()
     labelled *= np.sqrt(c * weight)[:, None]
-    H = labelled.T @ labelled
+    with np.errstate(over="ignore", invalid="ignore"):
+        H = labelled.T @ labelled
     H.flat[:: len(H) + 1] += 1.0
     rows = solve_triangular(_cholesky(H), X.T, lower=True, check_finite=False).T
     return problem._replace(X=np.ascontiguousarray(rows), loss=_row(problem))

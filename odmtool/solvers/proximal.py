@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool import losses
+from odmtool import losses, messages
+from odmtool.errors import DivergedError
 from odmtool.solvers import newton
 from odmtool.solvers.base import (
     Problem,
@@ -48,12 +49,14 @@ def solve(
     problem: Problem,
     stop: Stop,
     *,
+    seed: int = 0,
     start: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> Solution:
     """Solve a linear or kernel problem; parameters as in :func:`odmtool.solvers.dcd.solve`.
 
     ``stop.max_iter`` counts Newton steps. The loss must have lo = hi and a jump there.
+    Nothing is random here: every ``seed`` gives the same solution.
 
     Raises
     ------
@@ -64,10 +67,13 @@ def solve(
     eta = clipped(loss, np.zeros(problem.size) if start is None else start)
     width, steps, waited, best = _FIRST_WIDTH, 0, 0, None
     while True:
-        v = space.point(eta)
-        t = space.margins(v)
-        norm = space.squared_norm(v, t)
-        primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            v = space.point(eta)
+            t = space.margins(v)
+            norm = space.squared_norm(v, t)
+            primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+        if not np.isfinite(primal):
+            raise DivergedError(messages.overflow())
         gap = relative(primal - dual, scale)
         progress(Progress(steps, primal, gap, int(np.count_nonzero(eta))))
         waited += width <= _LAST_WIDTH
