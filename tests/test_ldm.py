@@ -13,7 +13,7 @@ from odmtool import losses, messages, objective
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
-from odmtool.solvers import dcd, indefinite, ldm, ldm_dense, ldm_newton, proximal
+from odmtool.solvers import dcd, indefinite, ldm, ldm_dense, ldm_dual, ldm_newton, proximal
 from odmtool.solvers.base import Problem, Stop, objective_values
 
 ALL_KERNELS = [None, "rbf", "poly", "rbf with bias", "precomputed"]
@@ -109,7 +109,7 @@ def test_the_gap_of_a_fixed_b_is_not_reported():
     assert judged.gap > 1e-2
     K = p.gram.matrix()
     t = p.y * (K @ (p.y * fixed.coef))
-    primal, dual, _scale = ldm.certificate(p.loss, p.weight, fixed.eta @ t, t, fixed.eta)
+    primal, dual, _scale = ldm_dual.certificate(p.loss, p.weight, fixed.eta @ t, t, fixed.eta)
     assert primal == pytest.approx(judged.primal) and dual == pytest.approx(judged.dual)
     early = ldm.solve(p, Stop(1e-12, 2))
     assert certificate(p, early).gap == pytest.approx(early.gap, abs=1e-12)
@@ -117,7 +117,7 @@ def test_the_gap_of_a_fixed_b_is_not_reported():
 
 def test_the_dual_of_the_judge_is_the_minimum_over_b():
     p = ldm_problem(weight=weights())
-    eta = ldm.feasible(p.loss, p.weight, np.random.default_rng(0).uniform(-0.2, 0.6, 60))
+    eta = ldm_dual.feasible(p.loss, p.weight, np.random.default_rng(0).uniform(-0.2, 0.6, 60))
     w = p.X.T @ (p.y * eta)
     judged = objective.certify_linear(p.X, p.y, p.weight, p.loss, w, eta)
     values = [
@@ -150,7 +150,7 @@ def test_the_best_b_is_a_stationary_point(mu1, mu2, lambda_, share, seed):
     eta = generator.normal(size=20) * lambda_ / 20
     target = weight.sum() * (mu2 + share * lambda_) / 23.0
     eta += (target - eta.sum()) / weight.sum() * weight
-    b = ldm.best_offset(loss, weight, ldm.feasible(loss, weight, eta), 0.0)
+    b = ldm_dual.best_offset(loss, weight, ldm_dual.feasible(loss, weight, eta), 0.0)
 
     def dual(b):
         return losses.dual_value(losses.scaled(losses.ldm_row(loss, b), weight), eta).sum()
@@ -310,7 +310,7 @@ def test_feasible_moves_the_sum_into_its_range_and_nothing_else():
     units = weight.sum() / 20
     for total, expected in ((-1.0, 0.5 * units), (0.6 * units, 0.6 * units), (9.0, 4.5 * units)):
         eta = np.full(20, total / 20)
-        moved = ldm.feasible(loss, weight, eta)
+        moved = ldm_dual.feasible(loss, weight, eta)
         assert moved.sum() == pytest.approx(expected)
         assert (moved is eta) == (total == 0.6 * units)
         assert np.ptp((moved - eta) / weight) < 1e-12

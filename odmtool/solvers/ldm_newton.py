@@ -72,13 +72,21 @@ def check(problem: Problem) -> None:
     ------
     UsageError, MemoryLimitError
     """
+    if fits(problem):
+        return
     gram = problem.gram
-    if gram is not None:
-        if _MATRICES * gram.bytes > gram.memory:
-            needed = _MATRICES * gram.bytes
-            raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
-    elif not _takes_rows(problem) and problem.size > LARGEST_GRAM:
+    if gram is None:
         raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
+    raise MemoryLimitError(
+        messages.matrix_too_large(gram.size, _MATRICES * gram.bytes, gram.memory)
+    )
+
+
+def fits(problem: Problem) -> bool:
+    """Whether the matrices fit in the memory, or one side of a linear problem is short."""
+    if problem.gram is not None:
+        return _MATRICES * problem.gram.bytes <= problem.gram.memory
+    return _takes_rows(problem) or problem.size <= LARGEST_GRAM
 
 
 def _takes_rows(problem: Problem) -> bool:

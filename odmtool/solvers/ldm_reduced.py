@@ -35,10 +35,10 @@ from odmtool import losses, messages
 from odmtool.errors import DivergedError, UsageError
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
-from odmtool.solvers import ldm
 from odmtool.solvers.base import Problem, Solution, Stop
 from odmtool.solvers.factor import cholesky_in_place
 from odmtool.solvers.indefinite import smallest_eigenvalue
+from odmtool.solvers.ldm_dual import certified, feasible
 
 
 def solve(
@@ -72,7 +72,7 @@ def solve(
         inner = method(reduced, limit, start=inner_start)
         iterations += inner.iterations
         eta = _duals(problem, _margins(reduced, inner.eta), inner.eta)
-        solution = ldm.certified(problem, eta, iterations, stop.tolerance, name)
+        solution = certified(problem, eta, iterations, stop.tolerance, name)
         if solution.converged or not inner.converged or iterations >= stop.max_iter:
             return solution
         # The gap is the same, but the scale to which it is relative is not quite.
@@ -97,10 +97,10 @@ def _duals(problem: Problem, t: np.ndarray, reduced_eta: np.ndarray) -> np.ndarr
 
 
 def _reduced_duals(problem: Problem, eta: np.ndarray) -> np.ndarray:
-    eta = ldm.feasible(problem.loss, problem.weight, eta)
+    eta = feasible(problem.loss, problem.weight, eta)
     without_variance = problem.loss._replace(mu1=0.0)
     pulled = eta + _pull(problem, _margins(problem, eta))
-    return ldm.feasible(without_variance, problem.weight, pulled)
+    return feasible(without_variance, problem.weight, pulled)
 
 
 def by_rows(problem: Problem) -> Problem:
