@@ -152,13 +152,28 @@ def ldm(mu1: float, mu2: float, lambda_: float, total_weight: float) -> LDM:
     Raises
     ------
     UsageError
-        A parameter is out of range.
+        A parameter is out of range or not finite.
     """
+    for name, number in (("mu1", mu1), ("mu2", mu2), ("lambda", lambda_)):
+        if not np.isfinite(number):
+            raise UsageError(messages.must_be_finite(name, number))
     for name, number in (("mu1", mu1), ("mu2", mu2)):
         if not number >= 0:
             raise UsageError(messages.must_not_be_negative(name, number))
     _cost(lambda_, total_weight)
-    return LDM(mu1, mu2, lambda_, total_weight)
+    return LDM(float(mu1), float(mu2), float(lambda_), float(total_weight))
+
+
+def ldm_row(loss: LDM, b: float) -> MarginLoss:
+    """The row of the table that LDM is when the mean margin b is given.
+
+    With c = 2 mu1/M, nu = mu2/M, rho = lambda/M it is
+    l(t) = c/2 (t - b)^2 - nu t + rho max(0, 1 - t).
+    """
+    mu1, mu2, lambda_, total_weight = loss
+    c, nu, rho = 2 * mu1 / total_weight, mu2 / total_weight, lambda_ / total_weight
+    right = c * (1 - b) - nu
+    return MarginLoss(1.0, 1.0, c, right - rho, c, right, c, right, c / 2 * (1 - b) ** 2 - nu)
 
 
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:
@@ -188,6 +203,37 @@ def shifted(loss: MarginLoss, sigma: float) -> MarginLoss:
         loss.slope_above / above,
         loss.right_hi,
         loss.value_lo,
+    )
+
+
+def smoothed(loss: MarginLoss, width: float, eta: np.ndarray) -> MarginLoss:
+    """The loss whose derivative spreads the jump at lo = hi over margins of this width.
+
+    It is the loss of a proximal step on the dual from ``eta``: its dual variables maximise
+    the dual minus sum_i (width / jump_i) / 2 (eta'_i - eta_i)^2. Example i's margin then is
+    t + width / jump_i (eta'_i - eta_i), so the graph of l' is sheared and moved; at the
+    solution eta' = eta nothing has changed.
+
+    Parameters
+    ----------
+    loss : MarginLoss of arrays, shape (m,)
+        One loss per example, with lo = hi and a jump there.
+    width : float, > 0
+    eta : ndarray, shape (m,)
+        Where the proximal step starts.
+    """
+    sigma = width / (loss.right_hi - loss.left_lo)
+    most = -loss.left_lo
+    return MarginLoss(
+        loss.lo + sigma * (loss.left_lo + eta),
+        loss.lo + sigma * (loss.right_hi + eta),
+        loss.slope_below / (1 + sigma * loss.slope_below),
+        loss.left_lo,
+        1 / sigma,
+        loss.left_lo,
+        loss.slope_above / (1 + sigma * loss.slope_above),
+        loss.right_hi,
+        loss.value_lo + sigma / 2 * (most**2 - eta**2),
     )
 
 

@@ -12,6 +12,10 @@ It answers for every solution of
 P(w) >= P(w*) = D(eta*) >= D(eta), so a small P - D proves that w is nearly optimal
 (for a kernel that is not positive semidefinite, that it is nearly stationary).
 The gap is relative to S = 1/2 |w|^2 + sum_i |u_i l(t_i)|.
+
+LDM (:class:`odmtool.losses.LDM`) couples the examples: it is the smallest value over b of
+such a sum, with l_b(t) = c/2 (t - b)^2 - nu t + rho max(0, 1 - t), c = 2 mu1/M, nu = mu2/M,
+rho = lambda/M. So is its dual. A gap for some fixed b would be that of another problem.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.kernels import Kernel
-from odmtool.losses import MarginLoss
+from odmtool.losses import LDM, MarginLoss
 
 
 class Certificate(NamedTuple):
@@ -90,7 +94,7 @@ def kernel_matrix(kernel: Kernel, A, B) -> np.ndarray:
     return np.array([[kernel_value(kernel, u, v) for v in B] for u in A]).reshape(len(A), len(B))
 
 
-def certify_linear(X, y, weight, loss: MarginLoss, w, eta) -> Certificate:
+def certify_linear(X, y, weight, loss: MarginLoss | LDM, w, eta) -> Certificate:
     """Judge a linear solution.
 
     Parameters
@@ -99,8 +103,7 @@ def certify_linear(X, y, weight, loss: MarginLoss, w, eta) -> Certificate:
     y : ndarray of +1 and -1, shape (m,)
     weight : ndarray, shape (m,)
         u_i > 0.
-    loss : MarginLoss
-        Scalars.
+    loss : MarginLoss of scalars, or LDM
     w : ndarray, shape (d,)
         Primal solution.
     eta : ndarray, shape (m,)
@@ -114,7 +117,7 @@ def certify_linear(X, y, weight, loss: MarginLoss, w, eta) -> Certificate:
     )
 
 
-def certify_kernel(K, y, weight, loss: MarginLoss, coef, eta) -> Certificate:
+def certify_kernel(K, y, weight, loss: MarginLoss | LDM, coef, eta) -> Certificate:
     """Judge a kernel solution w = sum_i coef_i y_i phi(x_i).
 
     ``K`` is the Gram matrix of :func:`kernel_matrix`, shape (m, m); ``coef`` and
@@ -127,14 +130,70 @@ def certify_kernel(K, y, weight, loss: MarginLoss, coef, eta) -> Certificate:
 
 
 def _certificate(norm, dual_norm, margins, weight, loss, eta) -> Certificate:
+    if isinstance(loss, LDM):
+        losses, minimum = _ldm_losses(loss, margins, weight), _ldm_dual_value(loss, weight, eta)
+        return _verdict(norm, dual_norm, losses, [minimum])
     # Each example's own loss, so that a bound u l'(t) is the number the solver has.
     own = [MarginLoss(*loss[:2], *(float(u) * field for field in loss[2:])) for u in weight]
     losses = [loss_value(row, t) for row, t in zip(own, margins, strict=True)]
     minima = [loss_dual_value(row, float(e)) for row, e in zip(own, eta, strict=True)]
+    return _verdict(norm, dual_norm, losses, minima)
+
+
+def _verdict(norm, dual_norm, losses, minima) -> Certificate:
     primal = math.fsum([norm / 2, *losses])
     dual = math.fsum([-dual_norm / 2, *minima])
     scale = math.fsum([abs(norm) / 2, *map(abs, losses)])
     return Certificate(primal, dual, (primal - dual) / scale if scale > 0 else 0.0)
+
+
+def _ldm_losses(loss: LDM, margins, weight) -> list[float]:
+    """Each example's part of the variance, the mean and the hinge loss."""
+    mean = math.fsum(u * t for u, t in zip(weight, margins, strict=True)) / math.fsum(weight)
+    return [
+        float(u) / loss.total_weight
+        * (loss.mu1 * (t - mean) ** 2 - loss.mu2 * t + loss.lambda_ * max(0.0, 1 - t))
+        for u, t in zip(weight, margins, strict=True)
+    ]  # fmt: skip
+
+
+def _ldm_dual_value(loss: LDM, weight, eta) -> float:
+    """min over b and all t_i of sum_i u_i l_b(t_i) + eta_i t_i; -inf if there is none."""
+    c, nu, rho = (k / loss.total_weight for k in (2 * loss.mu1, loss.mu2, loss.lambda_))
+    if c == 0:
+        hinge = [MarginLoss(1, 1, 0, -u * (nu + rho), 0, -u * nu, 0, -u * nu, -u * nu)
+                 for u in map(float, weight)]  # fmt: skip
+        return math.fsum(loss_dual_value(h, float(e)) for h, e in zip(hinge, eta, strict=True))
+    units, total = math.fsum(weight), math.fsum(eta)
+    rounding = 1e-12 * max(units * (nu + rho), math.fsum(map(abs, eta)))
+    if not units * nu - rounding <= total <= units * (nu + rho) + rounding:
+        return -math.inf
+    # Every t_i is b plus a number between pulls[i] and pulls[i] + rho/c, or at the kink.
+    pulls = [(nu - float(e) / float(u)) / c for u, e in zip(weight, eta, strict=True)]
+    low, high = 1 - max(pulls) - rho / c, 1 - min(pulls)
+    for _ in range(200):
+        b = (low + high) / 2
+        distance = math.fsum(
+            float(u) * (_ldm_margin(b, pull, rho / c) - b)
+            for u, pull in zip(weight, pulls, strict=True)
+        )
+        # -c times the distance is the derivative in b.
+        low, high = (b, high) if distance > 0 else (low, b)
+    minima = []
+    for u, e, pull in zip(weight, eta, pulls, strict=True):
+        t = _ldm_margin(b, pull, rho / c)
+        own = c / 2 * (t - b) ** 2 - nu * t + rho * max(0.0, 1 - t)
+        minima.append(float(u) * own + float(e) * t)
+    return math.fsum(minima)
+
+
+def _ldm_margin(b: float, pull: float, jump: float) -> float:
+    """The best t of one example: below the kink at 1, above it, or there."""
+    if b + pull >= 1:
+        return b + pull
+    if b + pull + jump <= 1:
+        return b + pull + jump
+    return 1.0
 
 
 def kkt_violation(margins, weight, loss: MarginLoss, eta) -> float:

@@ -54,6 +54,10 @@ def must_be_positive(name: str, value: float) -> str:
     return f"{name} must be positive, not {value:g}"
 
 
+def must_be_finite(name: str, value: float) -> str:
+    return f"{name} must be a finite number, not {value:g}"
+
+
 def must_not_be_negative(name: str, value: float) -> str:
     return f"{name} must not be negative, but is {value:g}"
 

@@ -126,6 +126,27 @@ def newton_needs_convex(eigenvalue: float) -> str:
     )
 
 
+def ldm_needs_convex(eigenvalue: float) -> str:
+    return (
+        f"this solver of ldm needs a positive semidefinite kernel, but the smallest eigenvalue is "
+        f"{eigenvalue:.3g}; take --solver dcd"
+    )
+
+
+def ldm_newton_too_large(m: int, d: int) -> str:
+    return (
+        f"--solver newton for ldm needs few examples or few features; {m} examples with {d} "
+        f"features are too many; take --solver dcd"
+    )
+
+
+def dense_too_large(m: int, most: int) -> str:
+    return (
+        f"--solver dcd-dense takes at most {most} examples, there are {m}; take --solver dcd, "
+        f"which solves the same problem without the dense matrix"
+    )
+
+
 def newton_needs_smooth() -> str:
     return "--solver newton needs a loss without jumps in its derivative; take --solver dcd"
 

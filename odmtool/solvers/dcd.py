@@ -69,7 +69,7 @@ def solve(
     DivergedError
         The dual is unbounded (only with a kernel that is not positive semidefinite).
     """
-    state = _LinearState(problem, start) if problem.gram is None else _KernelState(problem, start)
+    state = state_of(problem, start)
     loss = losses.scaled(problem.loss, problem.weight)
     generator = np.random.default_rng(seed)
     order = np.arange(problem.size)
@@ -83,7 +83,7 @@ def solve(
             norm = state.eta @ margins
             primal, dual, scale = objective_values(loss, norm, norm, margins, state.eta)
         if not np.isfinite(primal) or dual > _DIVERGENCE * limit:
-            raise DivergedError(_why_diverged(problem))
+            raise DivergedError(why_diverged(problem))
         gap = relative(primal - dual, scale)
         progress(Progress(epoch, primal, gap, active))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
@@ -103,21 +103,45 @@ def solve(
     )
 
 
-def _why_diverged(problem: Problem) -> str:
+def why_diverged(problem: Problem) -> str:
+    """The sentence for a dual that grows without bound."""
     if problem.gram is None or problem.gram.kernel.is_positive_semidefinite:
         return messages.overflow()
     return messages.dual_unbounded()
 
 
-class _LinearState:
+def state_of(problem: Problem, start: np.ndarray | None) -> LinearState | KernelState:
+    """Dual variables ``start``, by default 0, and what is kept up to date with them.
+
+    ``state.loss`` is the row of the table whose dual an epoch ascends; it may be replaced
+    between epochs.
+    """
+    return (LinearState if problem.gram is None else KernelState)(problem, start)
+
+
+class LinearState:
     """Dual variables and w of a linear problem."""
 
     def __init__(self, problem: Problem, start):
-        self._problem = problem
+        self._problem, self.loss = problem, problem.loss
         self._rows = compressed_rows(problem.X)
         self._curvature = row_squares(*self._rows)
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
         self.w = np.asarray(problem.X.T @ (self.eta * problem.y))
+        self._direction = None
+
+    def assign(self, eta: np.ndarray) -> None:
+        """Go on from other dual variables."""
+        self.eta[:] = eta
+        self.w = np.asarray(self._problem.X.T @ (self.eta * self._problem.y))
+
+    def margin_sum(self) -> float:
+        """sum_i u_i t_i in O(d)."""
+        if self._direction is None:
+            X, y = self._problem.X, self._problem.y
+            self._direction = np.asarray(X.T @ (self._problem.weight * y))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(self._direction @ self.w)
 
     def margins(self) -> np.ndarray:
         # Rebuilt from eta: the increments of many epochs leave rounding errors behind.
@@ -127,26 +151,35 @@ class _LinearState:
     def epoch(self, order, active, threshold):
         problem = self._problem
         return linear_epoch(
-            *self._rows, problem.y, problem.weight, problem.loss, self._curvature,
+            *self._rows, problem.y, problem.weight, self.loss, self._curvature,
             self.eta, self.w, order, active, threshold,
         )  # fmt: skip
 
 
-class _KernelState:
+class KernelState:
     """Dual variables and decision values f(x_j) of a kernel problem."""
 
     w = None
 
     def __init__(self, problem: Problem, start):
-        self._problem = problem
+        self._problem, self.loss = problem, problem.loss
         self._cache = RowCache(problem.gram)
         self._curvature = problem.gram.diagonal()
         steepest = losses.largest_slope(problem.loss) * problem.weight
         if not np.all(1 + self._curvature * steepest > 0):
-            raise DivergedError(_why_diverged(problem))
+            raise DivergedError(why_diverged(problem))
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
         self._f = np.zeros(problem.size)
         self._add_up()
+
+    def assign(self, eta: np.ndarray) -> None:
+        """Go on from other dual variables."""
+        self.eta[:] = eta
+        self._add_up()
+
+    def margin_sum(self) -> float:
+        """sum_i u_i t_i in O(m)."""
+        return float((self._problem.weight * self._problem.y) @ self._f)
 
     def _add_up(self) -> None:
         """f = K (eta y), from the rows of the nonzero duals."""
@@ -174,7 +207,7 @@ class _KernelState:
         for part in self._parts(order[:active].copy()):
             cache.fetch(part)
             stay, moved, share = kernel_epoch(
-                cache.rows, cache.slot, problem.y, problem.weight, problem.loss, self._curvature,
+                cache.rows, cache.slot, problem.y, problem.weight, self.loss, self._curvature,
                 self.eta, self._f, part, len(part), threshold,
             )  # fmt: skip
             # The examples that stay come first in a part; order keeps them in front.

@@ -37,7 +37,7 @@ from odmtool.solvers.base import (
     ignore_progress,
     relative,
 )
-from odmtool.solvers.spaces import space_of
+from odmtool.solvers.spaces import Space, space_of
 
 _SUFFICIENT_DECREASE = 1e-4
 _BISECTIONS = 40
@@ -54,6 +54,7 @@ def solve(
     seed: int = 0,
     start: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
+    space: Space | None = None,
 ) -> Solution:
     """Solve a linear or kernel problem; parameters as in :func:`odmtool.solvers.dcd.solve`.
 
@@ -61,6 +62,7 @@ def solve(
 
     The loss must have a continuous derivative. For a kernel with negative
     eigenvalues the caller passes a shifted problem (:mod:`odmtool.solvers.indefinite`).
+    A ``space`` made before for the same rows or Gram matrix is used again.
 
     Raises
     ------
@@ -68,7 +70,7 @@ def solve(
         Numbers overflow.
     """
     loss = losses.scaled(problem.loss, problem.weight)
-    space = space_of(problem)
+    space = space_of(problem) if space is None else space
     v = space.zero() if start is None else space.point(start)
     t = space.margins(v)
     # Without a start there is always a step: at w = 0 the gap is small for a small

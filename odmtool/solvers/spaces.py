@@ -28,7 +28,7 @@ _DENSE_SHARE = 0.05
 _BLOCK_BYTES = 2**22
 
 
-def space_of(problem: Problem):
+def space_of(problem: Problem) -> Space:
     """The space in which the problem is smallest."""
     if problem.gram is not None:
         return FunctionSpace(problem.gram, problem.y)
@@ -169,6 +169,9 @@ class WeightSpace:
     def solution(self, w, eta):
         """(w, coef); only for coef = eta is w known from the duals."""
         return w, eta
+
+
+Space = FunctionSpace | WeightSpace
 
 
 def _hessian(X, active, slopes) -> np.ndarray:

@@ -1,0 +1,107 @@
+"""Newton's method for losses whose derivative jumps once, such as the hinge loss.
+
+Problem     as in :mod:`odmtool.objective`, for rows of the table with lo = hi.
+Update      a proximal step on the dual,
+
+                eta <- argmax over eta' of D(eta') - 1/2 sum_i sigma_i (eta'_i - eta_i)^2,
+
+            by Newton's method: its primal is the problem itself with a smoothed loss
+            (:func:`odmtool.losses.smoothed`), which spreads the jump over an interval of
+            margins. The interval is ten times narrower in every step. Examples whose
+            margin lies in it are those at the kink, and their number does not grow
+            as it narrows, so a Newton step stays cheap.
+Stop        when P(w(eta)) - D(eta) <= tolerance S, of the problem itself.
+Source      Rockafellar, "Augmented Lagrangians and applications of the proximal point
+            algorithm in convex programming", Mathematics of Operations Research 1, 1976;
+            with a semismooth Newton method inside, Li, Sun & Toh, "A highly efficient
+            semismooth Newton augmented Lagrangian method", SIAM J. Optimization 28, 2018.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool import losses, messages
+from odmtool.errors import DivergedError
+from odmtool.solvers import newton
+from odmtool.solvers.base import (
+    Problem,
+    Progress,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+    objective_values,
+    relative,
+)
+from odmtool.solvers.spaces import space_of
+
+# Margins have the size of 1, where the losses have their kink. Rounding of a margin counts
+# with 1 / width in its dual variable, so the width does not become too small.
+_FIRST_WIDTH, _NARROWER, _LAST_WIDTH = 0.1, 0.1, 1e-6
+# So many of the last proximal steps without a smaller gap: only rounding is left.
+_PATIENCE = 3
+# The inner problem is solved to this share of the tolerance; Newton's last step does that.
+_INNER_SHARE = 1e-4
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+) -> Solution:
+    """Solve a linear or kernel problem; parameters as in :func:`odmtool.solvers.dcd.solve`.
+
+    ``stop.max_iter`` counts Newton steps. The loss must have lo = hi and a jump there.
+    Nothing is random here: every ``seed`` gives the same solution.
+
+    Raises
+    ------
+    DivergedError
+        Numbers overflow.
+    """
+    loss, space = losses.scaled(problem.loss, problem.weight), space_of(problem)
+    eta = clipped(loss, np.zeros(problem.size) if start is None else start)
+    width, steps, waited, best = _FIRST_WIDTH, 0, 0, None
+    while True:
+        with np.errstate(over="ignore", invalid="ignore"):
+            v = space.point(eta)
+            t = space.margins(v)
+            norm = space.squared_norm(v, t)
+            primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+        if not np.isfinite(primal):
+            raise DivergedError(messages.overflow())
+        gap = relative(primal - dual, scale)
+        progress(Progress(steps, primal, gap, int(np.count_nonzero(eta))))
+        waited += width <= _LAST_WIDTH
+        if best is None or gap < best.gap:
+            waited = 0
+            w, coef = space.solution(v, eta)
+            best = Solution(w, coef, eta, primal, dual, gap, steps, False, "newton")
+        if gap <= stop.tolerance or steps >= stop.max_iter or waited >= _PATIENCE:
+            break
+        inner = newton.solve(
+            problem._replace(
+                loss=losses.smoothed(loss, width, eta), weight=np.ones(problem.size)
+            ),
+            Stop(_INNER_SHARE * stop.tolerance, stop.max_iter - steps), start=eta, space=space,
+        )  # fmt: skip
+        eta, steps = clipped(loss, inner.eta), steps + inner.iterations
+        width = max(width * _NARROWER, _LAST_WIDTH)
+    return best._replace(iterations=steps, converged=best.gap <= stop.tolerance)
+
+
+def clipped(loss: losses.MarginLoss, eta: np.ndarray) -> np.ndarray:
+    """The point nearest eta at which the dual is finite.
+
+    Parameters
+    ----------
+    loss : MarginLoss of arrays, shape (m,)
+    eta : ndarray, shape (m,)
+    """
+    least = np.where(loss.slope_above > 0, -np.inf, -loss.right_hi)
+    most = np.where(loss.slope_below > 0, np.inf, -loss.left_lo)
+    return np.clip(eta, least, most)
