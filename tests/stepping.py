@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
 
 from odmtool import objective
-from odmtool.losses import LDM
 from odmtool.solvers import stochastic
 
 
@@ -46,14 +44,7 @@ def dense(X):
 
 def judged(p, solution):
     """P and D of a linear solution, slow and exact."""
-    if not isinstance(p.loss, LDM):
-        return objective.certify_linear(p.X, p.y, p.weight, p.loss, solution.w, solution.eta)[:2]
-    X, (mu1, mu2, lambda_, total_weight) = dense(p.X), p.loss
-    parameters = mu1, mu2, lambda_, p.weight, total_weight
-    return (
-        naive.ldm_primal(X, p.y, solution.w, *parameters),
-        naive.ldm_dual(X, p.y, solution.eta, *parameters),
-    )
+    return objective.certify_linear(p.X, p.y, p.weight, p.loss, solution.w, solution.eta)[:2]
 
 
 def assert_confirmed(p, solution, tolerance):

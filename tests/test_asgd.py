@@ -92,6 +92,16 @@ def test_a_first_step_that_is_far_too_large_is_taken_back(monkeypatch):
     assert primals[-1] < primals[0] / 2
 
 
+def test_a_start_that_cannot_be_improved_is_kept():
+    p = problem(loss=LDM)
+    best = ldm.solve(p, Stop(1e-10, 20000))
+    states = []
+    solution = asgd.solve(p, Stop(1e-3, 500), start=best.eta, progress=states.append)
+    assert solution.primal <= best.primal * (1 + 1e-12)
+    assert states[-1].iteration < 100
+    assert_confirmed(p, solution, 1e-3)
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_neither_half_nor_twice_the_first_step_is_better(scale):
     p = problem(loss=LDM, dense=True)

@@ -18,7 +18,7 @@ Step size   eta0 between 2^-30/L and 1 (L of pair_curvature) such that neither h
             twice gives a smaller P, on at most 1000 drawn pairs from w = 0; P is taken on
             the drawn examples, and its mean at ten moments counts: one alone is noise.
             After an epoch whose mean is worse than the start, eta0 is quartered and the
-            descent starts again.
+            descent starts again, up to ten times.
 Stop        at the end of a window that lowered P by less than half the tolerance (the error
             falls as one over the epochs, so this is about what is left). Then a dual point,
             see :func:`odmtool.solvers.stochastic.certified`.
@@ -50,6 +50,7 @@ _SAMPLE = 1000
 _MOMENTS = 10
 _SMALLEST_STEP = 2.0**-30
 _LEAST_EPOCHS = 4
+_RESTARTS = 10
 
 
 def solve(
@@ -91,7 +92,7 @@ def _descend(problem: Problem, stop: Stop, generator, start, progress):
     sums = stochastic.cumulative(problem.weight)
     rows, terms = compressed_rows(problem.X), stochastic.pair_terms(problem)
     best = origin = stochastic.first_point(problem, start)
-    eta0 = first_step(problem, generator)
+    eta0, restarts = first_step(problem, generator), 0
     w, epochs, run, fallen_from = origin.w.copy(), 0, 0, origin.primal
     while True:
         progress(Progress(epochs, best.primal, np.nan, problem.size))
@@ -100,7 +101,7 @@ def _descend(problem: Problem, stop: Stop, generator, start, progress):
             if run >= _LEAST_EPOCHS and fall <= stop.tolerance / 2 * best.scale:
                 return best, epochs
             total, count, fallen_from = np.zeros_like(w), 0, best.primal
-        if epochs >= stop.max_iter:
+        if epochs >= stop.max_iter or restarts > _RESTARTS:
             return best, epochs
         pairs = stochastic.draw(generator, sums), stochastic.draw(generator, sums)
         steps = run * problem.size
@@ -108,7 +109,7 @@ def _descend(problem: Problem, stop: Stop, generator, start, progress):
         epochs, run, count = epochs + 1, run + 1, count + problem.size
         point = stochastic.point_at(problem, total / count)
         if not point.primal <= origin.primal:
-            eta0, w, run = eta0 / 4, origin.w.copy(), 0
+            eta0, w, run, restarts = eta0 / 4, origin.w.copy(), 0, restarts + 1
         elif point.primal < best.primal:
             best = point
 
