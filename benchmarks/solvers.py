@@ -1,9 +1,11 @@
 """How long do the solvers take, by lambda? The measurements behind ``solvers.choose``.
 
-usage: python benchmarks/solvers.py [--kernel rbf] [--rows 5000] FILE...
+usage: python benchmarks/solvers.py [--kernel rbf] [--rows 5000] [--machine ldm]
+                                    [--solvers dcd,svrg] [--lambdas 4,10] FILE...
 
 Features are scaled to [0, 1] by their largest absolute value, gamma is 1/d, mu .4,
-theta .2, tolerance 1e-3; more than two classes become the first against the rest.
+theta .2 (ldm: mu1 = mu2 = 1), tolerance 1e-3; --lambdas takes exponents of 2. More than
+two classes become the first against the rest.
 Prints one line per file and lambda: seconds, iterations and gap of every solver, the
 kernel matrix and compilation not counted.
 """
@@ -25,11 +27,10 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.kernels import Kernel
 from odmtool.solvers.base import Problem
 
-LAMBDAS = [2.0**k for k in (0, 4, 10, 16, 20)]
 RUNS = 3
 
 
-def problems(path: str, kernel: str, rows: int | None):
+def problems(path: str, kernel: str, rows: int | None, machine: str, lambdas: list[float]):
     """Problems of one file that differ in lambda only."""
     data = read_svmlight(path)
     X, labels = data.X[:rows], data.labels[:rows]
@@ -41,8 +42,10 @@ def problems(path: str, kernel: str, rows: int | None):
     if kernel != "linear":
         gram = Gram(Kernel(kernel, 1 / d, 0.0, 3), X)
         gram.matrix()
-    for lambda_ in LAMBDAS:
+    for lambda_ in lambdas:
         loss = losses.odm(lambda_, 0.4, 0.2, m)
+        if machine == "ldm":
+            loss = losses.ldm(1.0, 1.0, lambda_, m)
         yield lambda_, Problem(X if gram is None else None, gram, y, np.ones(m), loss)
 
 
@@ -60,14 +63,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernel", default="linear")
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--machine", choices=["odm", "ldm"], default="odm")
+    parser.add_argument("--solvers", default="dcd,newton,auto")
+    parser.add_argument("--lambdas", default="0,4,10,16,20")
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
-    print("| file | m | d | lambda | " + " | ".join(("dcd", "newton", "auto")) + " |")
-    print("| --- " * 7 + "|")
+    names = arguments.solvers.split(",")
+    lambdas = [2.0 ** float(k) for k in arguments.lambdas.split(",")]
+    kinds = arguments.kernel, arguments.rows, arguments.machine, lambdas
+    print("| file | m | d | lambda | " + " | ".join(names) + " |")
+    print("| --- " * (4 + len(names)) + "|")
     for path in arguments.files:
-        for lambda_, problem in problems(path, arguments.kernel, arguments.rows):
+        for lambda_, problem in problems(path, *kinds):
             cells = []
-            for solver in ("dcd", "newton", "auto"):
+            for solver in names:
                 seconds, solution = measure(problem, solver)
                 mark = "" if solution.converged else f", gap {solution.gap:.1g}"
                 cells.append(f"{seconds:.3f} s, {solution.iterations}{mark}")

@@ -62,9 +62,9 @@ def lines_skipped(count: int) -> str:
 def progress(state) -> str:
     objective = "" if state.primal is None else f"objective {state.primal:.6g}, "
     about = "" if state.primal is not None else "about "
-    return (
-        f"iteration {state.iteration}, {objective}gap {about}{state.gap:.2g}, active {state.active}"
-    )
+    is_known = state.gap == state.gap  # NaN is not
+    gap = f"gap {about}{state.gap:.2g}, " if is_known else ""
+    return f"iteration {state.iteration}, {objective}{gap}active {state.active}"
 
 
 def summary(machine, examples: int, seconds: dict[str, float]) -> str:

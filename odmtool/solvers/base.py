@@ -59,7 +59,8 @@ class Stop(NamedTuple):
 class Progress(NamedTuple):
     """What a solver tells its caller after an iteration.
 
-    ``primal`` is None where only an estimate of the gap is known.
+    ``primal`` is None where only an estimate of the gap is known, ``gap`` is NaN where
+    nothing is known of it.
     """
 
     iteration: int

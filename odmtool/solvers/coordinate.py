@@ -69,6 +69,16 @@ def loss_value(loss, t):
 
 
 @njit
+def loss_derivative(loss, t):
+    """l'(t) of one example; where it jumps, the value of the piece below."""
+    if t <= loss.lo:
+        return loss.slope_below * (t - loss.lo) + loss.left_lo
+    if t <= loss.hi:
+        return loss.slope_between * (t - loss.lo) + loss.right_lo
+    return loss.slope_above * (t - loss.hi) + loss.right_hi
+
+
+@njit
 def dual_minimiser(loss, u, eta):
     """The t at which u l(t) + eta t is smallest; infinite where there is none.
 

@@ -1,0 +1,271 @@
+"""Stochastic variance reduced gradient (SVRG) for smooth margin losses and for LDM; linear.
+
+Problem     min over w of P(w) = 1/2 |w|^2 + f(w); f is a sum of smooth margin losses, or
+            the three terms of LDM.
+Update      a stage starts at a snapshot s with the full gradient g = s + grad f(s). Each of
+            m steps draws an example (LDM: a pair) and moves e = w - s by
+
+                e <- (e - step (g + change)) / (1 + step),
+
+            change the estimate of grad f(w) - grad f(s) by that example, the regulariser
+            taken implicitly. g is dense and the same in all steps: with e = a z + k g a
+            step multiplies a and k and adds the example's row to z, O(its nonzeros).
+            a never gets small, because the step is at most 10/m; so z is never rescaled.
+Sampling    in proportion to u_i |x_i|^2, which makes the mean of the examples' Lipschitz
+            constants count, not the largest; pairs in proportion to u.
+Snapshot    "last": the last w of the stage; "random", as printed: one of its m iterates at
+            random, for which the stage is ended there.
+Step        starts at 1/(4L), L = 1 + max l'' sum u_i |x_i|^2 (LDM: see pair_curvature).
+            Then Barzilai and Borwein's |ds|^2 / (m <ds, dg>) from the last two snapshots,
+            kept between limit/10 and the limit, at first 1/L. A stage that raises P is
+            undone and halves both: P of the snapshots never rises.
+Stop        smooth losses: P(s) - D <= tolerance S, D the best bound so far; each snapshot
+            gives one for nothing, P(s) - 1/2 |grad P(s)|^2. LDM: when P has fallen by less
+            than half the tolerance since half as many snapshots; dual coordinate descent
+            then finds a dual point (:func:`odmtool.solvers.stochastic.certified`).
+Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, Algorithm 2 and
+            Theorem 3.1; Tan et al., "Barzilai-Borwein step size for stochastic gradient
+            descent", NIPS 2016; Xiao & Zhang, "A proximal stochastic gradient method with
+            progressive variance reduction", SIAM J. Optim. 24, 2014 (sampling).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool import losses, messages
+from odmtool._jit import njit
+from odmtool.errors import DivergedError
+from odmtool.losses import LDM
+from odmtool.solvers import stochastic
+from odmtool.solvers.base import (
+    Problem,
+    Progress,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+    relative,
+)
+from odmtool.solvers.coordinate import loss_derivative
+from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.stochastic import add_row, row_product
+
+SNAPSHOTS = ("last", "random")
+
+_FIRST_STEP = 0.25
+_SMALLEST_SHARE = 0.1
+_LONGEST_STAGE = 10.0
+# A stage raises P if it does so by more than this share of S; the rest is rounding.
+_ROUNDING = 1e-14
+# After so many halvings the steps move nothing.
+_SMALLEST_LIMIT = 2.0**-20
+_LEAST_SNAPSHOTS = 8
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    snapshot: str = "last",
+    progress: ProgressCallback = ignore_progress,
+) -> Solution:
+    """Solve a linear problem whose loss has a continuous derivative, or is that of LDM.
+
+    Parameters
+    ----------
+    problem : Problem
+    stop : Stop
+        ``max_iter`` counts stages of m steps, for LDM also epochs for the dual point.
+    seed : int
+        Seeds the draws: the same seed gives the same w.
+    start : ndarray, shape (m,), optional
+        Dual variables; w starts at w(start).
+    snapshot : str, one of SNAPSHOTS
+    progress : callable
+        For LDM the gap is not known before the end, and NaN.
+
+    Raises
+    ------
+    DivergedError
+        Numbers overflow.
+    """
+    narrow, widen = stochastic.occupied_columns(problem)
+    with np.errstate(over="ignore", invalid="ignore"):
+        run = _Run(narrow, seed, start, snapshot)
+        if isinstance(problem.loss, LDM):
+            iterations = _until_rest(run, stop, progress)
+            solution = stochastic.certified(narrow, stop, run.point, iterations, "svrg", seed)
+        else:
+            # Newton's rule: without a start, no model that answers nothing.
+            least = 0 if start is not None else min(1, stop.max_iter)
+            solution = _until_certified(run, stop, least, progress)
+    return solution._replace(w=widen(solution.w))
+
+
+def _until_certified(run: _Run, stop: Stop, least: int, progress) -> Solution:
+    """Stages until the gap of a smooth problem is small enough."""
+    iteration, eta = 0, np.zeros_like(run.point.t)
+    loss = losses.scaled(run.problem.loss, run.problem.weight)
+    dual = float(losses.dual_value(loss, eta).sum())
+    while True:
+        point = run.point
+        gap, own = point.primal - dual, float(run.gradient @ run.gradient / 2)
+        if own <= gap:
+            gap, dual, eta = own, point.primal - own, -point.derivative
+        now = relative(gap, point.scale)
+        progress(Progress(iteration, point.primal, now, int(np.count_nonzero(point.derivative))))
+        is_done = now <= stop.tolerance or run.is_stuck
+        if (iteration >= least and is_done) or iteration >= stop.max_iter:
+            break
+        run.stage()
+        iteration += 1
+    return Solution(
+        point.w, -point.derivative, eta, point.primal, point.primal - gap, now, iteration,
+        now <= stop.tolerance, "svrg",
+    )  # fmt: skip
+
+
+def _until_rest(run: _Run, stop: Stop, progress) -> int:
+    """Stages until P falls no more; returns their number."""
+    history, stages = [run.point.primal], 0
+    while True:
+        point, n = run.point, len(history) - 1
+        progress(Progress(stages, point.primal, np.nan, len(point.t)))
+        fall = history[n // 2] - point.primal
+        is_at_rest = n >= _LEAST_SNAPSHOTS and fall <= stop.tolerance / 2 * point.scale
+        if is_at_rest or run.is_stuck or stages >= stop.max_iter:
+            return stages
+        if run.stage():
+            history.append(run.point.primal)
+        stages += 1
+
+
+class _Run:
+    """The snapshot, its gradient, and the step."""
+
+    def __init__(self, problem: Problem, seed: int, start, snapshot: str):
+        self.problem, self._is_random = problem, snapshot == "random"
+        self._rows = compressed_rows(problem.X)
+        self._generator = np.random.default_rng(seed)
+        self._is_paired = isinstance(problem.loss, LDM)
+        self.point = stochastic.first_point(problem, start)
+        self.gradient = self._gradient(self.point)
+        squares = row_squares(*self._rows)
+        if self._is_paired:
+            shares, curvature = problem.weight, stochastic.pair_curvature(problem, squares)
+        else:
+            shares = problem.weight * squares
+            curvature = 1 + losses.largest_slope(problem.loss) * shares.sum()
+        if not np.isfinite(curvature):
+            raise DivergedError(messages.overflow())
+        self._sums = stochastic.cumulative(shares)
+        self._inflation = np.divide(shares.sum(), shares, where=shares > 0, out=shares * 0)
+        self._limit, self._step = 1 / curvature, _FIRST_STEP / curvature
+        self._smallest_limit = _SMALLEST_LIMIT / curvature
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._limit < self._smallest_limit
+
+    def stage(self) -> bool:
+        """One stage: to the next snapshot, or halve the step; whether the snapshot is new."""
+        before = self.point
+        point = stochastic.point_at(self.problem, before.w + self._steps())
+        if not point.primal <= before.primal + _ROUNDING * before.scale:
+            self._limit /= 2
+            self._step = min(self._step, self._limit) / 2
+            return False
+        old, self.point, self.gradient = self.gradient, point, self._gradient(point)
+        moved = point.w - before.w
+        turned = moved @ (self.gradient - old)
+        if turned > 0:
+            secant = moved @ moved / turned / len(point.t)
+            self._step = min(max(secant, _SMALLEST_SHARE * self._limit), self._limit)
+        return True
+
+    def _gradient(self, point) -> np.ndarray:
+        return point.w + np.asarray(self.problem.X.T @ (self.problem.y * point.derivative))
+
+    def _steps(self) -> np.ndarray:
+        """How far the steps of a stage move w."""
+        problem, t, m = self.problem, self.point.t, len(self.point.t)
+        drift = problem.y * np.asarray(problem.X @ self.gradient)
+        step, z = min(self._step, _LONGEST_STAGE / m), np.zeros_like(self.gradient)
+        first = stochastic.draw(self._generator, self._sums)
+        second = stochastic.draw(self._generator, self._sums) if self._is_paired else first
+        count = self._generator.integers(1, m + 1) if self._is_random else m
+        if self._is_paired:
+            variance, _mean, hinge = stochastic.pair_terms(problem)
+            a, k = pair_stage(
+                *self._rows, problem.y, variance, hinge, t, drift, first[:count], second[:count],
+                step, z,
+            )  # fmt: skip
+        else:
+            a, k = stage(
+                *self._rows, problem.y, problem.weight, problem.loss, t, drift, self._inflation,
+                first[:count], step, z,
+            )  # fmt: skip
+        return a * z + k * self.gradient
+
+
+@njit
+def stage(
+    data, indices, indptr, y, weight, loss, margins, drift, inflation, order, step, z
+):  # fmt: skip
+    """Steps with the examples of ``order``; e = w - s = a z + k g, all zero at first.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarrays
+        Rows of the m x d matrix X (CSR).
+    y, weight, margins, drift, inflation : ndarrays, shape (m,)
+        ``margins`` t_i at the snapshot, ``drift`` y_i <x_i, g>, ``inflation`` 1 over the
+        probability with which i is drawn.
+    loss : MarginLoss of scalars
+    step : float, > 0
+    z : ndarray, shape (d,)
+        Zeros; changed in place.
+
+    Returns
+    -------
+    a, k : float
+    """
+    a, k, shrink = 1.0, 0.0, 1.0 / (1.0 + step)
+    for i in order:
+        before = margins[i]
+        t = before + y[i] * a * row_product(data, indices, indptr, i, z) + k * drift[i]
+        change = weight[i] * (loss_derivative(loss, t) - loss_derivative(loss, before))
+        a, k = shrink * a, shrink * (k - step)
+        if change != 0.0:
+            factor = -step * shrink / a * inflation[i] * change * y[i]
+            add_row(data, indices, indptr, i, factor, z)
+    return a, k
+
+
+@njit
+def pair_stage(
+    data, indices, indptr, y, variance, hinge, margins, drift, first, second, step, z
+):  # fmt: skip
+    """Steps of LDM with the pairs ``first[q], second[q]``; the rest as in :func:`stage`.
+
+    ``variance`` and ``hinge`` are those of :func:`odmtool.solvers.stochastic.pair_terms`.
+    """
+    a, k, shrink = 1.0, 0.0, 1.0 / (1.0 + step)
+    for q in range(len(first)):
+        i, j = first[q], second[q]
+        moved_i = y[i] * a * row_product(data, indices, indptr, i, z) + k * drift[i]
+        moved_j = y[j] * a * row_product(data, indices, indptr, j, z) + k * drift[j]
+        apart = variance * (moved_i - moved_j)
+        fewer_i = (margins[i] <= 1.0) - 1.0 * (margins[i] + moved_i <= 1.0)
+        fewer_j = (margins[j] <= 1.0) - 1.0 * (margins[j] + moved_j <= 1.0)
+        a, k = shrink * a, shrink * (k - step)
+        factor = -step * shrink / a
+        change_i, change_j = hinge * fewer_i + apart, hinge * fewer_j - apart
+        if change_i != 0.0:
+            add_row(data, indices, indptr, i, factor * change_i * y[i], z)
+        if change_j != 0.0:
+            add_row(data, indices, indptr, j, factor * change_j * y[j], z)
+    return a, k
