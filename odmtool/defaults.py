@@ -28,6 +28,7 @@ MACHINES = {
 }
 """The machines, the parameters that each has besides those of its kernel, and their defaults."""
 
+SNAPSHOTS = ("last", "random")
 MULTICLASS = ("ovr", "ovo")
 SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd")
 

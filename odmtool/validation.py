@@ -206,4 +206,8 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
     if gram is None:
         return rows.shape[1] <= LARGEST_HESSIAN and rows.nnz <= _LARGEST_EXACT_NONZEROS
     is_psd = gram.kernel.is_positive_semidefinite
-    return is_psd and gram.size <= _LARGEST_EXACT_GRAM and solvers.newton_fits(gram)
+    return (
+        is_psd
+        and gram.size <= _LARGEST_EXACT_GRAM
+        and solvers.newton_fits(machine.problem(prepared))
+    )

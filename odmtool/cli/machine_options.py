@@ -147,10 +147,15 @@ def machine_options(many: bool):
         click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,
                      show_default=True, help="Relative duality gap at which to stop."),
         click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
-                     show_default=True, help="auto, dcd (dual coordinate descent) or newton."),
+                     show_default=True,
+                     help="auto; dcd, dual coordinate descent; newton; the papers' dcd-dense (ldm), "
+                          "svrg and asgd (linear)."),
         click.option("--max-iter", type=Whole(),
-                     help="Most epochs of dcd, or steps of newton.  "
-                          "[default: dcd 1000, newton 200]"),
+                     help="Most epochs of dcd, dcd-dense and asgd, steps of newton, or stages of "
+                          "svrg.  [default: by solver]"),
+        click.option("--snapshot", type=click.Choice(defaults.SNAPSHOTS), default="last",
+                     show_default=True,
+                     help="svrg: the step of a stage with which the next begins."),
         click.option("--seed", type=Whole(least=0), default=defaults.SEED, show_default=True,
                      help="Seed of everything random; same seed, same model."),
         click.option("--memory", type=Size(), metavar="SIZE",
@@ -221,7 +226,7 @@ def machine_arguments(options: dict) -> dict:
     """The keyword arguments of a machine, from the options of a command."""
     kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
     names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory",
-             "multiclass", "model_format")
+             "multiclass", "model_format", "snapshot")
     arguments = {name: options[name] for name in names}
     for name in defaults.MACHINES[machine_name(options)]:
         if options[name] is not None:

@@ -64,7 +64,7 @@ class Machine:
         Negative: no intercept.
     class_weight : dict, optional
         Label to weight >= 0; 1 for classes not named.
-    solver, tolerance, max_iter, seed
+    solver, tolerance, max_iter, seed, snapshot
         See :func:`odmtool.solvers.solve`.
     memory : float, optional
         Bytes for kernel values; by default what is free.
@@ -96,7 +96,7 @@ class Machine:
     def __init__(
         self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
         class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
-        memory=None, multiclass="ovr", jobs=1, model_format=None, **parameters,
+        memory=None, multiclass="ovr", jobs=1, model_format=None, snapshot="last", **parameters,
     ):  # fmt: skip
         unknown = parameters.keys() - MACHINES[self.name].keys()
         if unknown:
@@ -107,6 +107,7 @@ class Machine:
         self.bias, self.class_weight = bias, class_weight
         self.solver, self.tolerance, self.max_iter = solver, tolerance, max_iter
         self.seed, self.memory = seed, memory
+        self.snapshot = snapshot
         self.multiclass, self.jobs, self.model_format = multiclass, jobs, model_format
 
     def copy(self, **parameters) -> Machine:

@@ -60,7 +60,7 @@ class BinaryMachine(Machine):
         """Solve one binary problem."""
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
-            seed=self.seed, start=start, progress=progress,
+            seed=self.seed, snapshot=self.snapshot, start=start, progress=progress,
         )  # fmt: skip
 
     def decides_by_votes(self, k: int) -> bool:

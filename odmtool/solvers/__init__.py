@@ -5,9 +5,10 @@ name       needs                         file
 =========  ============================  ==========================================
 dcd        any loss                      :mod:`odmtool.solvers.dcd`; for the loss of
                                          LDM :mod:`odmtool.solvers.ldm`
-newton     a loss whose derivative is    :mod:`odmtool.solvers.newton`
-           continuous; for a kernel,
-           memory for two m x m matrices
+newton     a loss whose derivative is    :mod:`odmtool.solvers.newton`; for one jump
+           continuous or jumps once;     :mod:`odmtool.solvers.proximal`, for the loss
+           for a kernel, memory for two  of LDM :mod:`odmtool.solvers.ldm_newton`
+           m x m matrices (LDM: four)
 dcd-dense  the loss of LDM, m <= 1000    :mod:`odmtool.solvers.ldm_dense`
 svrg       linear; a loss whose          :mod:`odmtool.solvers.svrg`
            derivative is continuous, or
@@ -27,7 +28,6 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.defaults import SOLVERS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
-from odmtool.gram import Gram
 from odmtool.losses import LDM, MarginLoss
 from odmtool.solvers.base import (
     LARGEST_HESSIAN,
@@ -42,7 +42,7 @@ MAX_ITER = {"dcd": 1000, "newton": 200, "dcd-dense": 20000, "svrg": 100, "asgd":
 """Epochs or Newton steps, unless the caller says otherwise."""
 
 _STOCHASTIC = ("svrg", "asgd")
-_MODULES = {"dcd-dense": "ldm_dense"}
+_FOR_LDM = {"dcd": "ldm", "newton": "ldm_newton", "dcd-dense": "ldm_dense"}
 
 # A kernel problem's factorisation keeps the matrix and the part that it overwrites.
 _NEWTON_MATRICES = 2
@@ -55,6 +55,7 @@ def solve(
     tolerance: float = 1e-3,
     max_iter: int | None = None,
     seed: int = 0,
+    snapshot: str = "last",
     start=None,
     progress: ProgressCallback = ignore_progress,
 ) -> Solution:
@@ -68,6 +69,8 @@ def solve(
         Relative duality gap at which to stop.
     max_iter : int, optional
     seed : int
+    snapshot : str, one of SNAPSHOTS
+        See :func:`odmtool.solvers.svrg.solve`.
     start : ndarray, shape (m,), optional
         Dual variables to start from.
     progress : callable
@@ -84,7 +87,7 @@ def solve(
     """
     if solver != "auto":
         check(problem, solver)
-    run = _Run(stop_tolerance=tolerance, max_iter=max_iter, seed=seed, progress=progress)
+    run = _Run(tolerance, max_iter, seed, snapshot, progress)
     if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
         return _solve_indefinite(problem, solver, run, start)
     return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
@@ -103,17 +106,18 @@ class _Run(NamedTuple):
     stop_tolerance: float
     max_iter: int | None
     seed: int
+    snapshot: str
     progress: ProgressCallback
 
     def one(self, problem: Problem, name: str, start, epochs: int | None = None) -> Solution:
         limit = MAX_ITER[name] if self.max_iter is None else self.max_iter
         stop = Stop(self.stop_tolerance, limit if epochs is None else min(limit, epochs))
-        module = _MODULES.get(name, name)
-        if name == "dcd" and isinstance(problem.loss, LDM):
-            module = "ldm"
         # Each is imported when it is used: most need compiled code, which takes time to load.
-        solver = import_module(f"odmtool.solvers.{module}")
-        return solver.solve(problem, stop, seed=self.seed, start=start, progress=self.progress)
+        solver = import_module(f"odmtool.solvers.{_module(name, problem.loss)}")
+        extra = {"snapshot": self.snapshot} if name == "svrg" else {}
+        return solver.solve(
+            problem, stop, seed=self.seed, start=start, progress=self.progress, **extra
+        )  # fmt: skip
 
     def plan(self, problem: Problem, plan: Plan, start) -> Solution:
         first = self.one(problem, plan.first, start, plan.epochs)
@@ -156,17 +160,34 @@ def _solve_indefinite(problem: Problem, solver: str, run: _Run, start) -> Soluti
     )
 
 
+def _module(name: str, loss: MarginLoss | LDM) -> str:
+    """The file of a solver."""
+    if isinstance(loss, LDM):
+        return _FOR_LDM.get(name, name)
+    return "proximal" if name == "newton" and not is_smooth(loss) else name
+
+
 def is_smooth(loss: MarginLoss | LDM) -> bool:
-    """Whether Newton's method applies: the derivative of the loss has no jump."""
+    """Whether the derivative of the loss has no jump."""
     if isinstance(loss, LDM):
         return False
     left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
     return loss.left_lo == loss.right_lo and left_hi == loss.right_hi
 
 
-def newton_fits(gram: Gram) -> bool:
-    """Whether the memory holds the kernel matrix and what Newton's method makes of it."""
-    return _NEWTON_MATRICES * gram.bytes <= gram.memory
+def has_newton(loss: MarginLoss | LDM) -> bool:
+    """Whether Newton's method applies: the derivative of the loss jumps once at most."""
+    return isinstance(loss, LDM) or is_smooth(loss) or loss.lo == loss.hi
+
+
+def newton_fits(problem: Problem) -> bool:
+    """Whether the memory holds what Newton's method makes of the problem."""
+    if isinstance(problem.loss, LDM):
+        from odmtool.solvers import ldm_newton
+
+        return ldm_newton.fits(problem)
+    gram = problem.gram
+    return gram is None or _NEWTON_MATRICES * gram.bytes <= gram.memory
 
 
 def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
@@ -174,7 +195,7 @@ def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
     if name not in SOLVERS:
         raise UsageError(messages.unknown_solver(name, SOLVERS))
     is_ldm = isinstance(loss, LDM)
-    if name == "newton" and not is_smooth(loss):
+    if name == "newton" and not has_newton(loss):
         raise UsageError(messages.newton_needs_smooth())
     if name in _STOCHASTIC and not is_linear:
         raise UsageError(messages.solver_is_linear(name))
@@ -193,7 +214,13 @@ def check(problem: Problem, name: str) -> None:
     """
     check_kind(name, problem.loss, is_linear=problem.gram is None)
     gram = problem.gram
-    if name == "newton" and gram is not None and not newton_fits(gram):
+    if name != "newton" or newton_fits(problem):
+        return
+    if isinstance(problem.loss, LDM):
+        from odmtool.solvers import ldm_newton
+
+        ldm_newton.check(problem)
+    else:
         needed = _NEWTON_MATRICES * gram.bytes
         raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
 
@@ -216,11 +243,9 @@ def choose(problem: Problem) -> Plan:
     coordinate descent for about three Newton steps' worth of epochs first: whichever
     is right, little is lost (benchmarks/solvers.py measures it).
     """
-    if not is_smooth(problem.loss):
+    if not has_newton(problem.loss) or not newton_fits(problem):
         return Plan("dcd")
     if problem.gram is not None:
-        if not newton_fits(problem.gram):
-            return Plan("dcd")
         if problem.size <= _SMALL_GRAM:
             return Plan("newton")
         return Plan("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
