@@ -148,8 +148,8 @@ def machine_options(many: bool):
                      show_default=True, help="Relative duality gap at which to stop."),
         click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
                      show_default=True,
-                     help="auto; dcd, dual coordinate descent; newton; the papers' dcd-dense (ldm), "
-                          "svrg and asgd (linear)."),
+                     help="auto; dcd (dual coordinate descent); newton; dcd-dense (ldm); svrg and "
+                          "asgd (linear)."),
         click.option("--max-iter", type=Whole(),
                      help="Most epochs of dcd, dcd-dense and asgd, steps of newton, or stages of "
                           "svrg.  [default: by solver]"),

@@ -1,0 +1,108 @@
+"""``odm-train --loo``: leave-one-out errors of the machine that was trained."""
+
+from __future__ import annotations
+
+from odmtool import messages
+from odmtool.cli.report import Report
+from odmtool.cli.training import naming
+from odmtool.errors import UsageError
+
+# Of machines that Newton's method does not serve; their margins must have the right sign.
+_TOLERANCE = 1e-8
+
+
+def check(machine, data, options: dict):
+    """The data as the machine takes them, if leaving one out makes sense; before training.
+
+    Parameters
+    ----------
+    machine
+        Not fitted yet.
+    data : odmtool.cli.training.TrainingData
+    options : dict
+        Those of odm-train.
+
+    Returns
+    -------
+    Prepared
+
+    Raises
+    ------
+    UsageError
+        There are no two classes, or the bound would not hold.
+    """
+    from odmtool import loo
+
+    if not hasattr(machine, "problem"):
+        raise UsageError(messages.loo_not_for(machine.name))
+    with naming(options["training_file"]):
+        prepared = machine.prepare(data.dataset.X, data.dataset.labels, data.weight)
+    loo.check(machine.problem(prepared))
+    return prepared
+
+
+def leave_one_out(machine, prepared, is_wanted_exactly: bool, report: Report) -> dict:
+    """Say the bound, the papers' estimates and, if wanted, the errors of a fitted machine.
+
+    Returns the same numbers, for ``--json``.
+    """
+    from odmtool import loo
+    from odmtool.losses import MarginLoss
+
+    problem, m = machine.problem(prepared), len(prepared.u)
+    if problem.gram is not None and problem.gram.bytes <= problem.gram.memory:
+        problem.gram.matrix()  # once, for all that follows
+    is_exact, solve = _solver(machine, prepared)
+    solution = machine.solution_
+    if is_exact or is_wanted_exactly:
+        solution = solve(problem, solution.eta)
+    found = {"loo_bound": loo.most_errors(problem, loo.bounds(problem, solution))}
+    report.result(messages.loo_bound(found["loo_bound"], m))
+    papers = loo.Papers(None, None)
+    if machine.name == "odm":
+        papers = loo.odm_papers(problem, solution)
+    elif not isinstance(problem.loss, MarginLoss):
+        papers = loo.ldm_papers(problem, solution)
+    if papers.count is not None:
+        found["loo_papers_count"] = papers.count
+        report.result(messages.loo_papers_count(papers.count, m))
+    if papers.total is not None:
+        found["loo_papers_estimate"] = papers.total
+        report.result(messages.loo_papers_total(papers.total, m))
+    if is_wanted_exactly:
+        found["loo_errors"] = _count(problem, solution, solve, report)
+        report.result(messages.loo_error(found["loo_errors"], m))
+    return found
+
+
+def _solver(machine, prepared):
+    """Whether Newton's method serves, and a function that solves to a small gap."""
+    from odmtool import solvers
+    from odmtool.validation import EXACT, is_exact
+
+    exactly = is_exact(machine, prepared)
+    name = "newton" if exactly else machine.solver
+    tolerance = min(EXACT if exactly else _TOLERANCE, machine.tolerance)
+
+    def solve(problem, start):
+        return solvers.solve(
+            problem, solver=name, tolerance=tolerance, max_iter=machine.max_iter,
+            seed=machine.seed, start=start,
+        )  # fmt: skip
+
+    return exactly, solve
+
+
+def _count(problem, solution, solve, report: Report) -> int:
+    """The leave-one-out errors."""
+    from odmtool import loo
+
+    def progress(done: int, total: int) -> None:
+        report.live(messages.loo_progress(done, total))
+
+    result = loo.exact(problem, solution, solve, progress=progress)
+    report.end_progress()
+    if result.uncertain:
+        report.warning(messages.loo_uncertain(result.uncertain))
+    report.detail(messages.loo_refits(result.refits, problem.size))
+    return int(result.is_error.sum())
