@@ -25,6 +25,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
+import numpy as np
+
 from odmtool import messages
 from odmtool.defaults import SOLVERS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
@@ -172,12 +174,13 @@ def is_smooth(loss: MarginLoss | LDM) -> bool:
     if isinstance(loss, LDM):
         return False
     left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
-    return loss.left_lo == loss.right_lo and left_hi == loss.right_hi
+    # The fields may be arrays, of one loss per example.
+    return bool(np.all(loss.left_lo == loss.right_lo) and np.all(left_hi == loss.right_hi))
 
 
 def has_newton(loss: MarginLoss | LDM) -> bool:
     """Whether Newton's method applies: the derivative of the loss jumps once at most."""
-    return isinstance(loss, LDM) or is_smooth(loss) or loss.lo == loss.hi
+    return isinstance(loss, LDM) or is_smooth(loss) or bool(np.all(loss.lo == loss.hi))
 
 
 def newton_fits(problem: Problem) -> bool:
