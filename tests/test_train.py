@@ -118,7 +118,7 @@ def test_model_records_how_it_was_made(run, heart):
 def test_json_summary(run, heart, tmp_path):
     assert run("train", "--json", "summary.json", heart).code == 0
     record = json.loads((tmp_path / "summary.json").read_text())
-    assert record["lambda"] == 1024 and record["gap"] <= 1e-3 and record["status"] == "optimal"
+    assert record["lambda"] == 2**14 and record["gap"] <= 1e-3 and record["status"] == "optimal"
     assert set(record["seconds"]) == {"reading", "training", "writing"}
 
 
