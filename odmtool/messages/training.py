@@ -41,6 +41,10 @@ def one_class(label: int) -> str:
     return f"the data have one class only, {label}: the model will always answer {label}"
 
 
+def one_class_weighs(label: int) -> str:
+    return f"only the examples of class {label} have a weight above 0: no other class is learned"
+
+
 def two_classes_only(classes: int, machine: str) -> str:
     return (
         f"the data have {classes} classes; machine {machine} takes two, one class against another"

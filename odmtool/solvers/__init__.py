@@ -45,7 +45,7 @@ _STOCHASTIC = ("svrg", "asgd")
 _MODULES = {"dcd-dense": "ldm_dense"}
 
 # A kernel problem's factorisation keeps the matrix and the part that it overwrites.
-_NEWTON_MATRICES = 2
+NEWTON_MATRICES = 2
 
 
 def solve(
@@ -166,7 +166,7 @@ def is_smooth(loss: MarginLoss | LDM) -> bool:
 
 def newton_fits(gram: Gram) -> bool:
     """Whether the memory holds the kernel matrix and what Newton's method makes of it."""
-    return _NEWTON_MATRICES * gram.bytes <= gram.memory
+    return NEWTON_MATRICES * gram.bytes <= gram.memory
 
 
 def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
@@ -194,7 +194,7 @@ def check(problem: Problem, name: str) -> None:
     check_kind(name, problem.loss, is_linear=problem.gram is None)
     gram = problem.gram
     if name == "newton" and gram is not None and not newton_fits(gram):
-        needed = _NEWTON_MATRICES * gram.bytes
+        needed = NEWTON_MATRICES * gram.bytes
         raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
 
 
