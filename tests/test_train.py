@@ -199,3 +199,19 @@ def test_seconds_are_not_in_the_model(run, heart, tmp_path):
     first = (tmp_path / "m").read_bytes()
     run("train", "-t", "rbf", "--solver", "dcd", heart, "m")
     assert (tmp_path / "m").read_bytes() == first
+
+
+def test_weights_that_leave_one_class_are_told(run, heart, tmp_path):
+    (tmp_path / "w").write_text("".join(
+        f"{int(line.startswith('+1'))}\n" for line in open(heart)
+    ))  # fmt: skip
+    for options, label in [(["-w1", "0"], -1), (["-W", "w"], 1), (["-w1", "0", "-w1", "2"], None)]:
+        outcome = run("train", *options, heart, "m")
+        told = f"only the examples of class {label} have a weight above 0" in outcome.err
+        assert outcome.code == 0 and told == (label is not None)
+
+
+def test_data_from_a_descriptor_need_a_model_name(run):
+    for path in ("-", "/dev/stdin", "/dev/fd/63", "/proc/self/fd/63"):
+        outcome = run("train", path)
+        assert outcome.code == 2 and "name the MODEL_FILE" in outcome.err

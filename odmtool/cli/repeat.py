@@ -69,15 +69,13 @@ def repeat_search(plan, identity: dict, options: dict, varying: list[str], repor
     """
     from odmtool.cli.tables import split_records, write_csv, write_json
     from odmtool.cli.training import naming
-    from odmtool.repeats import Protocol, splits, summarise
-    from odmtool.validation import check_classes
+    from odmtool.repeats import Protocol, check, splits, summarise
 
     labels = plan.data.labels
     with naming(options["training_file"]):
         chosen = splits(labels, options["repeat"], options["test_size"], options["seed"])
-        # All splits have as many of a class.
-        check_classes(labels[chosen[0].train], plan.n_folds, plan.metric)
-    protocol = Protocol(plan, chosen, options["seed"], options["strategy"])
+        protocol = Protocol(plan, chosen, options["seed"], options["strategy"])
+        check(protocol)
     theirs = _table_to_compare(chosen, options)
     if options["strategy"] == "full":
         settings = len(plan.settings)

@@ -131,6 +131,7 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
     known = Data(data.dataset.X, data.dataset.labels, data.weight)
     with naming(options["training_file"]):
         n = folds_for(options["folds"], len(known.labels), report)
+        machine.classes_of(known.labels)
         warn_of_one_class(data, report)
         warn_of_small_class(known.labels, n, report)
         plan = Plan(machine, [{}], known, folds(known.labels, n, options["seed"]))
