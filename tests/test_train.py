@@ -202,9 +202,8 @@ def test_seconds_are_not_in_the_model(run, heart, tmp_path):
 
 
 def test_weights_that_leave_one_class_are_told(run, heart, tmp_path):
-    (tmp_path / "w").write_text("".join(
-        f"{int(line.startswith('+1'))}\n" for line in open(heart)
-    ))  # fmt: skip
+    rows = Path(heart).read_text().splitlines()
+    (tmp_path / "w").write_text("".join(f"{int(row.startswith('+1'))}\n" for row in rows))
     for options, label in [(["-w1", "0"], -1), (["-W", "w"], 1), (["-w1", "0", "-w1", "2"], None)]:
         outcome = run("train", *options, heart, "m")
         told = f"only the examples of class {label} have a weight above 0" in outcome.err
