@@ -23,8 +23,8 @@ demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundle
 	@mkdir -p $(DEMO)
 	$(BIN)/odm-scale -l 0 -u 1 -s $(DEMO)/range $(SET).train > $(DEMO)/train
 	$(BIN)/odm-scale -r $(DEMO)/range $(SET).test > $(DEMO)/test
-	$(BIN)/odm-cv -t rbf -g 2^-2,2^0 -l 2^4,2^10 $(DEMO)/train
-	$(BIN)/odm-train -t rbf -g 2^0 $(DEMO)/train $(DEMO)/rbf.model
+	$(BIN)/odm-cv -t rbf -g 2^-2,2^0 -l 2^4,2^14 $(DEMO)/train
+	$(BIN)/odm-train -t rbf -g 2^-2 $(DEMO)/train $(DEMO)/rbf.model
 	$(BIN)/odm-predict $(DEMO)/test $(DEMO)/rbf.model $(DEMO)/rbf.out
 	$(BIN)/odm-train -t linear -B 1 $(DEMO)/train $(DEMO)/linear.model
 	$(BIN)/odm-predict $(DEMO)/test $(DEMO)/linear.model $(DEMO)/linear.out

@@ -30,6 +30,8 @@ PAGES = (*(f"{page}.1" for page in COMMANDS.values()), "odm-format.5")
 #: The date on the pages; change it together with the version.
 DATE = "2026-11-20"
 
+# The exit status that only a command with --strict can have.
+_STRICT_ONLY = r"- `3`.*?\n\n"
 _ESCAPES = str.maketrans(
     {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 )
@@ -133,7 +135,10 @@ def command_page(name: str) -> str:
         if isinstance(param, click.Option) and record is not None:
             out += option_entry(*record)
     for source in (f"{page}.in", "common.in"):
-        out += markup((HERE / source).read_text(encoding="utf-8"))
+        text = (HERE / source).read_text(encoding="utf-8")
+        if not any(param.name == "strict" for param in command.params):
+            text = re.sub(_STRICT_ONLY, "", text, flags=re.DOTALL)
+        out += markup(text)
     return finish(out, f"{page}.1")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import contextmanager
 from typing import NamedTuple, get_type_hints
 
 from odmtool import messages
@@ -70,20 +71,24 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
         It is the journal of another search, or no journal.
     """
     head = {"odmtool-journal": VERSION} | search
+    first = json.dumps(head).encode() + b"\n"
     try:
         with open(path, "a+b") as stream:
             stream.seek(0)
-            lines = stream.read().split(b"\n")
-            if lines == [b""]:
-                stream.write(json.dumps(head).encode() + b"\n")
-            elif lines[-1] != b"":
+            content = stream.read()
+            is_new = len(content) < len(first) and first.startswith(content)
+            if is_new:
+                stream.truncate(0)  # a torn first line
+                stream.write(first)
+            elif not content.endswith(b"\n"):
                 stream.write(b"\n")  # ends a torn line
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         raise FileError(messages.cannot_write(path, error.strerror or str(error))) from None
-    if lines == [b""]:
+    if is_new:
         return []
+    lines = content.split(b"\n")
     _check_head(path, lines[0], head)
     kinds = get_type_hints(record).values()
     return [entry for line in lines[1:] if (entry := _read(line, record, kinds)) is not None]
@@ -121,11 +126,19 @@ class Writer:
 
     def write(self, record: tuple) -> None:
         """Append one line, by one call, so that lines of several processes do not mix."""
-        try:
-            os.write(self._descriptor, json.dumps(record).encode() + b"\n")
+        line = json.dumps(record).encode() + b"\n"
+        with self._named_errors():
+            if os.write(self._descriptor, line) < len(line):
+                # A full disk takes a part; what follows must not be appended to that.
+                os.write(self._descriptor, b"\n")
             if time.monotonic() - self._synced > _SYNC_SECONDS:
                 os.fsync(self._descriptor)
                 self._synced = time.monotonic()
+
+    @contextmanager
+    def _named_errors(self):
+        try:
+            yield
         except OSError as error:
             reason = error.strerror or str(error)
             raise FileError(messages.cannot_write(self._path, reason)) from None
@@ -134,5 +147,8 @@ class Writer:
         return self
 
     def __exit__(self, *_exception) -> None:
-        os.fsync(self._descriptor)
-        os.close(self._descriptor)
+        try:
+            with self._named_errors():
+                os.fsync(self._descriptor)
+        finally:
+            os.close(self._descriptor)

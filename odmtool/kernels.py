@@ -69,8 +69,13 @@ def prepare(X, limit: float = 1e9):
         return X
     if X.shape[1] > X.nnz:
         X = occurring_columns(X)
+    return X.toarray() if dense_bytes(X, limit) else X
+
+
+def dense_bytes(X, limit: float) -> int:
+    """Size of the dense copy of a sparse X that :func:`prepare` makes; 0 if it makes none."""
     cells = X.shape[0] * X.shape[1]
-    return X.toarray() if X.nnz >= _DENSE_SHARE * cells and 8 * cells <= limit else X
+    return 8 * cells if X.nnz >= _DENSE_SHARE * cells and 8 * cells <= limit else 0
 
 
 def occurring_columns(X):

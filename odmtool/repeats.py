@@ -27,7 +27,7 @@ from odmtool.journal import Writer
 from odmtool.metrics import METRICS
 from odmtool.search import Plan, best, search
 from odmtool.strategies import STRATEGIES
-from odmtool.validation import folds
+from odmtool.validation import check_classes, folds
 
 _FINGERPRINT_DIGITS = 16
 # So many examples of every class stay for training: with fewer, a fold would have none.
@@ -149,6 +149,14 @@ class SplitResult(NamedTuple):
         return self.correct / self.size
 
 
+def check(protocol: Protocol) -> None:
+    """Raise UsageError or DataError if the training parts are too small for the folds."""
+    plan, part = protocol.plan, protocol.splits[0].train  # all have as many of a class
+    if plan.n_folds > len(part):
+        raise UsageError(messages.fold_count(plan.n_folds, len(part)))
+    check_classes(plan.data.labels[part], plan.n_folds, plan.metric)
+
+
 def repeat(
     protocol: Protocol, *, jobs: int = 1, finished: list[SplitResult] = (),
     journal: str | None = None, progress: Callable[[int], None] = lambda done: None,
@@ -167,10 +175,8 @@ def repeat(
     progress : callable
         Called with the number of splits done so far.
     """
-    plan, known = protocol.plan, {result.split: result for result in finished}
-    for split in protocol.splits:
-        if plan.n_folds > len(split.train):
-            raise UsageError(messages.fold_count(plan.n_folds, len(split.train)))
+    known = {result.split: result for result in finished}
+    check(protocol)
     # A process may have another working directory.
     journal = None if journal is None else os.path.abspath(journal)
     left = [split for split in protocol.splits if split.number not in known]

@@ -20,17 +20,22 @@ from odmtool.calibration import evaluate_calibrated
 from odmtool.defaults import KERNELS
 from odmtool.gram import BYTES, Gram
 from odmtool.journal import Fit, Writer
+from odmtool.kernels import dense_bytes
 from odmtool.machines import Machine
 from odmtool.metrics import METRICS
+from odmtool.solvers import NEWTON_MATRICES
+from odmtool.solvers.spaces import matrix_bytes
 from odmtool.validation import (
     MATRICES,
     NO_SOLUTION,
     Data,
     FoldResult,
     evaluate_chain,
-    folds,
     shared_gram,
 )
+
+MOST_SETTINGS = 100_000
+"""Of one search; more would take gigabytes and days."""
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
@@ -220,11 +225,51 @@ def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = N
     return fits
 
 
-def kernel_fits(plan: Plan, jobs: int = 1) -> bool:
-    """Whether every process can keep the kernel matrix of all rows (True without a kernel)."""
-    needed = MATRICES * BYTES * len(plan.fold) ** 2 * jobs
-    kernels = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
-    return kernels == {"linear"} or needed <= plan.machine.memory_limit()
+# Of the data: the training and the test part of a fold, and one that is being made.
+_COPIES = 2
+
+
+class Memory(NamedTuple):
+    """What a search needs; see :func:`plan_memory`.
+
+    Attributes
+    ----------
+    needed : float
+        About the bytes that one process takes.
+    limit : float
+        Bytes for all of them.
+    keeps_matrix : bool
+        Whether a process keeps the kernel matrix of all rows (True without a kernel).
+    jobs : int
+        The processes for which there is room, at least one.
+    """
+
+    needed: float
+    limit: float
+    keeps_matrix: bool
+    jobs: int
+
+
+def plan_memory(plan: Plan, jobs: int) -> Memory:
+    """How many of ``jobs`` processes the memory allows.
+
+    One process with its matrices is faster than several without, and which solver a fit gets
+    must not depend on how many share the work.
+    """
+    X, limit = plan.data.X, plan.machine.memory_limit()
+    m, d = X.shape
+    copies = _COPIES * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    names = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
+    if names == {"linear"}:
+        needed, keeps_matrix = copies + matrix_bytes(m, d), True
+    else:
+        copies += _COPIES * dense_bytes(X, limit / 4)
+        keeps_matrix = copies + MATRICES * BYTES * m**2 <= limit
+        fold = BYTES * (m - m // plan.n_folds) ** 2
+        # Without room for Newton rows of the matrix are kept, as many as there is room for.
+        sizes = (MATRICES * BYTES * m**2, NEWTON_MATRICES * fold, 0)
+        needed = copies + next(size for size in sizes if copies + size <= limit or size == 0)
+    return Memory(needed, limit, keeps_matrix, max(1, min(jobs, int(limit // needed))))
 
 
 def _gram(plan: Plan, unit: list[int]) -> Gram | None:
@@ -242,28 +287,6 @@ def summarise(plan: Plan, fits: list[Fit]) -> Row:
     return Row(setting, correct / m, scores, unconverged if has_solution else 0, has_solution)
 
 
-def cross_validate(
-    machine: Machine, data: Data, *, n: int, seed: int = 0, jobs: int = 1, probability: bool = False
-) -> Row:
-    """Cross validate the machine itself.
-
-    Parameters
-    ----------
-    machine : Machine
-        Its parameters; it is not fitted.
-    data : Data
-    n, seed : int
-        See :func:`odmtool.validation.folds`.
-    jobs : int
-        Processes.
-    probability : bool
-        See :class:`Plan`.
-    """
-    fold = folds(data.labels, n, seed)
-    (row,) = search(Plan(machine, [{}], data, fold, probability=probability), jobs=jobs)
-    return row
-
-
 def best(rows: list[Row], machine: Machine, metric: str = "accuracy") -> Row:
     """The best row; among equals the stronger regularisation, then the smoother kernel."""
 
@@ -277,6 +300,8 @@ def ranking(rows: list[Row], machine: Machine, metric: str = "accuracy") -> list
         candidate = machine.copy(**row.setting)
         strength = candidate.lambda_ if candidate.cost is None else candidate.cost
         score = row.score(metric) if row.has_solution else -1.0
-        return -score, strength, candidate.gamma, candidate.degree
+        used = KERNELS[candidate.kernel]
+        smoothness = [getattr(candidate, n) if n in used else 0 for n in ("gamma", "degree")]
+        return -score, strength, *smoothness
 
     return sorted(rows, key=preference)

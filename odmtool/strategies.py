@@ -63,8 +63,8 @@ def halving(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> It
             yield from evaluate(part)
             return
         order = ranking(list(evaluate(part)), plan.machine, plan.metric)
-        better = [row.setting for row in order[: -(-len(order) // FACTOR)]]
-        survivors = [(n, s) for n, s in survivors if s in better]
+        better = {tuple(row.setting.items()) for row in order[: -(-len(order) // FACTOR)]}
+        survivors = [(n, s) for n, s in survivors if tuple(s.items()) in better]
 
 
 def subset_sizes(plan: Plan) -> list[int]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import kernels, messages, solvers
-from odmtool.errors import DivergedError, UsageError
+from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.gram import BYTES, Gram
 from odmtool.machines import Machine, Prepared, class_order, with_constant_feature
 from odmtool.solvers.base import LARGEST_HESSIAN
@@ -120,6 +120,20 @@ def shared_gram(machine: Machine, X) -> Gram | None:
     if gram is not None and MATRICES * gram.bytes <= gram.memory:
         gram.matrix()
     return gram
+
+
+def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
+    """Raise DataError where a fold or what is left without it would lack a class.
+
+    Leaving one out serves where only the predictions are counted.
+    """
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) == 1:
+        raise DataError(messages.one_class_to_search(classes[0]))
+    label, least = classes[counts.argmin()], counts.min()
+    leaves_one_out = n == len(labels) and metric == "accuracy" and least > 1
+    if least < n and not leaves_one_out:
+        raise DataError(messages.class_smaller_than_folds(label, least, n))
 
 
 def evaluate_chain(

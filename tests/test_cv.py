@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 
 from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
-from odmtool.search import grid
+from odmtool.machines import ODM
+from odmtool.search import Row, best, grid
 from odmtool.validation import folds
 
 
@@ -116,6 +119,9 @@ def test_jobs_change_nothing(run, heart):
     (["-l", "1", "-c", "1"], "give one"),
     (["-v", "1"], "2 to 270 folds"),
     (["-s", "2"], "names"),
+    (["-l", "1:9999:1", "-m", "0.01:1:0.01"], "make 999900 settings, more than 100000"),
+    (["--journal", "-"], "name a file"),
+    (["-l", "1,2", "--csv", "a.png", "--plot", "a.png"], "read or written already"),
 ])  # fmt: skip
 def test_bad_lists_are_refused_before_anything_runs(run, heart, arguments, sentence):
     outcome = run("cv", *arguments, heart)
@@ -123,11 +129,70 @@ def test_bad_lists_are_refused_before_anything_runs(run, heart, arguments, sente
     assert sentence in outcome.err and outcome.err.count("\n") == 1
 
 
-def test_a_class_missing_in_a_training_part_is_no_crash(run, tmp_path):
+def test_a_class_smaller_than_the_folds(run, tmp_path):
+    """odm-cv refuses it; odm-train -v warns and goes on, as svm-train does."""
     rows = "".join(f"1 1:{i}\n" for i in range(1, 8))
     (tmp_path / "data").write_text(rows + "2 1:-1\n")
     outcome = run("cv", "-v", "4", "data")
-    assert outcome.code == 0 and "Cross Validation Accuracy = 87.5%" in outcome.out
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        "odm-cv: data: class 2 has only 1 example, fewer than the 4 folds: leave it out\n"
+    )
+    outcome = run("train", "-v", "4", "data")
+    assert outcome.code == 0 and outcome.out == "Cross Validation Accuracy = 87.5%\n"
+    assert "some of the 4 folds are without it" in outcome.err
+    (tmp_path / "data").write_text(rows + "2 1:-1\n2 1:-2\n")
+    assert "write -v 2 or less" in run("cv", "-v", "4", "data").err
+    assert run("cv", "-v", "2", "data").code == 0
+    # Leaving one out: no fold has both classes, which only the accuracy does without.
+    assert run("cv", "-v", "9", "data").code == 0
+    assert run("cv", "-v", "9", "--metric", "auc", "data").code == 1
+    assert run("cv", "-v", "2", "--repeat", "2", "--test-size", "0.5", "data").code == 1
+
+
+def test_one_class_or_one_example_cannot_be_searched(run, tmp_path):
+    for text, sentence in [("1 1:1\n1 1:2\n", "nothing to search"), ("1 1:1\n", "needs two")]:
+        (tmp_path / "data").write_text(text)
+        outcome = run("cv", "-v", "2", "data")
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+        assert sentence in outcome.err
+
+
+def test_data_without_features(run, tmp_path):
+    (tmp_path / "data").write_text("1\n-1\n" * 4)
+    assert run("cv", "-v", "2", "data").code == 0
+    assert run("train", "data", "m").code == 0
+    assert run("predict", "data", "m", "out").out == "Accuracy = 50% (4/8)\n"
+
+
+def test_the_best_command_takes_data_from_a_pipe_again(heart):
+    """Data from a pipe have no name to paste."""
+    program = [sys.executable, "-m", "odmtool"]
+    with open(heart, "rb") as stream:
+        searched = subprocess.run(
+            [*program, "cv", "-"], stdin=stream, capture_output=True, text=True
+        )
+    best = next(line for line in searched.stdout.splitlines() if line.startswith("Best: "))
+    words = shlex.split(best)[2:]
+    assert words[-2:] == ["-", "stdin.model"]
+    with open(heart, "rb") as stream:
+        again = subprocess.run([*program, "train", "-v", "5", *words], stdin=stream,
+                               capture_output=True, text=True)  # fmt: skip
+    assert again.stdout == searched.stdout.splitlines()[-1] + "\n"
+
+
+def test_rows_show_the_metric(run, heart):
+    outcome = run("cv", "--metric", "auc", "-l", "1,64", heart)
+    rows = [re.fullmatch(r"lambda=(\d+) rate=[\d.]+ auc=([\d.]+)", row)
+            for row in outcome.out.splitlines()[:2]]  # fmt: skip
+    highest = max(rows, key=lambda row: float(row[2]))
+    assert f"-l {highest[1]} " in outcome.out.splitlines()[2] + " "
+
+
+def test_ties_go_to_the_kernel_without_gamma(heart):
+    rows = [Row({"kernel": kernel, "lambda_": 1.0} | more, 0.5, np.array([0.5]), 0)
+            for kernel, more in [("rbf", {"gamma": 0.01}), ("linear", {})]]  # fmt: skip
+    assert best(rows, ODM(gamma=0.25)).setting["kernel"] == "linear"
 
 
 def test_a_setting_without_a_solution_does_not_spoil_the_list(run, heart):

@@ -18,7 +18,7 @@ from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
-from odmtool.search import cross_validate
+from odmtool.search import Plan, search
 from odmtool.validation import Data, evaluate_chain, folds, shared_gram
 
 
@@ -184,7 +184,9 @@ def test_a_setting_without_a_solution_has_no_sigmoid(heart):
     known, gram = Data(data.X, data.labels), shared_gram(machine, data.X)
     (result,) = calibrate_chain(machine, [{}], known, np.arange(270), gram)
     assert result.A is None
-    assert not cross_validate(machine, known, n=3, probability=True).has_solution
+    plan = Plan(machine, [{}], known, folds(data.labels, 3, 0), probability=True)
+    (row,) = search(plan)
+    assert not row.has_solution
 
 
 # ---- are they true? ------------------------------------------------------------------------

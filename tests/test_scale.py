@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from odmtool.cli import entry, scale
+from odmtool.errors import FileError
 
 SET = os.path.join(os.path.dirname(__file__), "..", "data", "breast-cancer")
 
@@ -401,3 +403,29 @@ def test_missing_and_unwritable_files(tmp_path, capfd):
     assert run("-o", tmp_path, tmp_path / "data") == 1
     out, err = capfd.readouterr()
     assert out == "" and err.count("odm-scale: ") == 4 and "Traceback" not in err
+
+
+def test_ranges_and_output_are_replaced_together(tmp_path, capfd, monkeypatch):
+    """The range file is of no use without the data that it belongs to."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("range", "out"):
+        Path(name).write_text("old")
+    Path("data").write_text("1 1:1\n-1 1:2\n")
+
+    def fail(*_arguments):
+        raise FileError("full")
+        yield
+
+    monkeypatch.setattr("odmtool.cli.scale._lines", fail)
+    assert run("-s", "range", "-o", "out", "data") == 1
+    assert [Path(name).read_text() for name in ("range", "out")] == ["old", "old"]
+    # Who reads stdout may go early; the ranges stay.
+    assert run("-s", "range", "data") == 1
+    assert Path("range").read_text() == "x\n-1 1\n1 1 2\n"
+
+
+def test_quiet_keeps_warnings(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("data").write_text("1 1:1\n-1 1:1\n")
+    assert run("-q", "-o", "out", "data") == 0
+    assert capfd.readouterr().err.startswith("odm-scale: warning: ")

@@ -12,11 +12,12 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 
-from odmtool import metrics, strategies
+from odmtool import journal, metrics, strategies
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
+from odmtool.journal import Fit, Writer, open_journal
 from odmtool.machines import ODM
-from odmtool.search import Plan, best, grid, search
+from odmtool.search import Plan, best, grid, plan_memory, search
 from odmtool.validation import Data, folds
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
@@ -54,6 +55,39 @@ def test_too_little_memory_for_the_matrix_changes_nothing(heart):
     values = dict(kernel=("rbf",), gamma=(0.02,), lambda_=(1.0, 64.0))
     enough = table(search(plan_of(heart, values, solver="dcd")))
     assert table(search(plan_of(heart, values, solver="dcd", memory=300e3))) == enough
+
+
+def test_no_more_processes_than_fit_into_the_memory(heart):
+    """m = 270, d = 13, 5 folds: three matrices of all rows, or two of a fold, besides copies."""
+    for kernel, wanted in [("rbf", 3 * 8 * 270**2), ("linear", 2 * 8 * 13**2)]:
+        plan = plan_of(heart, dict(kernel=(kernel,), lambda_=(1.0,)))
+        X = plan.data.X
+        copies = 2 * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+        copies += 2 * 8 * X.shape[0] * X.shape[1] * (kernel == "rbf")
+        for limit, jobs in [(3.1, 3), (2.1, 2), (1.1, 1)]:
+            limited = plan._replace(machine=ODM(kernel=kernel, memory=limit * (copies + wanted)))
+            memory = plan_memory(limited, jobs=3)
+            assert (memory.jobs, memory.keeps_matrix) == (jobs, True)
+            assert memory.needed == copies + wanted
+    plan = plan_of(heart, dict(kernel=("rbf",), lambda_=(1.0,)), memory=1.2e6)
+    memory = plan_memory(plan, jobs=2)
+    assert not memory.keeps_matrix and memory.jobs == 1 and memory.needed < memory.limit
+    # Where Newton has no room either, rows are kept, however many processes there are.
+    assert plan_memory(plan._replace(machine=ODM(memory=600e3)), jobs=2).jobs == 2
+
+
+@pytest.mark.parametrize("kernel, options, sentence", [
+    ("rbf", ["--memory", "1M"], "kernel matrix of 270 examples does not fit"),
+    ("rbf", ["--memory", "3M", "-j", "2"], "going on with 1"),
+    ("linear", ["--memory", "20K"], "may run out of memory"),
+])  # fmt: skip
+def test_what_does_not_fit_is_said_and_changes_nothing(run, heart, kernel, options, sentence):
+    plain = run("train", "-v", "5", "-t", kernel, "-l", "1", heart)
+    assert plain.err == ""
+    for command in (["cv"], ["train", "-v", "5"]):
+        limited = run(*command, "-t", kernel, "-l", "1", *options, heart)
+        assert limited.code == 0 and sentence in limited.err
+        assert limited.out.endswith(plain.out)
 
 
 @pytest.mark.parametrize("metric", metrics.METRICS)
@@ -149,6 +183,26 @@ def test_kill_and_resume(run, start, heart, tmp_path, jobs):
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert run("cv", *WIDE, "--journal", "j", heart).out == whole.out
+
+
+def test_a_torn_first_line_begins_the_journal_again(run, heart, tmp_path):
+    whole = run("cv", "-l", "1,2", "--journal", "j", heart)
+    content = (tmp_path / "j").read_bytes()
+    for size in (0, 1, 100, content.index(b"\n")):
+        (tmp_path / "j").write_bytes(content[:size])
+        assert run("cv", "-l", "1,2", "--journal", "j", heart).out == whole.out
+        assert (tmp_path / "j").read_bytes() == content
+
+
+def test_a_short_write_does_not_swallow_the_next_line(tmp_path, monkeypatch):
+    path, write, fit = str(tmp_path / "j"), os.write, Fit(0, 0, 1, 1.0, 0.0, True)
+    open_journal(path, {})
+    with Writer(path) as writer:
+        monkeypatch.setattr(journal.os, "write", lambda d, line: write(d, line[:9]))
+        writer.write(fit)
+        monkeypatch.undo()
+        writer.write(fit._replace(fold=1))
+    assert open_journal(path, {}) == [fit._replace(fold=1)]
 
 
 def test_journals_of_other_searches_are_refused(run, heart, tmp_path):

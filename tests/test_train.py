@@ -118,7 +118,7 @@ def test_model_records_how_it_was_made(run, heart):
 def test_json_summary(run, heart, tmp_path):
     assert run("train", "--json", "summary.json", heart).code == 0
     record = json.loads((tmp_path / "summary.json").read_text())
-    assert record["lambda"] == 1024 and record["gap"] <= 1e-3 and record["status"] == "optimal"
+    assert record["lambda"] == 2**14 and record["gap"] <= 1e-3 and record["status"] == "optimal"
     assert set(record["seconds"]) == {"reading", "training", "writing"}
 
 
@@ -199,3 +199,18 @@ def test_seconds_are_not_in_the_model(run, heart, tmp_path):
     first = (tmp_path / "m").read_bytes()
     run("train", "-t", "rbf", "--solver", "dcd", heart, "m")
     assert (tmp_path / "m").read_bytes() == first
+
+
+def test_weights_that_leave_one_class_are_told(run, heart, tmp_path):
+    rows = Path(heart).read_text().splitlines()
+    (tmp_path / "w").write_text("".join(f"{int(row.startswith('+1'))}\n" for row in rows))
+    for options, label in [(["-w1", "0"], -1), (["-W", "w"], 1), (["-w1", "0", "-w1", "2"], None)]:
+        outcome = run("train", *options, heart, "m")
+        told = f"only the examples of class {label} have a weight above 0" in outcome.err
+        assert outcome.code == 0 and told == (label is not None)
+
+
+def test_data_from_a_descriptor_need_a_model_name(run):
+    for path in ("-", "/dev/stdin", "/dev/fd/63", "/proc/self/fd/63"):
+        outcome = run("train", path)
+        assert outcome.code == 2 and "name the MODEL_FILE" in outcome.err

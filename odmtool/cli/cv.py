@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 
@@ -131,11 +132,14 @@ def _values(ctx, options: dict) -> dict[str, tuple]:
 def _machine_and_settings(options: dict, values: dict[str, tuple]):
     """The machine, and the settings, all checked."""
     from odmtool.cli.training import make_machine
-    from odmtool.search import grid
+    from odmtool.search import MOST_SETTINGS, grid
 
     machine = make_machine(options | {name: chosen[0] for name, chosen in values.items()})
     if "precomputed" in values["kernel"] and len(values["kernel"]) > 1:
         raise UsageError(messages.precomputed_alone())
+    count = math.prod(map(len, values.values()))
+    if count > MOST_SETTINGS:
+        raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
     settings = grid(values)
     for setting in settings:
         machine.copy(**setting).check()
@@ -146,7 +150,9 @@ def _read(options: dict, report: Report):
     """The data; before, every file is checked."""
     from odmtool.cli.training import announce_compilation, check_files, read_training_data
 
-    products = ("csv_file", "json_file", "model_file", "journal")
+    if options["journal"] == "-":
+        raise UsageError(messages.journal_is_a_file())
+    products = ("csv_file", "json_file", "model_file", "journal", "plot_file", "path_file")
     check_files(options, [options[name] for name in products])
     data = read_training_data(options, report)
     announce_compilation(report)
@@ -154,24 +160,25 @@ def _read(options: dict, report: Report):
 
 
 def _plan(machine, settings: list[dict], data, options: dict, report: Report):
-    from odmtool.cli.training import folds_for
+    from odmtool.cli.training import folds_for, limit_jobs, naming
     from odmtool.machines import gamma_for
-    from odmtool.search import Plan, kernel_fits
-    from odmtool.validation import Data, folds
+    from odmtool.search import Plan
+    from odmtool.validation import Data, check_classes, folds
 
     X, labels = data.dataset.X, data.dataset.labels
     settings = [
         setting | ({"gamma": gamma_for(setting["gamma"], X.shape[1])} if "gamma" in setting else {})
         for setting in settings
     ]
-    n = folds_for(options["folds"], len(labels), report)
+    with naming(options["training_file"]):
+        n = folds_for(options["folds"], len(labels), report)
+        check_classes(labels, n, options["metric"])
     fold = folds(labels, n, options["seed"])
     plan = Plan(
         machine, settings, Data(X, labels, data.weight), fold, options["metric"],
         probability=options["probability"] == "1",
     )  # fmt: skip
-    if not kernel_fits(plan, options["jobs"]):
-        report.note(messages.matrix_not_kept(len(labels), machine.memory_limit()))
+    limit_jobs(plan, options, report)
     return plan
 
 
@@ -202,8 +209,8 @@ def _search(plan, options: dict, values, data, report: Report) -> list:
     with naming(options["training_file"]):
         for row in strategy(plan, evaluate, announce, options["seed"]):
             rows.append(row)
-            progress.highest = max(progress.highest, row.accuracy)
-            report.result(messages.setting_row(row, varying))
+            progress.highest = max(progress.highest, row.score(plan.metric))
+            report.result(messages.setting_row(row, varying, plan.metric))
     report.end_progress()
     unconverged = sum(row.unconverged for row in rows)
     if unconverged:
@@ -232,10 +239,12 @@ class _Progress:
 
 def _identity(plan, options: dict, data) -> dict:
     """Everything that a result depends on, for the journal."""
+    from hashlib import sha256
+
     from odmtool import __version__
 
     machine = vars(plan.machine) | {"name": plan.machine.name, "memory": None}
-    weights = None if data.weight is None else data.weight.tolist()
+    weights = None if data.weight is None else sha256(data.weight.tobytes()).hexdigest()
     return {
         "version": __version__, "data": data.fingerprint, "grid": plan.settings,
         "folds": plan.n_folds, "seed": options["seed"], "metric": plan.metric,
@@ -267,14 +276,19 @@ def _refit(ctx, machine, data, options: dict, report: Report) -> None:
 
 def train_command(ctx, options: dict, setting: dict) -> str:
     """The odm-train command line that trains with this setting, ready to paste."""
+    from odmtool.io.files import is_stream
+
     words = ["odm-train"]
     for name, value in setting.items():
         words += [FLAGS[name], _text(value)]
     for param in ctx.command.params:
         # What else was given applies to the training as it did to the search.
-        is_shared = param.name not in (*PARAMETER_NAMES, *_SEARCH_ONLY)
+        is_shared = param.name not in ("training_file", *PARAMETER_NAMES, *_SEARCH_ONLY)
         if is_shared and given(ctx, param.name):
             words += words_of(param, options[param.name])
+    path = options["training_file"]
+    # Data from a pipe have no name; they can be sent through one again.
+    words += ["-", "stdin.model"] if is_stream(path) else [path]
     return shlex.join(words)
 
 
@@ -284,9 +298,7 @@ def _text(value) -> str:
 
 
 def words_of(param: click.Parameter, value) -> list[str]:
-    """A parameter and its value as words of a command line."""
-    if isinstance(param, click.Argument):
-        return [value]
+    """An option and its value as words of a command line."""
     if isinstance(value, bool):
         return [param.opts[-1]] if value else []
     if isinstance(value, tuple):

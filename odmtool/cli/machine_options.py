@@ -88,9 +88,10 @@ class List(click.ParamType):
 
 
 def _defaults_of(name: str) -> str:
-    """The default of a machine's parameter, and of the machines that have another one."""
+    """The default that most machines have for a parameter, and those that have another one."""
     of = {machine: values[name] for machine, values in defaults.MACHINES.items() if name in values}
-    common = next(iter(of.values()))
+    values = list(of.values())
+    common = max(values, key=values.count)
     others = [f"{machine} {value:g}" for machine, value in of.items() if value != common]
     return "; ".join([f"{common:g}", *others])
 

@@ -9,7 +9,6 @@ import click
 from odmtool import messages
 from odmtool.cli.options import stacked
 from odmtool.cli.report import Report
-from odmtool.errors import UsageError
 
 ENDINGS = ("png", "svg", "pdf")
 PLOT_OPTIONS = ("plot_file", "path_file", "plot_title")
@@ -47,18 +46,11 @@ def plot_options(function):
 
 
 def check_pictures(options: dict, settings: list[dict]) -> None:
-    """Raise, before anything runs, if a picture could not be made or not be written.
+    """Raise UsageError, before anything runs, if a picture could not be made.
 
-    Raises
-    ------
-    UsageError
-        matplotlib is missing, or nothing varies that could be an axis.
-    FileError
+    matplotlib is missing, or nothing varies that could be an axis.
     """
-    from odmtool.io.files import check_writable
-
-    files = [options[name] for name in ("plot_file", "path_file") if options[name] is not None]
-    if not files:
+    if options["plot_file"] is None and options["path_file"] is None:
         return
     from odmtool import plots
 
@@ -66,10 +58,6 @@ def check_pictures(options: dict, settings: list[dict]) -> None:
         plots.check_search(settings)
     if options["path_file"] is not None:
         plots.check_path(settings)
-    if len(files) == 2 and os.path.realpath(files[0]) == os.path.realpath(files[1]):
-        raise UsageError(messages.same_picture(files[0]))
-    for path in files:
-        check_writable(path)
     plots.check_library()
 
 

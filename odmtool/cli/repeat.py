@@ -69,13 +69,13 @@ def repeat_search(plan, identity: dict, options: dict, varying: list[str], repor
     """
     from odmtool.cli.tables import split_records, write_csv, write_json
     from odmtool.cli.training import naming
-    from odmtool.repeats import Protocol, splits, summarise
+    from odmtool.repeats import Protocol, check, splits, summarise
 
+    labels = plan.data.labels
     with naming(options["training_file"]):
-        chosen = splits(
-            plan.data.labels, options["repeat"], options["test_size"], options["seed"]
-        )  # fmt: skip
-    protocol = Protocol(plan, chosen, options["seed"], options["strategy"])
+        chosen = splits(labels, options["repeat"], options["test_size"], options["seed"])
+        protocol = Protocol(plan, chosen, options["seed"], options["strategy"])
+        check(protocol)
     theirs = _table_to_compare(chosen, options)
     if options["strategy"] == "full":
         settings = len(plan.settings)

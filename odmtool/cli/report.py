@@ -46,6 +46,7 @@ class Report:
 
     def result(self, line: str) -> None:
         """A line that scripts parse."""
+        self.end_progress()
         stream = sys.stderr if self.product_on_stdout else sys.stdout
         print(line, file=stream, flush=True)
 

@@ -73,9 +73,10 @@ class Settings(NamedTuple):
 @click.option(
     "--zero-based", is_flag=True, help="Feature indices of FILE start at 0; add 1 to each."
 )
+@options.quiet_option
 @options.verbose_option
 @options.version_option
-def scale(verbose: bool, **settings) -> None:
+def scale(quiet: bool, verbose: bool, **settings) -> None:
     """Scale the features of an svmlight FILE to [-1, 1] or another range.
 
     Scale training data with -s, and test data by the same ranges with -r. Range
@@ -90,7 +91,7 @@ def scale(verbose: bool, **settings) -> None:
         if path is not None:
             files.check_writable(path)
     program = click.get_current_context().command_path
-    say = report.Report(program, verbose=verbose, product_on_stdout=True)
+    say = report.Report(program, quiet, verbose, product_on_stdout=True)
     if job.restore is None:
         _scale_by_own_ranges(job, say)
     else:
@@ -129,9 +130,15 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
     say.detail(messages.scaling_found(data.X.shape[0], len(ranges.index), len(extremes.columns)))
     if not len(ranges.index):
         say.warning(messages.nothing_varies())
-    if job.save is not None:
+    if job.save is None:
+        _write(job, say, Scaler(ranges), [data])
+    elif job.output == "-":
+        # Who reads the output may go early; the ranges are needed all the same.
         range_file.write_range(job.save, ranges)
-    _write(job, say, Scaler(ranges), [data])
+        _write(job, say, Scaler(ranges), [data])
+    else:
+        with range_file.written_range(job.save, ranges):
+            _write(job, say, Scaler(ranges), [data])
 
 
 def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:

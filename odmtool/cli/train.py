@@ -81,6 +81,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         make_machine,
         read_training_data,
         say_probabilities,
+        warn_of_one_class,
         write_trained_model,
     )
 
@@ -90,6 +91,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     check_files(options, [path, options["json_file"], options["margins"]])
     started = time.perf_counter()
     data = read_training_data(options, report)
+    warn_of_one_class(data, report)
     read = time.perf_counter()
     announce_compilation(report)
     prepared = options["loo"] and leave_one_out.check(machine, data, options)
@@ -125,9 +127,11 @@ def _write_margins(options: dict, model_path: str, machine, data, report: Report
 
 
 def _model_path(options: dict) -> str:
+    from odmtool.io.files import is_stream
+
     if options["model_file"] is not None:
         return options["model_file"]
-    if options["training_file"] == "-":
+    if is_stream(options["training_file"]):
         raise UsageError(messages.name_the_model())
     return os.path.basename(options["training_file"]) + ".model"
 
@@ -138,25 +142,30 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
         announce_compilation,
         check_files,
         folds_for,
+        limit_jobs,
         make_machine,
         naming,
         read_training_data,
+        warn_of_one_class,
+        warn_of_small_class,
     )
-    from odmtool.search import cross_validate
-    from odmtool.validation import Data
+    from odmtool.search import Plan, search
+    from odmtool.validation import Data, folds
 
     machine = make_machine(options)
     warn_of_unused(ctx, options, report)
     check_files(options, [options["json_file"]])
     data = read_training_data(options, report)
     announce_compilation(report)
-    n = folds_for(options["folds"], len(data.dataset.labels), report)
     known = Data(data.dataset.X, data.dataset.labels, data.weight)
     with naming(options["training_file"]):
-        row = cross_validate(
-            machine, known, n=n, seed=options["seed"], jobs=options["jobs"],
-            probability=options["probability"] == "1",
-        )  # fmt: skip
+        n = folds_for(options["folds"], len(known.labels), report)
+        warn_of_one_class(data, report)
+        warn_of_small_class(known.labels, n, report)
+        fold = folds(known.labels, n, options["seed"])
+        plan = Plan(machine, [{}], known, fold, probability=options["probability"] == "1")
+        limit_jobs(plan, options, report)
+        (row,) = search(plan, jobs=options["jobs"])
     if not row.has_solution:
         raise DivergedError(messages.dual_unbounded())
     if row.unconverged:

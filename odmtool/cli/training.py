@@ -94,11 +94,20 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
     for label, _weight in options["class_weight"]:
         if label not in labels:
             report.warning(messages.no_such_class(label))
-    if len(labels) == 1:
-        report.warning(messages.one_class(labels.pop()))
+    learned = labels if weight is None else set(dataset.labels[weight > 0].tolist())
+    learned = learned - {k for k, factor in dict(options["class_weight"]).items() if factor == 0}
+    if len(learned) == 1 < len(labels):
+        report.warning(messages.one_class_weighs(learned.pop()))
     if dataset.skipped:
         report.detail(messages.lines_skipped(dataset.skipped))
     return TrainingData(dataset, weight, fingerprint(dataset))
+
+
+def warn_of_one_class(data: TrainingData, report: Report) -> None:
+    """Say if there is nothing to tell apart."""
+    labels = set(data.dataset.labels.tolist())
+    if len(labels) == 1:
+        report.warning(messages.one_class(labels.pop()))
 
 
 def make_machine(options: dict):
@@ -122,11 +131,42 @@ def announce_compilation(report: Report) -> None:
 
 def folds_for(folds: int, m: int, report: Report) -> int:
     """The number of folds: at least 2, at most one for each example."""
+    if m < 2:
+        raise DataError(messages.too_few_to_fold())
     if folds < 2:
         raise UsageError(messages.fold_count(folds, m))
     if folds > m:
         report.warning(messages.more_folds_than_data(folds, m))
     return min(folds, m)
+
+
+def warn_of_small_class(labels, folds: int, report: Report) -> None:
+    """Say if a class is too small for the folds; leaving one out is done on purpose.
+
+    Scripts count on a cross validation of ``odm-train`` as on that of LIBSVM's tools, which
+    goes on; ``odm-cv`` refuses it.
+    """
+    import numpy as np
+
+    classes, counts = np.unique(labels, return_counts=True)
+    label, least = classes[counts.argmin()], counts.min()
+    if len(classes) > 1 and least < folds < len(labels):
+        report.warning(messages.folds_without_class(label, least, folds))
+
+
+def limit_jobs(plan, options: dict, report: Report) -> None:
+    """Lower ``-j`` to what the memory allows, and say what does not fit."""
+    from odmtool.search import plan_memory
+
+    memory, m = plan_memory(plan, options["jobs"]), len(plan.data.labels)
+    if not memory.keeps_matrix:
+        report.note(messages.matrix_not_kept(m, memory.limit))
+    if memory.needed > memory.limit:
+        report.warning(messages.search_too_large(memory.needed, memory.limit))
+    elif memory.jobs < options["jobs"]:
+        wanted = options["jobs"]
+        report.note(messages.fewer_processes(memory.jobs, wanted, memory.needed, memory.limit))
+    options["jobs"] = memory.jobs
 
 
 def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]:

@@ -259,6 +259,11 @@ def check_readable(path: str | os.PathLike) -> None:
         open_input(path).close()
 
 
+def is_stream(path: str | os.PathLike) -> bool:
+    """Whether a name stands for a descriptor of this process: stdin, or what a shell made."""
+    return os.fsdecode(path) == "-" or _descriptor(path) is not None
+
+
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
     """Whether both names lead to one regular file, existing or not yet."""
     if "-" in (path, other):

@@ -17,6 +17,7 @@ is an error.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -53,8 +54,13 @@ def read_range(path: str) -> Ranges:
     return Ranges(lower, upper, index, minimum, maximum, labels)
 
 
-def write_range(path: str, ranges: Ranges) -> None:
-    """Write a range file in svm-scale's form, complete or not at all; "-" is stdout."""
+@contextmanager
+def written_range(path: str, ranges: Ranges) -> Iterator[None]:
+    """A range file in svm-scale's form; "-" is stdout.
+
+    It takes its place when the block ends, and not at all if the block raises: what the
+    block writes is of no use with other ranges.
+    """
     with files.atomic_output(path) as stream:
         if ranges.labels is not None:
             lower, upper, minimum, maximum = ranges.labels
@@ -64,6 +70,14 @@ def write_range(path: str, ranges: Ranges) -> None:
         for index, minimum, maximum in zip(*columns, strict=True):
             if minimum != maximum:
                 stream.write(f"{index} {minimum:.17g} {maximum:.17g}\n")
+        stream.flush()
+        yield
+
+
+def write_range(path: str, ranges: Ranges) -> None:
+    """Write a range file, complete or not at all."""
+    with written_range(path, ranges):
+        pass
 
 
 def _features(lines: _Lines) -> Iterator[tuple[int, float, float]]:

@@ -91,7 +91,7 @@ def two_from_stdin(first: str, second: str) -> str:
 
 
 def name_the_model() -> str:
-    return "the training data come from stdin: name the MODEL_FILE (- is stdout)"
+    return "the training data come from a pipe: name the MODEL_FILE (- is stdout)"
 
 
 def unknown_kernel(name: str, kernels) -> str:

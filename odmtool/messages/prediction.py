@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import one_line, quoted
+from odmtool.messages.words import one_line, quoted, size
 
 
 def accuracy(correct: int, rows: int) -> str:
@@ -59,10 +59,54 @@ def more_folds_than_data(folds: int, examples: int) -> str:
     return f"-v {folds}: there are only {examples} examples; leaving one out at a time instead"
 
 
-def setting_row(row, names: list[str]) -> str:
-    """The varying parameters of a setting and its accuracy."""
-    rate = f"rate={100 * row.accuracy:g}" if row.has_solution else "no solution"
-    return " ".join([*_parameters(row.setting, names), rate])
+def one_class_to_search(label: int) -> str:
+    return f"the data have one class only, {label}: there is nothing to search"
+
+
+def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
+    few = "1 example" if examples == 1 else f"{examples} examples"
+    remedy = "leave it out" if examples == 1 else f"write -v {examples} or less"
+    return f"class {label} has only {few}, fewer than the {folds} folds: {remedy}"
+
+
+def folds_without_class(label: int, examples: int, folds: int) -> str:
+    few = "1 example" if examples == 1 else f"{examples} examples"
+    return f"class {label} has only {few}: some of the {folds} folds are without it"
+
+
+def too_few_to_fold() -> str:
+    return "there is only one example: cross validation needs two at least"
+
+
+def too_many_settings(count: int, most: int) -> str:
+    return f"the lists make {count} settings, more than {most}: shorten them"
+
+
+def fewer_processes(jobs: int, wanted: int, needed: float, limit: float) -> str:
+    return (
+        f"-j {wanted}: a process needs about {size(needed)}, and {size(limit)} are free or given "
+        f"by --memory; going on with {jobs}"
+    )
+
+
+def search_too_large(needed: float, limit: float) -> str:
+    return (
+        f"the search needs about {size(needed)}, but {size(limit)} are free or given by --memory; "
+        f"it may run out of memory"
+    )
+
+
+def journal_is_a_file() -> str:
+    return "--journal -: a journal is read again later; name a file"
+
+
+def setting_row(row, names: list[str], metric: str) -> str:
+    """The varying parameters of a setting, its accuracy, and the metric if that is another."""
+    words = _parameters(row.setting, names)
+    if not row.has_solution:
+        return " ".join([*words, "no solution"])
+    words.append(f"rate={100 * row.accuracy:g}")
+    return " ".join(words if metric == "accuracy" else [*words, f"{metric}={100 * row.mean:g}"])
 
 
 def _parameters(setting: dict, names: list[str]) -> list[str]:
@@ -119,10 +163,6 @@ def nothing_to_plot() -> str:
 def no_path_to_plot(name: str) -> str:
     flag = {"lambda": "-l", "cost": "-c"}[name]
     return f"--plot-path: {name} does not vary; give a list or a range, as in {flag} 2^0:20:2"
-
-
-def same_picture(path: str) -> str:
-    return f"--plot and --plot-path name the same file, {quoted(path)}"
 
 
 def no_matplotlib() -> str:

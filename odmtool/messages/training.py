@@ -41,6 +41,10 @@ def one_class(label: int) -> str:
     return f"the data have one class only, {label}: the model will always answer {label}"
 
 
+def one_class_weighs(label: int) -> str:
+    return f"only the examples of class {label} have a weight above 0: no other class is learned"
+
+
 def serial_beyond(example: int, serial: int, width: int) -> str:
     return (
         f"example {example} has the serial number {serial}, but the rows have only {width} "

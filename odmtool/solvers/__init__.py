@@ -47,7 +47,7 @@ _STOCHASTIC = ("svrg", "asgd")
 _FOR_LDM = {"dcd": "ldm", "newton": "ldm_newton", "dcd-dense": "ldm_dense"}
 
 # A kernel problem's factorisation keeps the matrix and the part that it overwrites.
-_NEWTON_MATRICES = 2
+NEWTON_MATRICES = 2
 
 
 def solve(
@@ -190,7 +190,7 @@ def newton_fits(problem: Problem) -> bool:
 
         return ldm_newton.fits(problem)
     gram = problem.gram
-    return gram is None or _NEWTON_MATRICES * gram.bytes <= gram.memory
+    return gram is None or NEWTON_MATRICES * gram.bytes <= gram.memory
 
 
 def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
@@ -224,7 +224,7 @@ def check(problem: Problem, name: str) -> None:
 
         ldm_newton.check(problem)
     else:
-        needed = _NEWTON_MATRICES * gram.bytes
+        needed = NEWTON_MATRICES * gram.bytes
         raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
 
 

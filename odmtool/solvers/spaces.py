@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from odmtool import losses
-from odmtool.gram import Gram
+from odmtool.gram import BYTES, Gram
 from odmtool.kernels import Kernel
 from odmtool.solvers.base import LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
@@ -32,10 +32,19 @@ def space_of(problem: Problem) -> Space:
     """The space in which the problem is smallest."""
     if problem.gram is not None:
         return FunctionSpace(problem.gram, problem.y)
-    m, d = problem.X.shape
-    if m < d and m <= LARGEST_GRAM:
+    if _is_smaller_by_examples(*problem.X.shape):
         return FunctionSpace(Gram(Kernel("linear"), problem.X), problem.y, problem.X)
     return WeightSpace(problem.X, problem.y)
+
+
+def _is_smaller_by_examples(m: int, d: int) -> bool:
+    return m < d and m <= LARGEST_GRAM
+
+
+def matrix_bytes(m: int, d: int) -> int:
+    """What the matrix of a linear problem with m rows and d columns and its factor take."""
+    side = m if _is_smaller_by_examples(m, d) else d if d <= LARGEST_HESSIAN else 0
+    return 2 * BYTES * side * side
 
 
 class FunctionSpace:
@@ -198,6 +207,8 @@ def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
 
     ``system()`` makes its matrix, which the factorisation overwrites.
     """
+    if right.size == 0:
+        return right  # LAPACK refuses data without features
     with contextlib.suppress(LinAlgError):
         return cholesky_solve(cholesky_in_place(system()), right)
     # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU.
