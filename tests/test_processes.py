@@ -53,7 +53,7 @@ def test_killed_while_the_model_is_written(tmp_path, heart, during):
     code = f"""
 import os, signal
 from odmtool.cli import entry, train
-from odmtool.io import files, model_file
+from odmtool.io import files, model_write
 die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 if {during == "write"}:
     real = files.atomic_output
@@ -64,7 +64,7 @@ if {during == "write"}:
             stream.write(b"half" if options.get("binary") else "half")
             stream.flush()
             die()
-    model_file.atomic_output = half
+    model_write.atomic_output = half
 else:
     os.replace = die
 entry.run(train.train, [{heart!r}, "m"], "odm-train")

@@ -172,7 +172,8 @@ def _plan(machine, settings: list[dict], data, options: dict, report: Report):
     ]
     with naming(options["training_file"]):
         n = folds_for(options["folds"], len(labels), report)
-        check_classes(labels, n, options["metric"])
+        if options["repeat"] is None:  # else the training parts are checked
+            check_classes(labels, n, options["metric"])
     fold = folds(labels, n, options["seed"])
     plan = Plan(
         machine, settings, Data(X, labels, data.weight), fold, options["metric"],

@@ -71,9 +71,10 @@ def repeat_search(plan, identity: dict, options: dict, varying: list[str], repor
     from odmtool.cli.training import naming
     from odmtool.repeats import Protocol, check, splits, summarise
 
-    labels = plan.data.labels
     with naming(options["training_file"]):
-        chosen = splits(labels, options["repeat"], options["test_size"], options["seed"])
+        chosen = splits(
+            plan.data.labels, options["repeat"], options["test_size"], options["seed"]
+        )  # fmt: skip
         protocol = Protocol(plan, chosen, options["seed"], options["strategy"])
         check(protocol)
     theirs = _table_to_compare(chosen, options)
