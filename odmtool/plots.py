@@ -32,7 +32,7 @@ LINES = 6
 _LOGARITHMIC = ("lambda_", "cost", "gamma")
 _MOST_TICKS = 11
 # The palette of Okabe & Ito, which the colour-blind can tell apart, without its yellow.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = "os^Dv<"
 _STYLE = {
     "font.size": 9, "axes.titlesize": 9, "legend.fontsize": 8.5, "axes.linewidth": 0.7,
@@ -42,11 +42,11 @@ _STYLE = {
 
 
 @contextmanager
-def _style():
+def style():
     """matplotlib's own defaults, ours over them, and no remarks about missing letters."""
-    from matplotlib import style
+    from matplotlib.style import context
 
-    with style.context(["default", _STYLE]), warnings.catch_warnings():
+    with context(["default", _STYLE]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
@@ -73,7 +73,7 @@ def check_path(settings: list[dict]) -> None:
         raise UsageError(messages.no_path_to_plot(name.rstrip("_")))
 
 
-@_style()
+@style()
 def search_figure(rows: list[Row], plan: Plan, title: str | None = None):
     """A heat map of the score over two parameters, or its curve over one.
 
@@ -100,7 +100,7 @@ def search_figure(rows: list[Row], plan: Plan, title: str | None = None):
     if len(names) == 2:
         _draw_cells(figure, axes, *along, rows, plan)
     else:
-        _draw_curve(axes, along[0], rows, plan, color=_COLOURS[0], fmt="o-")
+        _draw_curve(axes, along[0], rows, plan, color=COLOURS[0], fmt="o-")
         _finish_curves(axes, plan)
     _mark_best(axes, along, rows, plan)
     _legend(axes)
@@ -109,7 +109,7 @@ def search_figure(rows: list[Row], plan: Plan, title: str | None = None):
     return figure
 
 
-@_style()
+@style()
 def path_figure(rows: list[Row], plan: Plan, title: str | None = None):
     """The score against lambda (or C): a line for each kernel and gamma, the rest at its best.
 
@@ -122,7 +122,7 @@ def path_figure(rows: list[Row], plan: Plan, title: str | None = None):
     # Side by side, so that the error bars at one place can be told apart.
     shifts = along.spacing() * 0.08 * (np.arange(len(lines)) - (len(lines) - 1) / 2)
     for i, (line, label) in enumerate(zip(lines, _line_labels(lines, rows, plan), strict=True)):
-        _draw_curve(axes, along, lines[line], plan, shifts[i], color=_COLOURS[i],
+        _draw_curve(axes, along, lines[line], plan, shifts[i], color=COLOURS[i],
                     fmt=f"{_MARKERS[i]}-", label=label)  # fmt: skip
     _finish_curves(axes, plan)
     if len(lines) > 1:
@@ -135,7 +135,7 @@ def path_figure(rows: list[Row], plan: Plan, title: str | None = None):
     return figure
 
 
-@_style()
+@style()
 def render(figure, ending: str) -> bytes:
     """The figure as a file of this kind: ``png``, ``svg`` or ``pdf``."""
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}

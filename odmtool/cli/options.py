@@ -76,6 +76,28 @@ class Whole(Number):
         return int(number)
 
 
+class OptionalChoice(click.Option):
+    """An option whose value, one of a few words, may be left out: then it is the first.
+
+    ``--loo exact``, ``--loo=exact`` and ``--loo`` alone. The word after the option is its
+    value only if it is one of these words, so that no file name is swallowed.
+    """
+
+    def __init__(self, *names, choices, **attributes):
+        super().__init__(*names, type=click.Choice(choices), **attributes)
+
+    def completed(self, args: list[str]) -> list[str]:
+        """The arguments, with the first word behind each bare occurrence of this option."""
+        end = args.index("--") if "--" in args else len(args)
+        words, result = self.type.choices, []
+        for position, token in enumerate(args):
+            result.append(token)
+            following = args[position + 1] if position + 1 < end else None
+            if position < end and token in self.opts and following not in words:
+                result.append(words[0])
+        return result
+
+
 class Command(click.Command):
     """A command whose users come from LIBSVM and LIBLINEAR.
 
@@ -87,6 +109,9 @@ class Command(click.Command):
     def parse_args(self, ctx, args):
         ctx.meta["args"] = list(args)
         self._refuse_lookalikes(ctx, args)
+        for param in self.params:
+            if isinstance(param, OptionalChoice):
+                args = param.completed(args)
         if not args:
             pieces = self.collect_usage_pieces(ctx)
             raise UsageError(messages.no_arguments(ctx.command_path, pieces))

@@ -15,6 +15,7 @@ import click
 
 from odmtool import messages
 from odmtool.cli import options, report
+from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, UsageError
 
 
@@ -27,16 +28,20 @@ class Settings(NamedTuple):
     decision_values: bool
     probability: str
     zero_based: bool
+    margins: str | None
 
 
 class Tally:
     """What is counted while the blocks pass."""
 
-    def __init__(self):
+    def __init__(self, ruler=None):
+        self.ruler = ruler
         self.rows = self.correct = self.skipped = self.width = 0
         self.has_values = self.shares_features = False
 
-    def add(self, model, block, labels) -> None:
+    def add(self, model, block, labels, values) -> None:
+        if self.ruler is not None:
+            self.ruler.add(block.labels, values)
         self.rows += len(labels)
         self.correct += int((labels == block.labels).sum())
         self.skipped += block.skipped
@@ -67,6 +72,8 @@ class Tally:
 @click.option(
     "--zero-based", is_flag=True, help="Feature indices of TEST_FILE start at 0; add 1 to each."
 )
+@margins_option("Write the margins of the test examples to FILE (- is stdout), with their "
+                "minimum, mean, variance and quantiles.")
 @options.jobs_option("Threads for BLAS (kernel models).")
 @options.quiet_option
 @options.verbose_option
@@ -83,11 +90,14 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     job = Settings(**settings)
     _check(job)
     options.limit_threads(jobs)
+    from odmtool.cli.margin_files import write_margins
     from odmtool.io import files, model_file
 
-    on_stdout = job.output == "-"
+    on_stdout = "-" in (job.output, job.margins)
     say = report.Report(context.command_path, quiet, verbose, product_on_stdout=on_stdout)
-    files.check_writable(job.output)
+    for product in (job.output, job.margins):
+        if product is not None:
+            files.check_writable(product)
     _check_test_file(job.test)
     started = time.perf_counter()
     model = model_file.read_model(job.model, zero_based=job.zero_based)
@@ -96,6 +106,8 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     seconds = (loaded - started, time.perf_counter() - loaded)
     say.detail(messages.predict_seconds(tally.rows, len(model.labels), *seconds))
     _say_remarks(say, model, tally)
+    if job.margins is not None:
+        write_margins(job.margins, job.test, job.model, tally.ruler, say)
     say.result(messages.accuracy(tally.correct, tally.rows))
 
 
@@ -105,8 +117,17 @@ def _check(job: Settings) -> None:
     if job.test == job.model == "-":
         raise UsageError(messages.dash_twice("stdin"))
     for source in (job.test, job.model):
-        if job.output != "-" and os.path.realpath(source) == os.path.realpath(job.output):
+        if job.output != "-" and _is_same(source, job.output):
             raise UsageError(messages.predict_over(job.output))
+    if job.margins == job.output == "-":
+        raise UsageError(messages.dash_twice("stdout"))
+    for other in (job.test, job.model, job.output):
+        if job.margins not in (None, "-") and _is_same(job.margins, other):
+            raise UsageError(messages.margin_file_in_use(job.margins))
+
+
+def _is_same(path: str, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _check_test_file(path: str) -> None:
@@ -121,7 +142,7 @@ def _predict_file(job: Settings, model) -> Tally:
     """Predict block by block; the output file is replaced at the end."""
     from odmtool.io import files, svmlight
 
-    tally = Tally()
+    tally = Tally(_ruler(job, model))
     blocks = svmlight.iter_svmlight(
         job.test, zero_based=job.zero_based, precomputed=model.is_precomputed
     )
@@ -130,11 +151,19 @@ def _predict_file(job: Settings, model) -> Tally:
             stream.write(messages.labels_line(model.labels).encode())
         for block in blocks:
             labels, values = model.predict_with_values(block.X)
-            tally.add(model, block, labels)
+            tally.add(model, block, labels, values)
             stream.write(_lines(labels, values if job.decision_values else None))
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))
     return tally
+
+
+def _ruler(job: Settings, model):
+    if job.margins is None:
+        return None
+    from odmtool.margins import Ruler
+
+    return Ruler(model)
 
 
 def _lines(labels, values) -> bytes:

@@ -17,6 +17,7 @@ from odmtool.cli.machine_options import (
     translate_kdd,
     warn_of_unused,
 )
+from odmtool.cli.margin_files import margins_option
 from odmtool.cli.report import Report
 from odmtool.errors import DivergedError, NotConvergedError, UsageError
 
@@ -38,6 +39,12 @@ Examples:
 @probability_option
 @click.option("--strict", is_flag=True,
               help="If the tolerance is not reached, write no model and exit with 3.")
+@margins_option("Write the margins of the training examples to FILE (- is stdout), with their "
+                "minimum, mean, variance and quantiles.")
+@click.option("--loo", cls=common.OptionalChoice, choices=("estimate", "exact"),
+              metavar="[estimate|exact]",
+              help="Bound the leave-one-out errors from the dual variables; with exact, also "
+                   "count them by training again without each example that is in doubt.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
 @common.quiet_option
 @common.verbose_option
@@ -54,15 +61,19 @@ def train(ctx, **options):
     common.limit_threads(options["jobs"] if options["folds"] is None else 1)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout="-" in (options["model_file"], options["json_file"]),
+        product_on_stdout="-" in [options[name] for name in ("model_file", "json_file", "margins")],
     )  # fmt: skip
     if options["folds"] is None:
         _train_model(ctx, options, report)
     else:
+        for name in ("margins", "loo"):
+            if options[name] is not None:
+                raise UsageError(messages.not_with_folds(f"--{name}"))
         _cross_validate(ctx, options, report)
 
 
 def _train_model(ctx, options: dict, report: Report) -> None:
+    from odmtool.cli.leave_one_out import leave_one_out
     from odmtool.cli.training import (
         announce_compilation,
         check_files,
@@ -75,7 +86,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     path = _model_path(options)
     machine = make_machine(options)
     warn_of_unused(ctx, options, report)
-    check_files(options, [path, options["json_file"]])
+    check_files(options, [path, options["json_file"], options["margins"]])
     started = time.perf_counter()
     data = read_training_data(options, report)
     read = time.perf_counter()
@@ -88,11 +99,24 @@ def _train_model(ctx, options: dict, report: Report) -> None:
             raise NotConvergedError(messages.no_model_written(sentence))
         report.warning(sentence)
     write_trained_model(ctx, path, machine, data)
+    if options["margins"] is not None:
+        _write_margins(options, path, machine, data, report)
     seconds = {"reading": read - started, "training": trained - read,
                "writing": time.perf_counter() - trained}  # fmt: skip
     report.note(messages.summary(machine, len(data.dataset.labels), seconds))
+    found = {} if options["loo"] is None else leave_one_out(machine, data, options, report)
     if options["json_file"] is not None:
-        _write_json(options["json_file"], machine, seconds)
+        _write_json(options["json_file"], machine, seconds, found)
+
+
+def _write_margins(options: dict, model_path: str, machine, data, report: Report) -> None:
+    from odmtool.cli.margin_files import write_margins
+    from odmtool.margins import Ruler
+
+    known, model = data.dataset, machine.model_
+    ruler = Ruler(model, training_rows=known.X if model.is_precomputed else None)
+    ruler.add(known.labels, model.decision_values(known.X))
+    write_margins(options["margins"], options["training_file"], model_path, ruler, report)
 
 
 def _model_path(options: dict) -> str:
@@ -137,13 +161,14 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
     report.result(messages.cross_validation_accuracy(row.accuracy))
 
 
-def _write_json(path: str, machine, seconds: dict) -> None:
+def _write_json(path: str, machine, seconds: dict, found: dict) -> None:
     import json
 
     from odmtool.io.files import atomic_output
 
     facts = machine.model_.facts | {"support_vectors": str(machine.support_count)}
     record = {name: _number_or_text(text) for name, text in facts.items()}
+    record |= found
     record["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
     with atomic_output(path) as stream:
         json.dump(record, stream, indent=2)

@@ -1,4 +1,4 @@
-"""``odmtool train|predict|cv|scale``: the four commands under one name.
+"""``odmtool train|predict|cv|scale|margins``: all commands under one name.
 
 Imports click only, as the commands themselves do, so that help and shell
 completion of the group are as fast as those of one command.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from odmtool import messages
-from odmtool.cli import cv, options, predict, scale, train
+from odmtool.cli import cv, margins, options, predict, scale, train
 from odmtool.errors import UsageError
 
 
@@ -28,7 +28,7 @@ class Group(click.Group):
 def odmtool() -> None:
     """Large-margin classification by the margin distribution.
 
-    Each command is also installed under a name of its own: odm-train,
+    All but margins are also installed under a name of their own: odm-train,
     odm-predict, odm-cv, odm-scale.
     """
 
@@ -37,3 +37,4 @@ odmtool.add_command(train.train, "train")
 odmtool.add_command(predict.predict, "predict")
 odmtool.add_command(cv.cv, "cv")
 odmtool.add_command(scale.scale, "scale")
+odmtool.add_command(margins.margins, "margins")

@@ -7,6 +7,7 @@ the token where there is one, and says what to do.
 
 from odmtool.messages.data import *
 from odmtool.messages.files import *
+from odmtool.messages.margins import *
 from odmtool.messages.models import *
 from odmtool.messages.options import *
 from odmtool.messages.prediction import *

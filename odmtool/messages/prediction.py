@@ -130,7 +130,7 @@ def same_picture(path: str) -> str:
 
 
 def no_matplotlib() -> str:
-    return "--plot and --plot-path need matplotlib: pip install 'odmtool[plot]'"
+    return "pictures need matplotlib: pip install 'odmtool[plot]'"
 
 
 def best_lines_only(path: str, shown: int, lines: int) -> str:

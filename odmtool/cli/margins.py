@@ -1,0 +1,185 @@
+"""``odmtool margins``: the margin distributions of several models, as a table and a picture."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from odmtool import messages
+from odmtool.cli import options as common
+from odmtool.cli.margin_files import statistics_rows, warn_of_gaps
+from odmtool.cli.pictures import PictureFile, ending_of
+from odmtool.cli.report import Report
+from odmtool.cli.training import naming
+from odmtool.errors import DataError, UsageError
+
+_PANELS = {"normalised": [True], "plain": [False], "both": [False, True]}
+# The quantiles of the table; --csv has all.
+_SHOWN = ("0.05", "0.25", "0.5", "0.75", "0.95")
+
+
+@common.command(
+    epilog="""\b
+Examples:
+  odmtool margins test.svm svm.model odm.model
+  odmtool margins --plot margins.pdf --names SVM,ODM test.svm svm.model odm.model
+"""
+)
+@click.argument("test_file", metavar="TEST_FILE")
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@click.option("-p", "--theta", type=common.Number(),
+              help="Count the margins below 1 - THETA.  [default: what each model records]")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write the table as CSV, all quantiles.")
+@click.option("--plot", "plot_file", type=PictureFile(),
+              help="Draw the cumulative distributions: FILE.png, .svg or .pdf (needs matplotlib).")
+@click.option("--panel", type=click.Choice(list(_PANELS)), default="normalised",
+              show_default=True, help="Which margins are drawn.")
+@click.option("--names", metavar="NAME,...",
+              help="What the table and the picture call the models.  [default: their files]")
+@click.option("--plot-title", metavar="TEXT",
+              help="Title of the picture; '' is none.  [default: name of the test file]")
+@click.option("--zero-based", is_flag=True,
+              help="Feature indices of TEST_FILE start at 0; add 1 to each.")
+@common.jobs_option("Threads for BLAS (kernel models).")
+@common.quiet_option
+@common.verbose_option
+@common.version_option
+@click.pass_context
+def margins(ctx, **options):
+    """Compare the margins that models have on the examples of TEST_FILE.
+
+    MODEL... are models of odm-train, or classification models of LIBLINEAR or LIBSVM. The
+    table has two rows for each: the margins y f(x) and the normalised margins y f(x) / |w|.
+    """
+    names = _names(options)
+    common.limit_threads(options["jobs"])
+    report = Report(
+        ctx.command_path, options["quiet"], options["verbose"],
+        product_on_stdout=options["csv_file"] == "-",
+    )  # fmt: skip
+    _check(options)
+    measured, correct = _measure(options, report)
+    if options["theta"] is not None:
+        measured = [one._replace(theta=options["theta"]) for one in measured]
+    rows = [row for triple in zip(names, measured, correct, strict=True) for row in _rows(*triple)]
+    if options["csv_file"] is not None:
+        from odmtool.cli.tables import write_csv
+
+        write_csv(options["csv_file"], rows)
+    if options["plot_file"] is not None:
+        _draw(dict(zip(names, measured, strict=True)), options)
+    from odmtool.io.files import display_name
+
+    examples = len(measured[0].plain)
+    shown = [_short(row) for row in rows]
+    report.result(messages.margin_table(shown, examples, display_name(options["test_file"])))
+
+
+def _names(options: dict) -> list[str]:
+    """What the models are called; all different."""
+    models = options["models"]
+    if options["names"] is None:
+        names = list(models)
+    else:
+        names = options["names"].split(",")
+        if len(names) != len(models):
+            raise UsageError(messages.name_count(len(names), len(models)))
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise UsageError(messages.named_twice(twice[0]))
+    return names
+
+
+def _check(options: dict) -> None:
+    """Complain before anything is read."""
+    from odmtool.io.files import check_readable, check_writable, is_same_file
+
+    inputs = [options["test_file"], *options["models"]]
+    if inputs.count("-") > 1:
+        raise UsageError(messages.dash_twice("stdin"))
+    for path in inputs:
+        check_readable(path)
+    outputs = [path for path in (options["csv_file"], options["plot_file"]) if path is not None]
+    for position, output in enumerate(outputs):
+        check_writable(output)
+        for other in inputs + outputs[:position]:
+            if is_same_file(output, other):
+                raise UsageError(messages.write_over(output))
+    if options["plot_file"] is not None:
+        from odmtool import plots
+
+        plots.check_library()
+
+
+def _measure(options: dict, report: Report) -> tuple[list, list[int]]:
+    """Margins of every model, and how many examples it predicts correctly; one pass."""
+    from odmtool.io.files import display_name
+    from odmtool.io.model_file import read_model
+    from odmtool.io.svmlight import iter_svmlight
+    from odmtool.margins import Ruler
+
+    rulers = []
+    for path in options["models"]:
+        model = read_model(path, zero_based=options["zero_based"])
+        if rulers and model.is_precomputed != rulers[0].model.is_precomputed:
+            raise UsageError(messages.precomputed_among_others(path))
+        with naming(path):
+            rulers.append(Ruler(model))
+    correct = [0] * len(rulers)
+    blocks = iter_svmlight(
+        options["test_file"], zero_based=options["zero_based"],
+        precomputed=rulers[0].model.is_precomputed,
+    )  # fmt: skip
+    empty = True
+    for block in blocks:
+        for k, ruler in enumerate(rulers):
+            labels, values = ruler.model.predict_with_values(block.X)
+            ruler.add(block.labels, values)
+            correct[k] += int((labels == block.labels).sum())
+            empty = False
+    if empty:
+        raise DataError(messages.no_test_rows(), display_name(options["test_file"]))
+    measured = []
+    for path, ruler in zip(options["models"], rulers, strict=True):
+        with naming(path):
+            measured.append(ruler.result())
+        warn_of_gaps(measured[-1], path, report)
+    return measured, correct
+
+
+def _rows(name: str, measured, correct: int) -> list[dict]:
+    """The two rows of a model."""
+    plain, normalised = {}, {}
+    for statistic, a, b in statistics_rows(measured):
+        plain[statistic], normalised[statistic] = a, b
+    known = {"accuracy": correct / len(measured.plain), "theta": measured.theta}
+    return [
+        {"model": name, "margin": kind} | known | values
+        for kind, values in (("plain", plain), ("normalised", normalised))
+    ]
+
+
+def _short(row: dict) -> dict:
+    """What fits on a screen."""
+    return {
+        "model": row["model"], "margin": row["margin"], "accuracy": row["accuracy"],
+        "minimum": row["minimum"], "mean": row["mean"], "variance": row["variance"],
+        **{f"q{share}": row[f"quantile_{share}"] for share in _SHOWN},
+        "<0": row["below_0"], "<1-theta": row["below_1-theta"],
+    }  # fmt: skip
+
+
+def _draw(named: dict, options: dict) -> None:
+    from odmtool import plots
+    from odmtool.io.files import atomic_output
+    from odmtool.margin_plot import margin_figure
+
+    title = options["plot_title"]
+    if title is None and options["test_file"] != "-":
+        title = os.path.basename(options["test_file"])
+    title = messages.one_line(title or "")
+    figure = margin_figure(named, _PANELS[options["panel"]], title)
+    picture = plots.render(figure, ending_of(options["plot_file"]))
+    with atomic_output(options["plot_file"], binary=True) as stream:
+        stream.write(picture)
