@@ -1,7 +1,7 @@
 """Write the man pages: ``make man``, or ``python man/make_man.py [FOLDER]``.
 
 NAME, SYNOPSIS, DESCRIPTION and OPTIONS of a command are taken from the command
-itself; the sections after them from ``odm-NAME.in``, then those of all commands
+itself; the sections after them from ``PAGE.in``, then those of all commands
 from ``common.in``. ``odm-format.5`` is written from ``odm-format.in`` alone.
 
 An ``.in`` file is plain text: ``# HEADING``; paragraphs between blank lines;
@@ -21,8 +21,12 @@ import click
 from odmtool import __version__
 
 HERE = Path(__file__).parent
-COMMANDS = ("train", "predict", "cv", "scale")
-PAGES = (*(f"odm-{name}.1" for name in COMMANDS), "odm-format.5")
+#: Command -> its page; those of odmtool alone are called as "odmtool NAME".
+COMMANDS = {
+    "train": "odm-train", "predict": "odm-predict", "cv": "odm-cv", "scale": "odm-scale",
+    "margins": "odmtool-margins",
+}  # fmt: skip
+PAGES = (*(f"{page}.1" for page in COMMANDS.values()), "odm-format.5")
 #: The date on the pages; change it together with the version.
 DATE = "2026-11-20"
 
@@ -109,14 +113,15 @@ def option_entry(names: str, words: str) -> list[str]:
 
 
 def command_page(name: str) -> str:
-    """The page of ``odm-NAME``."""
+    """The page of a command."""
     command = getattr(importlib.import_module(f"odmtool.cli.{name}"), name)
-    program = f"odm-{name}"
+    page = COMMANDS[name]
+    program = page.replace("odmtool-", "odmtool ")
     context = click.Context(command, info_name=program, **command.context_settings)
     out = [
-        title(program, 1),
+        title(page, 1),
         heading("NAME"),
-        rf"{escape(program)} \- {escape(one_line(command.help))}",
+        rf"{escape(page)} \- {escape(one_line(command.help))}",
         heading("SYNOPSIS"),
         rf"\fB{escape(program)}\fR {escape(' '.join(command.collect_usage_pieces(context)))}",
         heading("DESCRIPTION"),
@@ -127,9 +132,9 @@ def command_page(name: str) -> str:
         record = param.get_help_record(context)
         if isinstance(param, click.Option) and record is not None:
             out += option_entry(*record)
-    for source in (f"{program}.in", "common.in"):
+    for source in (f"{page}.in", "common.in"):
         out += markup((HERE / source).read_text(encoding="utf-8"))
-    return finish(out, f"{program}.1")
+    return finish(out, f"{page}.1")
 
 
 def title(page: str, section: int) -> str:
@@ -145,7 +150,7 @@ def finish(lines: list[str], page: str) -> str:
 
 def render() -> dict[str, str]:
     """File name -> text of every page."""
-    pages = {f"odm-{name}.1": command_page(name) for name in COMMANDS}
+    pages = {f"{page}.1": command_page(name) for name, page in COMMANDS.items()}
     text = (HERE / "odm-format.in").read_text(encoding="utf-8")
     pages["odm-format.5"] = finish([title("odm-format", 5), *markup(text)], "odm-format.5")
     return pages

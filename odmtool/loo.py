@@ -42,6 +42,7 @@ Solve = Callable[..., Solution]
 """``solve(problem, start=duals)``"""
 
 _BLOCK_BYTES = 2**24
+_ROUNDING = 1e-9
 # The papers' estimate for LDM factors a matrix of this size at most.
 _LARGEST_MATRIX = 5000
 
@@ -165,7 +166,8 @@ def odm_papers(problem: Problem, solution: Solution) -> Papers:
     below = k + 1 / (loss.slope_below * u)
     above = k + 1 / (loss.slope_above * u)
     shares = np.concatenate([zeta * below, beta * np.sqrt(below * above)]) / loss.lo
-    return Papers(int(np.count_nonzero(shares >= 1)), float(shares.sum()))
+    # A row of zeros has a share of 1, and is an error whatever the others are.
+    return Papers(int(np.count_nonzero(shares >= 1 - _ROUNDING)), float(shares.sum()))
 
 
 def ldm_papers(problem: Problem, solution: Solution) -> Papers:
@@ -206,18 +208,21 @@ def _ldm_diagonal(problem: Problem) -> np.ndarray:
     return Q.diagonal() - np.einsum("ij,ji->i", QS, cho_solve(cho_factor(inner), QS.T))
 
 
-def exact(problem: Problem, solve: Solve, *, progress=lambda done, total: None) -> Exact:
+def exact(
+    problem: Problem, whole: Solution, solve: Solve, *, progress=lambda done, total: None
+) -> Exact:
     """Leave every example out and predict it, training again only where the bounds leave doubt.
 
     Parameters
     ----------
     problem : Problem
+    whole : Solution
+        Of the problem; the smaller its gap, the less doubt.
     solve : callable
         Solves a problem from given duals, to a small gap.
     progress : callable
         Called with how many of how many refits are done.
     """
-    whole = solve(problem, start=None)
     alone = _is_alone(problem)
     if isinstance(problem.loss, MarginLoss):
         known = bounds(problem, whole)

@@ -41,7 +41,8 @@ def test_page_is_up_to_date(page):
 @pytest.mark.parametrize("name", make_man.COMMANDS)
 def test_every_option_is_in_the_page(name):
     command = getattr(importlib.import_module(f"odmtool.cli.{name}"), name)
-    entries = re.findall(r"^\.TP\n(.*)\n(.*)", plain(TEXTS[f"odm-{name}.1"]), re.MULTILINE)
+    page = plain(TEXTS[f"{make_man.COMMANDS[name]}.1"])
+    entries = re.findall(r"^\.TP\n(.*)\n(.*)", page, re.MULTILINE)
     described = {word for names, _ in entries for word in re.findall(r"(?<!\S)-[^\s,]+", names)}
     options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
     assert len(options) >= 5
@@ -53,7 +54,7 @@ def test_every_option_is_in_the_page(name):
 
 @pytest.mark.parametrize("name", make_man.COMMANDS)
 def test_every_command_has_the_sections(name):
-    sections = re.findall(r'^\.SH "(.*)"', TEXTS[f"odm-{name}.1"], re.MULTILINE)
+    sections = re.findall(r'^\.SH "(.*)"', TEXTS[f"{make_man.COMMANDS[name]}.1"], re.MULTILINE)
     assert sections[:4] == ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"]
     assert sections[-1] == "SEE ALSO" and {"EXAMPLES", "EXIT STATUS"} <= set(sections)
     assert len(set(sections)) == len(sections)

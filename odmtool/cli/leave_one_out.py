@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from odmtool import messages
 from odmtool.cli.report import Report
+from odmtool.cli.training import naming
 from odmtool.errors import UsageError
 
-# Of the machines trained without an example: their margins must have the right sign.
-_TOLERANCE = 1e-10
+# Of machines that Newton's method does not serve; their margins must have the right sign.
+_TOLERANCE = 1e-8
 
 
-def leave_one_out(machine, data, options: dict, report: Report) -> dict:
-    """Say the bound, the papers' estimates and, with ``exact``, the errors.
+def check(machine, data, options: dict):
+    """The data as the machine takes them, if leaving one out makes sense; before training.
 
     Parameters
     ----------
     machine
-        Fitted.
+        Not fitted yet.
     data : odmtool.cli.training.TrainingData
     options : dict
         Those of odm-train.
-    report : Report
 
     Returns
     -------
-    dict
-        The same numbers, for ``--json``.
+    Prepared
 
     Raises
     ------
@@ -33,17 +32,30 @@ def leave_one_out(machine, data, options: dict, report: Report) -> dict:
         There are no two classes, or the bound would not hold.
     """
     from odmtool import loo
-    from odmtool.losses import MarginLoss
-    from odmtool.solvers.base import Problem
 
-    known = data.dataset
     if not hasattr(machine, "problem"):
         raise UsageError(messages.loo_not_for(machine.name))
-    problem: Problem = machine.problem(machine.prepare(known.X, known.labels, data.weight))
+    with naming(options["training_file"]):
+        prepared = machine.prepare(data.dataset.X, data.dataset.labels, data.weight)
+    loo.check(machine.problem(prepared))
+    return prepared
+
+
+def leave_one_out(machine, prepared, is_wanted_exactly: bool, report: Report) -> dict:
+    """Say the bound, the papers' estimates and, if wanted, the errors of a fitted machine.
+
+    Returns the same numbers, for ``--json``.
+    """
+    from odmtool import loo
+    from odmtool.losses import MarginLoss
+
+    problem, m = machine.problem(prepared), len(prepared.u)
     if problem.gram is not None and problem.gram.bytes <= problem.gram.memory:
         problem.gram.matrix()  # once, for all that follows
-    loo.check(problem)
-    solution, m = machine.solution_, problem.size
+    is_exact, solve = _solver(machine, prepared)
+    solution = machine.solution_
+    if is_exact or is_wanted_exactly:
+        solution = solve(problem, solution.eta)
     found = {"loo_bound": loo.most_errors(problem, loo.bounds(problem, solution))}
     report.result(messages.loo_bound(found["loo_bound"], m))
     papers = loo.Papers(None, None)
@@ -57,25 +69,38 @@ def leave_one_out(machine, data, options: dict, report: Report) -> dict:
     if papers.total is not None:
         found["loo_papers_estimate"] = papers.total
         report.result(messages.loo_papers_total(papers.total, m))
-    if options["loo"] == "exact":
-        found["loo_errors"] = _exact(machine, problem, report)
+    if is_wanted_exactly:
+        found["loo_errors"] = _count(problem, solution, solve, report)
         report.result(messages.loo_error(found["loo_errors"], m))
     return found
 
 
-def _exact(machine, problem, report: Report) -> int:
-    from odmtool import loo, solvers
+def _solver(machine, prepared):
+    """Whether Newton's method serves, and a function that solves to a small gap."""
+    from odmtool import solvers
+    from odmtool.validation import EXACT, is_exact
 
-    def solve(part, start):
+    exactly = is_exact(machine, prepared)
+    name = "newton" if exactly else machine.solver
+    tolerance = min(EXACT if exactly else _TOLERANCE, machine.tolerance)
+
+    def solve(problem, start):
         return solvers.solve(
-            part, solver=machine.solver, tolerance=min(_TOLERANCE, machine.tolerance),
-            max_iter=machine.max_iter, seed=machine.seed, start=start,
+            problem, solver=name, tolerance=tolerance, max_iter=machine.max_iter,
+            seed=machine.seed, start=start,
         )  # fmt: skip
+
+    return exactly, solve
+
+
+def _count(problem, solution, solve, report: Report) -> int:
+    """The leave-one-out errors."""
+    from odmtool import loo
 
     def progress(done: int, total: int) -> None:
         report.live(messages.loo_progress(done, total))
 
-    result = loo.exact(problem, solve, progress=progress)
+    result = loo.exact(problem, solution, solve, progress=progress)
     report.end_progress()
     if result.unconverged:
         report.warning(messages.loo_not_converged(result.unconverged))

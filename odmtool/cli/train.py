@@ -73,7 +73,7 @@ def train(ctx, **options):
 
 
 def _train_model(ctx, options: dict, report: Report) -> None:
-    from odmtool.cli.leave_one_out import leave_one_out
+    from odmtool.cli import leave_one_out
     from odmtool.cli.training import (
         announce_compilation,
         check_files,
@@ -91,6 +91,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     data = read_training_data(options, report)
     read = time.perf_counter()
     announce_compilation(report)
+    prepared = options["loo"] and leave_one_out.check(machine, data, options)
     fit(machine, data, options, report)
     trained = time.perf_counter()
     if not machine.solution_.converged:
@@ -104,7 +105,10 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     seconds = {"reading": read - started, "training": trained - read,
                "writing": time.perf_counter() - trained}  # fmt: skip
     report.note(messages.summary(machine, len(data.dataset.labels), seconds))
-    found = {} if options["loo"] is None else leave_one_out(machine, data, options, report)
+    found = {}
+    if options["loo"] is not None:
+        exactly = options["loo"] == "exact"
+        found = leave_one_out.leave_one_out(machine, prepared, exactly, report)
     if options["json_file"] is not None:
         _write_json(options["json_file"], machine, seconds, found)
 
