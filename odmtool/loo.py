@@ -77,13 +77,13 @@ class Exact(NamedTuple):
     is_error : bool array, shape (m,)
     refits : int
         How many machines had to be trained; the bounds settle the others.
-    unconverged : int
-        How many of these missed their tolerance.
+    uncertain : int
+        How many of these have a value so near 0 that their gap does not tell its sign.
     """
 
     is_error: np.ndarray
     refits: int
-    unconverged: int
+    uncertain: int
 
 
 def check(problem: Problem) -> None:
@@ -231,15 +231,16 @@ def exact(
         certain, is_error = np.zeros(problem.size, dtype=bool), np.zeros(problem.size, dtype=bool)
     doubtful = np.flatnonzero(~certain & ~alone)
     is_error = is_error | alone
-    unconverged = 0
+    k, uncertain = _diagonal(problem), 0
     for done, i in enumerate(doubtful):
         progress(done, len(doubtful))
         rest = np.delete(np.arange(problem.size), i)
         solution = solve(_part(problem, rest), start=whole.eta[rest])
-        unconverged += not solution.converged
         f = _value(problem, rest, solution, i)
+        # |w - w^i|^2 / 2 is at most P - D.
+        uncertain += not solution.converged and f * f <= 2 * _gap(solution) * k[i]
         is_error[i] = (f > 0) != (problem.y[i] > 0)
-    return Exact(is_error, len(doubtful), unconverged)
+    return Exact(is_error, len(doubtful), uncertain)
 
 
 # ---- what they are made of -------------------------------------------------------
@@ -267,6 +268,10 @@ def _value(problem: Problem, rest: np.ndarray, solution: Solution, i: int) -> fl
         return float(np.asarray(problem.X[[i]] @ solution.w).ravel()[0])
     row = problem.gram.rows(np.array([i]))[0]
     return float(row[rest] @ (problem.y[rest] * solution.coef))
+
+
+def _gap(solution: Solution) -> float:
+    return max(0.0, solution.primal - solution.dual)
 
 
 def _diagonal(problem: Problem) -> np.ndarray:

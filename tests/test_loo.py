@@ -140,7 +140,7 @@ def test_refits_only_in_doubt_count_what_all_refits_count(name, kernel):
     clear = np.abs(s) > 1e-6
     assert clear.sum() >= M - 1  # row 3 is zero
     assert np.array_equal(result.is_error[clear], s[clear] < 0)
-    assert result.refits < M and result.unconverged == 0
+    assert result.refits < M and result.uncertain == 0
 
 
 def test_exact_is_training_with_the_same_cost(heart):
@@ -157,6 +157,18 @@ def test_exact_is_training_with_the_same_cost(heart):
         predicted.append(int(fitted.predict(X[[i]])[0]))
     assert np.array_equal(result.is_error, np.array(predicted) != labels)
     assert 0 < result.is_error.sum() < 30
+
+
+def test_what_a_large_gap_leaves_open_is_counted():
+    part = small("rbf", OTHER_LOSSES["svr"])
+    rough = solvers.solve(part, solver="dcd", max_iter=1)
+
+    def solve(problem, start):
+        return solvers.solve(problem, solver="dcd", tolerance=1e-11, max_iter=1, start=start)
+
+    result, precisely = loo.exact(part, rough, solve), loo.exact(part, precise(part), precise)
+    wrong = int((result.is_error != precisely.is_error).sum())
+    assert 0 < result.uncertain <= result.refits and wrong <= result.uncertain
 
 
 def test_the_only_example_of_a_class_is_an_error():

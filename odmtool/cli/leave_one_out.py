@@ -102,7 +102,7 @@ def _count(problem, solution, solve, report: Report) -> int:
 
     result = loo.exact(problem, solution, solve, progress=progress)
     report.end_progress()
-    if result.unconverged:
-        report.warning(messages.loo_not_converged(result.unconverged))
+    if result.uncertain:
+        report.warning(messages.loo_uncertain(result.uncertain))
     report.detail(messages.loo_refits(result.refits, problem.size))
     return int(result.is_error.sum())

@@ -127,5 +127,9 @@ def loo_refits(refits: int, examples: int) -> str:
     return f"leave-one-out: {refits} of {examples} machines trained, the bounds settle the others"
 
 
-def loo_not_converged(count: int) -> str:
-    return f"{count} of the leave-one-out machines did not reach their tolerance"
+def loo_uncertain(count: int) -> str:
+    examples = "1 example is" if count == 1 else f"{count} examples are"
+    return (
+        f"{examples} so near the boundary of the machine trained without it that the gap reached "
+        f"does not tell on which side; the leave-one-out error may be off by as much"
+    )
