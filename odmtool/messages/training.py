@@ -158,7 +158,7 @@ def dense_too_large(m: int, most: int) -> str:
 
 
 def newton_needs_smooth() -> str:
-    return "--solver newton needs a loss without jumps in its derivative; take --solver dcd"
+    return "--solver newton needs a loss whose derivative jumps once at most; take --solver dcd"
 
 
 def solver_is_linear(name: str) -> str:
