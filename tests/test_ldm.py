@@ -9,7 +9,7 @@ from scipy.optimize import LinearConstraint, minimize
 from test_certificates import certificate
 from test_solvers import indefinite_problem
 
-from odmtool import losses, messages, objective
+from odmtool import losses, messages, objective, solvers
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
@@ -438,3 +438,37 @@ def test_smoothed_is_the_proximal_step(t, width, share, name):
     assert step(np.array([-best])) == pytest.approx(value, abs=1e-9)
     for other in np.linspace(-3, 3, 61):
         assert step(np.array([other])) <= value + 1e-9
+
+
+# ---- the choice ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf", "precomputed"])
+@pytest.mark.parametrize("solver", ["auto", "dcd", "newton", "dcd-dense"])
+def test_solvers_by_name(solver, kernel):
+    p = ldm_problem(kernel)
+    solution = solvers.solve(p, solver=solver, tolerance=1e-6, max_iter=20000)
+    assert_confirmed(p, solution, 1e-6)
+    assert solution.solver == ("newton" if solver == "auto" else solver) and solution.optimal
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_auto_hands_over_to_newton(monkeypatch, kernel):
+    monkeypatch.setattr(solvers, "_SMALL_PRODUCT", 0)
+    monkeypatch.setattr(solvers, "_EPOCHS_WITH_JUMP", 0.1)
+    monkeypatch.setattr(solvers, "_LINEAR_EPOCHS_WITH_JUMP", 6)
+    for loss in (losses.ldm(16.0, 16.0, 2.0**12, 60), losses.l1svm(2.0**12, 60)):
+        solution = solvers.solve(problem(kernel, loss=loss), tolerance=1e-8)
+        assert solution.solver == "dcd, then newton" and solution.converged
+        assert solution.iterations > 6
+    little = problem("rbf", loss=losses.ldm(16.0, 16.0, 2.0**12, 60), memory=60 * 60 * 8)
+    assert solvers.solve(little, tolerance=1e-2).solver == "dcd"
+
+
+def test_an_indefinite_kernel_is_never_called_optimal():
+    p = indefinite_ldm(mu1=2.0)
+    for solver in ("auto", "dcd"):
+        assert not solvers.solve(p, solver=solver, tolerance=1e-4).optimal
+    for solver in ("newton", "dcd-dense"):
+        with pytest.raises(UsageError, match="eigenvalue"):
+            solvers.solve(p, solver=solver)

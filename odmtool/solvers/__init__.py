@@ -5,10 +5,11 @@ name       needs                         file
 =========  ============================  ==========================================
 dcd        any loss                      :mod:`odmtool.solvers.dcd`; for the loss of
                                          LDM :mod:`odmtool.solvers.ldm`
-newton     a loss whose derivative is    :mod:`odmtool.solvers.newton`; for one jump
-           continuous or jumps once;     :mod:`odmtool.solvers.proximal`, for the loss
-           for a kernel, memory for two  of LDM :mod:`odmtool.solvers.ldm_newton`
-           m x m matrices (LDM: four)
+newton     a loss whose derivative is    :mod:`odmtool.solvers.newton`; with a jump
+           continuous or jumps once, or  :mod:`odmtool.solvers.proximal`; for the loss
+           that of LDM; for a kernel,    of LDM :mod:`odmtool.solvers.ldm_newton`
+           memory for two m x m
+           matrices (LDM: four)
 dcd-dense  the loss of LDM, m <= 1000    :mod:`odmtool.solvers.ldm_dense`
 svrg       linear; a loss whose          :mod:`odmtool.solvers.svrg`
            derivative is continuous, or
@@ -44,7 +45,6 @@ MAX_ITER = {"dcd": 1000, "newton": 200, "dcd-dense": 20000, "svrg": 100, "asgd":
 """Epochs or Newton steps, unless the caller says otherwise."""
 
 _STOCHASTIC = ("svrg", "asgd")
-_FOR_LDM = {"dcd": "ldm", "newton": "ldm_newton", "dcd-dense": "ldm_dense"}
 
 # A kernel problem's factorisation keeps the matrix and the part that it overwrites.
 NEWTON_MATRICES = 2
@@ -111,11 +111,15 @@ class _Run(NamedTuple):
     snapshot: str
     progress: ProgressCallback
 
-    def one(self, problem: Problem, name: str, start, epochs: int | None = None) -> Solution:
+    def one(
+        self, problem: Problem, name: str, start, epochs: int | None = None,
+        module: str | None = None,
+    ) -> Solution:  # fmt: skip
         limit = MAX_ITER[name] if self.max_iter is None else self.max_iter
         stop = Stop(self.stop_tolerance, limit if epochs is None else min(limit, epochs))
         # Each is imported when it is used: most need compiled code, which takes time to load.
-        solver = import_module(f"odmtool.solvers.{_module(name, problem.loss)}")
+        module = module or module_of(name, problem.loss)
+        solver = import_module(f"odmtool.solvers.{module}")
         extra = {"snapshot": self.snapshot} if name == "svrg" else {}
         return solver.solve(
             problem, stop, seed=self.seed, start=start, progress=self.progress, **extra
@@ -142,6 +146,8 @@ def _solve_indefinite(problem: Problem, solver: str, run: _Run, start) -> Soluti
     if eigenvalue == 0:
         return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
     if not is_smooth(problem.loss):
+        if named == "newton":
+            raise UsageError(messages.newton_needs_convex(eigenvalue))
         return run.one(problem, named, start)._replace(optimal=False)
     if indefinite.is_unbounded(problem, eigenvalue):
         raise DivergedError(messages.dual_unbounded(eigenvalue))
@@ -155,18 +161,12 @@ def _solve_indefinite(problem: Problem, solver: str, run: _Run, start) -> Soluti
         if first.converged or plan.epochs is None:
             return first
         start, epochs = first.eta, first.iterations
-    solution = run.one(indefinite.shift(problem, eigenvalue), "newton", start)
+    shifted = indefinite.shift(problem, eigenvalue)
+    solution = run.one(shifted, "newton", start, module="newton")
     solution = indefinite.unshift(problem, solution, run.stop_tolerance)
     return solution._replace(
         iterations=epochs + solution.iterations, solver="dcd, then newton" if epochs else "newton"
     )
-
-
-def _module(name: str, loss: MarginLoss | LDM) -> str:
-    """The file of a solver."""
-    if isinstance(loss, LDM):
-        return _FOR_LDM.get(name, name)
-    return "proximal" if name == "newton" and not is_smooth(loss) else name
 
 
 def is_smooth(loss: MarginLoss | LDM) -> bool:
@@ -178,9 +178,14 @@ def is_smooth(loss: MarginLoss | LDM) -> bool:
     return bool(np.all(loss.left_lo == loss.right_lo) and np.all(left_hi == loss.right_hi))
 
 
-def has_newton(loss: MarginLoss | LDM) -> bool:
-    """Whether Newton's method applies: the derivative of the loss jumps once at most."""
-    return isinstance(loss, LDM) or is_smooth(loss) or bool(np.all(loss.lo == loss.hi))
+def module_of(name: str, loss: MarginLoss | LDM) -> str | None:
+    """The file of a solver for a loss; None if Newton's method is not for this loss."""
+    is_ldm = isinstance(loss, LDM)
+    if name == "dcd-dense" or (is_ldm and name in ("dcd", "newton")):
+        return {"dcd": "ldm", "newton": "ldm_newton", "dcd-dense": "ldm_dense"}[name]
+    if name != "newton" or is_smooth(loss):
+        return name
+    return "proximal" if loss.lo == loss.hi else None
 
 
 def newton_fits(problem: Problem) -> bool:
@@ -198,7 +203,7 @@ def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
     if name not in SOLVERS:
         raise UsageError(messages.unknown_solver(name, SOLVERS))
     is_ldm = isinstance(loss, LDM)
-    if name == "newton" and not has_newton(loss):
+    if module_of(name, loss) is None:
         raise UsageError(messages.newton_needs_smooth())
     if name in _STOCHASTIC and not is_linear:
         raise UsageError(messages.solver_is_linear(name))
@@ -235,6 +240,12 @@ _SMALL_NONZEROS = 2_000_000
 _EPOCHS_PER_EXAMPLE = 1 / 40
 _LINEAR_EPOCHS = 20
 _WIDE_EPOCHS = 100
+# With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
+# operations in proportion to m^3, or m d min(m, d) for a linear problem.
+_SMALL_PRODUCT = 5e8
+_SMALL_NONZEROS_WITH_JUMP = 200_000
+_EPOCHS_WITH_JUMP = 1 / 20
+_LINEAR_EPOCHS_WITH_JUMP = 100
 
 
 def choose(problem: Problem) -> Plan:
@@ -246,7 +257,9 @@ def choose(problem: Problem) -> Plan:
     coordinate descent for about three Newton steps' worth of epochs first: whichever
     is right, little is lost (benchmarks/solvers.py measures it).
     """
-    if not has_newton(problem.loss) or not newton_fits(problem):
+    if not is_smooth(problem.loss):
+        return _choose_with_jump(problem)
+    if not newton_fits(problem):
         return Plan("dcd")
     if problem.gram is not None:
         if problem.size <= _SMALL_GRAM:
@@ -256,3 +269,17 @@ def choose(problem: Problem) -> Plan:
     if d > LARGEST_HESSIAN:
         return Plan("newton") if m <= _SMALL_GRAM else Plan("dcd", _WIDE_EPOCHS)
     return Plan("newton") if nonzeros <= _SMALL_NONZEROS else Plan("dcd", _LINEAR_EPOCHS)
+
+
+def _choose_with_jump(problem: Problem) -> Plan:
+    """The same for LDM and for losses with a jump, where Newton takes more steps."""
+    from odmtool.solvers import ldm_newton
+
+    if module_of("newton", problem.loss) is None or not ldm_newton.fits(problem):
+        return Plan("dcd")
+    if problem.gram is not None:
+        is_small = problem.size**3 <= _SMALL_PRODUCT
+        return Plan("newton") if is_small else Plan("dcd", int(problem.size * _EPOCHS_WITH_JUMP))
+    (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
+    is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
+    return Plan("newton") if is_small else Plan("dcd", _LINEAR_EPOCHS_WITH_JUMP)

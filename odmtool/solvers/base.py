@@ -116,6 +116,10 @@ class Solution(NamedTuple):
 LARGEST_HESSIAN = 3000
 """Above this many features the Hessian in w is not formed but only multiplied."""
 
+LARGEST_GRAM = 4000
+"""A linear problem with fewer examples than features is solved by its Gram matrix up to this
+size, at which its factorisation takes longer than conjugate gradients."""
+
 ProgressCallback = Callable[[Progress], None]
 
 

@@ -18,6 +18,7 @@ from odmtool import losses, messages
 from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.solvers import ldm_reduced, proximal
 from odmtool.solvers.base import (
+    LARGEST_GRAM,
     LARGEST_HESSIAN,
     Problem,
     ProgressCallback,
@@ -25,7 +26,6 @@ from odmtool.solvers.base import (
     Stop,
     ignore_progress,
 )
-from odmtool.solvers.spaces import LARGEST_GRAM
 
 # The kernel matrix, the reduced one, and two for the factorisation.
 _MATRICES = 4
@@ -90,7 +90,7 @@ def fits(problem: Problem) -> bool:
 
 
 def _takes_rows(problem: Problem) -> bool:
-    if problem.gram is not None:
+    if problem.gram is not None or problem.size <= proximal.FEW:
         return False
     m, d = problem.X.shape
     return d <= min(LARGEST_HESSIAN, m) and m * d <= _LARGEST_ROWS

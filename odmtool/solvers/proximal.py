@@ -23,6 +23,8 @@ import numpy as np
 
 from odmtool import losses, messages
 from odmtool.errors import DivergedError
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
 from odmtool.solvers import newton
 from odmtool.solvers.base import (
     Problem,
@@ -34,13 +36,15 @@ from odmtool.solvers.base import (
     objective_values,
     relative,
 )
-from odmtool.solvers.spaces import space_of
+from odmtool.solvers.spaces import FunctionSpace, space_of
 
 # Margins have the size of 1, where the losses have their kink. Rounding of a margin counts
 # with 1 / width in its dual variable, so the width does not become too small.
-_FIRST_WIDTH, _NARROWER, _LAST_WIDTH = 0.1, 0.1, 1e-6
+_FIRST_WIDTH, _NARROWER, _LAST_WIDTH = 0.1, 0.1, 1e-5
 # So many of the last proximal steps without a smaller gap: only rounding is left.
 _PATIENCE = 3
+FEW = 1000
+"""So many examples are solved by their Gram matrix even if the features are fewer."""
 # The inner problem is solved to this share of the tolerance; Newton's last step does that.
 _INNER_SHARE = 1e-4
 
@@ -63,7 +67,7 @@ def solve(
     DivergedError
         Numbers overflow.
     """
-    loss, space = losses.scaled(problem.loss, problem.weight), space_of(problem)
+    loss, space = losses.scaled(problem.loss, problem.weight), _space_of(problem)
     eta = clipped(loss, np.zeros(problem.size) if start is None else start)
     width, steps, waited, best = _FIRST_WIDTH, 0, 0, None
     while True:
@@ -89,9 +93,19 @@ def solve(
             ),
             Stop(_INNER_SHARE * stop.tolerance, stop.max_iter - steps), start=eta, space=space,
         )  # fmt: skip
-        eta, steps = clipped(loss, inner.eta), steps + inner.iterations
+        # The duals that the margins demand are rounded more than the expansion of w; but
+        # without a step that is still the start.
+        found = inner.coef if inner.iterations else inner.eta
+        eta, steps = clipped(loss, found), steps + inner.iterations
         width = max(width * _NARROWER, _LAST_WIDTH)
     return best._replace(iterations=steps, converged=best.gap <= stop.tolerance)
+
+
+def _space_of(problem: Problem):
+    """Function space for few examples: its duals are exact, those of w are demanded by margins."""
+    if problem.gram is None and problem.size <= FEW:
+        return FunctionSpace(Gram(Kernel("linear"), problem.X), problem.y, problem.X)
+    return space_of(problem)
 
 
 def clipped(loss: losses.MarginLoss, eta: np.ndarray) -> np.ndarray:

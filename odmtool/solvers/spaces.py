@@ -17,12 +17,9 @@ from scipy.linalg import LinAlgError
 from odmtool import losses
 from odmtool.gram import BYTES, Gram
 from odmtool.kernels import Kernel
-from odmtool.solvers.base import LARGEST_HESSIAN, Problem
+from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 
-# A linear problem with fewer examples than features is smaller in function space,
-# up to the size at which its factorisation takes longer than conjugate gradients.
-LARGEST_GRAM = 4000
 # Below this share of nonzeros X'SX is a sparse product, above it BLAS on dense blocks.
 _DENSE_SHARE = 0.05
 _BLOCK_BYTES = 2**22
