@@ -114,11 +114,23 @@ def test_unscaled_data_never_diverge_silently(machine, lambda_):
     primal, dual = judged(p, solution)
     assert primal == pytest.approx(solution.primal, rel=1e-9)
     assert primal < stochastic.point_at(p, np.zeros(X.shape[1])).primal
-    assert dual <= primal
+    assert dual == pytest.approx(solution.dual, rel=1e-6)
     assert not solution.converged and solution.gap > 1e-9
     if machine == "odm":
-        assert dual == pytest.approx(solution.dual, rel=1e-6)
         assert solution.gap <= 1  # the dual point eta = 0 already proves that
+
+
+def test_a_descent_that_finds_no_dual_point_leaves_the_primal_point(monkeypatch):
+    """Descent on the dual may diverge on unscaled data; the gap is then proved, if large."""
+
+    def diverge(problem, stop, start, seed):
+        raise DivergedError("numbers overflow")
+
+    monkeypatch.setattr(ldm, "polish", diverge)
+    p = problem(loss=LDM, weight=weights())
+    solution = svrg.solve(p, Stop(1e-3, 100))
+    assert judged(p, solution) == pytest.approx((solution.primal, solution.dual), rel=1e-10)
+    assert not solution.converged and np.isfinite(solution.gap)
 
 
 def test_overflow_is_an_error():

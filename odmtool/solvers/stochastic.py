@@ -125,23 +125,38 @@ def draw(generator: np.random.Generator, sums: np.ndarray) -> np.ndarray:
     return order
 
 
-def certified(problem: Problem, stop: Stop, point: Point, iterations: int, name: str, seed: int):
+def certified(
+    problem: Problem, stop: Stop, point: Point, iterations: int, name: str, seed: int
+) -> Solution:
     """The Solution of an LDM problem whose primal iterates have come to rest.
 
     Its dual variables come from dual coordinate descent that starts with those which the
     margins demand. If the gap between the two is too large, the better primal point counts.
     """
-    start = ldm.demanded(problem, point.t)
-    bound = ldm.polish(problem, Stop(_DUAL_SHARE * stop.tolerance, stop.max_iter), start, seed)
-    iterations += bound.iterations
-    gap = relative(point.primal - bound.dual, point.scale)
-    if gap > stop.tolerance and bound.primal < point.primal:
-        is_small = bound.gap <= stop.tolerance
-        return bound._replace(iterations=iterations, converged=is_small, solver=f"{name}, then dcd")
+    eta, dual = _constant_duals(problem)
+    polishing = Stop(_DUAL_SHARE * stop.tolerance, stop.max_iter)
+    try:
+        found = ldm.polish(problem, polishing, ldm.demanded(problem, point.t), seed)
+    except DivergedError:  # on features of very different scales; the primal point is sound
+        found = None
+    if found is not None:
+        iterations += found.iterations
+        if found.dual > dual:
+            eta, dual = found.eta, found.dual
+        is_proved = relative(point.primal - dual, point.scale) <= stop.tolerance
+        if found.primal < point.primal and not is_proved:
+            point, name = point_at(problem, found.w), f"{name}, then dcd"
+    gap = relative(point.primal - dual, point.scale)
     return Solution(
-        point.w, bound.eta, bound.eta, point.primal, bound.dual, gap, iterations,
-        gap <= stop.tolerance, name,
-    )  # fmt: skip
+        point.w, eta, eta, point.primal, dual, gap, iterations, gap <= stop.tolerance, name
+    )
+
+
+def _constant_duals(problem: Problem) -> tuple[np.ndarray, float]:
+    """Dual variables mu2/M u and their value, those of P without variance and hinge."""
+    eta = problem.loss.mu2 / problem.loss.total_weight * problem.weight
+    w = np.asarray(problem.X.T @ (problem.y * eta))
+    return eta, float(-w @ w / 2)
 
 
 @njit
