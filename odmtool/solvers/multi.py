@@ -107,9 +107,11 @@ class MultiSolution(NamedTuple):
         False if a small gap shows a stationary point only.
     bias : ndarray, shape (k,), or None
         Class biases, of machines that have them.
-    duals : Duals or None
+    duals : Duals, or ndarrays of the binary problems, or None
     rounds : tuple of Round
         The course of an outer loop, empty without one.
+    support_count : int or None
+        Examples with a nonzero coefficient; None where the solver has no duals.
     """
 
     W: np.ndarray | None
@@ -121,5 +123,16 @@ class MultiSolution(NamedTuple):
     solver: str
     optimal: bool = True
     bias: np.ndarray | None = None
-    duals: Duals | None = None
+    duals: Duals | tuple | None = None
     rounds: tuple[Round, ...] = ()
+    support_count: int | None = None
+
+    @property
+    def primal(self) -> float:
+        """The objective, by the name that it has in a binary solution."""
+        return self.objective
+
+    @property
+    def warm_start(self):
+        """What another solver starts from."""
+        return self.duals
