@@ -9,9 +9,9 @@ Update      in random order, beta_i and then alpha_i of one example to their bes
 Shrinking   a class of an example whose alpha is 0 and would stay so if scores moved by more
             than the largest change of a score in the epoch before is left out; so is an
             example all whose variables are 0. An example's list of classes only shrinks
-            until :meth:`restore` is called.
-Stop        the caller's business: an epoch returns the sum of the visited examples' shares of
-            the gap, which costs nothing.
+            until a new round begins.
+Stop        when the sum of the visited examples' shares of the gap, which costs nothing, is
+            small enough; the caller computes the gap itself.
 Source      Zhang & Zhou, TKDE 2019, section 4.1 and 4.2; shrinking after Keerthi et al., "A
             sequential dual method for large scale multi-class linear SVMs", KDD 2008.
 """
@@ -24,8 +24,10 @@ import numpy as np
 
 from odmtool._jit import njit
 from odmtool.gram import RowCache
+from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.mcodm_step import alpha_step, beta_step, gap_share
+from odmtool.solvers.mcodm_terms import dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem
 
 # Scores of this share of the classes cost as much, picked one by one, as those of all.
@@ -68,18 +70,30 @@ class _Descent:
         self._work = Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
         self._generator = np.random.default_rng(seed)
         self._order = np.arange(m)
-        self.restore()
 
-    def restore(self) -> None:
-        """Look at every class of every example again."""
-        self.active, self._threshold = self.problem.size, np.inf
+    def begin(self, tolerance: float) -> None:
+        """Look at every class of every example again, and work to this estimate of the gap."""
+        self.active, self._threshold, self._tolerance = self.problem.size, np.inf, tolerance
         restore_lists(self.examples.target, self._lists.classes, self._lists.count)
 
-    def epoch(self) -> float:
-        """Visit the active examples once; the estimate of the gap."""
+    def iterate(self) -> tuple[float, bool]:
+        """An epoch; an estimate of the relative gap, and whether it is small enough."""
         self._generator.shuffle(self._order[: self.active])
         self.active, self._threshold, estimate = self._epoch()
-        return estimate
+        dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
+        gap = relative(estimate, max(dual, 0.0) + estimate)
+        return gap, gap <= self._tolerance
+
+    def settle(self) -> None:
+        """Undo the rounding errors of many increments."""
+        self._rebuild()
+
+    def dual_squared_norm(self) -> float:
+        """|W|^2 of the W that the duals make, here the primal point itself."""
+        return self.squared_norm()
+
+    def rivals_changed(self) -> None:
+        self._rebuild()
 
 
 class LinearDescent(_Descent):
@@ -89,9 +103,9 @@ class LinearDescent(_Descent):
         self._rows = compressed_rows(problem.X)
         super().__init__(problem, duals, row_squares(*self._rows), seed)
         self.W = np.empty((problem.X.shape[1], problem.k))
-        self.rebuild()
+        self._rebuild()
 
-    def rebuild(self) -> None:
+    def _rebuild(self) -> None:
         """W from the duals: the increments of many epochs leave rounding errors behind."""
         coef = self.duals.coefficients(self.examples.target)
         rebuild_weights(*self._rows, coef, self.W)
@@ -120,9 +134,9 @@ class KernelDescent(_Descent):
         self._cache = RowCache(problem.gram)
         super().__init__(problem, duals, problem.gram.diagonal(), seed)
         self._scores = np.empty((problem.k, problem.size))
-        self.rebuild()
+        self._rebuild()
 
-    def rebuild(self) -> None:
+    def _rebuild(self) -> None:
         """All scores from the duals, by the rows of the examples that have some."""
         coef = self.duals.coefficients(self.examples.target)
         self._scores[:] = 0
