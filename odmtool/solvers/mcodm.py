@@ -143,8 +143,8 @@ class _Rounds:
                 self._name = "dcd, then newton"
             self._improve(tolerance)
             terms = self._evaluate()
-            F = self._solver.squared_norm() / 2 + terms.true_loss
-            if F <= self._objective or self._outer == "constant":
+            objective = self._solver.squared_norm() / 2 + terms.true_loss
+            if objective <= self._objective or self._outer == "constant":
                 self._end_round(terms)
                 return
             # The duals have improved: what do they say about the W that is kept?
@@ -180,11 +180,11 @@ class _Rounds:
     def _end_round(self, terms: Terms | None = None) -> None:
         """Keep W, and linearise F there."""
         terms = self._evaluate() if terms is None else terms
-        F = self._solver.squared_norm() / 2 + terms.true_loss
-        if not np.isfinite(F):
+        objective = self._solver.squared_norm() / 2 + terms.true_loss
+        if not np.isfinite(objective):
             raise DivergedError(messages.overflow())
-        fall = abs(self._objective - F) if self._rounds else np.inf
-        self._objective, self._point = F, self._solver.snapshot()
+        change = abs(self._objective - objective) if self._rounds else np.inf
+        self._objective, self._point = objective, self._solver.snapshot()
         theta = self._problem.parameters.theta
         if self._outer == "cccp":
             self._duals.rival[:], self._duals.upper[:] = terms.rival, 1 + theta
@@ -192,10 +192,10 @@ class _Rounds:
             self._duals.upper[:] = 1 + theta + terms.best
         self._solver.rivals_changed()
         self._gap = self._relative_gap()
-        self._rounds.append(Round(len(self._rounds), self._iteration, F, self._gap))
-        self._progress(Progress(self._iteration, F, self._gap, self._solver.active))
+        self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
+        self._progress(Progress(self._iteration, objective, self._gap, self._solver.active))
         tolerance = self._stop.tolerance
-        if fall <= tolerance * F and self._gap <= tolerance:
+        if change <= tolerance * objective and self._gap <= tolerance:
             self._finish(True)
         elif self._iteration >= self._stop.max_iter:
             self._finish(False)

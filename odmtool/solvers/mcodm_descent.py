@@ -22,7 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool import messages
 from odmtool._jit import njit
+from odmtool.errors import DivergedError
 from odmtool.gram import RowCache
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
@@ -33,6 +35,8 @@ from odmtool.solvers.multi import Duals, MultiProblem
 # Scores of this share of the classes cost as much, picked one by one, as those of all.
 _FEW = 3
 _BLOCK_BYTES = 2**24
+# The dual of a solvable problem stays below F(0); far above it there is no solution.
+_DIVERGENCE = 1e6
 
 
 class Examples(NamedTuple):
@@ -69,7 +73,9 @@ class _Descent:
         self._lists = Lists(np.empty((m, k), dtype=np.int32), np.empty(m, dtype=np.int64))
         self._work = Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
         self._generator = np.random.default_rng(seed)
-        self._order = np.arange(m)
+        loss = problem.parameters
+        self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
+        self._order, self.active = np.arange(m), m
 
     def begin(self, tolerance: float) -> None:
         """Look at every class of every example again, and work to this estimate of the gap."""
@@ -81,6 +87,8 @@ class _Descent:
         self._generator.shuffle(self._order[: self.active])
         self.active, self._threshold, estimate = self._epoch()
         dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
+        if dual > _DIVERGENCE * self._dual_limit:
+            raise DivergedError(messages.dual_unbounded())
         gap = relative(estimate, max(dual, 0.0) + estimate)
         return gap, gap <= self._tolerance
 
@@ -131,8 +139,10 @@ class KernelDescent(_Descent):
     """The state of a kernel problem: duals and all scores, shape (k, m)."""
 
     def __init__(self, problem: MultiProblem, duals: Duals, seed: int):
-        self._cache = RowCache(problem.gram)
-        super().__init__(problem, duals, problem.gram.diagonal(), seed)
+        self._cache, curvature = RowCache(problem.gram), problem.gram.diagonal()
+        if curvature.min() < 0:
+            raise DivergedError(messages.dual_unbounded())
+        super().__init__(problem, duals, curvature, seed)
         self._scores = np.empty((problem.k, problem.size))
         self._rebuild()
 
@@ -184,8 +194,8 @@ def restore_lists(target, classes, count):
     """List every class, each example's own first."""
     m, k = classes.shape
     for i in range(m):
-        for l in range(k):  # noqa: E741
-            classes[i, l] = l
+        for j in range(k):
+            classes[i, j] = j
         classes[i, 0], classes[i, target[i]] = target[i], 0
         count[i] = k
 
@@ -198,9 +208,9 @@ def rebuild_weights(data, indices, indptr, coef, W):
     W[:] = 0.0
     for i in range(len(indptr) - 1):
         n = 0
-        for l in range(k):  # noqa: E741
-            if coef[i, l] != 0.0:
-                chosen[n] = l
+        for j in range(k):
+            if coef[i, j] != 0.0:
+                chosen[n] = j
                 n += 1
         add_row(data, indices, indptr[i], indptr[i + 1], coef[i], chosen, n, W)
 
@@ -212,8 +222,8 @@ def add_row(data, indices, first, last, delta, chosen, n, W):
     if _FEW * n > k:
         for q in range(first, last):
             v, row = data[q], W[indices[q]]
-            for l in range(k):  # noqa: E741
-                row[l] += v * delta[l]
+            for j in range(k):
+                row[j] += v * delta[j]
     else:
         for q in range(first, last):
             v, row = data[q], W[indices[q]]
@@ -229,8 +239,8 @@ def row_scores(data, indices, first, last, W, classes, n, f):
     if _FEW * n > k:
         for q in range(first, last):
             v, row = data[q], W[indices[q]]
-            for l in range(k):  # noqa: E741
-                f[l] += v * row[l]
+            for j in range(k):
+                f[j] += v * row[j]
     else:
         for q in range(first, last):
             v, row = data[q], W[indices[q]]
@@ -265,11 +275,11 @@ def visit(i, loss, examples, duals, lists, work, threshold):
     )  # fmt: skip
     best, products = -np.inf, 0.0
     for a in range(n):
-        l = classes[a]  # noqa: E741
-        products += alpha[l] * f[l]
-        delta[l] = -alpha[l]
-        if l != y:
-            best = max(best, f[l])
+        j = classes[a]
+        products += alpha[j] * f[j]
+        delta[j] = -alpha[j]
+        if j != y:
+            best = max(best, f[j])
     z = f[y] - (f[rival] if rival >= 0 else 0.0)
     share = gap_share(
         f[y], best, z, alpha[y], beta, products - beta * z, 1.0 - loss.theta, upper, c1, c2
@@ -307,11 +317,11 @@ def shrink(B, alpha, classes, count, i, rival, level, threshold):
     """Move classes far below the level to the end of the list; whether any other is near it."""
     n, a, near = count[i], 1, False
     while a < n:
-        l = classes[a]  # noqa: E741
-        if alpha[l] == 0.0 and level - B[l] > threshold:
-            if l != rival:
+        j = classes[a]
+        if alpha[j] == 0.0 and level - B[j] > threshold:
+            if j != rival:
                 n -= 1
-                classes[a], classes[n] = classes[n], l
+                classes[a], classes[n] = classes[n], j
                 continue
         else:
             near = True

@@ -49,15 +49,15 @@ def smoothed(Z, loss, rho, target, weight, centre, duals, pieces):
     for i in range(m):
         y, c1, c2 = target[i], loss.c1 * weight[i], loss.c2 * weight[i]
         tau, alpha, z = rho / (2.0 * c1), duals.alpha[i], Z[i]
-        for l in range(k):  # noqa: E741
-            B[l] = z[l] - tau * centre[i, l]
+        for j in range(k):
+            B[j] = z[j] - tau * centre[i, j]
         alpha_step(B, every, k, y, tau, 1.0 - loss.theta, c1, alpha)
         value, n = (1.0 - loss.theta) * alpha[y] - 0.25 * alpha[y] * alpha[y] / c1, 0
-        for l in range(k):  # noqa: E741
-            away = alpha[l] - centre[i, l]
-            value -= alpha[l] * z[l] + 0.5 * tau * away * away
-            if alpha[l] < 0.0:
-                pieces.members[i, n] = l
+        for j in range(k):
+            away = alpha[j] - centre[i, j]
+            value -= alpha[j] * z[j] + 0.5 * tau * away * away
+            if alpha[j] < 0.0:
+                pieces.members[i, n] = j
                 n += 1
         pieces.count[i] = n
         over = z[y] - duals.upper[i]
@@ -183,9 +183,9 @@ def hessian_blocks(data, indices, indptr, loss, rho, target, weight, duals, piec
     m, k = duals.alpha.shape
     T, H = np.empty(k + 1, dtype=np.int64), np.empty((k + 2, k + 2))
     result[:] = 0.0
-    for l in range(k):  # noqa: E741
-        for j in range(result.shape[1]):
-            result[l, j, j] = 1.0
+    for j in range(k):
+        for q in range(result.shape[1]):
+            result[j, q, q] = 1.0
     for i in range(m):
         if pieces.count[i] == 0 and duals.beta[i] == 0.0:
             continue

@@ -48,6 +48,7 @@ _SHORTEST_STEP = 1e-6
 _ROUNDING = 1e-15
 _LOOSE = 0.1
 _MOST_PRODUCTS = 1000
+_MANY_PRODUCTS = 15
 # 1/2 |gradient|^2 against the rest of the gap when a smoothed problem counts as solved.
 _INNER_SHARE = 0.3
 _MANY_STEPS = 4
@@ -66,6 +67,7 @@ class LinearNewton:
         self._target = problem.target.astype(np.int64)
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
         self._rho, self._steps = _RHO[1], 2
+        self._precondition, self._products = None, 0
         self._scores = self._product(W)
 
     @property
@@ -168,7 +170,9 @@ class LinearNewton:
         return self._conjugate_gradients(length * min(_LOOSE, np.sqrt(gap)))
 
     def _conjugate_gradients(self, accuracy: float) -> np.ndarray:
-        precondition = self._preconditioner()
+        if self._precondition is None or self._products > _MANY_PRODUCTS:
+            self._precondition = self._preconditioner()
+        precondition, self._products = self._precondition, 0
         S, residual = np.zeros_like(self.W), self._gradient.copy()
         product = np.empty_like(S)
         z = precondition(residual)
@@ -176,6 +180,7 @@ class LinearNewton:
         for _ in range(_MOST_PRODUCTS):
             if np.linalg.norm(residual) <= accuracy:
                 break
+            self._products += 1
             hessian_product(*self._rows, *self._model(), p, product)
             step = rz / float(np.vdot(p, product))
             S += step * p

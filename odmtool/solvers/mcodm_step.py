@@ -69,16 +69,16 @@ def alpha_step(B, classes, n, y, A, threshold, c, alpha):
         rest = total * D / (count * D + A)
     s, spread = 0.0, A == 0.0
     for a in range(n):
-        l = classes[a]  # noqa: E741
-        if l == y:
+        j = classes[a]
+        if j == y:
             continue
-        over = B[l] - e
+        over = B[j] - e
         p = 0.0
         if A > 0.0:
             p = max(0.0, over - rest) / A
         elif spread:
             p, spread = max(0.0, 2.0 * c * over), False
-        alpha[l] = -p
+        alpha[j] = -p
         s += p
     alpha[y] = s
     return rest
