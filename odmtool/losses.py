@@ -27,7 +27,8 @@ mamc    none              -C
 
 with c1 = lambda / (M (1-theta)^2), c2 = mu c1, C = lambda / M and M the sum of the
 instance weights. The loss of LDM is no row, because the variance couples the examples
-(:class:`LDM`); for a given mean margin it is one.
+(:class:`LDM`); for a given mean margin it is one. Nor is that of multi-class ODM
+(:class:`MCODM`), whose margin is a maximum over classes.
 
 Sources: Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, eq. (9) (odm);
 Pelckmans et al., "A risk minimization principle for a class of Parzen estimators",
@@ -77,12 +78,17 @@ def odm(lambda_: float, mu: float, theta: float, total_weight: float) -> MarginL
     UsageError
         A parameter is out of range.
     """
+    c1, c2 = _odm_costs(lambda_, mu, theta, total_weight)
+    return MarginLoss(1 - theta, 1 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
+
+
+def _odm_costs(lambda_, mu, theta, total_weight) -> tuple[float, float]:
+    """c1 and c2 of c1 xi^2 + c2 epsilon^2."""
     if not 0 < mu <= 1:
         raise UsageError(messages.mu_range(mu))
     _check_theta(theta)
     c1 = _cost(lambda_, total_weight) / (1 - theta) ** 2
-    c2 = mu * c1
-    return MarginLoss(1 - theta, 1 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
+    return c1, mu * c1
 
 
 def _cost(lambda_: float, total_weight: float) -> float:
@@ -174,6 +180,24 @@ def ldm_row(loss: LDM, b: float) -> MarginLoss:
     c, nu, rho = 2 * mu1 / total_weight, mu2 / total_weight, lambda_ / total_weight
     right = c * (1 - b) - nu
     return MarginLoss(1.0, 1.0, c, right - rho, c, right, c, right, c / 2 * (1 - b) ** 2 - nu)
+
+
+class MCODM(NamedTuple):
+    """The loss of multi-class ODM, c1 max(0, 1-theta-g)^2 + c2 max(0, g-1-theta)^2; scalars.
+
+    The margin g is the score of the example's class minus the best other score. The maximum
+    in it makes the second term non-convex, so this is no row of the table. Source: Zhang &
+    Zhou, TKDE 2019, section 4.
+    """
+
+    theta: float
+    c1: float
+    c2: float
+
+
+def mcodm(lambda_: float, mu: float, theta: float, total_weight: float) -> MCODM:
+    """The loss of multi-class ODM; parameters and errors as those of :func:`odm`."""
+    return MCODM(theta, *_odm_costs(lambda_, mu, theta, total_weight))
 
 
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:

@@ -94,5 +94,9 @@ def name_the_model() -> str:
     return "the training data come from a pipe: name the MODEL_FILE (- is stdout)"
 
 
+def unknown_outer(name: str, loops) -> str:
+    return f"unknown outer loop {quoted(name)}; choose {', '.join(loops)}"
+
+
 def unknown_kernel(name: str, kernels) -> str:
     return f"unknown kernel {quoted(name)}; choose {', '.join(kernels)}"

@@ -1,0 +1,407 @@
+"""Block coordinate descent with shrinking for the convex sub-problem of mcODM.
+
+Problem     the dual of one round of :mod:`odmtool.solvers.mcodm`, D(alpha, beta).
+Update      in random order, beta_i and then alpha_i of one example to their best values
+            (:mod:`odmtool.solvers.mcodm_step`); kept up to date with them are, for a linear
+            problem, W = [w_1 .. w_k], row-major by feature, in O(nonzeros of the row) for
+            every class, and for a kernel all scores f_l(x_j) in O(m) for every class whose
+            coefficient changed.
+Shrinking   a class of an example whose alpha is 0 and would stay so if scores moved by more
+            than the largest change of a score in the epoch before is left out; so is an
+            example all whose variables are 0. An example's list of classes only shrinks
+            until a new round begins.
+Stop        when the sum of the visited examples' shares of the gap, which costs nothing, is
+            small enough; the caller computes the gap itself.
+Source      Zhang & Zhou, TKDE 2019, section 4.1 and 4.2; shrinking after Keerthi et al., "A
+            sequential dual method for large scale multi-class linear SVMs", KDD 2008.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import messages
+from odmtool._jit import njit
+from odmtool.errors import DivergedError
+from odmtool.gram import RowCache
+from odmtool.solvers.base import relative
+from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.mcodm_step import alpha_step, beta_step, gap_share
+from odmtool.solvers.mcodm_terms import dual_terms
+from odmtool.solvers.multi import Duals, MultiProblem
+
+# Scores of this share of the classes cost as much, picked one by one, as those of all.
+_FEW = 3
+_BLOCK_BYTES = 2**24
+# The dual of a solvable problem stays below F(0); far above it there is no solution.
+_DIVERGENCE = 1e6
+
+
+class Examples(NamedTuple):
+    """What the block step knows of the examples, arrays of shape (m,)."""
+
+    target: np.ndarray
+    weight: np.ndarray
+    curvature: np.ndarray
+
+
+class Lists(NamedTuple):
+    """The first ``count[i]`` of ``classes[i]``, shape (m, k), are looked at; the first is y_i."""
+
+    classes: np.ndarray
+    count: np.ndarray
+
+
+class Work(NamedTuple):
+    """Room for one example: scores, changes of its coefficients, and the classes that change."""
+
+    f: np.ndarray
+    delta: np.ndarray
+    changed: np.ndarray
+
+
+class _Descent:
+    """What linear and kernel problems share: lists, order, thresholds."""
+
+    def __init__(self, problem: MultiProblem, duals: Duals, curvature, seed: int):
+        m, k = problem.size, problem.k
+        self.problem, self.duals = problem, duals
+        target = problem.target.astype(np.int64)
+        self.examples = Examples(target, problem.weight.astype(float), curvature)
+        self._lists = Lists(np.empty((m, k), dtype=np.int32), np.empty(m, dtype=np.int64))
+        self._work = Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
+        self._generator = np.random.default_rng(seed)
+        loss = problem.parameters
+        self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
+        self._order, self.active = np.arange(m), m
+
+    def begin(self, tolerance: float) -> None:
+        """Look at every class of every example again, and work to this estimate of the gap."""
+        self.active, self._threshold, self._tolerance = self.problem.size, np.inf, tolerance
+        restore_lists(self.examples.target, self._lists.classes, self._lists.count)
+
+    def iterate(self) -> tuple[float, bool]:
+        """An epoch; an estimate of the relative gap, and whether it is small enough."""
+        self._generator.shuffle(self._order[: self.active])
+        self.active, self._threshold, estimate = self._epoch()
+        dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
+        if dual > _DIVERGENCE * self._dual_limit:
+            raise DivergedError(messages.dual_unbounded())
+        gap = relative(estimate, max(dual, 0.0) + estimate)
+        return gap, gap <= self._tolerance
+
+    def settle(self) -> None:
+        """Undo the rounding errors of many increments."""
+        self._rebuild()
+
+    def dual_squared_norm(self) -> float:
+        """|W|^2 of the W that the duals make, here the primal point itself."""
+        return self.squared_norm()
+
+    def rivals_changed(self) -> None:
+        self._rebuild()
+
+
+class LinearDescent(_Descent):
+    """The state of a linear problem: duals and W, shape (d, k)."""
+
+    def __init__(self, problem: MultiProblem, duals: Duals, seed: int):
+        self._rows = compressed_rows(problem.X)
+        super().__init__(problem, duals, row_squares(*self._rows), seed)
+        self.W = np.empty((problem.X.shape[1], problem.k))
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """W from the duals: the increments of many epochs leave rounding errors behind."""
+        coef = self.duals.coefficients(self.examples.target)
+        rebuild_weights(*self._rows, coef, self.W)
+
+    def squared_norm(self) -> float:
+        return float(np.vdot(self.W, self.W))
+
+    def scores(self) -> np.ndarray:
+        """f_l(x_i), shape (m, k)."""
+        return np.asarray(self.problem.X @ self.W)
+
+    def snapshot(self) -> np.ndarray:
+        return self.W.copy()
+
+    def _epoch(self):
+        return linear_epoch(
+            *self._rows, self.W, self.problem.parameters, self.examples, self.duals, self._lists,
+            self._work, self._order, self.active, self._threshold,
+        )  # fmt: skip
+
+
+class KernelDescent(_Descent):
+    """The state of a kernel problem: duals and all scores, shape (k, m)."""
+
+    def __init__(self, problem: MultiProblem, duals: Duals, seed: int):
+        self._cache, curvature = RowCache(problem.gram), problem.gram.diagonal()
+        if curvature.min() < 0:
+            raise DivergedError(messages.dual_unbounded())
+        super().__init__(problem, duals, curvature, seed)
+        self._scores = np.empty((problem.k, problem.size))
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """All scores from the duals, by the rows of the examples that have some."""
+        coef = self.duals.coefficients(self.examples.target)
+        self._scores[:] = 0
+        for part in self._parts(np.flatnonzero(coef.any(axis=1))):
+            self._cache.fetch(part)
+            self._scores += coef[part].T @ self._cache.rows[self._cache.slot[part]]
+
+    def squared_norm(self) -> float:
+        coef = self.duals.coefficients(self.examples.target)
+        return float(np.vdot(coef.T, self._scores))
+
+    def scores(self) -> np.ndarray:
+        """f_l(x_i), shape (m, k)."""
+        return self._scores.T
+
+    def snapshot(self) -> np.ndarray:
+        return self.duals.coefficients(self.examples.target)
+
+    def _parts(self, examples):
+        """The examples in runs whose rows fit in the cache together."""
+        step = self._cache.capacity
+        if step < self.problem.size:
+            step = max(1, min(step // 2, _BLOCK_BYTES // (8 * self.problem.size)))
+        return (examples[a : a + step] for a in range(0, len(examples), step))
+
+    def _epoch(self):
+        kept, estimate, largest = 0, 0.0, 0.0
+        order, cache = self._order, self._cache
+        for part in self._parts(order[: self.active].copy()):
+            cache.fetch(part)
+            stay, moved, share = kernel_epoch(
+                cache.rows, cache.slot, self._scores, self.problem.parameters, self.examples,
+                self.duals, self._lists, self._work, part, len(part), self._threshold,
+            )  # fmt: skip
+            order[kept : kept + stay] = part[:stay]
+            kept, estimate, largest = kept + stay, estimate + share, max(largest, moved)
+        shrunk = np.ones(self.problem.size, dtype=bool)
+        shrunk[order[:kept]] = False
+        order[kept:] = np.flatnonzero(shrunk)
+        return kept, largest, estimate
+
+
+@njit
+def restore_lists(target, classes, count):
+    """List every class, each example's own first."""
+    m, k = classes.shape
+    for i in range(m):
+        for j in range(k):
+            classes[i, j] = j
+        classes[i, 0], classes[i, target[i]] = target[i], 0
+        count[i] = k
+
+
+@njit
+def rebuild_weights(data, indices, indptr, coef, W):
+    """W = X' coef."""
+    k = W.shape[1]
+    chosen = np.zeros(k, dtype=np.int64)
+    W[:] = 0.0
+    for i in range(len(indptr) - 1):
+        n = 0
+        for j in range(k):
+            if coef[i, j] != 0.0:
+                chosen[n] = j
+                n += 1
+        add_row(data, indices, indptr[i], indptr[i + 1], coef[i], chosen, n, W)
+
+
+@njit
+def add_row(data, indices, first, last, delta, chosen, n, W):
+    """W += x delta' at the first n chosen classes; delta is 0 at the others."""
+    k = W.shape[1]
+    if _FEW * n > k:
+        for q in range(first, last):
+            v, row = data[q], W[indices[q]]
+            for j in range(k):
+                row[j] += v * delta[j]
+    else:
+        for q in range(first, last):
+            v, row = data[q], W[indices[q]]
+            for a in range(n):
+                row[chosen[a]] += v * delta[chosen[a]]
+
+
+@njit
+def row_scores(data, indices, first, last, W, classes, n, f):
+    """f_l = <w_l, x> at the first n classes."""
+    k = W.shape[1]
+    f[:] = 0.0
+    if _FEW * n > k:
+        for q in range(first, last):
+            v, row = data[q], W[indices[q]]
+            for j in range(k):
+                f[j] += v * row[j]
+    else:
+        for q in range(first, last):
+            v, row = data[q], W[indices[q]]
+            for a in range(n):
+                f[classes[a]] += v * row[classes[a]]
+
+
+@njit
+def visit(i, loss, examples, duals, lists, work, threshold):
+    """Bring beta_i and alpha_i to their best values and shrink the list of classes.
+
+    ``work.f`` holds the example's scores and is overwritten; ``work.delta`` receives the
+    changes of its coefficients, ``work.changed`` their classes.
+
+    Returns
+    -------
+    changes : int
+        How many coefficients changed.
+    moved : float
+        Largest change of the example's own scores.
+    share : float
+        Its share of the gap before the update.
+    stays : bool
+        False if the example is shrunk.
+    """
+    f, delta, alpha, classes, n = (
+        work.f, work.delta, duals.alpha[i], lists.classes[i], lists.count[i],
+    )  # fmt: skip
+    y, u, A = examples.target[i], examples.weight[i], examples.curvature[i]
+    rival, upper, beta, c1, c2 = (
+        duals.rival[i], duals.upper[i], duals.beta[i], u * loss.c1, u * loss.c2,
+    )  # fmt: skip
+    best, products = -np.inf, 0.0
+    for a in range(n):
+        j = classes[a]
+        products += alpha[j] * f[j]
+        delta[j] = -alpha[j]
+        if j != y:
+            best = max(best, f[j])
+    z = f[y] - (f[rival] if rival >= 0 else 0.0)
+    share = gap_share(
+        f[y], best, z, alpha[y], beta, products - beta * z, 1.0 - loss.theta, upper, c1, c2
+    )
+    new = beta_step(z, beta, 2.0 * A if rival >= 0 else A, upper, c2)
+    step = new - beta
+    duals.beta[i] = new
+    for a in range(n):
+        f[classes[a]] += A * delta[classes[a]]
+    f[y] -= A * step
+    if rival >= 0:
+        f[rival] += A * step
+    rest = alpha_step(f, classes, n, y, A, 1.0 - loss.theta, c1, alpha)
+    stays = shrink(
+        f, alpha, classes, lists.count, i, rival, f[y] - 1.0 + loss.theta + rest, threshold
+    )
+    if alpha[y] != 0.0 or new != 0.0 or step != 0.0 or upper - z <= threshold:
+        stays = True
+    for a in range(n):
+        delta[classes[a]] += alpha[classes[a]]
+    delta[y] -= step
+    if rival >= 0:
+        delta[rival] += step
+    changes, largest = 0, 0.0
+    for a in range(n):
+        if delta[classes[a]] != 0.0:
+            work.changed[changes] = classes[a]
+            changes += 1
+            largest = max(largest, abs(delta[classes[a]]))
+    return changes, A * largest, share, stays
+
+
+@njit
+def shrink(B, alpha, classes, count, i, rival, level, threshold):
+    """Move classes far below the level to the end of the list; whether any other is near it."""
+    n, a, near = count[i], 1, False
+    while a < n:
+        j = classes[a]
+        if alpha[j] == 0.0 and level - B[j] > threshold:
+            if j != rival:
+                n -= 1
+                classes[a], classes[n] = classes[n], j
+                continue
+        else:
+            near = True
+        a += 1
+    count[i] = n
+    return near
+
+
+@njit
+def linear_epoch(
+    data, indices, indptr, W, loss, examples, duals, lists, work, order, active, threshold
+):
+    """Visit ``order[:active]`` once, keeping W.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarrays
+        Rows of the m x d matrix X (CSR).
+    W : ndarray, shape (d, k)
+        Changed in place, as are ``duals``, ``lists`` and ``work``.
+    order : int array, shape (m,)
+        The first ``active`` examples are visited; those that are shrunk are swapped
+        behind the others.
+    threshold : float
+        Classes and examples with more slack than this are shrunk.
+
+    Returns
+    -------
+    active : int
+        Examples that stay.
+    largest : float
+        Largest change of an example's own score, the next threshold.
+    estimate : float
+        The visited examples' shares of the gap, before their updates.
+    """
+    largest, estimate, position = 0.0, 0.0, 0
+    while position < active:
+        i = order[position]
+        first, last, n = indptr[i], indptr[i + 1], lists.count[i]
+        row_scores(data, indices, first, last, W, lists.classes[i], n, work.f)
+        work.delta[:] = 0.0
+        changes, moved, share, stays = visit(i, loss, examples, duals, lists, work, threshold)
+        estimate += share
+        largest = max(largest, moved)
+        if changes > 0:
+            add_row(data, indices, first, last, work.delta, work.changed, changes, W)
+        if stays:
+            position += 1
+        else:
+            active -= 1
+            order[position], order[active] = order[active], i
+    return active, largest, estimate
+
+
+@njit
+def kernel_epoch(
+    rows, slot, scores, loss, examples, duals, lists, work, order, active, threshold
+):
+    """Visit ``order[:active]`` once, keeping all scores, shape (k, m).
+
+    Row i of the kernel matrix stands at ``rows[slot[i]]``. The other parameters and the
+    results are those of :func:`linear_epoch`.
+    """
+    largest, estimate, position = 0.0, 0.0, 0
+    m = scores.shape[1]
+    while position < active:
+        i = order[position]
+        for a in range(lists.count[i]):
+            work.f[lists.classes[i, a]] = scores[lists.classes[i, a], i]
+        changes, moved, share, stays = visit(i, loss, examples, duals, lists, work, threshold)
+        estimate += share
+        largest = max(largest, moved)
+        row = rows[slot[i]]
+        for a in range(changes):
+            step, f = work.delta[work.changed[a]], scores[work.changed[a]]
+            for j in range(m):
+                f[j] += step * row[j]
+        if stays:
+            position += 1
+        else:
+            active -= 1
+            order[position], order[active] = order[active], i
+    return active, largest, estimate

@@ -1,0 +1,221 @@
+"""Semismooth Newton method on smoothed sub-problems of mcODM, for a linear problem.
+
+Problem     one round of :mod:`odmtool.solvers.mcodm`, whose loss from below has kinks where
+            scores of two classes tie. It is smoothed around the present alpha = a
+            (:mod:`odmtool.solvers.mcodm_hessian`): 1/2 |W|^2 + sum_i h_i(x_i W) + b_i(x_i W)
+            is piecewise quadratic with a continuous derivative.
+Update      Newton steps with a line search until the smoothed problem is solved more precisely
+            than it resembles the other, that is until 1/2 |gradient|^2 is less than a share of
+            the rest of the gap. Then its maximisers alpha are the next centre: the dual
+            variables of a proximal point step, in other words an augmented Lagrangian method.
+            The smoothing rho is halved when one step was enough, doubled after many.
+Equations   (I + sum_i H_i (x) x_i x_i') S = gradient by Cholesky where d k is small, else by
+            conjugate gradients, preconditioned by the Hessian's d x d blocks of the classes
+            where those are small, else by its diagonal.
+Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
+Source      Li, Sun & Toh, "A highly efficient semismooth Newton augmented Lagrangian method
+            for solving Lasso problems", SIAM J. Optim. 2018, carried over to mcODM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from odmtool.solvers.base import relative
+from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.mcodm_descent import rebuild_weights
+from odmtool.solvers.mcodm_hessian import (
+    Pieces,
+    hessian,
+    hessian_blocks,
+    hessian_diagonal,
+    hessian_product,
+    smoothed,
+)
+from odmtool.solvers.mcodm_terms import evaluate
+from odmtool.solvers.multi import Duals, MultiProblem
+
+LARGEST_DIRECT = 1000
+"""Up to this d k the Hessian is factored."""
+
+_LARGEST_BLOCKS = 2e7
+_SUFFICIENT_DECREASE = 1e-4
+_SHORTEST_STEP = 1e-6
+_ROUNDING = 1e-15
+_LOOSE = 0.1
+_MOST_PRODUCTS = 1000
+_MANY_PRODUCTS = 15
+# 1/2 |gradient|^2 against the rest of the gap when a smoothed problem counts as solved.
+_INNER_SHARE = 0.3
+_MANY_STEPS = 4
+_RHO = (1e-3, 0.3, 1.0)
+"""Least, first and largest smoothing."""
+
+
+class LinearNewton:
+    """The state: W, shape (d, k), scores, shape (m, k), duals and the centre of smoothing."""
+
+    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
+        m, k = problem.size, problem.k
+        self.problem, self.duals, self.W = problem, duals, W
+        self._X = sorted_rows(problem.X)
+        self._rows = compressed_rows(self._X)
+        self._target = problem.target.astype(np.int64)
+        self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
+        self._rho, self._steps = _RHO[1], 2
+        self._precondition, self._products = None, 0
+        self._scores = self._product(W)
+
+    @property
+    def active(self) -> int:
+        """Examples whose loss is not flat."""
+        return int(np.count_nonzero(self._pieces.count + (self.duals.beta > 0)))
+
+    def scores(self) -> np.ndarray:
+        """f_l(x_i), shape (m, k)."""
+        return self._scores
+
+    def squared_norm(self) -> float:
+        return float(np.vdot(self.W, self.W))
+
+    def dual_squared_norm(self) -> float:
+        """|W|^2 of the W that the duals make; that of the primal point differs."""
+        W = self._dual_weights()
+        return float(np.vdot(W, W))
+
+    def snapshot(self) -> np.ndarray:
+        return self.W.copy()
+
+    def rivals_changed(self) -> None:
+        """W does not depend on the duals."""
+
+    def settle(self) -> None:
+        """Undo the rounding errors of many increments."""
+        self._scores = self._product(self.W)
+
+    def begin(self, _tolerance: float) -> None:
+        """Smooth around the present alpha."""
+        least, _first, most = _RHO
+        if self._steps <= 1:
+            self._rho = max(least, self._rho / 2)
+        elif self._steps >= _MANY_STEPS:
+            self._rho = min(most, self._rho * 2)
+        self._steps = 0
+        self._centre = self.duals.alpha.copy()
+        self._value = self._smoothed(self.W, self._scores)
+        self._gradient = self.W - self._dual_weights()
+
+    def iterate(self) -> tuple[float, bool]:
+        """One Newton step; the relative gap, and whether the smoothed problem is solved."""
+        self._steps += 1
+        direction = self._direction()
+        change = self._product(direction)
+        slope = -float(np.vdot(self._gradient, direction))
+        step = 1.0
+        while step >= _SHORTEST_STEP:
+            W, scores = self.W - step * direction, self._scores - step * change
+            value = self._smoothed(W, scores)
+            if value <= self._value + _SUFFICIENT_DECREASE * step * slope:
+                break
+            step /= 2
+        else:
+            # Rounding only: leave the point where it is.
+            self._smoothed(self.W, self._scores)
+            return 0.0, True
+        self.W, self._value = W, value
+        dual_W = self._dual_weights()
+        self._gradient = W - dual_W
+        point = evaluate(self.problem, self.duals, scores)
+        unsolved = float(np.vdot(self._gradient, self._gradient)) / 2
+        norm = float(np.vdot(W, W)) / 2
+        primal = norm + point.relaxed_loss
+        gap = primal + float(np.vdot(dual_W, dual_W)) / 2 - point.dual_terms
+        is_solved = unsolved <= max(_INNER_SHARE * (gap - unsolved), _ROUNDING * primal)
+        self._scores = scores
+        return relative(gap, primal), is_solved
+
+    def _product(self, W) -> np.ndarray:
+        return np.asarray(self._X @ W)
+
+    def _dual_weights(self) -> np.ndarray:
+        W = np.empty_like(self.W)
+        rebuild_weights(*self._rows, self.duals.coefficients(self._target), W)
+        return W
+
+    def _smoothed(self, W, scores) -> float:
+        loss = smoothed(scores, *self._model()[:-2], self._centre, self.duals, self._pieces)
+        return float(np.vdot(W, W)) / 2 + loss
+
+    def _model(self):
+        problem = self.problem
+        return (
+            problem.parameters, self._rho, self._target, problem.weight, self.duals, self._pieces
+        )  # fmt: skip
+
+    def _direction(self) -> np.ndarray:
+        """S with (I + sum_i H_i (x) x_i x_i') S = gradient, nearly."""
+        d, k = self.W.shape
+        if d * k <= LARGEST_DIRECT:
+            with contextlib.suppress(LinAlgError):
+                H = np.empty((d * k, d * k))
+                hessian(*self._rows, *self._model(), H)
+                right = np.ascontiguousarray(self._gradient.T).ravel()
+                return cholesky_solve(cholesky_in_place(H), right).reshape(k, d).T
+        length = float(np.linalg.norm(self._gradient))
+        gap = min(1.0, relative(length**2 / 2, self._value))
+        return self._conjugate_gradients(length * min(_LOOSE, np.sqrt(gap)))
+
+    def _conjugate_gradients(self, accuracy: float) -> np.ndarray:
+        if self._precondition is None or self._products > _MANY_PRODUCTS:
+            self._precondition = self._preconditioner()
+        precondition, self._products = self._precondition, 0
+        S, residual = np.zeros_like(self.W), self._gradient.copy()
+        product = np.empty_like(S)
+        z = precondition(residual)
+        p, rz = z.copy(), float(np.vdot(residual, z))
+        for _ in range(_MOST_PRODUCTS):
+            if np.linalg.norm(residual) <= accuracy:
+                break
+            self._products += 1
+            hessian_product(*self._rows, *self._model(), p, product)
+            step = rz / float(np.vdot(p, product))
+            S += step * p
+            residual -= step * product
+            z = precondition(residual)
+            rz, before = float(np.vdot(residual, z)), rz
+            p *= rz / before
+            p += z
+        return S
+
+    def _preconditioner(self):
+        """The blocks of the classes, factored, or the diagonal; a function that divides by it."""
+        d, k = self.W.shape
+        # The losses see differences of scores only, so that gradients sum to 0 over the
+        # classes and only such directions matter; the blocks do not know that.
+        has_sum = bool(np.any((self.duals.rival < 0) & (self.duals.beta > 0)))
+
+        def centred(V):
+            return V if has_sum else V - V.mean(axis=1, keepdims=True)
+
+        if k * d * d <= _LARGEST_BLOCKS:
+            blocks = np.empty((k, d, d))
+            hessian_blocks(*self._rows, *self._model(), blocks)
+            for block in blocks:
+                cholesky_in_place(block)
+            return lambda V: centred(
+                np.column_stack(
+                    [cholesky_solve(L, column) for L, column in zip(blocks, V.T, strict=True)]
+                )
+            )
+        diagonal = np.empty((d, k))
+        hessian_diagonal(*self._rows, *self._model(), diagonal)
+        return lambda V: centred(V / diagonal)
+
+
+def sorted_rows(X):
+    """X with ascending columns in every row."""
+    return X if isinstance(X, np.ndarray) or X.has_sorted_indices else X.sorted_indices()
