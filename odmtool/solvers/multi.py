@@ -1,0 +1,125 @@
+"""What every multi-class solver takes and gives.
+
+The classifier answers with the class l whose f_l(x) = <w_l, phi(x)> is largest. Classes
+are numbered 0..k-1; everything of example i is multiplied by its weight u_i.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.gram import Gram
+
+
+class MultiProblem(NamedTuple):
+    """A multi-class problem: linear if ``gram`` is None, otherwise known by its kernel values.
+
+    Attributes
+    ----------
+    X : csr_matrix or ndarray, shape (m, d), or None
+        Rows of a linear problem; a constant feature (``-B``) is its last column.
+    gram : Gram or None
+        Kernel values of a kernel problem.
+    target : ndarray of int, shape (m,)
+        The class of each example, 0..k-1.
+    k : int, >= 2
+        Number of classes; one that has no example is allowed.
+    weight : ndarray, shape (m,)
+        u_i > 0.
+    parameters : NamedTuple
+        Of the machine, scalars only: for mcODM an :class:`odmtool.losses.MCODM`.
+    """
+
+    X: object
+    gram: Gram | None
+    target: np.ndarray
+    k: int
+    weight: np.ndarray
+    parameters: tuple
+
+    @property
+    def size(self) -> int:
+        return len(self.target)
+
+
+class Duals(NamedTuple):
+    """Dual variables of a sub-problem of mcODM; they prove its gap and start another training.
+
+    Attributes
+    ----------
+    alpha : ndarray, shape (m, k)
+        Of the constraints from below: rows sum to 0 and only the example's class is positive.
+    beta : ndarray, shape (m,)
+        Of the constraint from above, >= 0.
+    rival : ndarray of int, shape (m,)
+        The class l*_i of that constraint; -1 if it names none.
+    upper : ndarray, shape (m,)
+        Its right-hand side; infinite if there is no constraint from above.
+    """
+
+    alpha: np.ndarray
+    beta: np.ndarray
+    rival: np.ndarray
+    upper: np.ndarray
+
+    def coefficients(self, target: np.ndarray) -> np.ndarray:
+        """C of w_l = sum_i C_il phi(x_i), shape (m, k)."""
+        coef = self.alpha.copy()
+        examples = np.arange(len(target))
+        coef[examples, target] -= self.beta
+        has_rival = self.rival >= 0
+        coef[examples[has_rival], self.rival[has_rival]] += self.beta[has_rival]
+        return coef
+
+
+class Round(NamedTuple):
+    """The state after a round of an outer loop."""
+
+    number: int
+    epochs: int
+    """Passes over the data so far."""
+    objective: float
+    """The true objective."""
+    gap: float
+    """Relative gap of the round's sub-problem."""
+
+
+class MultiSolution(NamedTuple):
+    """What a multi-class solver found.
+
+    Attributes
+    ----------
+    W : ndarray, shape (d, k), or None
+        Weights of a linear problem.
+    coef : ndarray, shape (m, k), or None
+        For a kernel problem w_l = sum_i coef_il phi(x_i).
+    objective : float
+    gap : float
+        How far the objective may be from the best, relative to the objective itself; for
+        mcODM the best of the last convex sub-problem.
+    iterations : int
+    converged : bool
+        The solver's stopping rule is met.
+    solver : str
+    optimal : bool
+        False if a small gap shows a stationary point only.
+    bias : ndarray, shape (k,), or None
+        Class biases, of machines that have them.
+    duals : Duals or None
+    rounds : tuple of Round
+        The course of an outer loop, empty without one.
+    """
+
+    W: np.ndarray | None
+    coef: np.ndarray | None
+    objective: float
+    gap: float
+    iterations: int
+    converged: bool
+    solver: str
+    optimal: bool = True
+    bias: np.ndarray | None = None
+    duals: Duals | None = None
+    rounds: tuple[Round, ...] = ()
