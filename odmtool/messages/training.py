@@ -174,3 +174,15 @@ def matrix_too_large(m: int, needed: float, memory: float) -> str:
 
 def theta_range(theta: float) -> str:
     return f"-p is theta and must satisfy 0 <= theta < 1, not {theta:g}"
+
+
+def unknown_multi_class_loss(name: str, losses: tuple[str, ...]) -> str:
+    return f"unknown loss {name}: choose one of {', '.join(losses)}"
+
+
+def power_range(power: float) -> str:
+    return f"power must be a number >= 1 (below 1 the problem is not convex), got {power:g}"
+
+
+def linear_only(machine: str) -> str:
+    return f"machine {machine} has no kernels: leave -t out or write -t linear"
