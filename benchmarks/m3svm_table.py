@@ -3,15 +3,15 @@
 usage: python benchmarks/m3svm_table.py [--runs 10] [--solver adam] [--loss softmax] FILE...
 
 FILE is one of the paper's sets as svmlight text, recognised by its name: glass, vehicle,
-isolet, orl. The settings of each are those of the authors' script: power, rate and epochs of
-Adam, whether features are standardised, and lambda. Their script minimises
+isolet, orl. The settings of each are those of the authors' script: power, Adam's rate and number
+of steps, whether features are standardised, and lambda. Their script minimises
 
     1/(n k) softmax loss + lambda (1/N) sum over ordered pairs |w_a - w_b|^p
 
 with n training examples of N, which is n k times smaller than ours at lambda' = 2 k lambda n/N.
 It standardises by training and test part together; here by the training part only. It
-trains ISM3 with softmax, which the paper calls the smooth form; the losses ``hinge`` (M3SVM)
-and ``pairwise`` (ISM3 of eq. 32) are run with the same lambda'.
+trains ISM3 with softmax; the losses ``hinge`` (M3SVM) and ``pairwise`` (ISM3 of eq. 32)
+are run with the same lambda'. The numbers of the paper's Table 1 are not in here: compare by eye.
 
 Prints the mean of the accuracy in percent, its standard deviation over the runs (each the
 mean of five folds) and over all folds, and the seconds of a fit.

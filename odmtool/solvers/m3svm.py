@@ -17,7 +17,7 @@ Update      V + step P with H P = -gradient (:mod:`odmtool.solvers.m3svm_system`
             Newton's method for F. To follow the duals, delta (for p < 2 also sigma) starts
             near the size of a margin and shrinks to its final value while steps are long.
 Stop        when |gradient F| <= tolerance |gradient F(0)| (Euclidean norms over W and b,
-            at the final delta). At tolerance 1e-3 F is mostly within 1e-5 F of its minimum
+            at the final delta). At tolerance 1e-3 F is mostly within 3e-5 F of its minimum
             (docs/solvers.md); ``gap`` is what the gradient proves, which is much less.
 Source      Nie, Hao & Wang, "Multi-class support vector machine with maximizing minimum
             margin", AAAI 2024, for the problem; Chan, Golub & Mulet, "A nonlinear
