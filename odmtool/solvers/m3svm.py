@@ -219,9 +219,7 @@ class _Run:
             else Star(pull.omega, objective.losses.target)
         )
         pairs = objective.pairs(self.V, self._smoothing)
-        system = System(
-            objective.X, curvature, pairs, objective.parameters.ridge, objective.weight
-        )
+        system = System(objective.X, curvature, pairs, objective.parameters.ridge, objective.weight)
         accuracy = min(0.1, np.sqrt(self.size / max(self.first_size, self.size)))
         direction = system.direction(self.gradient, accuracy)
         change = objective.scores(direction)
