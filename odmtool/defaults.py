@@ -13,6 +13,8 @@ COMPARATOR_LAMBDA = 2.0**10
 BAND = 0.1
 MU1 = 1.0
 MU2 = 1.0
+M3SVM_LAMBDA = 0.1
+POWER = 4.0
 TOLERANCE = 1e-3
 DEGREE = 3
 COEF0 = 0.0
@@ -23,6 +25,9 @@ SEED = 0
 MACHINES = {
     "odm": {"lambda_": LAMBDA, "mu": MU, "theta": THETA},
     "ldm": {"lambda_": COMPARATOR_LAMBDA, "mu1": MU1, "mu2": MU2},
+    "mcodm": {"lambda_": COMPARATOR_LAMBDA, "mu": MU, "theta": THETA},
+    "m3svm": {"lambda_": M3SVM_LAMBDA, "power": POWER},
+    "ism3": {"lambda_": M3SVM_LAMBDA, "power": POWER},
     "l1svm": {"lambda_": COMPARATOR_LAMBDA},
     "l2svm": {"lambda_": COMPARATOR_LAMBDA},
     "lssvm": {"lambda_": COMPARATOR_LAMBDA},
@@ -32,8 +37,10 @@ MACHINES = {
 """The machines, the parameters that each has besides those of its kernel, and their defaults."""
 
 SNAPSHOTS = ("last", "random")
+OUTER = ("cccp", "constant")
+ISM3_LOSSES = ("pairwise", "softmax")
 MULTICLASS = ("ovr", "ovo")
-SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd")
+SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam")
 
 KERNELS = {
     "linear": (),

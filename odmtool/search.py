@@ -298,10 +298,9 @@ def ranking(rows: list[Row], machine: Machine, metric: str = "accuracy") -> list
 
     def preference(row: Row):
         candidate = machine.copy(**row.setting)
-        strength = candidate.lambda_ if candidate.cost is None else candidate.cost
         score = row.score(metric) if row.has_solution else -1.0
         used = KERNELS[candidate.kernel]
         smoothness = [getattr(candidate, n) if n in used else 0 for n in ("gamma", "degree")]
-        return -score, strength, *smoothness
+        return -score, candidate.loss_weight, *smoothness
 
     return sorted(rows, key=preference)

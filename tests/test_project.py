@@ -125,6 +125,7 @@ ALLOWED = {
     "odmtool.kernels": MATHS,
     "odmtool.gram": MATHS,
     "odmtool.objective": MATHS,
+    "odmtool.objective_m3svm": [],
     "odmtool.solvers": MATHS,
     "odmtool.scaling": MATHS,
     "odmtool.probability": [],

@@ -22,6 +22,7 @@ from odmtool.cli.machine_options import (
     machine_options,
     probability_option,
     refuse_lambda_and_cost,
+    settle_machine,
     translate_kdd,
     warn_of_unused,
 )
@@ -90,9 +91,12 @@ def cv(ctx, **options):
     report = Report(ctx.command_path, options["quiet"], options["verbose"], product_on_stdout)
     values = _values(ctx, options)
     machine, settings = _machine_and_settings(options, values)
-    warn_of_unused(ctx, options, report)
     check_pictures(options, settings)
     data = _read(options, report)
+    if settle_machine(ctx, options, data.classes):
+        values = _values(ctx, options)
+        machine, settings = _machine_and_settings(options, values)
+    warn_of_unused(ctx, options, report)
     plan = _plan(machine, settings, data, options, report)
     if options["repeat"] is not None:
         identity = _identity(plan, options, data)

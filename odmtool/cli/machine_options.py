@@ -110,6 +110,8 @@ _PARAMETERS = (
      "odm, svr: half width of the band around margin 1 that costs nothing, 0 <= theta < 1."),
     ("mu1", ("--mu1",), Number(), None, "ldm: weight of the variance of the margins, >= 0."),
     ("mu2", ("--mu2",), Number(), None, "ldm: weight of the mean of the margins, >= 0."),
+    ("power", ("--power",), Number(), None,
+     "m3svm, ism3: the power p >= 1 of |w_k - w_l| in their regulariser."),
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
      "Degree of the poly kernel (gamma u'v + coef0)^degree."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
@@ -125,13 +127,20 @@ def machine_options(many: bool):
     """Decorator: the options of a machine; with ``many`` its parameters take lists."""
     options = [
         click.option("-s", "--machine", type=MachineName(("auto", *defaults.MACHINES)),
-                     default="auto", show_default=True, help="Machine; auto is odm."),
+                     default="auto", show_default=True,
+                     help="Machine; auto is odm, for more than two classes mcodm."),
         *(partial(_parameter, many, *row)() for row in _PARAMETERS),
         click.option("--kdd", type=(List(Number()) if many else Number(),) * 3,
                      metavar="LAMBDA1 LAMBDA2 C",
                      help="ldm: instead of --mu1, --mu2 and -l the parameters of the KDD 2014 "
                           "paper: mu1 = 2 LAMBDA1, mu2 = LAMBDA2, lambda = C times the sum of "
                           "weights."),
+        click.option("--outer", type=click.Choice(defaults.OUTER), default="cccp",
+                     show_default=True,
+                     help="mcodm: what stands for the best other class in a round; constant is "
+                          "the paper's, with which the objective may rise."),
+        click.option("--ism3-loss", type=click.Choice(defaults.ISM3_LOSSES), default="pairwise",
+                     show_default=True, help="ism3: pairwise logistic, or softmax."),
         click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="ovr",
                      show_default=True,
                      help="How a machine for two classes takes more: one class against the rest, "
@@ -150,7 +159,7 @@ def machine_options(many: bool):
         click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
                      show_default=True,
                      help="auto; dcd (dual coordinate descent); newton; dcd-dense (ldm); svrg and "
-                          "asgd (linear)."),
+                          "asgd (linear); adam (m3svm, ism3)."),
         click.option("--max-iter", type=Whole(),
                      help="Most epochs of dcd, dcd-dense and asgd, steps of newton, or stages of "
                           "svrg.  [default: by solver]"),
@@ -201,6 +210,15 @@ def machine_name(options: dict) -> str:
     return "odm" if options["machine"] == "auto" else options["machine"]
 
 
+def settle_machine(ctx: click.Context, options: dict, classes: int) -> bool:
+    """Put a name in the place of auto; whether another machine than odm was taken."""
+    if options["machine"] == "auto":
+        many = classes > 2 and not given(ctx, "multiclass")
+        options["machine"] = "mcodm" if many else "odm"
+        return many
+    return False
+
+
 def translate_kdd(options: dict) -> None:
     """Put TKDE's parameters in the place of --kdd's (same loss, other scaling)."""
     if options["kdd"] is None:
@@ -227,7 +245,7 @@ def machine_arguments(options: dict) -> dict:
     """The keyword arguments of a machine, from the options of a command."""
     kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
     names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory",
-             "multiclass", "model_format", "snapshot")
+             "multiclass", "model_format", "snapshot", "outer", "ism3_loss")
     arguments = {name: options[name] for name in names}
     for name in defaults.MACHINES[machine_name(options)]:
         if options[name] is not None:

@@ -14,6 +14,7 @@ from odmtool.cli.machine_options import (
     machine_options,
     probability_option,
     refuse_lambda_and_cost,
+    settle_machine,
     translate_kdd,
     warn_of_unused,
 )
@@ -87,10 +88,12 @@ def _train_model(ctx, options: dict, report: Report) -> None:
 
     path = _model_path(options)
     machine = make_machine(options)
-    warn_of_unused(ctx, options, report)
     check_files(options, [path, options["json_file"], options["margins"]])
     started = time.perf_counter()
     data = read_training_data(options, report)
+    if settle_machine(ctx, options, data.classes):
+        machine = make_machine(options)
+    warn_of_unused(ctx, options, report)
     warn_of_one_class(data, report)
     read = time.perf_counter()
     announce_compilation(report)
@@ -153,9 +156,11 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
     from odmtool.validation import Data, folds
 
     machine = make_machine(options)
-    warn_of_unused(ctx, options, report)
     check_files(options, [options["json_file"]])
     data = read_training_data(options, report)
+    if settle_machine(ctx, options, data.classes):
+        machine = make_machine(options)
+    warn_of_unused(ctx, options, report)
     announce_compilation(report)
     known = Data(data.dataset.X, data.dataset.labels, data.weight)
     with naming(options["training_file"]):

@@ -19,6 +19,11 @@ class TrainingData(NamedTuple):
     weight: object
     fingerprint: str
 
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        return len(set(self.dataset.labels.tolist()))
+
 
 @contextmanager
 def naming(data_file: str):

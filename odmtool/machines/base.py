@@ -68,6 +68,10 @@ class Machine:
         See :func:`odmtool.solvers.solve`.
     memory : float, optional
         Bytes for kernel values; by default what is free.
+    outer : {"cccp", "constant"}
+        Of MCODM, see :mod:`odmtool.solvers.mcodm`.
+    ism3_loss : {"pairwise", "softmax"}
+        Of ISM3.
     multiclass : {"ovr", "ovo"}
         How a binary machine takes more than two classes (:mod:`odmtool.machines.reduction`).
     jobs : int
@@ -96,7 +100,8 @@ class Machine:
     def __init__(
         self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
         class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
-        memory=None, multiclass="ovr", jobs=1, model_format=None, snapshot="last", **parameters,
+        memory=None, multiclass="ovr", jobs=1, model_format=None, snapshot="last", outer="cccp",
+        ism3_loss="pairwise", **parameters,
     ):  # fmt: skip
         unknown = parameters.keys() - MACHINES[self.name].keys()
         if unknown:
@@ -107,7 +112,7 @@ class Machine:
         self.bias, self.class_weight = bias, class_weight
         self.solver, self.tolerance, self.max_iter = solver, tolerance, max_iter
         self.seed, self.memory = seed, memory
-        self.snapshot = snapshot
+        self.snapshot, self.outer, self.ism3_loss = snapshot, outer, ism3_loss
         self.multiclass, self.jobs, self.model_format = multiclass, jobs, model_format
 
     def copy(self, **parameters) -> Machine:
@@ -271,6 +276,8 @@ class Machine:
             return carry.one_class_model(classes, kernel, vectors.shape[1], facts)
         offset = offset + max(self.bias, 0.0) ** 2 * C.sum(axis=0)
         functions = carry.Functions(C, offset, vectors, kernel)
+        if C.shape[1] == len(classes) == 2:
+            functions = carry.difference(functions)
         if len(classes) == 2:
             return carry.binary_kernel_model(functions, prepared.y, classes, facts)
         if self.decides_by_votes(len(classes)):
@@ -299,6 +306,11 @@ class Machine:
     def lambda_for(self, total_weight: float) -> float:
         """lambda, or the one that ``cost`` amounts to."""
         return self.lambda_ if self.cost is None else self.cost * total_weight
+
+    @property
+    def loss_weight(self) -> float:
+        """What the loss weighs against the regulariser: lambda or C; to compare settings."""
+        return self.lambda_ if self.cost is None else self.cost
 
     def heaviest(self) -> float:
         """The largest class weight, at least 1."""

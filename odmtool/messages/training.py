@@ -74,19 +74,28 @@ def progress(state) -> str:
 def summary(machine, examples: int, seconds: dict[str, float]) -> str:
     solution = machine.solution_
     what = "" if not solution.converged else "optimal, " if solution.optimal else "stationary, "
+    count = machine.support_count
+    vectors = "" if count is None else f"{count} support vectors of {examples}; "
     spent = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items())
     return (
-        f"objective {solution.primal:.10g}, gap {solution.gap:.2g} ({what}tolerance "
+        f"objective {solution.primal:.10g}, {_how_near(solution)} ({what}tolerance "
         f"{machine.tolerance:g}), {solution.iterations} iterations ({solution.solver}), "
-        f"{machine.support_count} support vectors of {examples}; seconds: {spent}"
+        f"{vectors}seconds: {spent}"
     )
+
+
+def _how_near(solution) -> str:
+    gradient = getattr(solution, "gradient", None)
+    if gradient is None:
+        return f"gap {solution.gap:.2g}"
+    return f"gradient {gradient:.2g} of the first"
 
 
 def not_converged(solution, tolerance: float) -> str:
     other = "" if "newton" in solution.solver else ", --solver newton"
-    constant = "" if solution.support_count else " (the model is constant)"
+    constant = " (the model is constant)" if solution.support_count == 0 else ""
     return (
-        f"the tolerance {tolerance:g} was not reached: the gap is {solution.gap:.2g} after "
+        f"the tolerance {tolerance:g} was not reached: {_how_near(solution)} after "
         f"{solution.iterations} iterations of {solution.solver}{constant}; scale the features "
         f"(odm-scale), or take a smaller lambda{other} or a larger --max-iter"
     )
@@ -163,6 +172,18 @@ def solver_for_ldm(name: str) -> str:
     return f"--solver {name} is for -s ldm; take --solver auto"
 
 
+def solver_of_machine(name: str, machine: str, solvers: tuple[str, ...]) -> str:
+    return f"--solver {name} is not for -s {machine}; take {', '.join(solvers)}"
+
+
+def machine_is_linear(machine: str) -> str:
+    return f"-s {machine} is linear: leave -t out, or take -s mcodm"
+
+
+def machine_has_biases(machine: str) -> str:
+    return f"-s {machine} has an intercept for every class: leave -B out"
+
+
 def svrg_needs_smooth() -> str:
     return (
         "--solver svrg needs a loss without jumps in its derivative, or -s ldm; take --solver dcd"
@@ -189,3 +210,15 @@ def matrix_too_large(m: int, needed: float, memory: float) -> str:
 
 def theta_range(theta: float) -> str:
     return f"-p is theta and must satisfy 0 <= theta < 1, not {theta:g}"
+
+
+def unknown_multi_class_loss(name: str, losses: tuple[str, ...]) -> str:
+    return f"unknown loss {name}: choose one of {', '.join(losses)}"
+
+
+def power_range(power: float) -> str:
+    return f"power must be a number >= 1 (below 1 the problem is not convex), got {power:g}"
+
+
+def linear_only(machine: str) -> str:
+    return f"machine {machine} has no kernels: leave -t out or write -t linear"

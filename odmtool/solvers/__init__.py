@@ -29,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
-from odmtool.defaults import SOLVERS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.losses import LDM, MarginLoss
 from odmtool.solvers.base import (
@@ -200,8 +199,8 @@ def newton_fits(problem: Problem) -> bool:
 
 def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
     """Raise UsageError if the named solver is not one for such problems; needs no data."""
-    if name not in SOLVERS:
-        raise UsageError(messages.unknown_solver(name, SOLVERS))
+    if name != "auto" and name not in MAX_ITER:
+        raise UsageError(messages.unknown_solver(name, ("auto", *MAX_ITER)))
     is_ldm = isinstance(loss, LDM)
     if module_of(name, loss) is None:
         raise UsageError(messages.newton_needs_smooth())

@@ -112,6 +112,9 @@ class MultiSolution(NamedTuple):
         The course of an outer loop, empty without one.
     support_count : int or None
         Examples with a nonzero coefficient; None where the solver has no duals.
+    gradient : float or None
+        Norm of the objective's gradient, relative to that at zero, of solvers whose stopping
+        rule it is.
     """
 
     W: np.ndarray | None
@@ -126,6 +129,7 @@ class MultiSolution(NamedTuple):
     duals: Duals | tuple | None = None
     rounds: tuple[Round, ...] = ()
     support_count: int | None = None
+    gradient: float | None = None
 
     @property
     def primal(self) -> float:

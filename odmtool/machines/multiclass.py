@@ -1,0 +1,142 @@
+"""The machines that take any number of classes at once: a score per class, the largest wins.
+
+A score is f_l(x) = <w_l, phi(x)>, for M3SVM and ISM3 + b_l; at a tie the first class wins.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+
+from odmtool import losses, messages
+from odmtool.errors import UsageError
+from odmtool.machines.base import Machine
+from odmtool.machines.data import Prepared
+from odmtool.solvers.base import Stop, ignore_progress
+from odmtool.solvers.multi import MultiProblem, MultiSolution
+
+
+class MulticlassMachine(Machine):
+    """A machine with one score per class; its parameters are those of :class:`Machine`."""
+
+    solvers: dict[str, str]
+    """The solvers by name, and their files."""
+    max_iter_of: dict[str, int]
+    """Iterations, unless ``max_iter`` says otherwise."""
+
+    def parameters(self, total_weight: float):
+        """What the solver is given, for M = ``total_weight``; raises UsageError."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise UsageError if a parameter is out of range; needs no data."""
+        super().check()
+        if self.solver not in self.solvers:
+            choices = tuple(self.solvers)
+            raise UsageError(messages.solver_of_machine(self.solver, self.name, choices))
+        numbers = [n for n in self.parameters(1.0) if not isinstance(n, str)]
+        if not np.all(np.isfinite(np.array(numbers) * self.heaviest())):
+            raise UsageError(messages.overflow())
+
+    def solve(self, prepared: Prepared, *, start=None, progress=ignore_progress) -> MultiSolution:
+        """Solve with this machine's parameters."""
+        rows, gram, target, u, classes, _kept, total_weight = prepared
+        parameters = self.parameters(total_weight)
+        # A second class without examples, for data that have one only.
+        problem = MultiProblem(rows, gram, target, max(2, len(classes)), u, parameters)
+        limit = self.max_iter_of[self.solver] if self.max_iter is None else self.max_iter
+        solver = import_module(f"odmtool.solvers.{self.solvers[self.solver]}")
+        return solver.solve(
+            problem, Stop(self.tolerance, limit), seed=self.seed, start=start, progress=progress,
+            **self._extra(),
+        )  # fmt: skip
+
+    def _extra(self) -> dict:
+        """What else the solver is told."""
+        return {}
+
+
+class MCODM(MulticlassMachine):
+    """Multi-class optimal margin distribution machine.
+
+    Problem: 1/2 sum_l |w_l|^2 + c1 sum_i u_i max(0, 1-theta-g_i)^2
+    + c2 sum_i u_i max(0, g_i-1-theta)^2, g_i = f_y(x_i) - max over l != y of f_l(x_i).
+    Source: Zhang & Zhou, TKDE 2019, section 4.
+    """
+
+    name = "mcodm"
+    solvers = {"auto": "mcodm", "dcd": "mcodm", "newton": "mcodm"}
+    max_iter_of = {"auto": 2000, "dcd": 2000, "newton": 2000}
+
+    def parameters(self, total_weight: float) -> losses.MCODM:
+        """The loss."""
+        return losses.mcodm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
+
+    def check(self) -> None:
+        """Raise UsageError if a parameter is out of range; needs no data."""
+        super().check()
+        if self.solver == "newton" and self.kernel != "linear":
+            raise UsageError(messages.solver_is_linear("newton"))
+
+    def _extra(self) -> dict:
+        return {"outer": self.outer, "solver": self.solver}
+
+
+class _PairwiseMachine(MulticlassMachine):
+    """M3SVM and ISM3: linear, with class biases, and a power of |w_k - w_l| as regulariser."""
+
+    solvers = {"auto": "m3svm", "newton": "m3svm", "adam": "m3svm_adam"}
+    max_iter_of = {"auto": 200, "newton": 200, "adam": 500}
+
+    def check(self) -> None:
+        """Raise UsageError if a parameter is out of range; needs no data."""
+        if self.kernel != "linear":
+            raise UsageError(messages.machine_is_linear(self.name))
+        if self.bias >= 0:
+            raise UsageError(messages.machine_has_biases(self.name))
+        super().check()
+
+    def lambda_for(self, total_weight: float) -> float:
+        """lambda, the weight of the regulariser, or 1 / ``cost``."""
+        return self.lambda_ if self.cost is None else 1 / self.cost
+
+    @property
+    def loss_weight(self) -> float:
+        """Grows with the weight of the loss."""
+        return 1 / self.lambda_ if self.cost is None else self.cost
+
+    def _parameters(self, loss: str):
+        from odmtool.solvers import m3svm_objective
+
+        parameters = m3svm_objective.M3SVM(loss, self.lambda_for(1.0), self.power)
+        m3svm_objective.check(parameters)
+        return parameters
+
+
+class M3SVM(_PairwiseMachine):
+    """Multi-class support vector machine with the maximal minimum margin.
+
+    Problem: sum_i u_i sum_{l != y} g(1 - f_y + f_l) + lambda sum_{k<l} |w_k - w_l|^p, g the
+    hinge, smoothed. Source: Hao et al., AAAI 2024.
+    """
+
+    name = "m3svm"
+
+    def parameters(self, total_weight: float):
+        """The objective's."""
+        return self._parameters("hinge")
+
+
+class ISM3(_PairwiseMachine):
+    """Logistic regression with M3SVM's regulariser.
+
+    Problem: sum_i u_i times the pairwise logistic loss (eq. 32) or the softmax loss,
+    + lambda sum_{k<l} |w_k - w_l|^p. Source: Hao et al., AAAI 2024.
+    """
+
+    name = "ism3"
+
+    def parameters(self, total_weight: float):
+        """The objective's."""
+        return self._parameters(self.ism3_loss)

@@ -1,0 +1,137 @@
+"""The linear system of a Newton step for M3SVM and ISM3.
+
+Problem     H P = -G for a symmetric positive definite H = loss + regulariser + ridge,
+            where P and G have the shape (d+1, k) of the unknowns.
+Method      with at most LARGEST_SYSTEM unknowns, Cholesky. H hardly determines what the
+            classes have in common; as G has no such part, H may be anything there, and is
+            made to be of the size of the rest. Otherwise, or if H is singular to working
+            precision, conjugate gradients with products X'(C(XP)), preconditioned by the
+            diagonal, on the examples whose curvature counts. Every P is freed of what the
+            classes have in common, which the diagonal would bring in.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+
+LARGEST_SYSTEM = 2000
+"""Unknowns up to which H is formed and factored."""
+LARGEST_PAIRED = 50
+"""Classes up to which H is formed: it is made of one block for each pair of them."""
+_MOST_STEPS = 500
+# Examples whose curvature is below this share of the largest one are left out of products.
+_LEAST_SHARE = 1e-5
+
+
+class System(NamedTuple):
+    """H, by its parts.
+
+    Attributes
+    ----------
+    X : csr_matrix or ndarray, shape (m, d)
+    curvature : Star or Simplex
+        Second derivatives of the loss by the scores.
+    pairs : Pairs
+    ridge : float
+    weight : ndarray, shape (m,)
+        Of the examples; a heavy one does not make the others negligible.
+    """
+
+    X: object
+    curvature: object
+    pairs: object
+    ridge: float
+    weight: np.ndarray
+
+    def direction(self, gradient: np.ndarray, accuracy: float) -> np.ndarray:
+        """P with H P = -G; by conjugate gradients, to this share of the size of G."""
+        if gradient.size <= LARGEST_SYSTEM and gradient.shape[1] <= LARGEST_PAIRED:
+            try:
+                return self._factored(gradient)
+            except LinAlgError:
+                pass
+        return self._iterated(gradient, accuracy)
+
+    def _factored(self, gradient: np.ndarray) -> np.ndarray:
+        (n, k), X = gradient.shape, self.X
+        constant = np.ones((X.shape[0], 1))
+        X = np.hstack([X if isinstance(X, np.ndarray) else X.toarray(), constant])
+        H = np.zeros((k, n, k, n))
+        own = self.curvature.diagonal()
+        for a in range(k):
+            H[a, :, a, :] += X.T @ (own[:, a, None] * X)
+            for b in range(a):
+                rows, weights = self.curvature.between(a, b)
+                block = X[rows].T @ (weights[:, None] * X[rows])
+                H[a, :, b, :] -= block
+                bend = self.pairs.block(a, b)
+                H[a, :-1, b, :-1] -= bend
+                H[a, :-1, a, :-1] += bend
+                H[b, :-1, b, :-1] += bend
+        diagonal = np.einsum("ajaj->aj", H)
+        size = diagonal.mean(axis=0) / k
+        for a in range(k):
+            for b in range(a + 1):
+                H[a, range(n), b, range(n)] += size
+        H = H.reshape(n * k, n * k)
+        H.flat[:: n * k + 1] += 2 * self.ridge
+        solved = cholesky_solve(cholesky_in_place(H), -gradient.T.ravel())
+        if not np.all(np.isfinite(solved)):
+            raise LinAlgError
+        return _without_common(solved.reshape(k, n).T)
+
+    def _iterated(self, gradient: np.ndarray, accuracy: float) -> np.ndarray:
+        X, curvature = self.X, self.curvature
+        own = curvature.diagonal()
+        heights = own.max(axis=1, initial=0.0) / self.weight
+        rows = np.flatnonzero(heights > _LEAST_SHARE * heights.max(initial=0.0))
+        if len(rows) < len(heights):
+            X, curvature, own = X[rows], curvature.part(rows), own[rows]
+        inverse = 1.0 / (self._loss_diagonal(X, own) + 2 * self.ridge)
+
+        def product(P):
+            T = curvature.product(np.asarray(X @ P[:-1]) + P[-1])
+            result = np.vstack([np.asarray(X.T @ T), T.sum(axis=0)]) + 2 * self.ridge * P
+            result[:-1] += self.pairs.product(P[:-1])
+            return result
+
+        return _conjugate_gradients(product, -gradient, inverse, accuracy)
+
+    def _loss_diagonal(self, X, own: np.ndarray) -> np.ndarray:
+        squares = X * X if isinstance(X, np.ndarray) else X.multiply(X)
+        diagonal = np.vstack([np.asarray(squares.T @ own), own.sum(axis=0)])
+        diagonal[:-1] += self.pairs.diagonal()
+        return diagonal
+
+
+def _conjugate_gradients(product, right, inverse, accuracy) -> np.ndarray:
+    """Solve product(P) = right, preconditioned by ``inverse``, an array of the shape of P."""
+    P = np.zeros_like(right)
+    residual = right.copy()
+    scaled = _without_common(inverse * residual)
+    search, size = scaled, np.vdot(residual, scaled)
+    enough = accuracy**2 * size
+    for _ in range(_MOST_STEPS):
+        if size <= enough:
+            break
+        image = product(search)
+        bend = np.vdot(search, image)
+        if not bend > 0:
+            break  # rounding only: H is positive definite
+        step = size / bend
+        P += step * search
+        residual -= step * image
+        scaled = _without_common(inverse * residual)
+        last, size = size, np.vdot(residual, scaled)
+        search = scaled + size / last * search
+    return P
+
+
+def _without_common(P: np.ndarray) -> np.ndarray:
+    """P with rows that sum to zero over the classes."""
+    return P - P.mean(axis=1, keepdims=True)
