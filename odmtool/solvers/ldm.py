@@ -6,9 +6,9 @@ Problem     min over w of P(w) = 1/2 |w|^2 + min_b sum_i u_i l_b(t_i),
             The best b is the mean margin, so this is LDM with its variance.
 Update      an epoch of coordinate descent on the dual of a given b
             (:mod:`odmtool.solvers.dcd`), then b = sum u t / sum u; O(nonzeros) an epoch.
-            Nothing is gained by a better b: a variant that keeps b exact after every
-            coordinate step, and extrapolation of b, take as many epochs. What is slow at a
-            large lambda or mu1 is coordinate descent itself; there Newton's method goes on
+            Extrapolating b does not save epochs, nor does, for mu1 up to 16, keeping it exact
+            after every coordinate step (docs/solvers.md). What is slow at a large lambda
+            is coordinate descent itself; there Newton's method goes on
             (:mod:`odmtool.solvers.ldm_newton`).
 Stop        when the relative gap of the whole problem, not that of the given b, is at
             most the tolerance (:mod:`odmtool.solvers.ldm_dual`).

@@ -43,7 +43,7 @@ from odmtool.solvers.spaces import FunctionSpace, space_of
 _FIRST_WIDTH, _NARROWER, _LAST_WIDTH = 0.1, 0.1, 1e-5
 # So many of the last proximal steps without a smaller gap: only rounding is left.
 _PATIENCE = 3
-FEW = 1000
+FEW = 500
 """So many examples are solved by their Gram matrix even if the features are fewer."""
 # The inner problem is solved to this share of the tolerance; Newton's last step does that.
 _INNER_SHARE = 1e-4
