@@ -472,3 +472,16 @@ def test_an_indefinite_kernel_is_never_called_optimal():
     for solver in ("newton", "dcd-dense"):
         with pytest.raises(UsageError, match="eigenvalue"):
             solvers.solve(p, solver=solver)
+
+
+def test_features_of_very_different_scales_do_not_make_it_diverge():
+    """An epoch for each b raised P to 1e190 and more on such data."""
+    X, y = examples()
+    X = X.toarray() * 10.0 ** np.arange(7) + 300.0
+    loss = losses.ldm(1.0, 1.0, 16.0, 60)
+    p = Problem(X, None, y, np.ones(60), loss)
+    solution = ldm.solve(p, Stop(1e-3, 400))
+    at_zero = 16.0
+    assert np.isfinite(solution.primal) and solution.primal <= at_zero
+    exact = ldm_newton.solve(p, Stop(1e-6, 200))
+    assert exact.converged and exact.primal <= solution.primal * (1 + 1e-9)

@@ -138,6 +138,41 @@ def objective_values(loss: MarginLoss, norm, dual_norm, t, eta) -> tuple[float, 
     return float(primal), float(dual), float(abs(norm) / 2 + np.abs(values).sum())
 
 
+# e to the power of this is no longer of use to a weight vector.
+_LEAST_LOG_MULTIPLE = -80.0
+
+
+def not_worse_than_zero(solution: Solution, primal_at, at_zero: float, stop: Stop) -> Solution:
+    """The solution, or the best s w with 0 <= s <= 1 where w is worse than no model at all.
+
+    Dual ascent that is stopped early can leave such a w, on features of very different scales.
+
+    Parameters
+    ----------
+    solution : Solution
+    primal_at : callable
+        From s to P(s w) and the scale S there.
+    at_zero : float
+        P(0).
+    stop : Stop
+    """
+    if solution.converged or solution.primal <= at_zero:
+        return solution
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(
+        lambda log_s: primal_at(np.exp(log_s))[0], bounds=(_LEAST_LOG_MULTIPLE, 0.0),
+        method="bounded",
+    )  # fmt: skip
+    s = float(np.exp(found.x)) if found.fun < at_zero else 0.0
+    primal, scale = primal_at(s)
+    gap = relative(primal - solution.dual, scale)
+    return solution._replace(
+        w=None if solution.w is None else s * solution.w, coef=s * solution.coef, primal=primal,
+        gap=gap, converged=gap <= stop.tolerance,
+    )  # fmt: skip
+
+
 def relative(gap: float, scale: float) -> float:
     """gap / scale, and 0 when both are."""
     return float(gap / scale if scale > 0 else max(gap, 0.0))

@@ -33,6 +33,7 @@ from odmtool.solvers.base import (
     Solution,
     Stop,
     ignore_progress,
+    not_worse_than_zero,
     objective_values,
     relative,
 )
@@ -98,9 +99,16 @@ def solve(
                 break
             progress(Progress(epoch, None, relative(estimate, scale), active))
 
-    return Solution(
+    found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
+
+    def primal_at(s):
+        values = losses.value(loss, s * margins)
+        return s * s * norm / 2 + values.sum(), s * s * norm / 2 + np.abs(values).sum()
+
+    at_zero = losses.value(loss, np.zeros(problem.size)).sum()
+    return not_worse_than_zero(found, primal_at, at_zero, stop)
 
 
 def why_diverged(problem: Problem) -> str:

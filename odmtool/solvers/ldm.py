@@ -10,6 +10,8 @@ Update      an epoch of coordinate descent on the dual of a given b
             after every coordinate step (docs/solvers.md). What is slow at a large lambda
             is coordinate descent itself; there Newton's method goes on
             (:mod:`odmtool.solvers.ldm_newton`).
+            On features of very different scales, where an epoch solves little, this can
+            diverge. It then begins again and keeps b until the gap for that b is small.
 Stop        when the relative gap of the whole problem, not that of the given b, is at
             most the tolerance (:mod:`odmtool.solvers.ldm_dual`).
 Source      Zhang & Zhou, "Large margin distribution machine", KDD 2014, and TKDE 2019,
@@ -31,9 +33,15 @@ from odmtool.solvers.base import (
     Solution,
     Stop,
     ignore_progress,
+    not_worse_than_zero,
     relative,
 )
 from odmtool.solvers.ldm_dual import certificate, feasible, is_bounded
+
+# The epochs' estimates of the gap fall; one so many times the smallest shows that they diverge.
+_DIVERGENCE = 1e3
+# Relative gap for a given b, below which a patient run takes the next b.
+_PATIENT_GAP = 0.05
 
 
 def solve(
@@ -62,7 +70,7 @@ def solve(
         return dcd.solve(row, stop, seed=seed, start=start, progress=progress)
     state = dcd.state_of(problem._replace(loss=losses.ldm_row(loss, 0.0)), start)
     generator, order = np.random.default_rng(seed), np.arange(problem.size)
-    total, epoch = weight.sum(), 0
+    total, epoch, is_patient, smallest = weight.sum(), 0, False, np.inf
     b = state.margin_sum() / total
 
     while True:
@@ -83,17 +91,32 @@ def solve(
             state.loss = losses.ldm_row(loss, b)
             generator.shuffle(order)
             _active, _largest, estimate = state.epoch(order, problem.size, np.inf)
+            epoch += 1
+            smallest = min(smallest, estimate)
+            if not is_patient and not estimate <= _DIVERGENCE * smallest:
+                is_patient, b = True, 0.0
+                state.assign(start)
+                continue
+            if is_patient and estimate > _PATIENT_GAP * scale:
+                progress(Progress(epoch, None, relative(estimate, scale), problem.size))
+                continue
             before, b = b, state.margin_sum() / total
             # By so much is P at the mean below P at the b of the epoch.
-            estimate += state.loss.slope_below * total / 2 * (b - before) ** 2
-            epoch += 1
+            with np.errstate(over="ignore"):
+                estimate += state.loss.slope_below * total / 2 * (b - before) ** 2
             if not np.isfinite(estimate):
                 break
             progress(Progress(epoch, None, relative(estimate, scale), problem.size))
 
-    return Solution(
+    found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
+
+    def primal_at(s):
+        primal, _dual, scale = certificate(loss, weight, s * s * (state.eta @ t), s * t, state.eta)
+        return primal, scale
+
+    return not_worse_than_zero(found, primal_at, primal_at(0.0)[0], stop)
 
 
 def polish(problem: Problem, stop: Stop, start: np.ndarray, seed: int = 0) -> Solution:
