@@ -12,7 +12,7 @@ from odmtool import kernels
 from odmtool.kernels import Kernel
 
 BYTES = 8
-"""Size of a kernel value."""
+"""Size of a kernel value in double precision."""
 
 
 class Gram:
@@ -22,6 +22,7 @@ class Gram:
     ----------
     kernel : Kernel
     X : csr_matrix or ndarray, shape (m, d)
+        In single precision if the kernel values shall be.
     memory : float
         Bytes that kernel values and their factorisation may take.
     """
@@ -45,9 +46,14 @@ class Gram:
         return gram
 
     @property
+    def dtype(self) -> np.dtype:
+        """Precision of the kernel values."""
+        return (self.X if self._matrix is None else self._matrix).dtype
+
+    @property
     def bytes(self) -> int:
         """Size of the whole matrix."""
-        return BYTES * self.size * self.size
+        return self.dtype.itemsize * self.size * self.size
 
     @property
     def is_computed(self) -> bool:
@@ -58,6 +64,10 @@ class Gram:
         if self._matrix is None:
             self._matrix = kernels.gram(self.kernel, self.X)
         return self._matrix
+
+    def cache(self) -> RowCache:
+        """Rows for compiled code, within the memory."""
+        return RowCache(self)
 
     def subset(self, rows: np.ndarray) -> Gram:
         """The Gram of some of the examples; it shares computed values."""
@@ -81,9 +91,11 @@ class Gram:
 class RowCache:
     """Rows of a Gram matrix, as many as fit in the memory, oldest replaced first.
 
-    Compiled code reads row i at ``rows[slot[i]]``; ``slot[i]`` is -1 for a row that
-    is not there. When everything fits, it is the whole matrix and is filled once.
+    Compiled code reads row i at ``rows[slot[i], first:]``; ``slot[i]`` is -1 for a row
+    that is not there. When everything fits, it is the whole matrix and is filled once.
     """
+
+    first = 0
 
     def __init__(self, gram: Gram):
         self._gram = gram
@@ -93,8 +105,8 @@ class RowCache:
             self.rows = gram.matrix()
             self.slot = np.arange(m)
             return
-        self.capacity = int(min(m, max(1, gram.memory // (BYTES * m))))
-        self.rows = np.empty((self.capacity, m))
+        self.capacity = int(min(m, max(1, gram.memory // (gram.dtype.itemsize * m))))
+        self.rows = np.empty((self.capacity, m), gram.dtype)
         self.slot = np.full(m, -1)
         self._owner = np.full(self.capacity, -1)
         self._next = 0

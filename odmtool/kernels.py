@@ -84,22 +84,24 @@ def occurring_columns(X):
     return type(X)((X.data, places, X.indptr), shape=(X.shape[0], max(1, len(columns))))
 
 
-def block(kernel: Kernel, A, B) -> np.ndarray:
-    """Kernel values between the rows of A and the rows of B.
+def block(kernel: Kernel, A, B, out: np.ndarray | None = None) -> np.ndarray:
+    """Kernel values between the rows of A and the rows of B, in their precision.
 
     Parameters
     ----------
     kernel : Kernel
     A, B : csr_matrix or ndarray, shapes (a, d) and (b, d)
+    out : ndarray, shape (a, b), optional
+        Where to put them.
 
     Returns
     -------
     ndarray, shape (a, b)
     """
     if kernel.name == "precomputed":
-        K = _dense(A)[:, serial_numbers(B)]
+        K = np.take(_dense(A), serial_numbers(B), axis=1, out=out)
     else:
-        K = _products(A, B)
+        K = _products(A, B, out)
         if kernel.name == "rbf":
             squares_a, squares_b = _squares(A), _squares(B)
         else:
@@ -168,17 +170,18 @@ def _dense(A) -> np.ndarray:
     return A if isinstance(A, np.ndarray) else A.toarray()
 
 
-def _products(A, B) -> np.ndarray:
+def _products(A, B, out) -> np.ndarray:
     """u'v for all pairs, shape (a, b)."""
     if isinstance(A, np.ndarray) != isinstance(B, np.ndarray):
         A, B = _dense(A), _dense(B)
+    products = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
     if isinstance(A, np.ndarray):
-        return np.ascontiguousarray(A @ B.T)
+        return np.matmul(A, B.T, out=products)
     # A few rows at a time: the sparse product of all would be larger than the result.
-    products, columns = np.empty((A.shape[0], B.shape[0])), B.T.tocsr()
+    columns = B.T.tocsr()
     step = max(1, _BLOCK_BYTES // (8 * max(1, B.shape[0])))
     for start in range(0, A.shape[0], step):
-        (A[start : start + step] @ columns).toarray(out=products[start : start + step])
+        products[start : start + step] = (A[start : start + step] @ columns).toarray()
     return products
 
 

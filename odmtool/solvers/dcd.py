@@ -25,7 +25,6 @@ import numpy as np
 from odmtool import losses, messages
 from odmtool._jit import njit
 from odmtool.errors import DivergedError
-from odmtool.gram import RowCache
 from odmtool.solvers.base import (
     Problem,
     Progress,
@@ -50,6 +49,7 @@ def solve(
     *,
     seed: int = 0,
     start: np.ndarray | None = None,
+    values: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> Solution:
     """Solve a linear or kernel problem.
@@ -63,6 +63,8 @@ def solve(
         Seeds the order of the examples.
     start : ndarray, shape (m,), optional
         Dual variables to start from.
+    values : ndarray, shape (m,), optional
+        Of a kernel problem: f(x_i) at the start, if they are known.
     progress : callable
 
     Raises
@@ -70,7 +72,7 @@ def solve(
     DivergedError
         The dual is unbounded (only with a kernel that is not positive semidefinite).
     """
-    state = state_of(problem, start)
+    state = state_of(problem, start, values)
     loss = losses.scaled(problem.loss, problem.weight)
     generator = np.random.default_rng(seed)
     order = np.arange(problem.size)
@@ -118,13 +120,18 @@ def why_diverged(problem: Problem) -> str:
     return messages.dual_unbounded()
 
 
-def state_of(problem: Problem, start: np.ndarray | None) -> LinearState | KernelState:
+def state_of(
+    problem: Problem, start: np.ndarray | None, values: np.ndarray | None = None
+) -> LinearState | KernelState:
     """Dual variables ``start``, by default 0, and what is kept up to date with them.
 
+    ``values`` are the decision values of a kernel problem there, if they are known.
     ``state.loss`` is the row of the table whose dual an epoch ascends; it may be replaced
     between epochs.
     """
-    return (LinearState if problem.gram is None else KernelState)(problem, start)
+    if problem.gram is None:
+        return LinearState(problem, start)
+    return KernelState(problem, start, values)
 
 
 class LinearState:
@@ -169,16 +176,17 @@ class KernelState:
 
     w = None
 
-    def __init__(self, problem: Problem, start):
+    def __init__(self, problem: Problem, start, values=None):
         self._problem, self.loss = problem, problem.loss
-        self._cache = RowCache(problem.gram)
+        self._cache = problem.gram.cache()
         self._curvature = problem.gram.diagonal()
         steepest = losses.largest_slope(problem.loss) * problem.weight
         if not np.all(1 + self._curvature * steepest > 0):
             raise DivergedError(why_diverged(problem))
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
-        self._f = np.zeros(problem.size)
-        self._add_up()
+        self._f = np.zeros(problem.size) if values is None else np.array(values, dtype=float)
+        if values is None:
+            self._add_up()
 
     def assign(self, eta: np.ndarray) -> None:
         """Go on from other dual variables."""
@@ -192,10 +200,10 @@ class KernelState:
     def _add_up(self) -> None:
         """f = K (eta y), from the rows of the nonzero duals."""
         self._f[:] = 0
-        nonzero = np.flatnonzero(self.eta)
-        for part in self._parts(nonzero):
-            self._cache.fetch(part)
-            self._f += (self.eta * self._problem.y)[part] @ self._cache.rows[self._cache.slot[part]]
+        cache, signed = self._cache, self.eta * self._problem.y
+        for part in self._parts(np.flatnonzero(self.eta)):
+            cache.fetch(part)
+            add_rows(cache.rows, cache.first, cache.slot[part], signed[part], self._f)
 
     def _parts(self, examples):
         """The examples in runs whose rows fit in the cache together."""
@@ -215,8 +223,8 @@ class KernelState:
         for part in self._parts(order[:active].copy()):
             cache.fetch(part)
             stay, moved, share = kernel_epoch(
-                cache.rows, cache.slot, problem.y, problem.weight, self.loss, self._curvature,
-                self.eta, self._f, part, len(part), threshold,
+                cache.rows, cache.slot, cache.first, problem.y, problem.weight, self.loss,
+                self._curvature, self.eta, self._f, part, len(part), threshold,
             )  # fmt: skip
             # The examples that stay come first in a part; order keeps them in front.
             order[kept : kept + stay] = part[:stay]
@@ -300,13 +308,23 @@ def linear_epoch(
 
 
 @njit
-def kernel_epoch(rows, slot, y, weight, loss, curvature, eta, f, order, active, threshold):
+def add_rows(rows, first, slots, coef, f):
+    """f += sum_k coef_k rows[slots[k], first:], in double precision; f has shape (m,)."""
+    for k in range(len(slots)):
+        row, step = rows[slots[k]], coef[k]
+        for j in range(len(f)):
+            f[j] += step * row[first + j]
+
+
+@njit
+def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, active, threshold):
     """Update the duals of ``order[:active]`` once, keeping f = K (eta y).
 
     Parameters
     ----------
-    rows : ndarray, shape (capacity, m)
-        Row i of the kernel matrix stands at ``rows[slot[i]]``.
+    rows : ndarray, shape (capacity, at least first + m)
+        Row i of the kernel matrix begins at ``rows[slot[i], first]``; in single or
+        double precision.
     f : ndarray, shape (m,)
         Decision values, changed in place.
 
@@ -331,5 +349,5 @@ def kernel_epoch(rows, slot, y, weight, loss, curvature, eta, f, order, active, 
             step = change * y[i]
             row = rows[slot[i]]
             for j in range(len(f)):
-                f[j] += step * row[j]
+                f[j] += step * row[first + j]
     return active, largest, estimate

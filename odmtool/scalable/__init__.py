@@ -1,0 +1,12 @@
+"""Training beyond one matrix and one machine: partitions, landmarks, several processes.
+
+==============  ================================================================
+partition.py    landmarks by pivoted Cholesky, strata, partitions
+tiles.py        the kernel matrix of ordered examples, filled block by block
+sodm.py         scalable ODM: local solutions, merged level by level
+nystrom.py      the landmarks as a basis, and the linear solver on it
+dsvrg.py        distributed SVRG for linear machines
+blocks.py       a matrix too large for the memory, read or made block by block
+executor.py     where the tasks run: here, in threads, on a Dask cluster
+==============  ================================================================
+"""

@@ -1,0 +1,66 @@
+"""Where tasks run: one after the other, in threads, or on a Dask cluster.
+
+An executor answers three calls, and the solvers use no others:
+
+put(value)                  keep a value where the tasks are; returns what ``map`` takes for it
+map(function, *columns)     function(a, b, ...) for the rows of the columns, as a list in order
+close()                     let go of everything that was put
+
+The results of :func:`map` do not depend on the executor, so the same seed gives the
+same model everywhere. ``shares_memory`` tells whether tasks see, and may fill, the
+arrays of this process.
+
+Compiled code and BLAS release Python's lock, so threads are processes without copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+class Serial:
+    """One task after the other."""
+
+    jobs = 1
+    shares_memory = True
+
+    def put(self, value):
+        return value
+
+    def map(self, function: Callable, *columns: Iterable) -> list:
+        return [function(*row) for row in zip(*columns, strict=True)]
+
+    def close(self) -> None:
+        pass
+
+
+class Threads:
+    """As many tasks at a time as there are threads, by joblib.
+
+    Parameters
+    ----------
+    jobs : int, > 0
+    """
+
+    shares_memory = True
+
+    def __init__(self, jobs: int):
+        self.jobs = jobs
+
+    def put(self, value):
+        return value
+
+    def map(self, function: Callable, *columns: Iterable) -> list:
+        import joblib
+
+        tasks = (joblib.delayed(function)(*row) for row in zip(*columns, strict=True))
+        # Batches of one: tasks are long, and their lengths differ.
+        return joblib.Parallel(self.jobs, backend="threading", batch_size=1)(tasks)
+
+    def close(self) -> None:
+        pass
+
+
+def local_executor(jobs: int) -> Serial | Threads:
+    """Threads, or nothing of the kind for one job."""
+    return Serial() if jobs == 1 else Threads(jobs)

@@ -1,0 +1,138 @@
+"""The kernel matrix of examples that stand in the order of their parts, filled tile by tile.
+
+Partitions at every level are runs of neighbours, so the values that a level needs are
+square blocks on the diagonal, and what one level has computed the next one has already. A
+tile is computed once, with its mirror image, by whichever thread comes first to it. Where
+the matrix does not fit in the memory nothing is kept, and every part has rows of its own.
+
+Kernel values may be in single precision: half the memory and half the time. Sums over them
+are in double precision.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool import kernels
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
+
+# Rows of a tile: large enough for BLAS, small enough that threads share the work evenly.
+_ROWS = 1024
+# At most so many rows of tiles, each of which adds up m numbers.
+_TILES = 64
+_SLAB_BYTES = 2**20
+
+
+class Tiles:
+    """K(X, X).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : csr_matrix or ndarray, shape (m, d)
+        Examples in the order of their parts, in the precision that the values shall have.
+    starts : int array
+        Where the parts begin, and m at the end.
+    memory : float
+        Bytes for kernel values.
+    executor
+        Serial or Threads (:mod:`odmtool.scalable.executor`); shares this process's memory.
+    """
+
+    def __init__(self, kernel: Kernel, X, starts: np.ndarray, memory: float, executor):
+        self.kernel, self.X, self._memory, self._executor = kernel, X, memory, executor
+        self.size = X.shape[0]
+        step = max(_ROWS, -(-self.size // _TILES))
+        self._edges = np.concatenate(
+            [*(np.arange(a, b, step) for a, b in zip(starts, starts[1:], strict=False)), [self.size]]
+        )
+        fits = X.dtype.itemsize * self.size**2 <= memory
+        self.matrix = np.empty((self.size, self.size), X.dtype) if fits else None
+        tiles = len(self._edges) - 1
+        self._filled = np.zeros((tiles, tiles), dtype=bool)
+
+    def parts(self, ranges: list[tuple[int, int]]) -> list:
+        """The Gram of every range of examples, computed if that fits."""
+        if self.matrix is None:
+            share = self._memory / self._executor.jobs
+            return [Gram(self.kernel, self.X[a:b], share) for a, b in ranges]
+        wanted = []
+        for a, b in ranges:
+            first, last = np.searchsorted(self._edges, (a, b))
+            wanted += [(i, range(i, last)) for i in range(first, last)]
+        self._executor.map(self._fill, *zip(*wanted, strict=True))
+        return [TilesPart(self, a, b) for a, b in ranges]
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        """K v in double precision, shape (m,); every pair of examples is looked at once."""
+        tiles = len(self._edges) - 1
+        rows = self._executor.map(self._row_times, range(tiles), [v] * tiles)
+        product = np.zeros(self.size)
+        for start, row in zip(self._edges, rows, strict=False):
+            product[start:] += row
+        return product
+
+    def _slice(self, i: int) -> slice:
+        return slice(self._edges[i], self._edges[i + 1])
+
+    def _fill(self, i: int, columns: range) -> None:
+        for j in columns:
+            self._tile(i, j)
+
+    def _tile(self, i: int, j: int) -> np.ndarray:
+        """Values of the tile in row i and column j >= i."""
+        I, J = self._slice(i), self._slice(j)
+        if self.matrix is None:
+            return kernels.block(self.kernel, self.X[I], self.X[J])
+        tile = self.matrix[I, J]
+        if not self._filled[i, j]:
+            kernels.block(self.kernel, self.X[I], self.X[J], out=tile)
+            if i != j:
+                self.matrix[J, I] = tile.T
+            elif self.kernel.name == "rbf":
+                np.fill_diagonal(tile, 1.0 + self.kernel.bias**2)
+            self._filled[i, j] = True
+        return tile
+
+    def _row_times(self, i: int, v: np.ndarray) -> np.ndarray:
+        """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
+        I, first = self._slice(i), self._edges[i]
+        product = np.zeros(self.size - first)
+        for j in range(i, len(self._edges) - 1):
+            J, tile = self._slice(j), self._tile(i, j)
+            step = max(1, _SLAB_BYTES // (8 * tile.shape[1]))
+            for start in range(0, len(tile), step):
+                slab = tile[start : start + step].astype(float)
+                rows = slice(I.start + start, I.start + start + len(slab))
+                product[rows.start - first : rows.stop - first] += slab @ v[J]
+                if i != j:
+                    product[J.start - first : J.stop - first] += v[rows] @ slab
+        return product
+
+
+class TilesPart:
+    """The Gram of neighbours, whose tiles are filled; what coordinate descent needs of one."""
+
+    def __init__(self, tiles: Tiles, start: int, end: int):
+        self.kernel, self.size = tiles.kernel, end - start
+        self._tiles, self._start, self._end = tiles, start, end
+
+    def diagonal(self) -> np.ndarray:
+        """k(x_i, x_i), shape (m,)."""
+        return self._tiles.matrix.diagonal()[self._start : self._end].astype(float)
+
+    def cache(self) -> FilledRows:
+        """The rows, which are all there."""
+        return FilledRows(self._tiles.matrix, self._start, self._end)
+
+
+class FilledRows:
+    """What :class:`odmtool.gram.RowCache` is, of a part of a matrix that is there."""
+
+    def __init__(self, matrix: np.ndarray, start: int, end: int):
+        self.rows, self.first, self.capacity = matrix, start, end - start
+        self.slot = np.arange(start, end)
+
+    def fetch(self, examples: np.ndarray) -> None:
+        """All rows are present."""
