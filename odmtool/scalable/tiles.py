@@ -32,31 +32,31 @@ class Tiles:
     kernel : Kernel
     X : csr_matrix or ndarray, shape (m, d)
         Examples in the order of their parts, in the precision that the values shall have.
-    starts : int array
-        Where the parts begin, and m at the end.
+    ranges : list of (start, end)
+        The smallest parts.
+    kept : float
+        Bytes for a matrix to keep.
     memory : float
-        Bytes for kernel values.
+        Bytes for kernel values of the parts where that is too small.
     executor
         Serial or Threads (:mod:`odmtool.scalable.executor`); shares this process's memory.
     """
 
-    def __init__(self, kernel: Kernel, X, starts: np.ndarray, memory: float, executor):
+    def __init__(self, kernel: Kernel, X, ranges, kept: float, memory: float, executor):
         self.kernel, self.X, self._memory, self._executor = kernel, X, memory, executor
         self.size = X.shape[0]
         step = max(_ROWS, -(-self.size // _TILES))
-        self._edges = np.concatenate(
-            [*(np.arange(a, b, step) for a, b in zip(starts, starts[1:], strict=False)), [self.size]]
-        )
-        fits = X.dtype.itemsize * self.size**2 <= memory
+        self._edges = np.concatenate([*(np.arange(a, b, step) for a, b in ranges), [self.size]])
+        fits = X.dtype.itemsize * self.size**2 <= kept
         self.matrix = np.empty((self.size, self.size), X.dtype) if fits else None
         tiles = len(self._edges) - 1
         self._filled = np.zeros((tiles, tiles), dtype=bool)
 
-    def parts(self, ranges: list[tuple[int, int]]) -> list:
-        """The Gram of every range of examples, computed if that fits."""
+    def parts(self, ranges: list[tuple[int, int]], members: list[np.ndarray]) -> list:
+        """The Gram of every range of examples, or of its members where no matrix is kept."""
         if self.matrix is None:
-            share = self._memory / self._executor.jobs
-            return [Gram(self.kernel, self.X[a:b], share) for a, b in ranges]
+            share = self._memory / min(self._executor.jobs, len(ranges))
+            return [Gram(self.kernel, self.X[part], share) for part in members]
         wanted = []
         for a, b in ranges:
             first, last = np.searchsorted(self._edges, (a, b))
