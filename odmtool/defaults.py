@@ -42,6 +42,9 @@ ISM3_LOSSES = ("pairwise", "softmax")
 MULTICLASS = ("ovr", "ovo")
 SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam")
 
+PARTITION_BY = ("stratified", "random", "cluster")
+"""How examples are put into parts."""
+
 KERNELS = {
     "linear": (),
     "poly": ("gamma", "coef0", "degree"),

@@ -13,6 +13,7 @@ from odmtool.messages.options import *
 from odmtool.messages.prediction import *
 from odmtool.messages.probability import *
 from odmtool.messages.process import *
+from odmtool.messages.scalable import *
 from odmtool.messages.scaling import *
 from odmtool.messages.training import *
 from odmtool.messages.words import *

@@ -3,6 +3,7 @@
 An executor answers three calls, and the solvers use no others:
 
 put(value)                  keep a value where the tasks are; returns what ``map`` takes for it
+keep(function, *arguments)  make such a value there; arguments may be kept values
 map(function, *columns)     function(a, b, ...) for the rows of the columns, as a list in order
 close()                     let go of everything that was put
 
@@ -27,6 +28,9 @@ class Serial:
     def put(self, value):
         return value
 
+    def keep(self, function: Callable, *arguments):
+        return function(*arguments)
+
     def map(self, function: Callable, *columns: Iterable) -> list:
         return [function(*row) for row in zip(*columns, strict=True)]
 
@@ -49,6 +53,9 @@ class Threads:
 
     def put(self, value):
         return value
+
+    def keep(self, function: Callable, *arguments):
+        return function(*arguments)
 
     def map(self, function: Callable, *columns: Iterable) -> list:
         import joblib

@@ -28,7 +28,9 @@ from odmtool import kernels
 from odmtool.kernels import Kernel
 
 LARGEST_SAMPLE = 50_000
-"""Examples among which landmarks are looked for."""
+"""Examples among which landmarks are looked for, and fewer when there are many landmarks."""
+# As many kernel values are looked at again for every landmark.
+_LARGEST_TABLE = 20_000_000
 
 # Where k(z, z) - k(z, Z) K_ZZ^-1 k(Z, z) has fallen to this share of the largest k(z, z),
 # only rounding is left.
@@ -68,7 +70,7 @@ def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = n
     seed : int
         Seeds the sample, and the first landmark where k(x, x) is the same for all x.
     memory : float
-        Bytes; a smaller sample is used where count x m numbers are more than a quarter.
+        Bytes; the sample is such that count x sample numbers are at most a quarter.
     """
     generator = np.random.default_rng(seed)
     sample = _sample(X.shape[0], count, memory, generator)
@@ -93,6 +95,9 @@ def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = n
         np.maximum(residual, 0.0, out=residual)
         residual[pivot] = 0.0
         pivots.append(pivot)
+    if not pivots:
+        # All of phi is 0: any example spans it, and its factor is never divided by.
+        pivots, columns[0] = [first], 1.0
     pivots = np.array(pivots, dtype=int)
     factor = np.tril(columns[: len(pivots), pivots].T)
     captured = 1.0 - residual.sum() / total if total > 0 else 1.0
@@ -101,7 +106,8 @@ def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = n
 
 def _sample(m: int, count: int, memory: float, generator) -> np.ndarray:
     """The examples to choose among, in ascending order."""
-    size = int(max(count, min(LARGEST_SAMPLE, memory / 4 // (8 * count))))
+    table = min(_LARGEST_TABLE, memory / 4 // 8)
+    size = int(max(count, min(LARGEST_SAMPLE, table // count)))
     if size >= m:
         return np.arange(m)
     return np.sort(generator.choice(m, size, replace=False))
@@ -163,7 +169,7 @@ def partition(
     y : ndarray, shape (m,)
         Classes.
     parts : int, > 0
-    by : str, one of :data:`odmtool.defaults.PARTITIONS`
+    by : str, one of :data:`odmtool.defaults.PARTITION_BY`
     count : int
         Landmarks, so strata, of the stratified partition.
     seed : int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from odmtool import kernels
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
 from odmtool.scalable.tiles import Tiles
@@ -17,8 +18,7 @@ from odmtool.solvers.base import Problem, Stop
 
 SINGLE_TOLERANCE = 1e-5
 """Single precision is used down to this tolerance."""
-# Largest error that single precision may cause in the exponent of rbf, or relative to the
-# value of poly.
+# Largest error that single precision may cause in the exponent of rbf.
 _SINGLE_ERROR = 1e-5
 
 
@@ -48,7 +48,7 @@ class LocalParts:
             return
         gram = problem.gram
         X = gram.X[order]
-        if tolerance >= SINGLE_TOLERANCE and single_precision_is_enough(gram.kernel, gram):
+        if single_precision_is_enough(gram, tolerance):
             X = X.astype(np.float32)
         # A cascade's parts shrink, and have matrices of their own.
         self._memory = gram.memory
@@ -100,10 +100,10 @@ def _solve(problem: Problem, stop: Stop, seed, start, values):
     return solution.eta, solution.iterations
 
 
-def single_precision_is_enough(kernel: Kernel, gram: Gram) -> bool:
-    """Whether kernel values in single precision are off by their own rounding only."""
-    rounding = float(np.finfo(np.float32).eps)
-    if kernel.name == "rbf":
-        squares = np.max(Gram(Kernel("linear"), gram.X).diagonal(), initial=0.0)
-        return kernel.gamma * squares * rounding <= _SINGLE_ERROR
-    return False
+def single_precision_is_enough(gram: Gram, tolerance: float) -> bool:
+    """Whether the rounding of single precision stays far below the gap that is wanted."""
+    kernel, rounding = gram.kernel, float(np.finfo(np.float32).eps)
+    if tolerance < SINGLE_TOLERANCE or kernel.name != "rbf":
+        return False
+    squares = np.max(kernels.diagonal(Kernel("linear"), gram.X), initial=0.0)
+    return kernel.gamma * squares * rounding <= _SINGLE_ERROR

@@ -82,14 +82,14 @@ class Tiles:
 
     def _tile(self, i: int, j: int) -> np.ndarray:
         """Values of the tile in row i and column j >= i."""
-        I, J = self._slice(i), self._slice(j)
+        rows, columns = self._slice(i), self._slice(j)
         if self.matrix is None:
-            return kernels.block(self.kernel, self.X[I], self.X[J])
-        tile = self.matrix[I, J]
+            return kernels.block(self.kernel, self.X[rows], self.X[columns])
+        tile = self.matrix[rows, columns]
         if not self._filled[i, j]:
-            kernels.block(self.kernel, self.X[I], self.X[J], out=tile)
+            kernels.block(self.kernel, self.X[rows], self.X[columns], out=tile)
             if i != j:
-                self.matrix[J, I] = tile.T
+                self.matrix[columns, rows] = tile.T
             elif self.kernel.name == "rbf":
                 np.fill_diagonal(tile, 1.0 + self.kernel.bias**2)
             self._filled[i, j] = True
@@ -97,17 +97,17 @@ class Tiles:
 
     def _row_times(self, i: int, v: np.ndarray) -> np.ndarray:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
-        I, first = self._slice(i), self._edges[i]
+        first = self._edges[i]
         product = np.zeros(self.size - first)
         for j in range(i, len(self._edges) - 1):
-            J, tile = self._slice(j), self._tile(i, j)
+            columns, tile = self._slice(j), self._tile(i, j)
             step = max(1, _SLAB_BYTES // (8 * tile.shape[1]))
             for start in range(0, len(tile), step):
                 slab = tile[start : start + step].astype(float)
-                rows = slice(I.start + start, I.start + start + len(slab))
-                product[rows.start - first : rows.stop - first] += slab @ v[J]
+                rows = slice(first + start, first + start + len(slab))
+                product[start : start + len(slab)] += slab @ v[columns]
                 if i != j:
-                    product[J.start - first : J.stop - first] += v[rows] @ slab
+                    product[columns.start - first : columns.stop - first] += v[rows] @ slab
         return product
 
 

@@ -62,7 +62,8 @@ def solve(
 
     The loss must have a continuous derivative. For a kernel with negative
     eigenvalues the caller passes a shifted problem (:mod:`odmtool.solvers.indefinite`).
-    A ``space`` made before for the same rows or Gram matrix is used again.
+    A ``space`` made before for the same rows or Gram matrix is used again; so is one that
+    reads its rows in passes (:class:`odmtool.scalable.blocks.BlockSpace`).
 
     Raises
     ------

@@ -1,0 +1,139 @@
+"""Landmarks, strata and partitions against their definitions."""
+
+import numpy as np
+import pytest
+from problems import KERNELS, examples, precomputed_rows
+
+from odmtool import kernels
+from odmtool.kernels import Kernel
+from odmtool.scalable import partition
+
+DEFINITE = {name: kernel for name, kernel in KERNELS.items() if kernel.name != "sigmoid"}
+DEFINITE["linear"] = Kernel("linear")
+
+
+def farthest(K, chosen):
+    """The residual of eq. (6) for every example, with the inverse written out."""
+    if not chosen:
+        return K.diagonal()
+    inverse = np.linalg.inv(K[np.ix_(chosen, chosen)])
+    return K.diagonal() - np.einsum("is,st,it->i", K[:, chosen], inverse, K[:, chosen])
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("name", DEFINITE)
+def test_every_landmark_is_the_farthest_from_those_before(name, dense):
+    X, kernel = examples()[0], DEFINITE[name]
+    X = X.toarray() if dense else X
+    count = 5 if name == "linear" else 9
+    found = partition.landmarks(kernel, X, count, seed=3)
+    K = kernels.block(kernel, X, X)
+    assert len(set(found.rows.tolist())) == count
+    for s in range(1, count):
+        residual = farthest(K, found.rows[:s].tolist())
+        assert residual[found.rows[s]] == pytest.approx(residual.max(), rel=1e-9)
+    Z = found.rows
+    assert np.allclose(found.factor @ found.factor.T, K[np.ix_(Z, Z)], rtol=1e-12, atol=1e-12)
+    left = farthest(K, Z.tolist()).sum() / K.trace()
+    assert found.captured == pytest.approx(1 - left, abs=1e-10)
+
+
+def test_landmarks_of_a_precomputed_kernel_are_those_of_the_kernel():
+    X = examples()[0]
+    known = partition.landmarks(Kernel("precomputed"), precomputed_rows(X), 8, seed=1)
+    computed = partition.landmarks(Kernel("rbf", 0.4), X, 8, seed=1)
+    assert known.rows.tolist() == computed.rows.tolist()
+
+
+def test_the_first_landmark_is_the_largest_or_drawn():
+    X = examples()[0].toarray()
+    poly = KERNELS["poly"]
+    largest = kernels.diagonal(poly, X).argmax()
+    firsts = {int(partition.landmarks(poly, X, 2, seed=seed).rows[0]) for seed in range(5)}
+    assert firsts == {int(largest)}
+    firsts = {int(partition.landmarks(KERNELS["rbf"], X, 2, seed=seed).rows[0]) for seed in range(9)}
+    assert len(firsts) > 3
+
+
+def test_landmarks_end_where_nothing_is_left():
+    X = np.repeat(np.eye(4), 5, axis=0)
+    for kernel in (Kernel("linear"), Kernel("rbf", 1.0)):
+        found = partition.landmarks(kernel, X, 12)
+        assert len(found.rows) == 4
+        assert found.captured == pytest.approx(1, abs=1e-12)
+    assert len(partition.landmarks(Kernel("linear"), np.zeros((6, 2)), 3).rows) == 1
+
+
+def test_little_memory_means_a_smaller_sample(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((500, 3))
+    widths = []
+    block = kernels.block
+    monkeypatch.setattr(kernels, "block", lambda k, A, B: widths.append(B.shape[0]) or block(k, A, B))
+    found = partition.landmarks(Kernel("rbf", 0.5), X, 10, memory=4 * 8 * 10 * 50)
+    assert set(widths) == {50}
+    again = partition.landmarks(Kernel("rbf", 0.5), X, 10, memory=4 * 8 * 10 * 50)
+    assert found.rows.tolist() == again.rows.tolist()
+    other = partition.landmarks(Kernel("rbf", 0.5), X, 10, memory=4 * 8 * 10 * 50, seed=1)
+    assert found.rows.tolist() != other.rows.tolist()
+
+
+@pytest.mark.parametrize("name", DEFINITE)
+def test_an_example_belongs_to_the_nearest_landmark(name):
+    X, kernel = examples()[0].toarray(), DEFINITE[name]
+    Z = partition.landmarks(kernel, X, 5).rows
+    K = kernels.block(kernel, X, X)
+    squares = K.diagonal()[:, None] - 2 * K[:, Z] + K.diagonal()[Z]
+    nearest = partition.strata(kernel, X, X[Z])
+    distance = squares[np.arange(len(K)), nearest]
+    assert np.all(distance <= squares.min(axis=1) + 1e-12)
+    assert np.array_equal(nearest[Z], np.arange(5))
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8, 60])
+def test_every_part_gets_its_share_of_every_stratum_and_class(parts):
+    X, y = examples()
+    stratum = np.arange(60) % 4
+    part = partition.deal(stratum, y, parts, seed=2)
+    sizes = np.bincount(part, minlength=parts)
+    assert sizes.max() - sizes.min() <= 1
+    for s in range(4):
+        for label in (-1, 1):
+            share = np.bincount(part[(stratum == s) & (y == label)], minlength=parts)
+            assert share.max() - share.min() <= 1
+    assert np.array_equal(part, partition.deal(stratum, y, parts, seed=2))
+    if parts in (3, 8):
+        assert not np.array_equal(part, partition.deal(stratum, y, parts, seed=3))
+
+
+@pytest.mark.parametrize("by", ["stratified", "random", "cluster"])
+def test_partitions(by):
+    X, y = examples()
+    kernel = KERNELS["rbf"]
+    part = partition.partition(kernel, X, y, 6, by=by, count=10, seed=4)
+    sizes = np.bincount(part)
+    assert len(sizes) == 6 and sizes.min() >= 1
+    if by == "cluster":
+        chosen = partition.landmarks(kernel, X, 6, seed=4)
+        assert np.array_equal(part, partition.strata(kernel, X, X[chosen.rows]))
+    else:
+        assert sizes.max() - sizes.min() <= 1
+    assert partition.partition(kernel, X, y, 100, by=by, seed=4).max() < 60
+
+
+def test_stratified_parts_look_more_alike_than_random_ones():
+    """The mean of phi in every part, compared with that of all."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((400, 2)), np.ones(400)
+    kernel = Kernel("rbf", 1.0)
+    K = kernels.block(kernel, X, X)
+
+    def spread(by):
+        total = 0.0
+        for seed in range(10):
+            part = partition.partition(kernel, X, y, 8, by=by, count=30, seed=seed)
+            for k in range(8):
+                v = (part == k) / np.sum(part == k) - 1 / 400
+                total += v @ K @ v
+        return total
+
+    assert spread("stratified") < 0.7 * spread("random")
