@@ -51,7 +51,9 @@ def test_the_first_landmark_is_the_largest_or_drawn():
     largest = kernels.diagonal(poly, X).argmax()
     firsts = {int(partition.landmarks(poly, X, 2, seed=seed).rows[0]) for seed in range(5)}
     assert firsts == {int(largest)}
-    firsts = {int(partition.landmarks(KERNELS["rbf"], X, 2, seed=seed).rows[0]) for seed in range(9)}
+    firsts = {
+        int(partition.landmarks(KERNELS["rbf"], X, 2, seed=seed).rows[0]) for seed in range(9)
+    }
     assert len(firsts) > 3
 
 
@@ -68,7 +70,9 @@ def test_little_memory_means_a_smaller_sample(monkeypatch):
     X = np.random.default_rng(0).standard_normal((500, 3))
     widths = []
     block = kernels.block
-    monkeypatch.setattr(kernels, "block", lambda k, A, B: widths.append(B.shape[0]) or block(k, A, B))
+    monkeypatch.setattr(
+        kernels, "block", lambda k, A, B: widths.append(B.shape[0]) or block(k, A, B)
+    )
     found = partition.landmarks(Kernel("rbf", 0.5), X, 10, memory=4 * 8 * 10 * 50)
     assert set(widths) == {50}
     again = partition.landmarks(Kernel("rbf", 0.5), X, 10, memory=4 * 8 * 10 * 50)

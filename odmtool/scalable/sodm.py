@@ -46,7 +46,7 @@ from odmtool.solvers.base import (
 )
 
 LOCAL_TOLERANCE = 1e-2
-"""Relative gap at which a part is left: what merging changes is larger."""
+"""Relative gap at which a part is left, unless its level is the last: merging changes more."""
 
 
 class Scheme(NamedTuple):
@@ -137,10 +137,8 @@ def solve(
     place, epochs = np.argsort(order), 0
     for level, ranges in zip(range(len(levels) - 1, -1, -1), levels, strict=True):
         began = time.perf_counter()
-        limit = (
-            stop if level == 0 else stop._replace(tolerance=max(stop.tolerance, LOCAL_TOLERANCE))
-        )
-        used = parts.solve(ranges, eta, limit, seed)
+        rough = 0.0 if level == scheme.stop_level else LOCAL_TOLERANCE
+        used = parts.solve(ranges, eta, Stop(max(stop.tolerance, rough), stop.max_iter), seed)
         epochs += used
         solved = time.perf_counter()
         w, primal, dual, gap = certify(parts, eta)

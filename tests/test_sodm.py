@@ -1,0 +1,198 @@
+"""SODM: the judge confirms its gap, merging keeps what the parts found, executors agree."""
+
+import numpy as np
+import pytest
+from problems import OTHER_LOSSES, examples, problem, weights
+from test_certificates import ALL_KERNELS, assert_confirmed, certificate
+
+from odmtool import losses, objective
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
+from odmtool.scalable import sodm
+from odmtool.scalable.executor import Serial, Threads
+from odmtool.scalable.parts import LocalParts
+from odmtool.scalable.sodm import Scheme
+from odmtool.scalable.tiles import Tiles
+from odmtool.solvers import dcd, newton
+from odmtool.solvers.base import Problem, Stop
+
+EIGHT = Scheme(8, 2, strata=5)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-10])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("kernel", [k for k in ALL_KERNELS if k != "sigmoid"])
+def test_the_judge_confirms_the_gap(kernel, dense, tolerance):
+    p = problem(kernel, dense=dense, weight=weights() if dense else None)
+    solution = sodm.solve(p, Stop(tolerance, 20000), EIGHT)
+    assert solution.solver == "sodm"
+    if tolerance < 1e-5 or not (kernel or "").startswith("rbf"):
+        return assert_confirmed(p, solution, tolerance)
+    # Kernel values in single precision: the gap is right to about seven digits.
+    judged = certificate(p, solution)
+    assert solution.converged and judged.gap <= tolerance * (1 + 1e-3)
+    assert judged.gap == pytest.approx(solution.gap, abs=1e-6)
+    assert judged.primal == pytest.approx(solution.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", OTHER_LOSSES)
+def test_every_row_of_the_table_can_be_parted(loss):
+    p = problem("poly", loss=OTHER_LOSSES[loss], weight=weights())
+    assert_confirmed(p, sodm.solve(p, Stop(1e-9, 50000), EIGHT), 1e-9)
+
+
+@pytest.mark.parametrize("memory", [np.inf, 8 * 60 * 20])
+@pytest.mark.parametrize("scheme", [
+    Scheme(4, 4), Scheme(7, 3, by="random"), Scheme(5, 2, by="cluster"),
+    Scheme(8, 2, cascade=True), Scheme(4, 2, by="cluster", cascade=True),
+])  # fmt: skip
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_schemes_end_at_the_same_solution_in_any_memory(kernel, scheme, memory):
+    p = problem(kernel, memory=memory)
+    exact = newton.solve(problem(kernel), Stop(1e-13, 200))
+    solution = sodm.solve(p, Stop(1e-9, 20000), scheme, seed=3)
+    judged = certificate(p, solution)
+    assert judged.gap == pytest.approx(solution.gap, abs=1e-11)
+    if scheme.cascade:  # an example that was dropped does not come back
+        assert judged.primal <= exact.primal * 1.05
+        return
+    assert solution.converged
+    distance = np.linalg.norm(solution.eta - exact.eta)
+    assert distance <= 1e-3 * np.linalg.norm(exact.eta)
+    allowed = sum(np.sqrt(2 * max(0.0, s.primal - s.dual)) for s in (solution, exact))
+    w = p.X.T @ (p.y * (solution.eta - exact.eta)) if kernel is None else None
+    if w is not None:
+        assert np.linalg.norm(w) <= allowed + 1e-10
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_one_partition_is_the_plain_solver(kernel):
+    p = problem(kernel, weight=weights())
+    alone = sodm.solve(p, Stop(1e-6), Scheme(1), seed=5)
+    plain = dcd.solve(p, Stop(1e-6), seed=5)
+    assert np.array_equal(alone.eta, plain.eta)
+    assert alone.gap == plain.gap
+
+
+@pytest.mark.parametrize("by", ["stratified", "cluster"])
+@pytest.mark.parametrize("kernel", [None, "poly"])
+def test_an_early_stop_gives_the_weighted_mean_of_the_parts(kernel, by):
+    """w = sum_k (M_k / M) w_k, where w_k solves part k with M_k in the place of M."""
+    X, y = examples()
+    u, scheme = weights(), Scheme(4, 2, by=by, strata=5, stop_level=2)
+    p = problem(kernel, weight=u, loss=losses.odm(2.0**4, 0.5, 0.3, u.sum()))
+    solution = sodm.solve(p, Stop(1e-12, 50000), scheme)
+    order, levels = sodm.arrange(p, scheme, 0)
+    mean = np.zeros(60)
+    for a, b in levels[0]:
+        rows = order[a:b]
+        mass = u[rows].sum()
+        loss = losses.odm(2.0**4, 0.5, 0.3, mass)
+        gram = None if kernel is None else p.gram.subset(rows)
+        part = Problem(X[rows] if kernel is None else None, gram, y[rows], u[rows], loss)
+        mean[rows] = mass / u.sum() * newton.solve(part, Stop(1e-14, 200)).eta
+    assert np.allclose(solution.eta, mean, rtol=1e-4, atol=1e-5 * np.abs(mean).max())
+    assert not solution.converged and solution.gap > 1e-3
+    judged = certificate(p, solution)
+    assert judged.gap == pytest.approx(solution.gap, abs=1e-11)
+    if kernel is None:
+        assert np.allclose(solution.w, X.T @ (y * solution.eta), atol=1e-14)
+
+
+def test_the_rescaled_start_is_nearly_optimal_and_the_printed_one_worse_than_none():
+    """The dual objective at the start of the merged problem; contract of SODM section 5."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((400, 2))
+    y = np.where(np.hypot(*X.T) + 0.2 * generator.standard_normal(400) > 1.1, 1.0, -1.0)
+    gram = Gram(Kernel("rbf", 2.0), X)
+    p = Problem(None, gram, y, np.ones(400), losses.odm(2.0**4, 0.5, 0.3, 400))
+    exact = newton.solve(p, Stop(1e-13, 200))
+    merged = sodm.solve(p, Stop(1e-9, 1000), Scheme(8, 8, stop_level=1)).eta
+    K = objective.kernel_matrix(gram.kernel, gram.X, gram.X)
+
+    def lacking(eta):
+        dual = objective.certify_kernel(K, y, p.weight, p.loss, eta, eta).dual
+        return (exact.dual - dual) / exact.dual
+
+    assert lacking(merged) < 0.15
+    assert lacking(np.zeros(400)) == pytest.approx(1)
+    assert lacking(8 * merged) > 10
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-8])
+@pytest.mark.parametrize("scheme", [EIGHT, Scheme(4, 4, by="random", cascade=True)])
+@pytest.mark.parametrize("kernel", [None, "rbf", "rbf with bias"])
+def test_executors_agree(kernel, scheme, tolerance):
+    p = problem(kernel, weight=weights())
+    one = sodm.solve(p, Stop(tolerance), scheme, executor=Serial(), seed=2)
+    two = sodm.solve(p, Stop(tolerance), scheme, executor=Threads(2), seed=2)
+    assert np.array_equal(one.eta, two.eta) and one.gap == two.gap
+    other = sodm.solve(p, Stop(tolerance), scheme, executor=Serial(), seed=3)
+    assert not np.array_equal(one.eta, other.eta)
+
+
+def test_levels_are_reported_and_their_gaps_confirmed():
+    p, levels, seen = problem("poly"), [], []
+    solution = sodm.solve(p, Stop(1e-9, 20000), EIGHT, report=levels.append, progress=seen.append)
+    assert [level.parts for level in levels] == [8, 4, 2, 1]
+    assert [level.level for level in levels] == [3, 2, 1, 0]
+    assert [s.gap for s in seen] == [level.gap for level in levels]
+    assert levels[-1].gap == solution.gap
+    for level in levels:
+        judged = certificate(p, solution._replace(coef=level.eta, eta=level.eta))
+        assert judged.gap == pytest.approx(level.gap, abs=1e-11)
+        assert judged.primal == pytest.approx(level.primal, rel=1e-11)
+
+
+def test_it_ends_at_the_first_level_whose_gap_is_small_enough():
+    p, levels = problem("poly"), []
+    assert sodm.solve(p, Stop(0.9), EIGHT, report=levels.append).converged
+    assert len(levels) < 4 and levels[-1].gap <= 0.9
+    assert all(level.gap > 0.9 for level in levels[:-1])
+
+
+def test_a_start_is_used():
+    p = problem("poly")
+    done, levels = dcd.solve(p, Stop(1e-9, 5000)), []
+    sodm.solve(p, Stop(1e-2), Scheme(2, 2), start=done.eta, report=levels.append)
+    cold = []
+    sodm.solve(p, Stop(1e-2), Scheme(2, 2), report=cold.append)
+    assert levels[0].epochs <= cold[0].epochs
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kept", [0.0, np.inf])
+def test_tiles_multiply_as_the_matrix_does(dtype, kept):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((2500, 5)).astype(dtype)
+    v = generator.standard_normal(2500)
+    ranges = [(0, 1300), (1300, 2500)]
+    tiles = Tiles(Kernel("rbf", 0.3), X, ranges, kept, np.inf, Serial())
+    K = Gram(Kernel("rbf", 0.3), X).matrix()
+    parts = tiles.parts(ranges, [np.arange(a, b) for a, b in ranges])
+    close = 1e-5 if dtype == np.float32 else 1e-12
+    for _ in range(2):
+        assert np.allclose(tiles.times(v), K.astype(float) @ v, rtol=close, atol=100 * close)
+    if kept:
+        assert np.array_equal(tiles.matrix, tiles.matrix.T)
+        assert tiles.matrix.dtype == dtype
+        cache = parts[1].cache()
+        assert np.allclose(
+            cache.rows[cache.slot[3], cache.first :][:1200], K[1303, 1300:], atol=1e-5
+        )
+    else:
+        assert tiles.matrix is None and parts[1].size == 1200
+
+
+def test_single_precision_is_left_where_it_would_be_seen():
+    p = problem("rbf")
+    far = Gram(Kernel("rbf", 1e3), p.gram.X * 1e4)
+    for gram, tolerance, single in (
+        (p.gram, 1e-3, True),
+        (p.gram, 1e-7, False),
+        (far, 1e-3, False),
+    ):
+        parts = LocalParts(
+            p._replace(gram=gram), np.arange(60), [(0, 60)], tolerance, Serial(), False
+        )
+        assert (parts._tiles.X.dtype == np.float32) == single
