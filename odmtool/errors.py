@@ -64,6 +64,10 @@ class MemoryLimitError(OdmError):
     """The work needs more memory than it may have."""
 
 
+class ClusterError(OdmError):
+    """The cluster cannot be reached, or is lost."""
+
+
 class DivergedError(OdmError):
     """The problem has no solution (an indefinite kernel), or none was found."""
 

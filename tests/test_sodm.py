@@ -1,5 +1,7 @@
 """SODM: the judge confirms its gap, merging keeps what the parts found, executors agree."""
 
+import pickle
+
 import numpy as np
 import pytest
 from problems import OTHER_LOSSES, examples, problem, weights
@@ -10,7 +12,7 @@ from odmtool.gram import Gram
 from odmtool.kernels import Kernel
 from odmtool.scalable import sodm
 from odmtool.scalable.executor import Serial, Threads
-from odmtool.scalable.parts import LocalParts
+from odmtool.scalable.parts import parts_of
 from odmtool.scalable.sodm import Scheme
 from odmtool.scalable.tiles import Tiles
 from odmtool.solvers import dcd, newton
@@ -119,6 +121,15 @@ def test_the_rescaled_start_is_nearly_optimal_and_the_printed_one_worse_than_non
     assert lacking(8 * merged) > 10
 
 
+class Elsewhere(Serial):
+    """Keeps values as a cluster does: pickled."""
+
+    shares_memory = False
+
+    def put(self, value):
+        return pickle.loads(pickle.dumps(value))
+
+
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-8])
 @pytest.mark.parametrize("scheme", [EIGHT, Scheme(4, 4, by="random", cascade=True)])
 @pytest.mark.parametrize("kernel", [None, "rbf", "rbf with bias"])
@@ -127,6 +138,9 @@ def test_executors_agree(kernel, scheme, tolerance):
     one = sodm.solve(p, Stop(tolerance), scheme, executor=Serial(), seed=2)
     two = sodm.solve(p, Stop(tolerance), scheme, executor=Threads(2), seed=2)
     assert np.array_equal(one.eta, two.eta) and one.gap == two.gap
+    far = sodm.solve(p, Stop(tolerance), scheme, executor=Elsewhere(), seed=2)
+    assert np.allclose(one.eta, far.eta, rtol=1e-9, atol=1e-12)
+    assert far.gap == pytest.approx(one.gap, rel=1e-6, abs=1e-12)
     other = sodm.solve(p, Stop(tolerance), scheme, executor=Serial(), seed=3)
     assert not np.array_equal(one.eta, other.eta)
 
@@ -167,7 +181,7 @@ def test_tiles_multiply_as_the_matrix_does(dtype, kept):
     X = generator.standard_normal((2500, 5)).astype(dtype)
     v = generator.standard_normal(2500)
     ranges = [(0, 1300), (1300, 2500)]
-    tiles = Tiles(Kernel("rbf", 0.3), X, ranges, kept, np.inf, Serial())
+    tiles = Tiles(Kernel("rbf", 0.3), X, ranges, kept=kept, memory=np.inf, executor=Serial())
     K = Gram(Kernel("rbf", 0.3), X).matrix()
     parts = tiles.parts(ranges, [np.arange(a, b) for a, b in ranges])
     close = 1e-5 if dtype == np.float32 else 1e-12
@@ -192,7 +206,8 @@ def test_single_precision_is_left_where_it_would_be_seen():
         (p.gram, 1e-7, False),
         (far, 1e-3, False),
     ):
-        parts = LocalParts(
-            p._replace(gram=gram), np.arange(60), [(0, 60)], tolerance, Serial(), False
-        )
-        assert (parts._tiles.X.dtype == np.float32) == single
+        parts = parts_of(
+            p._replace(gram=gram), np.arange(60), [(0, 60)], tolerance=tolerance,
+            executor=Serial(), cascade=False,
+        )  # fmt: skip
+        assert (parts.X.dtype == np.float32) == single

@@ -1,18 +1,24 @@
-"""The parts of a problem, where they are kept and how they are solved.
+"""The parts of a problem: where they are kept, and how they are solved.
 
 A part of the share q (see :mod:`odmtool.scalable.sodm`) is a problem with weights u / q,
 whose duals are 1 / q times those of the whole problem. All duals here are those of the
 whole problem, so that merging parts is putting them side by side.
+
+:class:`LocalParts`      in this process's memory, the kernel values of a level kept for the next
+:class:`ResidentParts`   where an executor keeps them; only duals and decision values travel
+
+Both compute the same kernel values in the same tiles, so that they find the same duals.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from odmtool import kernels
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
-from odmtool.scalable.tiles import Tiles
+from odmtool.scalable.tiles import Tiles, tile_rows, tile_values
 from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop
 
@@ -22,82 +28,208 @@ SINGLE_TOLERANCE = 1e-5
 _SINGLE_ERROR = 1e-5
 
 
-class LocalParts:
-    """A problem whose examples stand in the order of their parts, in this process's memory.
+def parts_of(problem: Problem, order, ranges, *, tolerance: float, executor, cascade: bool):
+    """The parts of a problem.
 
     Parameters
     ----------
     problem : Problem
     order : int array, shape (m,)
+        The examples, part by part.
     ranges : list of (start, end)
         The smallest parts.
     tolerance : float
         The gap that is wanted at last, for the precision of the kernel values.
     executor
-        Serial or Threads.
+        See :mod:`odmtool.scalable.executor`.
     cascade : bool
         Leave out examples that have no dual variable after the first level.
     """
+    gram = problem.gram
+    X = (problem.X if gram is None else gram.X)[order]
+    if gram is not None and single_precision_is_enough(gram, tolerance):
+        X = X.astype(np.float32)
+    kind = LocalParts if executor.shares_memory else ResidentParts
+    return kind(problem, order, X, ranges, executor, cascade)
 
-    def __init__(self, problem: Problem, order, ranges, tolerance: float, executor, cascade: bool):
+
+class _Parts:
+    """What all parts share: weights, duals, and who is left out."""
+
+    def __init__(self, problem: Problem, order, X, ranges, executor, cascade: bool):
         self.y, self.weight, self.loss = problem.y[order], problem.weight[order], problem.loss
-        self._executor, self._cascade, self._solved = executor, cascade, False
-        self._X = self._tiles = self._values = None
-        if problem.gram is None:
-            self._X = problem.X[order]
-            return
-        gram = problem.gram
-        X = gram.X[order]
-        if single_precision_is_enough(gram, tolerance):
-            X = X.astype(np.float32)
-        # A cascade's parts shrink, and have matrices of their own.
-        self._memory = gram.memory
-        kept = 0.0 if cascade else gram.memory
-        self._tiles = Tiles(gram.kernel, X, ranges, kept, gram.memory, executor)
+        self.X, self.ranges, self.executor, self.cascade = X, ranges, executor, cascade
+        self.kernel = None if problem.gram is None else problem.gram.kernel
+        self.memory = np.inf if problem.gram is None else problem.gram.memory
+        self._first, self._values = True, None
 
     def solve(self, ranges, eta: np.ndarray, stop: Stop, seed: int) -> int:
         """Solve the parts, changing ``eta`` in place; returns the most epochs that one took."""
         members = [np.arange(a, b) for a, b in ranges]
-        if self._cascade and self._solved:
+        if self.cascade and not self._first:
             members = [part[eta[part] != 0] for part in members]
-        self._solved = True
-        total = self.weight.sum()
-        shares = [self.weight[a:b].sum() / total for a, b in ranges]
-        if self._tiles is None:
-            rows = [self._X[part] for part in members]
-            grams = [None] * len(rows)
-        else:
-            rows = [None] * len(members)
-            grams = self._tiles.parts(ranges, members)
-        tasks = []
-        for k, part in enumerate(members):
-            weight, start = self.weight[part] / shares[k], eta[part] / shares[k]
-            problem = Problem(rows[k], grams[k], self.y[part], weight, self.loss)
-            values = self._values[part] if len(ranges) == 1 and self._values is not None else None
-            tasks.append((problem, stop, (seed, len(ranges), k), start, values))
+        self._first = False
+        total, tasks = self.weight.sum(), []
+        for k, ((a, b), part) in enumerate(zip(ranges, members, strict=True)):
+            share = self.weight[a:b].sum() / total
+            # Of the whole problem the decision values at the start are known.
+            is_whole = self.kernel is not None and len(ranges) == 1 and self._values is not None
+            values = self._values[part] if is_whole else None
+            start = eta[part] / share
+            seeds = (seed, len(ranges), k)
+            tasks.append((self.weight[part] / share, start, values, stop, seeds))
         epochs = 0
-        results = self._executor.map(_solve, *zip(*tasks, strict=True))
-        for part, share, (duals, used) in zip(members, shares, results, strict=True):
-            eta[part] = share * duals
+        results = self._solve(ranges, members, tasks)
+        for part, task, (duals, used) in zip(members, tasks, results, strict=True):
+            eta[part] = duals * (self.weight[part] / task[0])
             epochs = max(epochs, used)
         return epochs
 
     def values(self, eta: np.ndarray):
         """w (None for a kernel) and f(x_i), shape (m,), from the duals of the whole problem."""
-        signed = eta * self.y
+        w, self._values = self._products(eta * self.y)
+        return w, self._values
+
+
+class LocalParts(_Parts):
+    """Parts in this process's memory; parameters of :func:`parts_of`, and the ordered rows."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._tiles = None
+        if self.kernel is not None:
+            # A cascade's parts shrink, and have matrices of their own.
+            kept = 0.0 if self.cascade else self.memory
+            self._tiles = Tiles(
+                self.kernel, self.X, self.ranges, kept=kept, memory=self.memory,
+                executor=self.executor,
+            )  # fmt: skip
+
+    def _solve(self, ranges, members, tasks) -> list:
+        nothing = [None] * len(members)
         if self._tiles is None:
-            w = np.asarray(self._X.T @ signed)
-            return w, np.asarray(self._X @ w)
-        self._values = self._tiles.times(signed)
-        return None, self._values
+            rows, grams = [self.X[part] for part in members], nothing
+        else:
+            rows, grams = nothing, self._tiles.parts(ranges, members)
+        problems = [
+            Problem(X, gram, self.y[part], task[0], self.loss)
+            for X, gram, part, task in zip(rows, grams, members, tasks, strict=True)
+        ]
+        return self.executor.map(solve_part, problems, *list(zip(*tasks, strict=True))[1:])
+
+    def _products(self, signed: np.ndarray):
+        if self._tiles is None:
+            w = np.asarray(self.X.T @ signed)
+            return w, np.asarray(self.X @ w)
+        return None, self._tiles.times(signed)
 
 
-def _solve(problem: Problem, stop: Stop, seed, start, values):
+class ResidentParts(_Parts):
+    """Parts where the executor keeps them; parameters of :func:`parts_of`, and the rows."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._kept = [self.executor.put(self.X[a:b]) for a, b in self.ranges]
+        self._step = tile_rows(len(self.y))
+        self._level, self._groups = self.ranges, self._kept
+
+    def _solve(self, ranges, members, tasks) -> list:
+        self._merge(ranges)
+        columns = []
+        for (a, b), part, task in zip(ranges, members, tasks, strict=True):
+            inside = [(max(s, a) - a, min(e, b) - a) for s, e in self.ranges if a <= s < b]
+            tiles = None if self.cascade else (inside, self._step)
+            columns.append((self.kernel, part - a, tiles, self.y[part], self.loss, *task))
+        return self.executor.map(solve_kept, self._groups, *zip(*columns, strict=True))
+
+    def _merge(self, ranges) -> None:
+        """Bring the rows of every range together."""
+        if ranges != self._level:
+            groups = []
+            for a, b in ranges:
+                inside = [k for k, (s, _) in enumerate(self._level) if a <= s < b]
+                pieces = [self._groups[k] for k in inside]
+                groups.append(pieces[0] if len(pieces) == 1 else self.executor.keep(stack, *pieces))
+            self._level, self._groups = ranges, groups
+
+    def _products(self, signed: np.ndarray):
+        signed = [signed[a:b] for a, b in self.ranges]
+        map_, kept = self.executor.map, self._kept
+        if self.kernel is None:
+            w = np.sum(map_(transposed_product, kept, signed), axis=0)
+            return w, np.concatenate(map_(product, kept, [w] * len(kept)))
+        pairs = [(i, j) for i in range(len(kept)) for j in range(i, len(kept))]
+        columns = [(self.kernel, kept[i], kept[j], signed[i], signed[j]) for i, j in pairs]
+        columns = [(*c, c[1] is c[2], self._step) for c in columns]
+        f = np.zeros(len(self.y))
+        results = map_(pair_products, *zip(*columns, strict=True))
+        for (i, j), (above, left) in zip(pairs, results, strict=True):
+            f[slice(*self.ranges[i])] += above
+            f[slice(*self.ranges[j])] += left
+        return None, f
+
+
+def solve_part(problem: Problem, start, values, stop: Stop, seed):
     """The duals of a part, and the epochs they took."""
     if not start.any():
         start = values = None
     solution = dcd.solve(problem, stop, seed=seed, start=start, values=values)
     return solution.eta, solution.iterations
+
+
+def solve_kept(X, kernel, chosen, tiles, y, loss, weight, start, values, stop: Stop, seed):
+    """The duals of the chosen rows of a kept part, and the epochs they took."""
+    from odmtool.memory import default_memory
+    from odmtool.scalable.executor import Serial
+
+    if kernel is None:
+        problem = Problem(X[chosen], None, y, weight, loss)
+        return solve_part(problem, start, None, stop, seed)
+    memory = default_memory()
+    ranges, step = tiles or ([(0, X.shape[0])], None)
+    filled = Tiles(
+        kernel, X, ranges, kept=memory if tiles else 0.0, memory=memory, executor=Serial(),
+        step=step,
+    )  # fmt: skip
+    gram = filled.parts([(0, X.shape[0])], [chosen])[0]
+    return solve_part(Problem(None, gram, y, weight, loss), start, values, stop, seed)
+
+
+def pair_products(kernel: Kernel, A, B, a, b, is_same: bool, step: int):
+    """K(A, B) b and, if A and B are not the same, K(A, B)'a; zeros if they are.
+
+    ``step`` is the size of the tiles, the same as everywhere: BLAS rounds as shapes tell it.
+    """
+    above, left = np.zeros(A.shape[0]), np.zeros(B.shape[0])
+    for row in range(0, A.shape[0], step):
+        rows = slice(row, row + step)
+        for column in range(row if is_same else 0, B.shape[0], step):
+            columns = slice(column, column + step)
+            on_diagonal = is_same and row == column
+            tile = tile_values(kernel, A[rows], B[columns], on_diagonal).astype(float, copy=False)
+            above[rows] += tile @ b[columns]
+            if not is_same:
+                left[columns] += a[rows] @ tile
+            elif row != column:
+                above[columns] += a[rows] @ tile
+    return above, left
+
+
+def product(X, w):
+    """X w."""
+    return np.asarray(X @ w)
+
+
+def transposed_product(X, v):
+    """X'v."""
+    return np.asarray(X.T @ v)
+
+
+def stack(*rows):
+    """Rows of several parts, one after the other."""
+    if isinstance(rows[0], np.ndarray):
+        return np.concatenate(rows)
+    return sparse.vstack(rows, format="csr")
 
 
 def single_precision_is_enough(gram: Gram, tolerance: float) -> bool:

@@ -32,7 +32,7 @@ from odmtool import losses
 from odmtool.kernels import Kernel
 from odmtool.scalable import partition
 from odmtool.scalable.executor import Serial
-from odmtool.scalable.parts import LocalParts
+from odmtool.scalable.parts import parts_of
 from odmtool.solvers import dcd
 from odmtool.solvers.base import (
     Problem,
@@ -130,9 +130,10 @@ def solve(
     if scheme.partitions == 1:
         return dcd.solve(problem, stop, seed=seed, start=start, progress=progress)
     order, levels = arrange(problem, scheme, seed)
-    parts = LocalParts(
-        problem, order, levels[0], stop.tolerance, executor or Serial(), scheme.cascade
-    )
+    parts = parts_of(
+        problem, order, levels[0], tolerance=stop.tolerance, executor=executor or Serial(),
+        cascade=scheme.cascade,
+    )  # fmt: skip
     eta = np.zeros(problem.size) if start is None else np.asarray(start, dtype=float)[order]
     place, epochs = np.argsort(order), 0
     for level, ranges in zip(range(len(levels) - 1, -1, -1), levels, strict=True):

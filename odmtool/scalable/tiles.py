@@ -24,6 +24,19 @@ _TILES = 64
 _SLAB_BYTES = 2**20
 
 
+def tile_rows(m: int) -> int:
+    """Rows of a tile for m examples."""
+    return max(_ROWS, -(-m // _TILES))
+
+
+def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray:
+    """The kernel values of one tile, the same wherever they are computed."""
+    tile = kernels.block(kernel, A, B, out)
+    if on_diagonal and kernel.name == "rbf":
+        np.fill_diagonal(tile, 1.0 + kernel.bias**2)
+    return tile
+
+
 class Tiles:
     """K(X, X).
 
@@ -40,12 +53,16 @@ class Tiles:
         Bytes for kernel values of the parts where that is too small.
     executor
         Serial or Threads (:mod:`odmtool.scalable.executor`); shares this process's memory.
+    step : int, optional
+        Rows of a tile, if these examples are part of more.
     """
 
-    def __init__(self, kernel: Kernel, X, ranges, kept: float, memory: float, executor):
+    def __init__(
+        self, kernel: Kernel, X, ranges, *, kept: float, memory: float, executor, step=None
+    ):  # fmt: skip
         self.kernel, self.X, self._memory, self._executor = kernel, X, memory, executor
         self.size = X.shape[0]
-        step = max(_ROWS, -(-self.size // _TILES))
+        step = step or tile_rows(self.size)
         self._edges = np.concatenate([*(np.arange(a, b, step) for a, b in ranges), [self.size]])
         fits = X.dtype.itemsize * self.size**2 <= kept
         self.matrix = np.empty((self.size, self.size), X.dtype) if fits else None
@@ -84,14 +101,12 @@ class Tiles:
         """Values of the tile in row i and column j >= i."""
         rows, columns = self._slice(i), self._slice(j)
         if self.matrix is None:
-            return kernels.block(self.kernel, self.X[rows], self.X[columns])
+            return tile_values(self.kernel, self.X[rows], self.X[columns], i == j)
         tile = self.matrix[rows, columns]
         if not self._filled[i, j]:
-            kernels.block(self.kernel, self.X[rows], self.X[columns], out=tile)
+            tile_values(self.kernel, self.X[rows], self.X[columns], i == j, out=tile)
             if i != j:
                 self.matrix[columns, rows] = tile.T
-            elif self.kernel.name == "rbf":
-                np.fill_diagonal(tile, 1.0 + self.kernel.bias**2)
             self._filled[i, j] = True
         return tile
 

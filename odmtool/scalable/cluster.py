@@ -1,0 +1,150 @@
+"""Tasks on a Dask cluster (extra ``odmtool[dask]``); imported only when a scheduler is named.
+
+What was put or kept is remembered here as it was made, so that when a worker dies with
+values that cannot be made again from a task, they are made again from here, and the tasks
+that needed them are repeated. Every task gives the same result wherever and however often
+it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable
+
+from odmtool import __version__, messages
+from odmtool.errors import ClusterError, UsageError
+
+# So often a task may be repeated after workers have died.
+_ATTEMPTS = 5
+_CONNECT_SECONDS = 20
+
+
+class Dask:
+    """An executor (:mod:`odmtool.scalable.executor`) on a running cluster.
+
+    Parameters
+    ----------
+    scheduler : str
+        Its address (``tcp://host:8786``) or the name of a scheduler file.
+
+    Raises
+    ------
+    UsageError
+        Dask is not installed, or the workers have other versions than this process.
+    ClusterError
+        The scheduler cannot be reached, or has no workers.
+    """
+
+    shares_memory = False
+
+    def __init__(self, scheduler: str):
+        try:
+            import distributed
+        except ImportError:
+            raise UsageError(messages.dask_missing()) from None
+        where = (
+            {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
+        )
+        try:
+            self._client = distributed.Client(
+                **where, timeout=_CONNECT_SECONDS, set_as_default=False
+            )
+        except (OSError, TimeoutError, ValueError):
+            raise ClusterError(messages.no_scheduler(scheduler)) from None
+        self._scheduler, self._lost = scheduler, _errors_of_loss()
+        try:
+            self._check_workers()
+        except BaseException:
+            self._client.close()
+            raise
+        self.jobs = sum(self._client.nthreads().values())
+
+    def put(self, value) -> Kept:
+        """Keep a value on a worker."""
+        return Kept(lambda: self._client.scatter(value, hash=False))
+
+    def keep(self, function: Callable, *arguments) -> Kept:
+        """Keep function(arguments), made on a worker."""
+        return Kept(lambda: self._submit(function, arguments))
+
+    def map(self, function: Callable, *columns: Iterable) -> list:
+        """function(row) for the rows of the columns, each a task; the results come here."""
+        rows = list(zip(*columns, strict=True))
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._client.gather([self._submit(function, row) for row in rows])
+            except self._lost as error:
+                self._wait_for_workers(error)
+        raise ClusterError(messages.workers_keep_dying())
+
+    def close(self) -> None:
+        """Forget everything that was kept; the cluster goes on."""
+        self._client.close()
+
+    def _submit(self, function: Callable, arguments):
+        arguments = [a.future() if isinstance(a, Kept) else a for a in arguments]
+        return self._client.submit(function, *arguments, pure=False)
+
+    def _wait_for_workers(self, error: Exception) -> None:
+        try:
+            self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        except (OSError, TimeoutError, ValueError, *self._lost):
+            raise ClusterError(messages.scheduler_lost(self._scheduler)) from error
+
+    def _check_workers(self) -> None:
+        workers = self._client.run(versions)
+        if not workers:
+            raise ClusterError(messages.no_workers(self._scheduler))
+        ours = versions()
+        for worker, theirs in sorted(workers.items()):
+            for name, version in ours.items():
+                if theirs.get(name) != version:
+                    raise UsageError(
+                        messages.other_version(worker, name, theirs.get(name), version)
+                    )
+
+
+class Kept:
+    """A value on the cluster, and how to make it again.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the future of the value.
+    """
+
+    def __init__(self, make: Callable):
+        self._make, self._future = make, None
+
+    def future(self):
+        """The value's future, a new one if the value was lost."""
+        if self._future is None or self._future.status not in ("pending", "finished"):
+            self._future = self._make()
+        return self._future
+
+
+def versions() -> dict[str, str]:
+    """What must be the same everywhere for the results to be."""
+    import numba
+    import numpy
+
+    return {
+        "odmtool": __version__,
+        "numpy": numpy.__version__,
+        "numba": numba.__version__,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+    }
+
+
+def _errors_of_loss() -> tuple:
+    """What Dask raises when a worker died with what a task needed."""
+    from concurrent.futures import CancelledError
+
+    import distributed
+
+    names = ("KilledWorker", "CommClosedError")
+    found = [getattr(distributed, name, None) for name in names]
+    found += [getattr(distributed.client, "FutureCancelledError", None)]
+    found += [getattr(distributed.comm, "CommClosedError", None)]
+    return (CancelledError, *{error for error in found if error is not None})
