@@ -1,0 +1,119 @@
+"""A real Dask scheduler and two worker processes on loopback give the model of one process."""
+
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+from problems import problem, weights
+
+pytest.importorskip("distributed")
+
+from odmtool import losses, messages  # noqa: E402
+from odmtool.errors import ClusterError, UsageError  # noqa: E402
+from odmtool.gram import Gram  # noqa: E402
+from odmtool.kernels import Kernel  # noqa: E402
+from odmtool.scalable import cluster, nystrom, sodm  # noqa: E402
+from odmtool.scalable.executor import Threads  # noqa: E402
+from odmtool.scalable.sodm import Scheme  # noqa: E402
+from odmtool.solvers.base import Problem, Stop  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    import distributed
+
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+        host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
+    ) as running:  # fmt: skip
+        yield running.scheduler_address
+
+
+@pytest.fixture
+def dask(scheduler):
+    executor = cluster.Dask(scheduler)
+    yield executor
+    executor.close()
+
+
+@pytest.mark.parametrize("cascade", [False, True])
+@pytest.mark.parametrize("kernel", [None, "rbf", "poly"])
+def test_sodm_is_the_same_on_the_cluster(dask, kernel, cascade):
+    p = problem(kernel, weight=weights())
+    scheme = Scheme(8, 2, strata=5, cascade=cascade)
+    here = sodm.solve(p, Stop(1e-3), scheme, executor=Threads(2))
+    there = sodm.solve(p, Stop(1e-3), scheme, executor=dask)
+    assert np.allclose(here.eta, there.eta, rtol=1e-9, atol=1e-12)
+    assert there.gap == pytest.approx(here.gap, rel=1e-6)
+
+
+def test_nystrom_is_the_same_on_the_cluster(dask):
+    p = problem("rbf", weight=weights())
+    here, captured = nystrom.solve(p, Stop(1e-8), 9, executor=Threads(2))
+    there, also = nystrom.solve(p, Stop(1e-8), 9, executor=dask)
+    assert np.allclose(here.coef, there.coef, rtol=1e-9, atol=1e-12)
+    assert captured == also
+
+
+def worker_ids(executor):
+    return sorted(executor._client.run(os.getpid).values())
+
+
+def test_a_killed_worker_is_survived(dask):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((600, 4))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * generator.standard_normal(600) > 0, 1.0, -1.0)
+    p = Problem(
+        None, Gram(Kernel("rbf", 0.7), X), y, np.ones(600), losses.odm(2.0**8, 0.5, 0.3, 600)
+    )
+    scheme, killed = Scheme(8, 2, strata=5), []
+
+    def kill(level):
+        if level.parts in (8, 2):
+            victim = worker_ids(dask)[0]
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    here = sodm.solve(p, Stop(1e-4), scheme)
+    there = sodm.solve(p, Stop(1e-4), scheme, executor=dask, report=kill)
+    assert len(killed) == 2
+    assert np.allclose(here.eta, there.eta, rtol=1e-9, atol=1e-12)
+
+
+def slow(k, value):
+    import time
+
+    time.sleep(0.4)
+    return k + int(value[0])
+
+
+def test_a_worker_killed_in_the_middle_of_a_task_is_survived(dask):
+    kept = [dask.put(np.full(10, 100)), dask.keep(np.full, 10, 200)]
+    victim = worker_ids(dask)[1]
+    timer = threading.Timer(0.6, os.kill, (victim, signal.SIGKILL))
+    timer.start()
+    results = dask.map(slow, range(8), [kept[k % 2] for k in range(8)])
+    timer.join()
+    assert results == [k + (100, 200)[k % 2] for k in range(8)]
+
+
+def test_no_scheduler_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.3)
+    with pytest.raises(ClusterError, match="there is no Dask scheduler at 'tcp://127.0.0.1:1'"):
+        cluster.Dask("tcp://127.0.0.1:1")
+
+
+def test_workers_must_have_our_versions(scheduler, monkeypatch):
+    monkeypatch.setattr(cluster, "__version__", "0.0.1")
+    with pytest.raises(UsageError, match="but here it is 0.0.1"):
+        cluster.Dask(scheduler)
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError) as raised:
+        cluster.Dask("tcp://127.0.0.1:1")
+    assert str(raised.value) == messages.dask_missing()
