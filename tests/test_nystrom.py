@@ -1,0 +1,146 @@
+"""Nystrom: the judge confirms the gap in the span, and P as that of the whole problem."""
+
+import numpy as np
+import pytest
+from problems import KERNELS, OTHER_LOSSES, problem, weights
+from scipy import sparse
+from scipy.linalg import solve_triangular
+
+from odmtool import losses, objective
+from odmtool.errors import MemoryLimitError
+from odmtool.gram import Gram
+from odmtool.kernels import Kernel
+from odmtool.scalable import blocks, nystrom
+from odmtool.scalable.blocks import Blocks, KernelRows, Rows
+from odmtool.scalable.executor import Serial, Threads
+from odmtool.scalable.partition import landmarks
+from odmtool.solvers import newton
+from odmtool.solvers.base import Problem, Stop
+
+NAMES = [name for name in KERNELS if name != "sigmoid"]
+
+
+def judge_in_span(p, count, solution, seed=0):
+    """The certificate of the linear problem on the features, made by definition."""
+    chosen = landmarks(p.gram.kernel, p.gram.X, count, seed=seed)
+    Z = chosen.rows
+    K = objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X[Z])
+    features = solve_triangular(chosen.factor, K.T, lower=True).T
+    w = chosen.factor.T @ (p.y * solution.coef)[Z]
+    return objective.certify_linear(features, p.y, p.weight, p.loss, w, solution.eta)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-9])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("name", [*NAMES, "precomputed"])
+def test_the_judge_confirms_the_gap(name, dense, tolerance):
+    p = problem(name, dense=dense, weight=weights() if dense else None)
+    solution, captured = nystrom.solve(p, Stop(tolerance, 200), 12)
+    judged = judge_in_span(p, 12, solution)
+    single = tolerance >= 1e-5 and name.startswith("rbf")
+    assert solution.solver == "nystrom" and solution.converged
+    assert judged.gap <= tolerance * 1.001
+    assert judged.gap == pytest.approx(solution.gap, abs=1e-5 if single else 1e-10)
+    assert judged.primal == pytest.approx(solution.primal, rel=1e-5 if single else 1e-9)
+    assert np.count_nonzero(solution.coef) <= 12
+    assert 0 < captured < 1
+    K = objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X)
+    whole = objective.certify_kernel(K, p.y, p.weight, p.loss, solution.coef, solution.coef)
+    assert whole.primal == pytest.approx(judged.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_examples_as_landmarks_are_the_whole_problem(name):
+    p = problem(name)
+    exact = newton.solve(p, Stop(1e-13, 200))
+    solution, captured = nystrom.solve(p, Stop(1e-11, 200), 60)
+    assert captured == pytest.approx(1, abs=1e-6)
+    assert solution.primal == pytest.approx(exact.primal, rel=1e-6)
+
+
+def test_more_landmarks_are_a_better_approximation():
+    p = problem("rbf")
+    found = [nystrom.solve(p, Stop(1e-10, 200), count) for count in (3, 10, 30, 60)]
+    primals, captured = [s.primal for s, _ in found], [c for _, c in found]
+    assert primals == sorted(primals, reverse=True) and primals[0] > 1.05 * primals[-1]
+    assert captured == sorted(captured)
+
+
+@pytest.mark.parametrize("loss", OTHER_LOSSES)
+def test_every_row_of_the_table_has_a_solver(loss):
+    p = problem("rbf", loss=OTHER_LOSSES[loss], weight=weights())
+    solution, _ = nystrom.solve(p, Stop(1e-8, 50000), 10)
+    judged = judge_in_span(p, 10, solution)
+    assert solution.converged and judged.gap <= 1e-8 + 1e-12
+    assert judged.gap == pytest.approx(solution.gap, abs=1e-10)
+
+
+def test_features_that_must_be_in_memory_and_are_not():
+    p = problem("rbf", loss=OTHER_LOSSES["l1svm"], memory=1000)
+    with pytest.raises(MemoryLimitError, match="features of 60 examples"):
+        nystrom.solve(p, Stop(), 10)
+
+
+def many(m=3000, d=3, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((m, d))
+    y = np.where(np.hypot(X[:, 0], X[:, 1]) + 0.3 * generator.standard_normal(m) > 1.1, 1.0, -1.0)
+    return X, y
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
+def test_a_sample_begins_and_its_hessian_serves_for_all(monkeypatch, tolerance):
+    X, y = many()
+    u = np.random.default_rng(1).uniform(0.5, 2, 3000)
+    p = Problem(None, Gram(Kernel("rbf", 0.5), X), y, u, losses.odm(2.0**8, 0.5, 0.3, u.sum()))
+    monkeypatch.setattr(nystrom, "_TASK_ROWS", 700)
+    whole, steps = nystrom.solve(p, Stop(1e-12, 200), 8)[0], []
+    monkeypatch.setattr(blocks, "_SAMPLE", 40)
+    solution, _ = nystrom.solve(p, Stop(tolerance, 200), 8, progress=steps.append)
+    assert solution.converged and len(steps) < 15
+    assert solution.primal == pytest.approx(whole.primal, rel=2 * tolerance)
+    again, _ = nystrom.solve(p, Stop(tolerance, 200), 8, executor=Threads(2))
+    assert np.array_equal(again.coef, solution.coef)
+    other, _ = nystrom.solve(p, Stop(tolerance, 200), 8, seed=5)
+    assert not np.array_equal(other.coef, solution.coef)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "kernel"])
+def test_blocks_multiply_as_the_matrix_does(form, monkeypatch):
+    monkeypatch.setattr(blocks, "_PIECE_BYTES", 800)
+    monkeypatch.setattr(blocks, "_GRAM_ROWS", 17)
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((150, 6)) * (generator.random((150, 6)) < 0.5)
+    L = np.tril(generator.uniform(0.5, 1, (6, 6)))
+    if form == "kernel":
+        kernel = Kernel("rbf", 0.4)
+        sources = [KernelRows(kernel, Rows(X[k : k + 50]), X[:6]) for k in (0, 50, 100)]
+        matrix = objective.kernel_matrix(kernel, X, X[:6])
+    else:
+        matrix, X = X, sparse.csr_matrix(X) if form == "sparse" else X
+        sources = [Rows(X[k : k + 50]) for k in (0, 50, 100)]
+    v, w, s = generator.standard_normal(150), generator.standard_normal(6), generator.random(150)
+    s[::3] = 0
+    chosen = np.sort(generator.choice(150, 40, replace=False))
+    for factor, executor in ((None, Serial()), (L, Threads(2))):
+        expected = matrix if factor is None else matrix @ np.linalg.inv(L).T
+        B = Blocks(sources, [50, 50, 50], 6, factor, executor)
+        assert B.shape == (150, 6)
+        assert np.allclose(B.times(w), expected @ w)
+        assert np.allclose(B.transposed_times(v), expected.T @ v)
+        assert np.allclose(B.weighted_gram(s), expected.T @ (s[:, None] * expected))
+        some = B.subset(chosen)
+        assert np.allclose(some.times(w), expected[chosen] @ w)
+        assert np.allclose(
+            some.weighted_gram(s[:40]), expected[chosen].T @ (s[:40, None] * expected[chosen])
+        )
+
+
+def test_blocks_of_a_linear_problem():
+    """What out of core training does: Newton's method on rows that are read in passes."""
+    X, y = many(2000, 5)
+    p = Problem(X, None, y, np.ones(2000), losses.odm(2.0**10, 0.5, 0.3, 2000))
+    B = Blocks([Rows(X[:900]), Rows(X[900:])], [900, 1100], 5)
+    solution = blocks.solve(p, B, Stop(1e-8, 100))
+    judged = objective.certify_linear(X, y, p.weight, p.loss, solution.w, solution.eta)
+    assert solution.converged and judged.gap == pytest.approx(solution.gap, abs=1e-12)
