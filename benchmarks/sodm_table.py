@@ -1,0 +1,172 @@
+"""Table 2 of the SODM paper: accuracy, seconds and gap per level and way to cut the data.
+
+usage: python benchmarks/sodm_table.py [--jobs 2] [--partitions 8] [--branch 2] FILE[:TEST]...
+
+RBF at gamma 4/d, lambda 2^10, mu .6, theta .2, tolerance 1e-3, features scaled to [0, 1] by
+the range of the training file. Without a test file a fifth of the rows, drawn with seed 0,
+are the test rows. One line per level:
+
+    ODM     coordinate descent on the whole problem, and what --solver auto does
+    SODM    stratified parts, merged with rescaled duals
+    Ca-ODM  random parts, only examples with nonzero duals kept      (Cascade SVM)
+    DiP-ODM stratified parts, only examples with nonzero duals kept  (DiP-SVM)
+    DC-ODM  clusters as parts                                        (DC-SVM)
+
+"seconds" is the time to the model of that level, partition included, from the start;
+"certified" adds the passes that compute the gap of the whole problem after each level. "x" is
+the seconds of the faster of the two rivals over "certified" of a run that stops there (one
+pass only). Read it on an idle machine: the load average is printed with every line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+import numpy as np
+from scipy.sparse import csr_matrix, diags, vstack
+
+from odmtool import kernels, losses, solvers
+from odmtool.gram import Gram
+from odmtool.io.svmlight import read_svmlight
+from odmtool.kernels import Kernel
+from odmtool.memory import default_memory
+from odmtool.scalable import sodm
+from odmtool.scalable.executor import local_executor
+from odmtool.solvers.base import Problem, Stop
+
+LAMBDA, MU, THETA = 2.0**10, 0.6, 0.2
+STRATEGIES = {
+    "SODM": {"by": "stratified"},
+    "Ca-ODM": {"by": "random", "cascade": True},
+    "DiP-ODM": {"by": "stratified", "cascade": True},
+    "DC-ODM": {"by": "cluster"},
+}
+
+
+def data(path: str, rows: int | None):
+    """Training and test rows scaled to [0, 1], and their labels as +1 and -1."""
+    path, _, test_path = path.partition(":")
+    train = read_svmlight(path)
+    X, labels, positive = train.X, train.labels, train.labels[0]
+    generator = np.random.default_rng(0)
+    if test_path:
+        test = read_svmlight(test_path)
+        T, test_labels = test.X[:, : X.shape[1]], test.labels
+        if T.shape[1] < X.shape[1]:
+            T = csr_matrix((T.data, T.indices, T.indptr), shape=(T.shape[0], X.shape[1]))
+    else:
+        order = generator.permutation(X.shape[0])
+        cut = X.shape[0] // 5
+        T, test_labels = X[order[:cut]], labels[order[:cut]]
+        X, labels = X[order[cut:]], labels[order[cut:]]
+    if rows is not None and rows < X.shape[0]:
+        chosen = generator.choice(X.shape[0], rows, replace=False)
+        X, labels = X[chosen], labels[chosen]
+    low = np.asarray(X.min(axis=0).todense()).ravel()
+    high = np.asarray(X.max(axis=0).todense()).ravel()
+    scale = 1 / np.where(high > low, high - low, 1)
+    if np.any(low != 0):
+        both = (vstack([X, T]).toarray() - low) * scale
+        X, T = both[: X.shape[0]], both[X.shape[0] :]
+    else:
+        X, T = csr_matrix(X @ diags(scale)), csr_matrix(T @ diags(scale))
+    y, test_y = (np.where(part == positive, 1.0, -1.0) for part in (labels, test_labels))
+    return X, y, T, test_y
+
+
+class Task:
+    """One file: its problem and the accuracy of dual variables."""
+
+    def __init__(self, path: str, rows: int | None, memory: float):
+        self.name = os.path.basename(path.partition(":")[0])
+        self._X, self._y, self._T, self._test_y = data(path, rows)
+        self.m, self.d = self._X.shape
+        self._kernel, self._memory = Kernel("rbf", 4 / self.d), memory
+
+    def problem(self) -> Problem:
+        """The problem, nothing of it computed yet."""
+        gram = Gram(self._kernel, self._X, self._memory)
+        loss = losses.odm(LAMBDA, MU, THETA, self.m)
+        return Problem(None, gram, self._y, np.ones(self.m), loss)
+
+    def accuracy(self, eta: np.ndarray) -> float:
+        """Percent of the test rows."""
+        support, right = np.flatnonzero(eta), 0
+        coef = (eta * self._y)[support]
+        for start in range(0, len(self._test_y), 1000):
+            part = slice(start, start + 1000)
+            f = kernels.block(self._kernel, self._T[part], self._X[support]) @ coef
+            right += np.sum(np.where(f > 0, 1, -1) == self._test_y[part])
+        return 100 * right / len(self._test_y)
+
+    def line(self, *cells) -> None:
+        load = f"{os.getloadavg()[0]:.1f}"
+        print("| " + " | ".join(map(str, (self.name, self.m, *cells, load))) + " |", flush=True)
+
+
+def measure(task: Task, scheme: sodm.Scheme, jobs: int):
+    """Levels, and the seconds until each was solved, without certificates."""
+    levels, started = [], time.perf_counter()
+    sodm.solve(
+        task.problem(), Stop(1e-3), scheme, executor=local_executor(jobs), report=levels.append
+    )
+    total = time.perf_counter() - started
+    arranging = total - sum(level.solving + level.certifying for level in levels)
+    solved = arranging + np.cumsum([level.solving for level in levels])
+    return levels, solved, total
+
+
+def run(task: Task, arguments) -> None:
+    rivals = []
+    for name in () if arguments.no_rivals else ("dcd", "auto"):
+        started = time.perf_counter()
+        solution = solvers.solve(task.problem(), solver=name)
+        rivals.append(time.perf_counter() - started)
+        accuracy = f"{task.accuracy(solution.eta):.2f}"
+        gap = f"{solution.gap:.1e}"
+        task.line(f"ODM ({name})", "", accuracy, gap, f"{rivals[-1]:.1f}", f"{rivals[-1]:.1f}", "")
+    for name, options in STRATEGIES.items():
+        scheme = sodm.Scheme(arguments.partitions, arguments.branch, **options)
+        levels, solved, total = measure(task, scheme, arguments.jobs)
+        for level, seconds in zip(levels, solved, strict=True):
+            certified = seconds + level.certifying
+            is_last = level is levels[-1]
+            ratio = f"{min(rivals) / (total if is_last else certified):.1f}" if rivals else ""
+            task.line(
+                name, level.parts, f"{task.accuracy(level.eta):.2f}", f"{level.gap:.1e}",
+                f"{seconds:.1f}", f"{total if is_last else certified:.1f}", ratio,
+            )  # fmt: skip
+
+
+def warm_up() -> None:
+    """Load or compile what both sides use."""
+    X = np.random.default_rng(0).random((300, 3))
+    y = np.where(X[:, 0] > 0.5, 1.0, -1.0)
+    gram = Gram(Kernel("rbf", 1.0), X)
+    problem = Problem(None, gram, y, np.ones(300), losses.odm(LAMBDA, MU, THETA, 300))
+    for tolerance in (1e-3, 1e-8):
+        sodm.solve(problem, Stop(tolerance), sodm.Scheme(4))
+    solvers.solve(problem, solver="dcd")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--branch", type=int, default=8)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--memory", type=float, default=default_memory())
+    parser.add_argument("--no-rivals", action="store_true")
+    parser.add_argument("files", nargs="+")
+    arguments = parser.parse_args()
+    print("| file | m | machine | parts | accuracy | gap | seconds | certified | x | load |")
+    print("| --- " * 10 + "|")
+    warm_up()
+    for path in arguments.files:
+        run(Task(path, arguments.rows, arguments.memory), arguments)
+
+
+if __name__ == "__main__":
+    main()
