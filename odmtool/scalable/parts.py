@@ -85,9 +85,12 @@ class _Parts:
             epochs = max(epochs, used)
         return epochs
 
-    def values(self, eta: np.ndarray):
-        """w (None for a kernel) and f(x_i), shape (m,), from the duals of the whole problem."""
-        w, self._values = self._products(eta * self.y)
+    def values(self, eta: np.ndarray, *, is_last: bool = False):
+        """w (None for a kernel) and f(x_i), shape (m,), from the duals of the whole problem.
+
+        ``is_last``: no level comes after this one, and nothing need be kept for it.
+        """
+        w, self._values = self._products(eta * self.y, is_last)
         return w, self._values
 
 
@@ -117,11 +120,11 @@ class LocalParts(_Parts):
         ]
         return self.executor.map(solve_part, problems, *list(zip(*tasks, strict=True))[1:])
 
-    def _products(self, signed: np.ndarray):
+    def _products(self, signed: np.ndarray, is_last: bool):
         if self._tiles is None:
             w = np.asarray(self.X.T @ signed)
             return w, np.asarray(self.X @ w)
-        return None, self._tiles.times(signed)
+        return None, self._tiles.times(signed, is_last=is_last)
 
 
 class ResidentParts(_Parts):
@@ -138,7 +141,9 @@ class ResidentParts(_Parts):
         columns = []
         for (a, b), part, task in zip(ranges, members, tasks, strict=True):
             inside = [(max(s, a) - a, min(e, b) - a) for s, e in self.ranges if a <= s < b]
-            tiles = None if self.cascade else (inside, self._step)
+            # As LocalParts does: the smallest parts have no tiles.
+            is_smallest = len(ranges) > 1 and ranges == self.ranges
+            tiles = None if self.cascade or is_smallest else (inside, self._step)
             columns.append((self.kernel, part - a, tiles, self.y[part], self.loss, *task))
         return self.executor.map(solve_kept, self._groups, *zip(*columns, strict=True))
 
@@ -152,7 +157,7 @@ class ResidentParts(_Parts):
                 groups.append(pieces[0] if len(pieces) == 1 else self.executor.keep(stack, *pieces))
             self._level, self._groups = ranges, groups
 
-    def _products(self, signed: np.ndarray):
+    def _products(self, signed: np.ndarray, is_last: bool):
         signed = [signed[a:b] for a, b in self.ranges]
         map_, kept = self.executor.map, self._kept
         if self.kernel is None:

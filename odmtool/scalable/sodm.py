@@ -142,7 +142,7 @@ def solve(
         used = parts.solve(ranges, eta, Stop(max(stop.tolerance, rough), stop.max_iter), seed)
         epochs += used
         solved = time.perf_counter()
-        w, primal, dual, gap = certify(parts, eta)
+        w, primal, dual, gap = certify(parts, eta, is_last=level == scheme.stop_level)
         progress(Progress(epochs, primal, gap, int(np.count_nonzero(eta))))
         seconds = solved - began, time.perf_counter() - solved
         report(Level(level, len(ranges), used, primal, gap, *seconds, eta[place]))
@@ -178,9 +178,9 @@ def arrange(problem: Problem, scheme: Scheme, seed: int):
     return order, [list(zip(e[:-1].tolist(), e[1:].tolist(), strict=True)) for e in levels]
 
 
-def certify(parts, eta: np.ndarray):
+def certify(parts, eta: np.ndarray, *, is_last: bool):
     """w (None for a kernel), P, D and the relative gap of the whole problem at its duals."""
-    w, f = parts.values(eta)
+    w, f = parts.values(eta, is_last=is_last)
     t = parts.y * f
     norm = eta @ t
     loss = losses.scaled(parts.loss, parts.weight)

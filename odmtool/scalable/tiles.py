@@ -1,9 +1,10 @@
 """The kernel matrix of examples that stand in the order of their parts, filled tile by tile.
 
-Partitions at every level are runs of neighbours, so the values that a level needs are
-square blocks on the diagonal, and what one level has computed the next one has already. A
-tile is computed once, with its mirror image, by whichever thread comes first to it. Where
-the matrix does not fit in the memory nothing is kept, and every part has rows of its own.
+Partitions at every level are runs of neighbours, so the values that a part needs are a square
+block on the diagonal. The smallest parts have small matrices of their own. After them every
+pair of examples is looked at for the gap of the whole problem; if the matrix fits in the
+memory, and there is a level to come, the values are kept then, each tile with its mirror
+image, and the levels to come find them there. Otherwise every part has rows of its own.
 
 Kernel values may be in single precision: half the memory and half the time. Sums over them
 are in double precision.
@@ -61,7 +62,7 @@ class Tiles:
         self, kernel: Kernel, X, ranges, *, kept: float, memory: float, executor, step=None
     ):  # fmt: skip
         self.kernel, self.X, self._memory, self._executor = kernel, X, memory, executor
-        self.size = X.shape[0]
+        self._ranges, self.size = ranges, X.shape[0]
         step = step or tile_rows(self.size)
         self._edges = np.concatenate([*(np.arange(a, b, step) for a, b in ranges), [self.size]])
         fits = X.dtype.itemsize * self.size**2 <= kept
@@ -71,7 +72,8 @@ class Tiles:
 
     def parts(self, ranges: list[tuple[int, int]], members: list[np.ndarray]) -> list:
         """The Gram of every range of examples, or of its members where no matrix is kept."""
-        if self.matrix is None:
+        is_smallest = len(ranges) > 1 and ranges == self._ranges
+        if self.matrix is None or is_smallest:
             share = self._memory / min(self._executor.jobs, len(ranges))
             return [Gram(self.kernel, self.X[part], share) for part in members]
         wanted = []
@@ -81,10 +83,13 @@ class Tiles:
         self._executor.map(self._fill, *zip(*wanted, strict=True))
         return [TilesPart(self, a, b) for a, b in ranges]
 
-    def times(self, v: np.ndarray) -> np.ndarray:
-        """K v in double precision, shape (m,); every pair of examples is looked at once."""
+    def times(self, v: np.ndarray, *, is_last: bool = False) -> np.ndarray:
+        """K v in double precision, shape (m,); every pair of examples is looked at once.
+
+        Nothing that is not kept yet is kept if ``is_last``.
+        """
         tiles = len(self._edges) - 1
-        rows = self._executor.map(self._row_times, range(tiles), [v] * tiles)
+        rows = self._executor.map(self._row_times, range(tiles), [v] * tiles, [is_last] * tiles)
         product = np.zeros(self.size)
         for start, row in zip(self._edges, rows, strict=False):
             product[start:] += row
@@ -97,10 +102,10 @@ class Tiles:
         for j in columns:
             self._tile(i, j)
 
-    def _tile(self, i: int, j: int) -> np.ndarray:
+    def _tile(self, i: int, j: int, is_last: bool = False) -> np.ndarray:
         """Values of the tile in row i and column j >= i."""
         rows, columns = self._slice(i), self._slice(j)
-        if self.matrix is None:
+        if self.matrix is None or (is_last and not self._filled[i, j]):
             return tile_values(self.kernel, self.X[rows], self.X[columns], i == j)
         tile = self.matrix[rows, columns]
         if not self._filled[i, j]:
@@ -110,12 +115,12 @@ class Tiles:
             self._filled[i, j] = True
         return tile
 
-    def _row_times(self, i: int, v: np.ndarray) -> np.ndarray:
+    def _row_times(self, i: int, v: np.ndarray, is_last: bool) -> np.ndarray:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
         first = self._edges[i]
         product = np.zeros(self.size - first)
         for j in range(i, len(self._edges) - 1):
-            columns, tile = self._slice(j), self._tile(i, j)
+            columns, tile = self._slice(j), self._tile(i, j, is_last)
             step = max(1, _SLAB_BYTES // (8 * tile.shape[1]))
             for start in range(0, len(tile), step):
                 slab = tile[start : start + step].astype(float)
