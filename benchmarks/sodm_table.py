@@ -127,8 +127,10 @@ def run(task: Task, arguments) -> None:
         accuracy = f"{task.accuracy(solution.eta):.2f}"
         gap = f"{solution.gap:.1e}"
         task.line(f"ODM ({name})", "", accuracy, gap, f"{rivals[-1]:.1f}", f"{rivals[-1]:.1f}", "")
-    for name, options in STRATEGIES.items():
-        scheme = sodm.Scheme(arguments.partitions, arguments.branch, **options)
+    for name, options in {k: v for k, v in STRATEGIES.items() if k in arguments.only}.items():
+        scheme = sodm.Scheme(
+            arguments.partitions, arguments.branch, stop_level=arguments.stop_level, **options
+        )
         levels, solved, total = measure(task, scheme, arguments.jobs)
         for level, seconds in zip(levels, solved, strict=True):
             certified = seconds + level.certifying
@@ -159,6 +161,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--memory", type=float, default=default_memory())
     parser.add_argument("--no-rivals", action="store_true")
+    parser.add_argument("--only", nargs="+", default=list(STRATEGIES))
+    parser.add_argument("--stop-level", type=int, default=0)
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
     print("| file | m | machine | parts | accuracy | gap | seconds | certified | x | load |")

@@ -103,7 +103,7 @@ def block(kernel: Kernel, A, B, out: np.ndarray | None = None) -> np.ndarray:
     else:
         K = _products(A, B, out)
         if kernel.name == "rbf":
-            squares_a, squares_b = (_squares(rows).astype(K.dtype) for rows in (A, B))
+            squares_a, squares_b = _squares(A), _squares(B)
         else:
             squares_a = squares_b = None
         _finish(kernel, K, squares_a, squares_b)
@@ -186,9 +186,9 @@ def _products(A, B, out) -> np.ndarray:
 
 
 def _squares(A) -> np.ndarray:
-    """|u|^2 for every row in double precision, shape (a,)."""
+    """|u|^2 for every row, shape (a,)."""
     if isinstance(A, np.ndarray):
-        return np.einsum("ij,ij->i", A, A, dtype=float)
+        return np.einsum("ij,ij->i", A, A)
     return np.asarray(A.multiply(A).sum(axis=1), dtype=float).ravel()
 
 

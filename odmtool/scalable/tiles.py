@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import kernels
+from odmtool._jit import njit
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
 
@@ -111,7 +112,7 @@ class Tiles:
         if not self._filled[i, j]:
             tile_values(self.kernel, self.X[rows], self.X[columns], i == j, out=tile)
             if i != j:
-                self.matrix[columns, rows] = tile.T
+                mirror(tile, self.matrix[columns, rows])
             self._filled[i, j] = True
         return tile
 
@@ -129,6 +130,17 @@ class Tiles:
                 if i != j:
                     product[columns.start - first : columns.stop - first] += v[rows] @ slab
         return product
+
+
+@njit
+def mirror(tile, out):
+    """out = tile', a square of the processor's cache at a time."""
+    m, n = tile.shape
+    for top in range(0, m, 32):
+        for left in range(0, n, 32):
+            for j in range(left, min(left + 32, n)):
+                for i in range(top, min(top + 32, m)):
+                    out[j, i] = tile[i, j]
 
 
 class TilesPart:
