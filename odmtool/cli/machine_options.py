@@ -14,6 +14,7 @@ from odmtool import defaults, messages
 from odmtool.cli.options import Number, Whole, jobs_option, stacked
 from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
+from odmtool.cli.scale_options import scale_arguments, scale_options
 from odmtool.errors import UsageError
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -159,7 +160,7 @@ def machine_options(many: bool):
         click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
                      show_default=True,
                      help="auto; dcd (dual coordinate descent); newton; dcd-dense (ldm); svrg and "
-                          "asgd (linear); adam (m3svm, ism3)."),
+                          "asgd (linear); adam (m3svm, ism3); for large data sodm and nystrom."),
         click.option("--max-iter", type=Whole(),
                      help="Most epochs of dcd, dcd-dense and asgd, steps of newton, or stages of "
                           "svrg.  [default: by solver]"),
@@ -175,7 +176,7 @@ def machine_options(many: bool):
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip
-    return stacked(options)
+    return lambda function: stacked(options)(scale_options(function))
 
 
 def _parameter(many, name, flags, kind, default, text):
@@ -250,7 +251,8 @@ def machine_arguments(options: dict) -> dict:
     for name in defaults.MACHINES[machine_name(options)]:
         if options[name] is not None:
             arguments[name] = options[name]
-    return arguments | {"class_weight": dict(options["class_weight"])}
+    weights = dict(options["class_weight"])
+    return arguments | {"class_weight": weights, "scale": scale_arguments(options)}
 
 
 def format_option(function):

@@ -193,8 +193,9 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
             unconverged = 0
     report.end_progress()
     say_carrier(machine, report)
+    say_scale(machine, report)
     sentences = []
-    if not machine.solution_.converged:
+    if not machine.solution_.converged and not stopped_early(machine):
         sentences.append(messages.not_converged(machine.solution_, machine.tolerance))
     if unconverged:
         sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
@@ -215,6 +216,23 @@ def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
     gram = shared_gram(machine, X)
     machine.fit(X, labels, weight, gram=gram, progress=report.progress)
     return add_probabilities(machine, known, gram).unconverged
+
+
+def stopped_early(machine) -> bool:
+    """Whether sodm stopped at the level that it was told."""
+    return machine.solver == "sodm" and machine.scale.stop_level > 0
+
+
+def say_scale(machine, report: Report) -> None:
+    """Say how far a solver for large data got."""
+    if machine.solver == "sodm":
+        for level in getattr(machine, "levels_", ()):
+            report.detail(messages.level(level))
+        if stopped_early(machine) and not machine.solution_.converged:
+            level = machine.levels_[-1].level if machine.levels_ else 0
+            report.note(messages.stopped_at_level(level, machine.solution_.gap))
+    if machine.solver == "nystrom":
+        report.note(messages.captured(machine.captured_, machine.support_count))
 
 
 def say_carrier(machine, report: Report) -> None:

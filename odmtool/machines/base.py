@@ -36,6 +36,7 @@ from odmtool.machines.data import (
     weights_in_use,
     with_constant_feature,
 )
+from odmtool.machines.scaling_out import Scale
 from odmtool.memory import default_memory
 from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
@@ -72,6 +73,8 @@ class Machine:
         Of MCODM, see :mod:`odmtool.solvers.mcodm`.
     ism3_loss : {"pairwise", "softmax"}
         Of ISM3.
+    scale : Scale, optional
+        What the solvers for large data need.
     multiclass : {"ovr", "ovo"}
         How a binary machine takes more than two classes (:mod:`odmtool.machines.reduction`).
     jobs : int
@@ -101,7 +104,7 @@ class Machine:
         self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
         class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
         memory=None, multiclass="ovr", jobs=1, model_format=None, snapshot="last", outer="cccp",
-        ism3_loss="pairwise", **parameters,
+        ism3_loss="pairwise", scale=None, **parameters,
     ):  # fmt: skip
         unknown = parameters.keys() - MACHINES[self.name].keys()
         if unknown:
@@ -112,6 +115,7 @@ class Machine:
         self.bias, self.class_weight = bias, class_weight
         self.solver, self.tolerance, self.max_iter = solver, tolerance, max_iter
         self.seed, self.memory = seed, memory
+        self.scale = Scale() if scale is None else scale
         self.snapshot, self.outer, self.ism3_loss = snapshot, outer, ism3_loss
         self.multiclass, self.jobs, self.model_format = multiclass, jobs, model_format
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from odmtool import losses, messages, solvers
 from odmtool.errors import UsageError
-from odmtool.machines import reduction
+from odmtool.machines import reduction, scaling_out
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
@@ -37,11 +37,18 @@ class BinaryMachine(Machine):
         """Raise UsageError if a parameter is out of range; needs no data."""
         super().check()
         loss = self.loss(total_weight=1.0)
+        if self.solver in scaling_out.SOLVERS:
+            scaling_out.check(self.solver, loss, self.kernel, self.scale)
+            return
         solvers.check_kind(self.solver, loss, is_linear=self.kernel == "linear")
 
     def is_smooth(self) -> bool:
         """Whether Newton's method serves."""
         return solvers.is_smooth(self.loss(total_weight=1.0))
+
+    def facts(self, prepared: Prepared, solution) -> dict[str, str]:
+        """What the model file records about how the model was made."""
+        return super().facts(prepared, solution) | scaling_out.facts(self)
 
     def solve(
         self, prepared: Prepared, *, start=None, progress: ProgressCallback = ignore_progress
@@ -58,6 +65,8 @@ class BinaryMachine(Machine):
 
     def solve_part(self, problem: Problem, start, progress: ProgressCallback) -> Solution:
         """Solve one binary problem."""
+        if self.solver in scaling_out.SOLVERS:
+            return scaling_out.solve(self, problem, start, progress)
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
             seed=self.seed, snapshot=self.snapshot, start=start, progress=progress,

@@ -12,6 +12,38 @@ def features_too_large(m: int, needed: float, memory: float) -> str:
     )
 
 
+def scalable_not_for_ldm(solver: str) -> str:
+    return f"--solver {solver} is not for -s ldm; take --solver auto"
+
+
+def scalable_needs_rows(solver: str) -> str:
+    return f"--solver {solver} needs the examples, not -t precomputed; take --solver auto"
+
+
+def nystrom_needs_kernel() -> str:
+    return "--solver nystrom is for kernels: write -t rbf, or take --solver auto"
+
+
+def at_least_named(name: str, value: int, least: int) -> str:
+    return f"--{name} must be at least {least}, not {value}"
+
+
+def level(found) -> str:
+    return (
+        f"level {found.level}: {found.parts} parts, {found.epochs} epochs, objective "
+        f"{found.primal:.6g}, gap {found.gap:.2g}; seconds: solving {found.solving:.2f}, gap "
+        f"{found.certifying:.2f}"
+    )
+
+
+def stopped_at_level(level: int, gap: float) -> str:
+    return f"stopped at level {level}, as --stop-level says: the gap of the whole is {gap:.2g}"
+
+
+def captured(share: float, count: int) -> str:
+    return f"{count} landmarks hold {100 * share:.4g} % of the trace of the kernel matrix"
+
+
 def dask_missing() -> str:
     return "--scheduler needs Dask: pip install odmtool[dask]"
 

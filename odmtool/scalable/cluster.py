@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 
 from odmtool import __version__, messages
 from odmtool.errors import ClusterError, UsageError
@@ -126,13 +127,10 @@ class Kept:
 
 def versions() -> dict[str, str]:
     """What must be the same everywhere for the results to be."""
-    import numba
-    import numpy
-
     return {
         "odmtool": __version__,
-        "numpy": numpy.__version__,
-        "numba": numba.__version__,
+        "numpy": version("numpy"),
+        "numba": version("numba"),
         "python": ".".join(platform.python_version_tuple()[:2]),
     }
 

@@ -68,10 +68,8 @@ def solve(
     if loss.mu1 == 0:
         row = problem._replace(loss=losses.ldm_row(loss, 0.0))
         return dcd.solve(row, stop, seed=seed, start=start, progress=progress)
-    state = dcd.state_of(problem._replace(loss=losses.ldm_row(loss, 0.0)), start)
-    generator, order = np.random.default_rng(seed), np.arange(problem.size)
-    total, epoch, is_patient, smallest = weight.sum(), 0, False, np.inf
-    b = state.margin_sum() / total
+    run = _Alternation(problem, start, seed)
+    state, epoch = run.state, 0
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -88,22 +86,7 @@ def solve(
             break
         estimate = np.inf
         while epoch < stop.max_iter and not estimate <= stop.tolerance * scale:
-            state.loss = losses.ldm_row(loss, b)
-            generator.shuffle(order)
-            _active, _largest, estimate = state.epoch(order, problem.size, np.inf)
-            epoch += 1
-            smallest = min(smallest, estimate)
-            if not is_patient and not estimate <= _DIVERGENCE * smallest:
-                is_patient, b = True, 0.0
-                state.assign(start)
-                continue
-            if is_patient and estimate > _PATIENT_GAP * scale:
-                progress(Progress(epoch, None, relative(estimate, scale), problem.size))
-                continue
-            before, b = b, state.margin_sum() / total
-            # By so much is P at the mean below P at the b of the epoch.
-            with np.errstate(over="ignore"):
-                estimate += state.loss.slope_below * total / 2 * (b - before) ** 2
+            estimate, epoch = run.epoch(scale), epoch + 1
             if not np.isfinite(estimate):
                 break
             progress(Progress(epoch, None, relative(estimate, scale), problem.size))
@@ -117,6 +100,36 @@ def solve(
         return primal, scale
 
     return not_worse_than_zero(found, primal_at, primal_at(0.0)[0], stop)
+
+
+class _Alternation:
+    """Coordinate descent for a given b, and the next b."""
+
+    def __init__(self, problem: Problem, start: np.ndarray, seed: int):
+        self._loss, self._start, self._size = problem.loss, start, problem.size
+        self.state = dcd.state_of(problem._replace(loss=losses.ldm_row(problem.loss, 0.0)), start)
+        self._generator, self._order = np.random.default_rng(seed), np.arange(problem.size)
+        self._total, self._is_patient, self._smallest = problem.weight.sum(), False, np.inf
+        self._b = self.state.margin_sum() / self._total
+
+    def epoch(self, scale: float) -> float:
+        """One epoch and, if it is time, a new b; an estimate of the gap."""
+        state = self.state
+        state.loss = losses.ldm_row(self._loss, self._b)
+        self._generator.shuffle(self._order)
+        estimate = state.epoch(self._order, self._size, np.inf)[2]
+        self._smallest = min(self._smallest, estimate)
+        if not self._is_patient and not estimate <= _DIVERGENCE * self._smallest:
+            self._is_patient, self._b = True, 0.0
+            state.assign(self._start)
+            # Nothing is known yet of this beginning.
+            return np.finfo(float).max
+        if self._is_patient and estimate > _PATIENT_GAP * scale:
+            return estimate
+        before, self._b = self._b, state.margin_sum() / self._total
+        with np.errstate(over="ignore"):
+            # By so much is P at the mean below P at the b of the epoch.
+            return estimate + state.loss.slope_below * self._total / 2 * (self._b - before) ** 2
 
 
 def polish(problem: Problem, stop: Stop, start: np.ndarray, seed: int = 0) -> Solution:

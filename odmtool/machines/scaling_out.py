@@ -1,0 +1,132 @@
+"""The solvers of :mod:`odmtool.scalable`, as a machine's ``solver`` names them.
+
+=======  =====================================================  ===================
+sodm     parts of the data, merged level by level               any margin loss
+nystrom  a linear machine on the features of landmarks          a kernel
+=======  =====================================================  ===================
+
+None takes the loss of LDM, or a precomputed kernel.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odmtool import messages
+from odmtool.errors import UsageError
+from odmtool.losses import LDM, MarginLoss
+from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop
+
+SOLVERS = ("sodm", "nystrom")
+MAX_ITER = {"sodm": 1000, "nystrom": 200}
+"""Epochs, or Newton steps."""
+
+# The smallest parts have at least so many examples: below, merging costs more than solving.
+_LEAST_EXAMPLES = 1000
+
+
+class Scale(NamedTuple):
+    """What only these solvers need.
+
+    Attributes
+    ----------
+    partitions : int or None
+        Parts at the first level; by default a power of ``branch``, with parts of at least
+        1000 examples.
+    strata : int
+        Landmarks that the stratified partition has.
+    branch : int
+        So many parts are merged at a time.
+    stop_level : int
+        The last level to solve; 0 is the whole problem.
+    partition_by : str, one of :data:`odmtool.defaults.PARTITION_BY`
+    cascade : bool
+        Whether only examples with nonzero duals go on to the next level.
+    landmarks : int
+        The basis of nystrom.
+    scheduler : str or None
+        Address of a Dask scheduler, or its file; None is this process.
+    """
+
+    partitions: int | None = None
+    strata: int = 64
+    branch: int = 4
+    stop_level: int = 0
+    partition_by: str = "stratified"
+    cascade: bool = False
+    landmarks: int = 1000
+    scheduler: str | None = None
+
+
+def check(solver: str, loss: MarginLoss | LDM, kernel: str, scale: Scale) -> None:
+    """Raise UsageError if the solver is not one for such problems; needs no data."""
+    if isinstance(loss, LDM):
+        raise UsageError(messages.scalable_not_for_ldm(solver))
+    if kernel == "precomputed":
+        raise UsageError(messages.scalable_needs_rows(solver))
+    if solver == "nystrom" and kernel == "linear":
+        raise UsageError(messages.nystrom_needs_kernel())
+    least = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks": 1}
+    for name, smallest in least.items():
+        value = getattr(scale, name)
+        if value is not None and value < smallest:
+            raise UsageError(messages.at_least_named(name.replace("_", "-"), value, smallest))
+
+
+def facts(machine) -> dict[str, str]:
+    """What the model file records of the solver."""
+    if machine.solver == "nystrom":
+        return {"trace_captured": repr(machine.captured_)}
+    if machine.solver == "sodm" and machine.levels_:
+        last = machine.levels_[-1]
+        return {"partition_by": machine.scale.partition_by, "level": str(last.level)}
+    return {}
+
+
+def parts_at_first(m: int, scale: Scale) -> int:
+    """The parts of the first level, no more than there are examples."""
+    if scale.partitions is not None:
+        return min(scale.partitions, m)
+    parts = 1
+    while m >= _LEAST_EXAMPLES * parts * scale.branch:
+        parts *= scale.branch
+    return parts
+
+
+def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solution:
+    """Solve one binary problem.
+
+    ``machine.levels_`` gets what sodm reached after every level, ``machine.captured_`` the
+    share of the kernel matrix's trace that nystrom's landmarks hold.
+    """
+    from odmtool.scalable.executor import local_executor
+
+    scale = machine.scale
+    if scale.scheduler is None:
+        executor = local_executor(machine.jobs)
+    else:
+        from odmtool.scalable.cluster import Dask
+
+        executor = Dask(scale.scheduler)
+    limit = MAX_ITER[machine.solver] if machine.max_iter is None else machine.max_iter
+    arguments = problem, Stop(machine.tolerance, limit)
+    shared = {"executor": executor, "seed": machine.seed, "progress": progress}
+    try:
+        if machine.solver == "nystrom":
+            from odmtool.scalable import nystrom
+
+            count = min(scale.landmarks, problem.size)
+            solution, machine.captured_ = nystrom.solve(*arguments, count, **shared)
+            return solution
+        from odmtool.scalable import sodm
+
+        machine.levels_ = []
+        scheme = sodm.Scheme(
+            parts_at_first(problem.size, scale), scale.branch, scale.strata, scale.stop_level,
+            scale.partition_by, scale.cascade,
+        )  # fmt: skip
+        return sodm.solve(
+            *arguments, scheme, start=start, report=machine.levels_.append, **shared
+        )  # fmt: skip
+    finally:
+        executor.close()

@@ -1,0 +1,73 @@
+"""sodm and nystrom from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+RBF = ["-t", "rbf", "-l", "2^6"]
+PARTS = ["--partitions", "4", "--branch", "2"]
+
+
+@pytest.mark.parametrize("kernel", [["-l", "2^6"], RBF])
+def test_sodm_finds_what_auto_finds(run, heart, tmp_path, kernel):
+    found = {}
+    for name, options in (("auto", []), ("sodm", ["--solver", "sodm", *PARTS])):
+        outcome = run("train", *kernel, *options, "-e", "1e-8", "--json", "j", heart, "m")
+        assert outcome.code == 0 and "warning" not in outcome.err
+        import json
+
+        found[name] = json.loads((tmp_path / "j").read_text())
+    assert found["sodm"]["objective"] == pytest.approx(found["auto"]["objective"], rel=1e-7)
+    assert found["sodm"]["solver"] == "sodm" and found["sodm"]["level"] == 0
+
+
+def test_levels_are_said_and_an_early_stop_is_no_warning(run, heart):
+    options = [*RBF, "--solver", "sodm", *PARTS, "--stop-level", "1", "--verbose"]
+    outcome = run("train", *options, heart, "m")
+    assert outcome.code == 0 and "warning" not in outcome.err
+    assert "level 2: 4 parts" in outcome.err and "level 1: 2 parts" in outcome.err
+    assert "level 0" not in outcome.err
+    assert "stopped at level 1, as --stop-level says: the gap of the whole is" in outcome.err
+
+
+@pytest.mark.parametrize("options", [["--partition-by", "random"], ["--partition-by", "cluster"],
+                                     ["--cascade"], ["-j", "2"], ["--strata", "3"]])  # fmt: skip
+def test_every_kind_of_parts(run, heart, options):
+    assert run("train", *RBF, "--solver", "sodm", *PARTS, *options, heart, "m").code == 0
+    outcome = run("predict", heart, "m", "o")
+    assert float(outcome.out.split("= ")[1].split("%")[0]) > 80
+
+
+def test_nystrom(run, heart, tmp_path):
+    outcome = run("train", *RBF, "--solver", "nystrom", "--landmarks", "40", heart, "m")
+    assert outcome.code == 0
+    assert "40 landmarks hold " in outcome.err and "% of the trace" in outcome.err
+    text = (tmp_path / "m").read_text()
+    assert "total_sv 40\n" in text and "trace_captured 0." in text
+    outcome = run("predict", heart, "m", "o")
+    assert float(outcome.out.split("= ")[1].split("%")[0]) > 80
+
+
+def test_with_all_examples_as_landmarks_nystrom_is_the_machine_itself(run, heart, tmp_path):
+    import json
+
+    objectives = []
+    for solver in (["--solver", "nystrom", "--landmarks", "270"], []):
+        assert run("train", *RBF, "-e", "1e-8", *solver, "--json", "j", heart, "m").code == 0
+        objectives.append(json.loads((tmp_path / "j").read_text())["objective"])
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["--solver", "nystrom"], "--solver nystrom is for kernels"),
+    (["-s", "ldm", "--solver", "sodm"], "--solver sodm is not for -s ldm"),
+    (["-s", "mcodm", "--solver", "sodm"], "--solver sodm is not for -s mcodm"),
+    (["-t", "4", "--solver", "sodm"], "not -t precomputed"),
+    (["--solver", "sodm", "--branch", "1"], "--branch must be at least 2, not 1"),
+    (["--solver", "sodm", "--partitions", "0"], "--partitions must be at least 1, not 0"),
+    (["--solver", "nystrom", "-t", "2", "--landmarks", "0"], "--landmarks must be at least 1"),
+])  # fmt: skip
+def test_impossible_combinations(run, heart, arguments, sentence):
+    outcome = run("train", *arguments, heart, "m")
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert sentence in outcome.err
