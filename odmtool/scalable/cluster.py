@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
+from importlib import metadata
 
 from odmtool import __version__, messages
 from odmtool.errors import ClusterError, UsageError
@@ -129,8 +129,8 @@ def versions() -> dict[str, str]:
     """What must be the same everywhere for the results to be."""
     return {
         "odmtool": __version__,
-        "numpy": version("numpy"),
-        "numba": version("numba"),
+        "numpy": metadata.version("numpy"),
+        "numba": metadata.version("numba"),
         "python": ".".join(platform.python_version_tuple()[:2]),
     }
 
