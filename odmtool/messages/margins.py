@@ -26,8 +26,8 @@ def no_norm(model: str) -> str:
     )
 
 
-def margin_file_in_use(path: str) -> str:
-    return f"--margins {quoted(path)}: this file is read or written already; name another one"
+def file_in_use(flag: str, path: str) -> str:
+    return f"{flag} {quoted(path)}: this file is read or written already; name another one"
 
 
 def not_with_folds(flag: str) -> str:

@@ -19,10 +19,10 @@ the stock predictors do, row for row:
   the largest probability (logistic regression: still that of the values).
 
 Kernel values are computed in blocks with BLAS, which rounds differently from
-LIBSVM's loops. A value or a difference of scores within the rounding bound of zero (or of equal probabilities)
-is therefore computed again in LIBSVM's order of operations, so that both give the same label
-(C.-C. Chang and C.-J. Lin, LIBSVM: a library for support vector machines, 2011;
-R.-E. Fan et al., LIBLINEAR: a library for large linear classification, 2008).
+LIBSVM's loops. A value or a difference of scores within the rounding bound of zero (or of
+equal probabilities) is therefore computed again in LIBSVM's order of operations, so that
+both give the same label (C.-C. Chang and C.-J. Lin, LIBSVM: a library for support vector
+machines, 2011; R.-E. Fan et al., LIBLINEAR: a library for large linear classification, 2008).
 """
 
 from odmtool.models.decide import votes
