@@ -120,7 +120,8 @@ def test_a_thousand_classes_stay_readable(run, tmp_path):
     lines = outcome.out.splitlines()
     assert outcome.code == 0 and len(lines) < 50 and max(map(len, lines)) < 100
     assert lines[1] == "The 20 of 1000 classes with the lowest F1; --json FILE writes all"
-    assert lines[3].split() == ["500", "-", "0.0000", "0.0000", "6", "0", "0"]
+    worst = lines[3].split()  # of several with F1 = 0 the one with most examples
+    assert worst[0] == "500" and worst[2:5] == ["0.0000", "0.0000", "6"]
     position = next(i for i, line in enumerate(lines) if "most frequent of" in line)
     assert lines[position + 2].split() == ["500", "501", "6"]
     told = run("predict", "--report", "--json", "r", "t", "m", "o")

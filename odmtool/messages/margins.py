@@ -98,6 +98,10 @@ def loo_not_for(machine: str) -> str:
     return f"--loo is for machines of two classes with a convex loss, not for {machine}; take -v"
 
 
+def loo_is_for_two_classes(classes: int) -> str:
+    return f"--loo is for two classes, and the data have {classes}; take -v"
+
+
 def loo_bound(errors: int, examples: int) -> str:
     """The largest number of leave-one-out errors."""
     return f"Leave-one-out bound = {_share(errors, examples)}"
