@@ -40,6 +40,13 @@ SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
 MULTICLASS = ("ovr", "ovo")
+ONLY_OF = {
+    "outer": ("mcodm",),
+    "ism3_loss": ("ism3",),
+    "multiclass": tuple(name for name in MACHINES if name not in ("mcodm", "m3svm", "ism3")),
+}
+"""Options, not parameters, that only some machines use."""
+
 SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm", "nystrom")
 
 PARTITION_BY = ("stratified", "random", "cluster")

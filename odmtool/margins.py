@@ -172,7 +172,7 @@ def theta_of(model: LinearModel | KernelModel) -> float | None:
 def _differences(model, target: np.ndarray, values: np.ndarray) -> np.ndarray:
     """f_y - f_l for every class l, inf for l = y; shape (rows, classes)."""
     n_classes, rows = len(model.labels), np.arange(len(target))
-    if values.shape[1] == n_classes > 2 and not isinstance(model, KernelModel):
+    if model.has_scores:
         result = values[rows, target][:, None] - values
     else:
         pair, sign = np.zeros((2, n_classes, n_classes), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import model_makers as make
@@ -10,7 +11,7 @@ import pytest
 from scipy.sparse import csr_matrix, vstack
 
 from odmtool.kernels import Kernel
-from odmtool.models import KernelModel, LinearModel
+from odmtool.models import KernelModel, LinearModel, carry
 from odmtool.models import kernel as model_module
 
 # ---- the slow twin -------------------------------------------------------------
@@ -251,8 +252,10 @@ def test_one_versus_one_carrier_is_argmax_and_ties_go_to_the_last():
     sign = [1, 1, 1, -1]
     column = [2, 2, 2, 0]
     scores = np.column_stack(
-        [sign[i] * K[:, a:b] @ model.coef[a:b, column[i]]
-         for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True))]
+        [
+            sign[i] * K[:, a:b] @ model.coef[a:b, column[i]]
+            for i, (a, b) in enumerate(zip(starts[:-1], starts[1:], strict=True))
+        ]
     )
     assert model.predict(X).tolist() == [model.labels[i] for i in scores.argmax(axis=1)]
     assert model.predict(csr_matrix((1, 6))).tolist() == [model.labels[-1]]
@@ -319,3 +322,135 @@ def test_wide_sparse_vectors_stay_sparse():
     values = model.decision_values(X)
     naive = [naive_pair_values(model, X, row) for row in range(40)]
     assert np.allclose(values, naive, rtol=1e-11, atol=1e-11)
+
+
+# ---- one score per class -----------------------------------------------------------
+
+
+def score_functions(rng, kernel, k, n=25, width=6, integers=False, offset=False):
+    """Random functions, some vectors twice and some coefficients zero."""
+    X = make.sparse_rows(rng, n, width)
+    X = vstack([X, X[:3]]).tocsr()
+    C = rng.standard_normal((n + 3, k)) * (rng.random((n + 3, k)) < 0.7)
+    if integers:
+        X, C = csr_matrix(np.sign(X.toarray())), np.sign(C)
+    if kernel.name == "precomputed":
+        X = csr_matrix(np.r_[1 : n + 1, 1:4][:, None].astype(float))
+    offset = rng.standard_normal(k) if offset else np.zeros(k)
+    return carry.Functions(C, offset, X, kernel)
+
+
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("k", [3, 6])
+@pytest.mark.parametrize("name", [*make.KERNELS, "precomputed"])
+def test_scores_of_both_forms_are_those_of_the_functions(name, k, integers, offset):
+    rng = np.random.default_rng([k, integers, offset, *name.encode()])
+    kernel = make.KERNELS.get(name, Kernel(name))
+    functions = score_functions(rng, kernel, k, integers=integers, offset=offset)
+    labels = [-7, 2_000_000_000, 3, 5, 1, 0][:k]
+    carried = carry.argmax_kernel_model(functions, labels, {})
+    compact = carry.compact_model(functions, labels, {})
+    if name == "precomputed":
+        K = rng.integers(-2, 3, (40, 25)).astype(float)
+        X = csr_matrix(np.column_stack([np.arange(1, 41), K]))
+    else:
+        X = rows_for(rng, compact)
+        if integers:
+            X = csr_matrix(np.sign(X.toarray()))
+    # The twin of svm-predict, which takes the pairs as they stand.
+    expected = [naive_label(carried, X, r) for r in range(X.shape[0])]
+    for model in (carried, compact):
+        assert model.has_scores and model.predict(X).tolist() == expected
+    scores = compact.decision_values(X)
+    assert np.allclose(carried.decision_values(X)[:, ::-1], scores, rtol=1e-10, atol=1e-10)
+    naive = [
+        [naive_kernel(kernel, x, vector) for vector in vectors_of(functions.vectors)]
+        for x in vectors_of(X)
+    ]
+    by_hand = np.array(naive) @ functions.C + functions.offset
+    size = max(1.0, np.abs(by_hand).max())
+    assert np.allclose(scores, by_hand, rtol=1e-10, atol=1e-10 * size)
+    assert len(carried.scores.C) <= 25 < len(carried.coef)
+
+
+def naive_label(model: KernelModel, X: csr_matrix, row: int) -> int:
+    return naive_kernel_label(model, naive_pair_values(model, X, row))
+
+
+def vectors_of(X: csr_matrix):
+    return [pairs(X, row) for row in range(X.shape[0])]
+
+
+@pytest.mark.parametrize("name", make.KERNELS)
+def test_near_ties_of_scores_get_the_label_of_the_twin(name):
+    """Bisection to neighbouring numbers between rows of different classes."""
+    rng = np.random.default_rng([1, *name.encode()])
+    functions = score_functions(rng, make.KERNELS[name], 4)
+    usual = carry.compact_model(functions, [1, 2, 3, 4], {}).decision_values(
+        csr_matrix(rng.standard_normal((99, 6)))
+    )
+    functions = functions._replace(offset=-np.median(usual, axis=0))
+    pair_model = carry.argmax_kernel_model(functions, [1, 2, 3, 4], {})
+    compact = carry.compact_model(functions, [1, 2, 3, 4], {})
+    low, high = rng.standard_normal((2, 40, 6))
+    at_low = compact.predict(csr_matrix(low))
+    chosen = at_low != compact.predict(csr_matrix(high))
+    low, high, at_low = low[chosen], high[chosen], at_low[chosen]
+    rows = []
+    for step in range(54):
+        middle = (low + high) / 2
+        same = (compact.predict(csr_matrix(middle)) == at_low)[:, None]
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+        if step > 45:
+            rows.append(middle)
+    X = csr_matrix(np.vstack(rows))
+    assert X.shape[0] >= 100
+    expected = [naive_label(pair_model, X, r) for r in range(X.shape[0])]
+    assert pair_model.predict(X).tolist() == compact.predict(X).tolist() == expected
+    values = compact.scores.pair_values(X)
+    naive = np.array([naive_pair_values(pair_model, X, r) for r in range(X.shape[0])])
+    assert (np.sign(values) == np.sign(naive)).all()
+
+
+def test_rounding_of_scores_stays_within_the_bound():
+    rng = np.random.default_rng(2)
+    differences = 0
+    for kernel in [*make.KERNELS.values(), Kernel("rbf", gamma=1e3)]:
+        functions = score_functions(rng, kernel, 4, offset=True)
+        shifted = csr_matrix(functions.vectors.toarray() * 1e-2 + 30.0)
+        model = carry.argmax_kernel_model(functions._replace(vectors=shifted), [1, 2, 3, 4], {})
+        X = csr_matrix(make.sparse_rows(rng, 20, 6).toarray() * 1e-2 + 30.0)
+        scores, bound = model.scores._scores(X)
+        first, second = np.triu_indices(4, 1)
+        naive = np.array([naive_pair_values(model, X, row) for row in range(20)])
+        off = np.abs(scores[:, first] - scores[:, second] - naive)
+        assert (off <= bound[:, first] + bound[:, second]).all()
+        differences += int((off > 0).sum())
+    assert differences > 0
+
+
+def test_what_only_claims_to_have_scores_is_taken_as_pairs():
+    rng = np.random.default_rng(3)
+    whole = carry.argmax_kernel_model(score_functions(rng, make.KERNELS["rbf"], 3), [1, 2, 3], {})
+    assert whole.has_scores
+    for change in (
+        {"coef": whole.coef + np.eye(len(whole.coef), 2)},
+        {"rho": np.array([0.0, 0.0, 1.0])},
+        {"facts": {"decision": "argmax", "offset": "1 2 3"}},
+        {"facts": {"decision": "argmax", "offset": "1 x 3"}},
+        {"facts": {"decision": "argmax", "offset": "1 2"}},
+        {"facts": {}},
+    ):
+        model = dataclasses.replace(whole, **change)
+        assert not model.has_scores and model.decision_values(csr_matrix((1, 6))).shape == (1, 3)
+
+
+def test_a_row_without_a_number_gets_the_label_of_the_twin():
+    rng = np.random.default_rng(4)
+    functions = score_functions(rng, make.KERNELS["poly"], 3)
+    model = carry.argmax_kernel_model(functions, [1, 2, 3], {})
+    X = csr_matrix(np.full((1, 6), 1e200))
+    with np.errstate(all="ignore"):
+        expected = naive_label(model, X, 0)
+    assert model.predict(X).tolist() == [expected]

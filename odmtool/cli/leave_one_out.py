@@ -29,13 +29,15 @@ def check(machine, data, options: dict):
     Raises
     ------
     UsageError
-        There are no two classes, or the bound would not hold.
+        There are not two classes, or the bound would not hold.
     """
     from odmtool import loo
 
     if not hasattr(machine, "problem"):
         raise UsageError(messages.loo_not_for(machine.name))
     with naming(options["training_file"]):
+        if data.classes > 2:
+            raise UsageError(messages.loo_is_for_two_classes(data.classes))
         prepared = machine.prepare(data.dataset.X, data.dataset.labels, data.weight)
     loo.check(machine.problem(prepared))
     return prepared

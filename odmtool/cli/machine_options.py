@@ -238,8 +238,14 @@ def warn_of_unused(ctx: click.Context, options: dict, report: Report) -> None:
     """
     used = defaults.MACHINES[machine_name(options)]
     unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in used and given(ctx, n)]
+    name = machine_name(options)
+    unused += [
+        f"--{option.replace('_', '-')}"
+        for option, machines in defaults.ONLY_OF.items()
+        if name not in machines and given(ctx, option)
+    ]
     if unused:
-        report.warning(messages.unused_options(unused, machine_name(options)))
+        report.warning(messages.unused_options(unused, name))
 
 
 def machine_arguments(options: dict) -> dict:

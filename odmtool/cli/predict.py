@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 
 from odmtool import messages
-from odmtool.cli import options, report
+from odmtool.cli import class_report, options, report
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 
@@ -29,13 +29,15 @@ class Settings(NamedTuple):
     probability: str
     zero_based: bool
     margins: str | None
+    report: bool
+    json_file: str | None
 
 
 class Tally:
     """What is counted while the blocks pass."""
 
-    def __init__(self, ruler=None):
-        self.ruler = ruler
+    def __init__(self, ruler=None, confusion=None):
+        self.ruler, self.confusion = ruler, confusion
         self.rows = self.correct = self.skipped = self.width = 0
         self.has_values = self.shares_features = False
 
@@ -44,6 +46,8 @@ class Tally:
         if self.ruler is not None:
             values = model.decision_values(block.X) if values is None else values
             self.ruler.add(block.labels, values)
+        if self.confusion is not None:
+            self.confusion.add(block.labels, labels)
         self.rows += len(labels)
         self.correct += int((labels == block.labels).sum())
         self.skipped += block.skipped
@@ -61,8 +65,8 @@ class Tally:
     "--decision-values",
     is_flag=True,
     help="Write 'labels L1 L2 ...', then after every label its decision values: one for two "
-    "classes (positive means L1), one per class for a linear model, one per pair of classes "
-    "(1-2, 1-3, ..., 2-3, ...) for a kernel model.",
+    "classes (positive means L1); for more, one per class, or of a model that lets pairs of "
+    "classes vote one per pair (1-2, 1-3, ..., 2-3, ...).",
 )
 @click.option(
     "-b",
@@ -77,6 +81,13 @@ class Tally:
 )
 @margins_option("Write the margins of the test examples to FILE (- is stdout), with their "
                 "minimum, mean, variance and quantiles.")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Also say precision, recall and F1 of every class, and what was taken for what.",
+)
+@click.option("--json", "json_file", metavar="FILE",
+              help="Write the accuracy and all that --report says as JSON (- is stdout).")
 @options.jobs_option("Threads for BLAS (kernel models).")
 @options.quiet_option
 @options.verbose_option
@@ -96,9 +107,10 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     from odmtool.cli.margin_files import write_margins
     from odmtool.io import files, model_file
 
-    on_stdout = "-" in (job.output, job.margins)
+    products = (job.output, job.margins, job.json_file)
+    on_stdout = "-" in products
     say = report.Report(context.command_path, quiet, verbose, product_on_stdout=on_stdout)
-    for product in (job.output, job.margins):
+    for product in products:
         if product is not None:
             files.check_writable(product)
     _check_test_file(job.test)
@@ -114,6 +126,10 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     if job.margins is not None:
         write_margins(job.margins, job.test, job.model, tally.ruler, say)
     say.result(messages.accuracy(tally.correct, tally.rows))
+    if job.report:
+        class_report.say_classes(tally.confusion, job.json_file, say)
+    if job.json_file is not None:
+        class_report.write_json(job.json_file, tally.confusion, tally.correct, tally.rows)
 
 
 def _check(job: Settings) -> None:
@@ -124,11 +140,15 @@ def _check(job: Settings) -> None:
     for source in (job.test, job.model):
         if job.output != "-" and _is_same(source, job.output):
             raise UsageError(messages.predict_over(job.output))
-    if job.margins == job.output == "-":
+    if [job.output, job.margins, job.json_file].count("-") > 1:
         raise UsageError(messages.dash_twice("stdout"))
-    for other in (job.test, job.model, job.output):
-        if job.margins not in (None, "-") and _is_same(job.margins, other):
-            raise UsageError(messages.margin_file_in_use(job.margins))
+    others = [job.test, job.model, job.output]
+    for flag, product in (("--margins", job.margins), ("--json", job.json_file)):
+        if product in (None, "-"):
+            continue
+        if any(_is_same(product, other) for other in others):
+            raise UsageError(messages.file_in_use(flag, product))
+        others.append(product)
 
 
 def _is_same(path: str, other: str) -> bool:
@@ -147,7 +167,7 @@ def _predict_file(job: Settings, model) -> Tally:
     """Predict block by block; the output file is replaced at the end."""
     from odmtool.io import files, svmlight
 
-    tally = Tally(_ruler(job, model))
+    tally = Tally(_ruler(job, model), _confusion(job))
     if job.probability == "1":
         predict_block, form = model.predict_with_probabilities, " %g"
     else:
@@ -173,6 +193,14 @@ def _ruler(job: Settings, model):
     from odmtool.margins import Ruler
 
     return Ruler(model)
+
+
+def _confusion(job: Settings):
+    if not job.report and job.json_file is None:
+        return None
+    from odmtool.confusion import Confusion
+
+    return Confusion()
 
 
 def _lines(labels, values, form: str) -> bytes:

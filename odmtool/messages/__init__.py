@@ -5,6 +5,7 @@ neither writes a sentence of its own. A sentence names the file, the line and
 the token where there is one, and says what to do.
 """
 
+from odmtool.messages.confusion import *
 from odmtool.messages.data import *
 from odmtool.messages.files import *
 from odmtool.messages.margins import *

@@ -26,8 +26,8 @@ def no_norm(model: str) -> str:
     )
 
 
-def margin_file_in_use(path: str) -> str:
-    return f"--margins {quoted(path)}: this file is read or written already; name another one"
+def file_in_use(flag: str, path: str) -> str:
+    return f"{flag} {quoted(path)}: this file is read or written already; name another one"
 
 
 def not_with_folds(flag: str) -> str:
@@ -96,6 +96,10 @@ def loo_needs_positive_definite() -> str:
 
 def loo_not_for(machine: str) -> str:
     return f"--loo is for machines of two classes with a convex loss, not for {machine}; take -v"
+
+
+def loo_is_for_two_classes(classes: int) -> str:
+    return f"--loo is for two classes, and the data have {classes}; take -v"
 
 
 def loo_bound(errors: int, examples: int) -> str:

@@ -99,10 +99,12 @@ def argmax_kernel_model(functions: Functions, classes, facts) -> KernelModel:
     sign = [np.r_[-np.ones(i), np.ones(k - 1 - i)] for i in range(k)]
     coef = np.vstack([C[rows, i : i + 1] * sign[i] for i, rows in enumerate(blocks)])
     first, second = np.triu_indices(k, 1)
+    facts = facts | {"decision": "argmax"}
+    if offset.any():
+        facts["offset"] = " ".join(f"{value:.17g}" for value in offset)
     return KernelModel(
         classes[::-1], functions.kernel, functions.vectors[np.concatenate(blocks)], coef,
-        offset[second] - offset[first], [len(rows) for rows in blocks],
-        facts=facts | {"decision": "argmax"},
+        offset[second] - offset[first], [len(rows) for rows in blocks], facts=facts,
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from odmtool.models.decide import first_maximum, most_probable, pair_values, votes
+from odmtool.models import scores
+from odmtool.models.decide import most_probable, pair_values, votes
 from odmtool.models.rows import KernelRows
 
 if TYPE_CHECKING:
@@ -61,12 +62,24 @@ class KernelModel:
         """Whether the rows to predict are rows of kernel values."""
         return self.kernel.name == "precomputed"
 
-    def decision_values(self, X: csr_matrix) -> np.ndarray:
-        """One value per pair of classes, shape (m, k (k - 1) / 2)."""
-        return self._values(X)
+    @cached_property
+    def scores(self) -> scores.Scores | None:
+        """The scores of the classes, if odm-train made the pairs of such; else None."""
+        return scores.of_pairs(self)
 
-    def _values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
-        """Decision values, those within margin and rounding of a boundary exactly LIBSVM's."""
+    @property
+    def has_scores(self) -> bool:
+        """Whether there is one decision value per class, and the largest wins."""
+        return self.scores is not None
+
+    def decision_values(self, X: csr_matrix) -> np.ndarray:
+        """One value per pair of classes, shape (m, k (k - 1) / 2); with scores one per class."""
+        return self._pair_values(X) if self.scores is None else self.scores.values(X)
+
+    def _pair_values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
+        """Values of the pairs, those within margin and rounding of a boundary exactly LIBSVM's."""
+        if self.scores is not None:
+            return self.scores.pair_values(X, boundary, margin)
         n_rows, n_pairs = X.shape[0], len(self.rho)
         values = np.empty((n_rows, n_pairs))
         if n_pairs == 0:
@@ -81,8 +94,11 @@ class KernelModel:
 
     def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """Labels, int64, shape (m,), and :meth:`decision_values`."""
-        values = self.decision_values(X)
-        best = votes(values, len(self.labels)).argmax(axis=1)
+        if self.scores is None:
+            values = self._pair_values(X)
+            best = votes(values, len(self.labels)).argmax(axis=1)
+        else:
+            best, values = self.scores.winners(X)
         return np.asarray(self.labels, dtype=np.int64)[best], values
 
     def predict(self, X: csr_matrix) -> np.ndarray:
@@ -98,7 +114,7 @@ class KernelModel:
 
         Only if :attr:`has_probabilities`.
         """
-        return most_probable(self, self._values(X, *self._even_odds))
+        return most_probable(self, self._pair_values(X, *self._even_odds))
 
     def shares_features(self, X: csr_matrix) -> bool:
         """Whether a feature of X occurs in a support vector, or they have none."""
@@ -134,6 +150,8 @@ class KernelModel:
 
     @cached_property
     def _rows(self) -> KernelRows:
+        if self.scores is not None:
+            return self.scores.rows
         return KernelRows(self.kernel, self.support_vectors)
 
     def _block_values(self, X: csr_matrix, boundary, margin) -> np.ndarray:
@@ -224,22 +242,22 @@ class CompactModel:
         """As :meth:`KernelModel.predict_with_probabilities`."""
         return most_probable(self, pair_values(self.decision_values(X), len(self.labels)))
 
+    has_scores = True
+
     @cached_property
+    def scores(self) -> scores.Scores:
+        """The scores of the classes."""
+        return scores.of_functions(self)
+
+    @property
     def _rows(self) -> KernelRows:
-        return KernelRows(self.kernel, self.support_vectors)
+        return self.scores.rows
 
     def decision_values(self, X: csr_matrix) -> np.ndarray:
         """One value per class, shape (m, k)."""
-        n_rows = X.shape[0]
-        values = np.empty((n_rows, len(self.labels)))
-        step = max(1, _BLOCK_VALUES // max(1, *self.coef.shape, self._rows.columns.size))
-        for start in range(0, n_rows, step):
-            with np.errstate(all="ignore"):
-                K = self._rows.values_and_errors(X[start : start + step])[0]
-                values[start : start + step] = K @ self.coef + self.offset
-        return values
+        return self.scores.values(X)[:, ::-1]
 
     def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """Labels, int64, shape (m,), and :meth:`decision_values`."""
-        values = self.decision_values(X)
-        return np.asarray(self.labels, dtype=np.int64)[first_maximum(values)], values
+        """Labels, int64, shape (m,), those of LIBSVM's form, and :meth:`decision_values`."""
+        best, values = self.scores.winners(X)
+        return np.asarray(self.labels, dtype=np.int64)[::-1][best], values[:, ::-1]

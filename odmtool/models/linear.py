@@ -50,6 +50,11 @@ class LinearModel:
         """Whether the rows to predict are rows of kernel values."""
         return False
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether there is one decision value per class, and the largest wins."""
+        return len(self.labels) > 2
+
     def decision_values(self, X: csr_matrix) -> np.ndarray:
         """Shape (m, 1) for two classes, else one value per class, shape (m, k)."""
         with np.errstate(all="ignore"):

@@ -1,0 +1,69 @@
+"""``odm-predict --report`` and ``--json``: what is said of the predictions of each class."""
+
+from __future__ import annotations
+
+from odmtool import messages
+from odmtool.cli.report import Report
+
+
+def say_classes(confusion, json_file: str | None, report: Report) -> None:
+    """A table of the classes, and what was taken for what.
+
+    Of many classes those with the lowest F1 are shown, and the most frequent mistakes instead
+    of the confusion matrix.
+
+    Parameters
+    ----------
+    confusion : odmtool.confusion.Confusion
+    json_file : str or None
+        Where everything is written.
+    report : Report
+    """
+    classes, rest = confusion.classes(), messages.all_in_json(json_file)
+    shown, lines = classes, []
+    if len(classes) > messages.MOST_CLASSES:
+        shown = sorted(classes, key=lambda one: (one.f1, -one.examples))[: messages.SELECTED]
+        lines.append(messages.worst_classes_only(len(shown), len(classes), rest))
+    lines += messages.class_table(shown, _means(classes))
+    if len(classes) <= messages.MOST_COLUMNS:
+        lines += messages.confusion_matrix(confusion.labels, confusion.matrix())
+    else:
+        lines += messages.most_frequent_mistakes(confusion.mistakes(), messages.SELECTED, rest)
+    for line in lines:
+        report.result(line)
+
+
+def write_json(path: str, confusion, correct: int, rows: int) -> None:
+    """Write all of it: accuracy, a list of the classes, the means, and the confusion matrix as
+    triples of true label, predicted label and number, without the zeros.
+    """  # fmt: skip
+    import json
+
+    from odmtool.confusion import MEASURES
+    from odmtool.io.files import atomic_output
+
+    classes = [
+        one._asdict() | {measure: _number(getattr(one, measure)) for measure in MEASURES}
+        for one in confusion.classes()
+    ]
+    means = _means(confusion.classes()).items()
+    record = {"accuracy": correct / rows, "correct": correct, "examples": rows, "classes": classes}
+    record |= {name: dict(zip(MEASURES, values, strict=True)) for name, values in means}
+    record["confusion"] = confusion.pairs()
+    with atomic_output(path) as stream:
+        json.dump(record, stream, allow_nan=False)
+        stream.write("\n")
+
+
+def _means(classes: list) -> dict[str, list[float]]:
+    from odmtool.confusion import MEASURES, mean
+
+    return {
+        name: [mean(classes, measure, is_weighted=is_weighted) for measure in MEASURES]
+        for name, is_weighted in (("mean", False), ("weighted", True))
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no nan."""
+    return None if value != value else value

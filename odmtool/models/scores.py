@@ -1,0 +1,221 @@
+"""Kernel models with one score per class: every distinct vector is evaluated once.
+
+Such a model stands in a file as LIBSVM's pairs, which repeat a vector for every class that
+uses it (:mod:`odmtool.models.carry`), or in the compact form. Either way the scores are
+f = K C + offset over the distinct vectors, and the class of the largest score is what the
+votes of the pairs come to, unless f_i - f_j is within rounding of zero. Such a pair is
+computed again in the order in which svm-predict sums it up from LIBSVM's form, so that both
+forms and svm-predict give every row the same label.
+
+The classes stand in the order of LIBSVM's form: a tie goes to the last one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from odmtool.models.decide import votes
+from odmtool.models.rows import KernelRows
+
+# Kernel values, or values of pairs, held at a time.
+_BLOCK_VALUES = 2**21
+
+
+class Block(NamedTuple):
+    """The vectors of one class.
+
+    Attributes
+    ----------
+    place : int array, shape (n,)
+        Their places among the distinct vectors, in the order of LIBSVM's form.
+    coef : ndarray, shape (n,)
+    """
+
+    place: np.ndarray
+    coef: np.ndarray
+
+
+class Scores:
+    """The scores of k > 2 classes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With bias 0.
+    vectors : csr_matrix, shape (n, d)
+    blocks : list of Block
+        One per class.
+    offset : ndarray, shape (k,)
+    """
+
+    def __init__(self, kernel, vectors: csr_matrix, blocks: list[Block], offset: np.ndarray):
+        self.rows = KernelRows(kernel, vectors)
+        self.blocks, self.offset = blocks, offset
+        self.C, self._size = np.zeros((2, vectors.shape[0], len(blocks)))
+        for column, (place, coef) in enumerate(blocks):
+            np.add.at(self.C[:, column], place, coef)
+            np.add.at(self._size[:, column], place, np.abs(coef))
+        self._terms = 2 * max(len(block.place) for block in blocks) + 4
+
+    def values(self, X: csr_matrix) -> np.ndarray:
+        """The scores, shape (m, k)."""
+        values = np.empty((X.shape[0], len(self.blocks)))
+        for part in self._parts(X.shape[0], len(self.blocks)):
+            with np.errstate(all="ignore"):
+                values[part] = self._scores(X[part])[0]
+        return values
+
+    def winners(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """The place of the class that svm-predict finds, shape (m,), and the scores."""
+        best, values = np.empty(X.shape[0], dtype=np.int64), np.empty((X.shape[0], self.C.shape[1]))
+        for part in self._parts(X.shape[0], len(self.blocks)):
+            with np.errstate(all="ignore"):
+                scores, bound = self._scores(X[part])
+                best[part], values[part] = scores.argmax(axis=1), scores
+                for row in np.flatnonzero(_has_near_rival(scores, bound)):
+                    place = part.start + row
+                    best[place] = self._winner(X[place], scores[row], bound[row])
+        return best, values
+
+    def pair_values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
+        """f_i - f_j for all pairs, those within margin and rounding of a boundary as LIBSVM
+        computes them; shape (m, k (k - 1) / 2).
+        """  # fmt: skip
+        first, second = np.triu_indices(len(self.blocks), 1)
+        values = np.empty((X.shape[0], len(first)))
+        for part in self._parts(X.shape[0], len(first)):
+            with np.errstate(all="ignore"):
+                scores, bound = self._scores(X[part])
+                values[part] = scores[:, first] - scores[:, second]
+                bound = bound[:, first] + bound[:, second] + margin
+                near = ~(np.abs(values[part] - boundary) > bound)
+                for row in np.flatnonzero(near.any(axis=1)):
+                    place, pairs = part.start + row, near[row]
+                    exact = self._in_stock_order(X[place], first[pairs], second[pairs])
+                    values[place, pairs] = exact
+        return values
+
+    def _parts(self, n_rows: int, numbers: int):
+        """Slices of rows; a row takes ``numbers`` numbers, or its kernel values."""
+        step = max(1, _BLOCK_VALUES // max(1, len(self.C), self.rows.columns.size, numbers))
+        return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+    def _scores(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of a block of rows, and how much rounding each may contribute to the distance
+        of f_i - f_j from LIBSVM's; both have the shape (rows, k).
+
+        A sum of n terms is off by at most n eps times the sum of their absolute values, in any
+        order; the errors of the kernel values come on top.
+        """  # fmt: skip
+        eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
+        K, relative, absolute = self.rows.values_and_errors(X)
+        bound = (2 * self._terms * eps + relative[:, None]) * (np.abs(K) @ self._size)
+        bound += (absolute[:, None] + tiny) * self._size.sum(axis=0)
+        bound += 4 * eps * np.abs(self.offset) + self._terms * tiny
+        return K @ self.C + self.offset, bound
+
+    def _winner(self, x: csr_matrix, scores, bound) -> int:
+        """The class with most votes; only those that may get them are looked at."""
+        rivals = _rivals(scores, bound)
+        first, second = rivals[np.array(np.triu_indices(len(rivals), 1))]
+        values = scores[first] - scores[second]
+        near = ~(np.abs(values) > bound[first] + bound[second])
+        values[near] = self._in_stock_order(x, first[near], second[near])
+        return rivals[votes(values[None], len(rivals)).argmax()]
+
+    def _in_stock_order(self, x: csr_matrix, first, second) -> np.ndarray:
+        """f_i - f_j of one row for some pairs, in the order of LIBSVM's operations."""
+        in_order = self.rows.in_stock_order(x)
+        terms = [coef * in_order[place] for place, coef in self.blocks]
+        terms = [part[part != 0] for part in terms]  # zeros change no sum
+        sizes = np.array([len(part) for part in terms])
+        totals = np.zeros(len(first))
+        for pair in np.flatnonzero(sizes[first] + sizes[second]):
+            both = np.concatenate([terms[first[pair]], -terms[second[pair]]])
+            # cumsum adds one after the other, which sum does not.
+            totals[pair] = both.cumsum()[-1]
+        return totals - (self.offset[second] - self.offset[first])
+
+
+def _has_near_rival(scores: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """The rows in which a class comes so near the best one that rounding could decide."""
+    rows, best = np.arange(len(scores)), scores.argmax(axis=1)
+    lead = scores[rows, best][:, None] - scores
+    is_clear = lead > bound + bound[rows, best][:, None]
+    is_clear[rows, best] = True
+    return ~is_clear.all(axis=1)
+
+
+def _rivals(scores: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """The best classes, down to the first gap that no rounding can close, in their order.
+
+    Each of them beats all others, so it has more votes than any of these.
+    """
+    order = np.argsort(-scores, kind="stable")
+    is_gap = -np.diff(scores[order]) > 2 * bound.max()
+    return np.sort(order[: np.argmax(is_gap) + 1]) if is_gap.any() else np.arange(len(scores))
+
+
+def of_pairs(model) -> Scores | None:
+    """The scores in a model of LIBSVM's form; None if its pairs are no differences of scores.
+
+    Parameters
+    ----------
+    model : KernelModel
+    """
+    k, n = len(model.labels), len(model.coef)
+    if model.facts.get("decision") != "argmax" or k < 3:
+        return None
+    offset = _offset(model.facts.get("offset"), k)
+    first, second = np.triu_indices(k, 1)
+    if offset is None or not np.array_equal(model.rho, offset[second] - offset[first]):
+        return None
+    place, kept = _distinct(model.support_vectors)
+    blocks, owner = [], np.repeat(np.arange(k), model.n_support)
+    ends = np.cumsum(model.n_support)
+    for i, end in enumerate(ends):
+        rows = slice(end - model.n_support[i], end)
+        coef = -model.coef[rows, 0] if i == k - 1 else model.coef[rows, -1]
+        blocks.append(Block(place[rows], coef))
+    coef = np.concatenate([block.coef for block in blocks])
+    comes_second = np.arange(k - 1) < owner[:, None]
+    if n and not np.array_equal(model.coef, np.where(comes_second, -1.0, 1.0) * coef[:, None]):
+        return None
+    return Scores(model.kernel, model.support_vectors[kept], blocks, offset)
+
+
+def of_functions(model) -> Scores:
+    """The scores of a model in the compact form.
+
+    Parameters
+    ----------
+    model : CompactModel
+    """
+    columns = model.coef.T[::-1]
+    blocks = [Block(used, c[used]) for c in columns for used in [np.flatnonzero(c)]]
+    return Scores(model.kernel, model.support_vectors, blocks, model.offset[::-1])
+
+
+def _offset(text: str | None, k: int) -> np.ndarray | None:
+    """The offsets that a model records; none recorded is 0."""
+    try:
+        offset = np.array([float(word) for word in text.split()]) if text else np.zeros(k)
+    except ValueError:
+        return None
+    return offset if offset.shape == (k,) and np.isfinite(offset).all() else None
+
+
+def _distinct(vectors: csr_matrix) -> tuple[np.ndarray, list[int]]:
+    """For every row its place among the distinct ones, and the first rows of these."""
+    places: dict[tuple[bytes, bytes], int] = {}
+    place, kept = np.empty(vectors.shape[0], dtype=np.int64), []
+    ends = vectors.indptr.tolist()
+    for row, (a, b) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        key = (vectors.indices[a:b].tobytes(), vectors.data[a:b].tobytes())
+        place[row] = places.setdefault(key, len(kept))
+        if place[row] == len(kept):
+            kept.append(row)
+    return place, kept
