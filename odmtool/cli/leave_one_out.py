@@ -39,6 +39,8 @@ def check(machine, data, options: dict):
         if data.classes > 2:
             raise UsageError(messages.loo_is_for_two_classes(data.classes))
         prepared = machine.prepare(data.dataset.X, data.dataset.labels, data.weight)
+    if len(prepared.classes) > 2:
+        raise UsageError(messages.loo_needs_two_classes())
     loo.check(machine.problem(prepared))
     return prepared
 

@@ -245,7 +245,9 @@ def warn_of_unused(ctx: click.Context, options: dict, report: Report) -> None:
         if name not in machines and given(ctx, option)
     ]
     if unused:
-        report.warning(messages.unused_options(unused, name))
+        report.warning(messages.unused_options(unused, f"machine {name}"))
+    if options["solver"] != "svrg" and given(ctx, "snapshot"):
+        report.warning(messages.unused_options(["--snapshot"], f"solver {options['solver']}"))
 
 
 def machine_arguments(options: dict) -> dict:
