@@ -40,7 +40,8 @@ SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
 MULTICLASS = ("ovr", "ovo")
-SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm", "nystrom")
+SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm", "nystrom",
+           "dsvrg")  # fmt: skip
 
 PARTITION_BY = ("stratified", "random", "cluster")
 """How examples are put into parts."""

@@ -24,6 +24,13 @@ def nystrom_needs_kernel() -> str:
     return "--solver nystrom is for kernels: write -t rbf, or take --solver auto"
 
 
+def dsvrg_needs_smooth() -> str:
+    return (
+        "--solver dsvrg needs a loss without jumps in its derivative, as that of -s odm; take "
+        "--solver sodm"
+    )
+
+
 def at_least_named(name: str, value: int, least: int) -> str:
     return f"--{name} must be at least {least}, not {value}"
 
