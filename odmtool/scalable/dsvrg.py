@@ -28,6 +28,7 @@ from odmtool.errors import DivergedError
 from odmtool.scalable.executor import Serial
 from odmtool.scalable.parts import transposed_product
 from odmtool.scalable.sodm import Scheme, arrange
+from odmtool.scalable.spread import SpreadRows, resident
 from odmtool.solvers import stochastic, svrg
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.dcd import compressed_rows, row_squares
@@ -65,7 +66,9 @@ def solve(
     DivergedError
         Numbers overflow.
     """
-    narrow, widen = stochastic.occupied_columns(problem)
+    narrow, widen = problem, np.asarray
+    if not isinstance(problem.X, SpreadRows):
+        narrow, widen = stochastic.occupied_columns(problem)
     order, levels = arrange(narrow, scheme, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = Spread(narrow, order, levels[0], executor or Serial(), seed)
@@ -105,7 +108,7 @@ class Spread:
     def __init__(self, problem: Problem, order, ranges, executor, seed: int):
         self.size, self._executor, self._seed, self._stage = problem.size, executor, seed, 0
         self._problem, self._order, self._members = problem, order, [order[a:b] for a, b in ranges]
-        X = [executor.put(problem.X[part]) for part in self._members]
+        X = resident(problem.X, self._members, executor)
         y, weight = self._split(problem.y), self._split(problem.weight)
         self._parts = executor.keep_each(
             Problem, X, [None] * len(X), y, weight, [problem.loss] * len(X)
