@@ -15,8 +15,9 @@ def scale_options(function):
     """Decorator: the options of sodm, nystrom and dsvrg."""
     options = [
         click.option("--partitions", type=Whole(),
-                     help="sodm: parts at the first level; dsvrg: parts.  [default: of at least "
-                          "1000 examples, sodm: a power of --branch, dsvrg: at most 32]"),
+                     help="sodm: parts at the first level; dsvrg: parts.  [default: sodm: a "
+                          "power of --branch, parts of at least 1000 examples; dsvrg: at most 32, "
+                          "of at least 10000]"),
         click.option("--strata", type=Whole(), default=64, show_default=True,
                      help="sodm, dsvrg: landmarks by which the examples are spread over parts."),
         click.option("--branch", type=Whole(), default=4, show_default=True,

@@ -26,7 +26,7 @@ MAX_ITER = {"sodm": 1000, "nystrom": 200, "dsvrg": 100}
 # The smallest parts have at least so many examples: below, merging costs more than solving.
 _LEAST_EXAMPLES = 1000
 # dsvrg's parts take turns, so that more of them than workers only cost time.
-_MOST_TURNS = 32
+_MOST_TURNS, _LEAST_TURN = 32, 10_000
 
 
 class Scale(NamedTuple):
@@ -96,7 +96,7 @@ def parts_at_first(m: int, solver: str, scale: Scale) -> int:
     if scale.partitions is not None:
         return min(scale.partitions, m)
     if solver == "dsvrg":
-        return max(1, min(_MOST_TURNS, m // _LEAST_EXAMPLES))
+        return max(1, min(_MOST_TURNS, m // _LEAST_TURN))
     parts = 1
     while m >= _LEAST_EXAMPLES * parts * scale.branch:
         parts *= scale.branch
@@ -109,15 +109,11 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
     ``machine.levels_`` gets what sodm reached after every level, ``machine.captured_`` the
     share of the kernel matrix's trace that nystrom's landmarks hold.
     """
-    from odmtool.scalable.executor import local_executor
+    from odmtool.scalable.spread import SpreadRows
 
-    scale = machine.scale
-    if scale.scheduler is None:
-        executor = local_executor(machine.jobs)
-    else:
-        from odmtool.scalable.cluster import Dask
-
-        executor = Dask(scale.scheduler)
+    scale, X = machine.scale, problem.X if problem.gram is None else problem.gram.X
+    is_resident = isinstance(X, SpreadRows)
+    executor = X.executor if is_resident else executor_for(scale, machine.jobs)
     limit = MAX_ITER[machine.solver] if machine.max_iter is None else machine.max_iter
     arguments = problem, Stop(machine.tolerance, limit)
     shared = {"executor": executor, "seed": machine.seed, "progress": progress}
@@ -141,4 +137,22 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
             *arguments, scheme, start=start, report=machine.levels_.append, **shared
         )  # fmt: skip
     finally:
-        executor.close()
+        if not is_resident:
+            executor.close()
+
+
+def executor_for(scale: Scale, jobs: int):
+    """Where the tasks of a machine run (:mod:`odmtool.scalable.executor`).
+
+    Raises
+    ------
+    UsageError, ClusterError
+        See :class:`odmtool.scalable.cluster.Dask`.
+    """
+    from odmtool.scalable.executor import local_executor
+
+    if scale.scheduler is None:
+        return local_executor(jobs)
+    from odmtool.scalable.cluster import Dask
+
+    return Dask(scale.scheduler)
