@@ -47,7 +47,8 @@ ONLY_OF = {
 }
 """Options, not parameters, that only some machines use."""
 
-SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm", "nystrom")
+SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm", "nystrom",
+           "dsvrg")  # fmt: skip
 
 PARTITION_BY = ("stratified", "random", "cluster")
 """How examples are put into parts."""

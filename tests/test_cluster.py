@@ -15,7 +15,7 @@ from odmtool import losses, messages  # noqa: E402
 from odmtool.errors import ClusterError, UsageError  # noqa: E402
 from odmtool.gram import Gram  # noqa: E402
 from odmtool.kernels import Kernel  # noqa: E402
-from odmtool.scalable import cluster, nystrom, sodm  # noqa: E402
+from odmtool.scalable import cluster, dsvrg, nystrom, sodm  # noqa: E402
 from odmtool.scalable.executor import Threads  # noqa: E402
 from odmtool.scalable.sodm import Scheme  # noqa: E402
 from odmtool.solvers.base import Problem, Stop  # noqa: E402
@@ -58,6 +58,16 @@ def test_nystrom_is_the_same_on_the_cluster(dask):
     assert captured == also
 
 
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_dsvrg_is_the_same_on_the_cluster(dask, is_dense):
+    p = problem(weight=weights(), dense=is_dense)
+    here = dsvrg.solve(p, Stop(1e-8, 500), Scheme(5, strata=4), executor=Threads(2))
+    there = dsvrg.solve(p, Stop(1e-8, 500), Scheme(5, strata=4), executor=dask)
+    assert here.iterations == there.iterations > 5
+    assert np.allclose(here.w, there.w, rtol=1e-9, atol=1e-12)
+    assert np.allclose(here.eta, there.eta, rtol=1e-9, atol=1e-12)
+
+
 def worker_ids(executor):
     return sorted(executor._client.run(os.getpid).values())
 
@@ -81,6 +91,21 @@ def test_a_killed_worker_is_survived(dask):
     there = sodm.solve(p, Stop(1e-4), scheme, executor=dask, report=kill)
     assert len(killed) == 2
     assert np.allclose(here.eta, there.eta, rtol=1e-9, atol=1e-12)
+
+
+def test_a_worker_killed_during_dsvrg_is_survived(dask):
+    p, scheme, killed = problem(weight=weights()), Scheme(5, strata=4), []
+
+    def kill(state):
+        if state.iteration in (2, 4):
+            victim = worker_ids(dask)[state.iteration // 4]
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    here = dsvrg.solve(p, Stop(1e-8, 500), scheme)
+    there = dsvrg.solve(p, Stop(1e-8, 500), scheme, executor=dask, progress=kill)
+    assert len(killed) == 2
+    assert np.allclose(here.w, there.w, rtol=1e-9, atol=1e-12)
 
 
 def slow(k, value):

@@ -175,7 +175,8 @@ def test_a_stage_is_what_its_header_says():
     order, step = np.random.default_rng(2).integers(0, M, 500), 0.02
     z = np.zeros_like(gradient)
     a, k = svrg.stage(
-        *compressed_rows(p.X), p.y, p.weight, p.loss, point.t, drift, inflation, order, step, z
+        *compressed_rows(p.X), p.y, p.weight, p.loss, point.t, drift, inflation, order, step,
+        1.0, 0.0, z,
     )
     X, e = dense(p.X), np.zeros_like(gradient)
     for i in order:
@@ -241,7 +242,7 @@ def test_a_stage_touches_nonzeros_only(loss, monkeypatch):
         met = 2 * X.nnz
     else:
         stage = python(svrg.stage)
-        stage(*rows, y, p.weight, p.loss, t, drift, np.ones(len(y)), order, 0.1, z)
+        stage(*rows, y, p.weight, p.loss, t, drift, np.ones(len(y)), order, 0.1, 1.0, 0.0, z)
         met = X.nnz
     assert met < z.touched <= 3 * met
 

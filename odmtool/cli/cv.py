@@ -152,8 +152,14 @@ def _machine_and_settings(options: dict, values: dict[str, tuple]):
 
 def _read(options: dict, report: Report):
     """The data; before, every file is checked."""
-    from odmtool.cli.training import announce_compilation, check_files, read_training_data
+    from odmtool.cli.training import (
+        announce_compilation,
+        check_files,
+        read_training_data,
+        refuse_elsewhere,
+    )
 
+    refuse_elsewhere(options, "odm-cv")
     if options["journal"] == "-":
         raise UsageError(messages.journal_is_a_file())
     products = ("csv_file", "json_file", "model_file", "journal", "plot_file", "path_file")

@@ -160,10 +160,11 @@ def machine_options(many: bool):
         click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
                      show_default=True,
                      help="auto; dcd (dual coordinate descent); newton; dcd-dense (ldm); svrg and "
-                          "asgd (linear); adam (m3svm, ism3); for large data sodm and nystrom."),
+                          "asgd (linear); adam (m3svm, ism3); for large data sodm, nystrom "
+                          "and dsvrg (linear)."),
         click.option("--max-iter", type=Whole(),
                      help="Most epochs of dcd, dcd-dense and asgd, steps of newton, or stages of "
-                          "svrg.  [default: by solver]"),
+                          "svrg and dsvrg.  [default: by solver]"),
         click.option("--snapshot", type=click.Choice(defaults.SNAPSHOTS), default="last",
                      show_default=True,
                      help="svrg: the step of a stage with which the next begins."),

@@ -56,6 +56,8 @@ def train(ctx, **options):
     """Train a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin) and write
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
     """  # fmt: skip
+    from odmtool.cli.training import refuse_elsewhere
+
     refuse_lambda_and_cost(ctx)
     translate_kdd(options)
     # The folds of a cross validation run in threads of their own.
@@ -70,6 +72,7 @@ def train(ctx, **options):
         for name in ("margins", "loo"):
             if options[name] is not None:
                 raise UsageError(messages.not_with_folds(f"--{name}"))
+        refuse_elsewhere(options, "--folds")
         _cross_validate(ctx, options, report)
 
 
@@ -77,8 +80,10 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     from odmtool.cli import leave_one_out
     from odmtool.cli.training import (
         announce_compilation,
+        check_elsewhere,
         check_files,
         fit,
+        is_elsewhere,
         make_machine,
         read_training_data,
         refuse_one_class,
@@ -89,9 +94,13 @@ def _train_model(ctx, options: dict, report: Report) -> None:
 
     path = _model_path(options)
     machine = make_machine(options)
+    if is_elsewhere(options):
+        check_elsewhere(machine, options)
     check_files(options, [path, options["json_file"], options["margins"]])
     started = time.perf_counter()
     data = read_training_data(options, report)
+    if is_elsewhere(options):
+        ctx.call_on_close(data.dataset.X.executor.close)
     if settle_machine(ctx, options, data.classes):
         machine = make_machine(options)
     refuse_one_class(data, options)
@@ -132,11 +141,12 @@ def _write_margins(options: dict, model_path: str, machine, data, report: Report
 
 
 def _model_path(options: dict) -> str:
+    from odmtool.cli.training import is_elsewhere
     from odmtool.io.files import is_stream
 
     if options["model_file"] is not None:
         return options["model_file"]
-    if is_stream(options["training_file"]):
+    if is_stream(options["training_file"]) or is_elsewhere(options):
         raise UsageError(messages.name_the_model())
     return os.path.basename(options["training_file"]) + ".model"
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.cli.machine_options import machine_arguments, machine_name
 from odmtool.cli.report import Report
+from odmtool.cli.scale_options import scale_arguments
 from odmtool.errors import DataError, UsageError
 
 
@@ -52,7 +53,8 @@ def check_files(options: dict, products: list[str | None]) -> None:
     """
     from odmtool.io.files import check_writable, is_same_file
 
-    inputs = [name for name in (options["training_file"], options["weights"]) if name]
+    data_file = None if is_elsewhere(options) else options["training_file"]
+    inputs = [name for name in (data_file, options["weights"]) if name]
     check_inputs(*inputs)
     outputs = [name for name in products if name is not None]
     if outputs.count("-") > 1:
@@ -64,7 +66,37 @@ def check_files(options: dict, products: list[str | None]) -> None:
                 raise UsageError(messages.write_over(output))
 
 
-def check_inputs(data_file: str, weights_file: str | None = None) -> None:
+def is_elsewhere(options: dict) -> bool:
+    """Whether the data are files that the workers of a cluster read."""
+    if options.get("scheduler") is None:
+        return False
+    import os
+
+    from odmtool.scalable.spread import is_spread
+
+    name = options["training_file"]
+    return is_spread(name) and not os.path.exists(name)
+
+
+def refuse_elsewhere(options: dict, option: str) -> None:
+    """Raise UsageError if an option that needs the examples here meets files elsewhere."""
+    if is_elsewhere(options):
+        raise UsageError(messages.files_are_elsewhere(option))
+
+
+def check_elsewhere(machine, options: dict) -> None:
+    """Raise UsageError for what needs the examples here; the data are elsewhere."""
+    from odmtool.machines import spread
+
+    for name, option in (("margins", "--margins"), ("loo", "--loo")):
+        if options[name] is not None:
+            refuse_elsewhere(options, option)
+    if options["probability"] == "1":
+        refuse_elsewhere(options, "--probability")
+    spread.check(machine)
+
+
+def check_inputs(data_file: str | None = None, weights_file: str | None = None) -> None:
     """Raise if both would come from stdin, or one is missing."""
     from odmtool.io.files import check_readable
 
@@ -89,9 +121,12 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
     if options["weights"] is not None:
         weight = read_weights(options["weights"])
     precomputed = "precomputed" in options["kernel"]
-    dataset = read_svmlight(
-        path, zero_based=options["zero_based"], precomputed=precomputed, jobs=options["jobs"]
-    )
+    if is_elsewhere(options):
+        dataset = _read_elsewhere(options, report)
+    else:
+        dataset = read_svmlight(
+            path, zero_based=options["zero_based"], precomputed=precomputed, jobs=options["jobs"]
+        )
     if weight is not None and len(weight) != len(dataset.labels):
         message = messages.weight_count(len(weight), len(dataset.labels))
         raise DataError(message, options["weights"])
@@ -105,7 +140,25 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
         report.warning(messages.one_class_weighs(learned.pop()))
     if dataset.skipped:
         report.detail(messages.lines_skipped(dataset.skipped))
-    return TrainingData(dataset, weight, fingerprint(dataset))
+    return TrainingData(
+        dataset, weight, dataset.fingerprint if is_elsewhere(options) else fingerprint(dataset)
+    )
+
+
+def _read_elsewhere(options: dict, report: Report):
+    """What the workers read; their connection is ``X.executor``."""
+    from odmtool.machines import scaling_out
+    from odmtool.scalable import spread
+
+    executor = scaling_out.executor_for(scale_arguments(options), options["jobs"])
+    name, zero_based = options["training_file"], options["zero_based"]
+    try:
+        dataset = spread.read(name, executor, zero_based=zero_based)
+    except BaseException:
+        executor.close()
+        raise
+    report.note(messages.files_read(len(dataset.files), *dataset.X.shape))
+    return dataset
 
 
 def refuse_one_class(data: TrainingData, options: dict) -> None:
@@ -192,7 +245,10 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
 
     Returns a sentence for everything that did not reach the tolerance.
     """
+    from functools import partial
+
     from odmtool.gram import BYTES
+    from odmtool.machines.spread import fit as spread_fit
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
     if machine.kernel != "linear" and machine.solver != "newton" and BYTES * m * m > memory:
@@ -202,7 +258,8 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
             unconverged = _fit_with_probabilities(machine, data, report)
         else:
             X, labels, weight = data.dataset.X, data.dataset.labels, data.weight
-            machine.fit(X, labels, weight, progress=report.progress)
+            train = machine.fit if not is_elsewhere(options) else partial(spread_fit, machine)
+            train(X, labels, weight, progress=report.progress)
             unconverged = 0
     report.end_progress()
     say_carrier(machine, report)

@@ -3,6 +3,7 @@
 =======  =====================================================  ===================
 sodm     parts of the data, merged level by level               any margin loss
 nystrom  a linear machine on the features of landmarks          a kernel
+dsvrg    stochastic steps, one part of the data after another   linear, smooth losses
 =======  =====================================================  ===================
 
 None takes the loss of LDM, or a precomputed kernel.
@@ -15,14 +16,17 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.errors import UsageError
 from odmtool.losses import LDM, MarginLoss
+from odmtool.solvers import is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop
 
-SOLVERS = ("sodm", "nystrom")
-MAX_ITER = {"sodm": 1000, "nystrom": 200}
-"""Epochs, or Newton steps."""
+SOLVERS = ("sodm", "nystrom", "dsvrg")
+MAX_ITER = {"sodm": 1000, "nystrom": 200, "dsvrg": 100}
+"""Epochs, Newton steps, or stages."""
 
 # The smallest parts have at least so many examples: below, merging costs more than solving.
 _LEAST_EXAMPLES = 1000
+# dsvrg's parts take turns, so that more of them than workers only cost time.
+_MOST_TURNS, _LEAST_TURN = 32, 10_000
 
 
 class Scale(NamedTuple):
@@ -66,6 +70,10 @@ def check(solver: str, loss: MarginLoss | LDM, kernel: str, scale: Scale) -> Non
         raise UsageError(messages.scalable_needs_rows(solver))
     if solver == "nystrom" and kernel == "linear":
         raise UsageError(messages.nystrom_needs_kernel())
+    if solver == "dsvrg" and kernel != "linear":
+        raise UsageError(messages.solver_is_linear(solver))
+    if solver == "dsvrg" and not is_smooth(loss):
+        raise UsageError(messages.dsvrg_needs_smooth())
     least = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks": 1}
     for name, smallest in least.items():
         value = getattr(scale, name)
@@ -83,10 +91,12 @@ def facts(machine) -> dict[str, str]:
     return {}
 
 
-def parts_at_first(m: int, scale: Scale) -> int:
+def parts_at_first(m: int, solver: str, scale: Scale) -> int:
     """The parts of the first level, no more than there are examples."""
     if scale.partitions is not None:
         return min(scale.partitions, m)
+    if solver == "dsvrg":
+        return max(1, min(_MOST_TURNS, m // _LEAST_TURN))
     parts = 1
     while m >= _LEAST_EXAMPLES * parts * scale.branch:
         parts *= scale.branch
@@ -99,15 +109,11 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
     ``machine.levels_`` gets what sodm reached after every level, ``machine.captured_`` the
     share of the kernel matrix's trace that nystrom's landmarks hold.
     """
-    from odmtool.scalable.executor import local_executor
+    from odmtool.scalable.spread import SpreadRows
 
-    scale = machine.scale
-    if scale.scheduler is None:
-        executor = local_executor(machine.jobs)
-    else:
-        from odmtool.scalable.cluster import Dask
-
-        executor = Dask(scale.scheduler)
+    scale, X = machine.scale, problem.X if problem.gram is None else problem.gram.X
+    is_resident = isinstance(X, SpreadRows)
+    executor = X.executor if is_resident else executor_for(scale, machine.jobs)
     limit = MAX_ITER[machine.solver] if machine.max_iter is None else machine.max_iter
     arguments = problem, Stop(machine.tolerance, limit)
     shared = {"executor": executor, "seed": machine.seed, "progress": progress}
@@ -118,15 +124,35 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
             count = min(scale.landmarks, problem.size)
             solution, machine.captured_ = nystrom.solve(*arguments, count, **shared)
             return solution
-        from odmtool.scalable import sodm
+        from odmtool.scalable import dsvrg, sodm
 
         machine.levels_ = []
         scheme = sodm.Scheme(
-            parts_at_first(problem.size, scale), scale.branch, scale.strata, scale.stop_level,
-            scale.partition_by, scale.cascade,
+            parts_at_first(problem.size, machine.solver, scale), scale.branch, scale.strata,
+            scale.stop_level, scale.partition_by, scale.cascade,
         )  # fmt: skip
+        if machine.solver == "dsvrg":
+            return dsvrg.solve(*arguments, scheme, start=start, **shared)
         return sodm.solve(
             *arguments, scheme, start=start, report=machine.levels_.append, **shared
         )  # fmt: skip
     finally:
-        executor.close()
+        if not is_resident:
+            executor.close()
+
+
+def executor_for(scale: Scale, jobs: int):
+    """Where the tasks of a machine run (:mod:`odmtool.scalable.executor`).
+
+    Raises
+    ------
+    UsageError, ClusterError
+        See :class:`odmtool.scalable.cluster.Dask`.
+    """
+    from odmtool.scalable.executor import local_executor
+
+    if scale.scheduler is None:
+        return local_executor(jobs)
+    from odmtool.scalable.cluster import Dask
+
+    return Dask(scale.scheduler)

@@ -24,8 +24,45 @@ def nystrom_needs_kernel() -> str:
     return "--solver nystrom is for kernels: write -t rbf, or take --solver auto"
 
 
+def dsvrg_needs_smooth() -> str:
+    return (
+        "--solver dsvrg needs a loss without jumps in its derivative, as that of -s odm; take "
+        "--solver sodm"
+    )
+
+
 def at_least_named(name: str, value: int, least: int) -> str:
     return f"--{name} must be at least {least}, not {value}"
+
+
+def files_need_solver(solvers: tuple[str, ...]) -> str:
+    return (
+        f"several files, read by the workers of --scheduler, are for --solver "
+        f"{', '.join(solvers[:-1])} or {solvers[-1]}"
+    )
+
+
+def files_need_ovr() -> str:
+    return "files that the workers of --scheduler read are not for --multiclass ovo; take ovr"
+
+
+def files_need_weights() -> str:
+    return (
+        "files that the workers of --scheduler read need weights above zero; leave out the "
+        "examples that have none"
+    )
+
+
+def files_are_elsewhere(option: str) -> str:
+    return f"{option} needs the examples here, not in files that the workers of --scheduler read"
+
+
+def no_file_matches(name: str) -> str:
+    return f"no file on the workers matches {quoted(name)}"
+
+
+def files_read(files: int, m: int, d: int) -> str:
+    return f"the workers have read {files} files: {m} examples, {d} features"
 
 
 def level(found) -> str:

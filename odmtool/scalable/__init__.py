@@ -6,6 +6,7 @@ tiles.py        the kernel matrix of ordered examples, filled block by block
 sodm.py         scalable ODM: local solutions, merged level by level
 nystrom.py      the landmarks as a basis, and the linear solver on it
 dsvrg.py        distributed SVRG for linear machines
+spread.py       rows that workers have read and keep
 blocks.py       a matrix too large for the memory, read or made block by block
 executor.py     where the tasks run: here, in threads, on a Dask cluster
 ==============  ================================================================

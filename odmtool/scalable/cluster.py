@@ -67,7 +67,13 @@ class Dask:
 
     def keep(self, function: Callable, *arguments) -> Kept:
         """Keep function(arguments), made on a worker."""
-        return Kept(lambda: self._submit(function, arguments))
+        kept = Kept(lambda: self._submit(function, arguments))
+        kept.future()  # begin
+        return kept
+
+    def keep_each(self, function: Callable, *columns: Iterable) -> list[Kept]:
+        """Keep function(row) for the rows of the columns."""
+        return [self.keep(function, *row) for row in zip(*columns, strict=True)]
 
     def map(self, function: Callable, *columns: Iterable) -> list:
         """function(row) for the rows of the columns, each a task; the results come here."""

@@ -1,9 +1,10 @@
 """Where tasks run: one after the other, in threads, or on a Dask cluster.
 
-An executor answers three calls, and the solvers use no others:
+An executor answers these calls, and the solvers use no others:
 
 put(value)                  keep a value where the tasks are; returns what ``map`` takes for it
 keep(function, *arguments)  make such a value there; arguments may be kept values
+keep_each(function, *columns)  the same for the rows of the columns, side by side; a list
 map(function, *columns)     function(a, b, ...) for the rows of the columns, as a list in order
 close()                     let go of everything that was put
 
@@ -31,6 +32,9 @@ class Serial:
     def keep(self, function: Callable, *arguments):
         return function(*arguments)
 
+    def keep_each(self, function: Callable, *columns: Iterable) -> list:
+        return self.map(function, *columns)
+
     def map(self, function: Callable, *columns: Iterable) -> list:
         return [function(*row) for row in zip(*columns, strict=True)]
 
@@ -56,6 +60,9 @@ class Threads:
 
     def keep(self, function: Callable, *arguments):
         return function(*arguments)
+
+    def keep_each(self, function: Callable, *columns: Iterable) -> list:
+        return self.map(function, *columns)
 
     def map(self, function: Callable, *columns: Iterable) -> list:
         import joblib

@@ -25,11 +25,13 @@ from scipy.linalg import solve_triangular
 from odmtool import kernels, messages
 from odmtool.errors import MemoryLimitError
 from odmtool.gram import BYTES, Gram
+from odmtool.kernels import Kernel
 from odmtool.scalable import blocks
 from odmtool.scalable.blocks import Blocks, KernelRows, Rows
 from odmtool.scalable.executor import Serial
 from odmtool.scalable.partition import Landmarks, landmarks
 from odmtool.scalable.parts import single_precision_is_enough
+from odmtool.scalable.spread import SpreadRows
 from odmtool.solvers import dcd, is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 
@@ -93,6 +95,9 @@ def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Block
     if single_precision_is_enough(gram, tolerance):
         X = X.astype(np.float32)
     Z = X[chosen.rows]
+    if isinstance(X, SpreadRows):
+        made = X.made(_kernel_rows, gram.kernel, Z)
+        return Blocks(made.pieces, made.sizes, len(chosen.rows), chosen.factor, executor)
     starts = range(0, gram.size, _TASK_ROWS)
     sources = [KernelRows(gram.kernel, Rows(X[k : k + _TASK_ROWS]), Z) for k in starts]
     return Blocks(
@@ -101,10 +106,15 @@ def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Block
     )  # fmt: skip
 
 
+def _kernel_rows(X, kernel: Kernel, Z) -> KernelRows:
+    return KernelRows(kernel, Rows(X), Z)
+
+
 def features_in_memory(gram: Gram, chosen: Landmarks) -> np.ndarray:
     """The features of all examples, shape (m, S)."""
     needed = 2 * BYTES * gram.size * len(chosen.rows)
     if needed > gram.memory:
         raise MemoryLimitError(messages.features_too_large(gram.size, needed, gram.memory))
-    values = kernels.block(gram.kernel, gram.X, gram.X[chosen.rows])
+    X = gram.X[np.arange(gram.size)] if isinstance(gram.X, SpreadRows) else gram.X
+    values = kernels.block(gram.kernel, X, X[chosen.rows])
     return solve_triangular(chosen.factor, values.T, lower=True).T

@@ -26,6 +26,7 @@ import numpy as np
 
 from odmtool import kernels
 from odmtool.kernels import Kernel
+from odmtool.scalable.spread import SpreadRows, strata_of
 
 LARGEST_SAMPLE = 50_000
 """Examples among which landmarks are looked for, and fewer when there are many landmarks."""
@@ -119,9 +120,13 @@ def strata(kernel: Kernel, X, Z) -> np.ndarray:
     Parameters
     ----------
     kernel : Kernel
-    X, Z : csr_matrix or ndarray, shapes (m, d) and (S, d)
-        Examples and landmarks.
+    X : csr_matrix, ndarray or SpreadRows, shape (m, d)
+        Examples.
+    Z : csr_matrix or ndarray, shape (S, d)
+        Landmarks.
     """
+    if isinstance(X, SpreadRows):
+        return np.concatenate(X.each(strata_of, kernel, Z))
     m, half = X.shape[0], kernels.diagonal(kernel, Z) / 2
     nearest = np.empty(m, dtype=np.int64)
     step = max(1, _BLOCK_BYTES // (8 * len(half)))

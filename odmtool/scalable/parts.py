@@ -13,11 +13,10 @@ Both compute the same kernel values in the same tiles, so that they find the sam
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
-from odmtool import kernels
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
+from odmtool.scalable.spread import SpreadRows, largest_square, resident, stack
 from odmtool.scalable.tiles import Tiles, tile_rows, tile_values
 from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop
@@ -46,10 +45,11 @@ def parts_of(problem: Problem, order, ranges, *, tolerance: float, executor, cas
         Leave out examples that have no dual variable after the first level.
     """
     gram = problem.gram
-    X = (problem.X if gram is None else gram.X)[order]
+    X = problem.X if gram is None else gram.X
     if gram is not None and single_precision_is_enough(gram, tolerance):
         X = X.astype(np.float32)
-    kind = LocalParts if executor.shares_memory else ResidentParts
+    is_here = executor.shares_memory and not isinstance(X, SpreadRows)
+    kind = LocalParts if is_here else ResidentParts
     return kind(problem, order, X, ranges, executor, cascade)
 
 
@@ -58,7 +58,8 @@ class _Parts:
 
     def __init__(self, problem: Problem, order, X, ranges, executor, cascade: bool):
         self.y, self.weight, self.loss = problem.y[order], problem.weight[order], problem.loss
-        self.X, self.ranges, self.executor, self.cascade = X, ranges, executor, cascade
+        self.X, self.order, self.ranges = X, order, ranges
+        self.executor, self.cascade = executor, cascade
         self.kernel = None if problem.gram is None else problem.gram.kernel
         self.memory = np.inf if problem.gram is None else problem.gram.memory
         self._first, self._values = True, None
@@ -95,11 +96,11 @@ class _Parts:
 
 
 class LocalParts(_Parts):
-    """Parts in this process's memory; parameters of :func:`parts_of`, and the ordered rows."""
+    """Parts in this process's memory; parameters of :func:`parts_of`, and the rows."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self._tiles = None
+        self.X, self._tiles = self.X[self.order], None
         if self.kernel is not None:
             # A cascade's parts shrink, and have matrices of their own.
             kept = 0.0 if self.cascade else self.memory
@@ -132,7 +133,8 @@ class ResidentParts(_Parts):
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self._kept = [self.executor.put(self.X[a:b]) for a, b in self.ranges]
+        members = [self.order[a:b] for a, b in self.ranges]
+        self._kept = resident(self.X, members, self.executor)
         self._step = tile_rows(len(self.y))
         self._level, self._groups = self.ranges, self._kept
 
@@ -230,17 +232,12 @@ def transposed_product(X, v):
     return np.asarray(X.T @ v)
 
 
-def stack(*rows):
-    """Rows of several parts, one after the other."""
-    if isinstance(rows[0], np.ndarray):
-        return np.concatenate(rows)
-    return sparse.vstack(rows, format="csr")
-
-
 def single_precision_is_enough(gram: Gram, tolerance: float) -> bool:
     """Whether the rounding of single precision stays far below the gap that is wanted."""
     kernel, rounding = gram.kernel, float(np.finfo(np.float32).eps)
     if tolerance < SINGLE_TOLERANCE or kernel.name != "rbf":
         return False
-    squares = np.max(kernels.diagonal(Kernel("linear"), gram.X), initial=0.0)
+    X = gram.X
+    largest = X.each(largest_square) if isinstance(X, SpreadRows) else [largest_square(X)]
+    squares = max(largest)
     return kernel.gamma * squares * rounding <= _SINGLE_ERROR

@@ -29,10 +29,12 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import losses
+from odmtool.gram import Gram
 from odmtool.kernels import Kernel
 from odmtool.scalable import partition
 from odmtool.scalable.executor import Serial
 from odmtool.scalable.parts import parts_of
+from odmtool.scalable.spread import SpreadRows
 from odmtool.solvers import dcd
 from odmtool.solvers.base import (
     Problem,
@@ -128,6 +130,7 @@ def solve(
         See :func:`odmtool.solvers.dcd.solve`.
     """
     if scheme.partitions == 1:
+        problem = brought_here(problem)
         return dcd.solve(problem, stop, seed=seed, start=start, progress=progress)
     order, levels = arrange(problem, scheme, seed)
     parts = parts_of(
@@ -151,6 +154,18 @@ def solve(
     return Solution(
         w, eta[place], eta[place], primal, dual, gap, epochs, gap <= stop.tolerance, "sodm"
     )
+
+
+def brought_here(problem: Problem) -> Problem:
+    """The problem with its rows in this process's memory."""
+    gram = problem.gram
+    X = problem.X if gram is None else gram.X
+    if not isinstance(X, SpreadRows):
+        return problem
+    rows = X[np.arange(problem.size)]
+    if gram is None:
+        return problem._replace(X=rows)
+    return problem._replace(gram=Gram(gram.kernel, rows, gram.memory))
 
 
 def arrange(problem: Problem, scheme: Scheme, seed: int):

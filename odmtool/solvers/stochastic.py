@@ -112,14 +112,17 @@ def cumulative(shares: np.ndarray) -> np.ndarray:
     return sums / sums[-1] if sums[-1] > 0 else np.arange(1, len(shares) + 1) / len(shares)
 
 
-def draw(generator: np.random.Generator, sums: np.ndarray) -> np.ndarray:
-    """As many examples as there are, in random order, by :func:`cumulative` probabilities.
+def draw(
+    generator: np.random.Generator, sums: np.ndarray, count: int | None = None
+) -> np.ndarray:
+    """``count`` examples (as many as there are) in random order, by :func:`cumulative` sums.
 
     At every place of the order each example has its probability; but the draws are spread
     evenly, so that with equal probabilities they are a permutation.
     """
     m = len(sums)
-    marks = (np.arange(m) + generator.random(m)) / m
+    count = m if count is None else count
+    marks = (np.arange(count) + generator.random(count)) / max(1, count)
     order = np.minimum(np.searchsorted(sums, marks, side="right"), m - 1)
     generator.shuffle(order)
     return order

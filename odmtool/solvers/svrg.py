@@ -94,41 +94,43 @@ def solve(
     """
     narrow, widen = stochastic.occupied_columns(problem)
     with np.errstate(over="ignore", invalid="ignore"):
-        run = _Run(narrow, seed, start, snapshot)
+        run = Run(Rows(narrow, seed, snapshot), stochastic.first_point(narrow, start))
         if isinstance(problem.loss, LDM):
             iterations = _until_rest(run, stop, progress)
             solution = stochastic.certified(narrow, stop, run.point, iterations, "svrg", seed)
         else:
-            # Newton's rule: without a start, no model that answers nothing.
-            least = 0 if start is not None else min(1, stop.max_iter)
-            solution = _until_certified(run, stop, least, progress)
+            solution = until_certified(run, stop, start is not None, progress, "svrg")
     return solution._replace(w=widen(solution.w))
 
 
-def _until_certified(run: _Run, stop: Stop, least: int, progress) -> Solution:
-    """Stages until the gap of a smooth problem is small enough."""
-    iteration, eta = 0, np.zeros_like(run.point.t)
-    loss = losses.scaled(run.problem.loss, run.problem.weight)
-    dual = float(losses.dual_value(loss, eta).sum())
+def until_certified(run: Run, stop: Stop, has_start: bool, progress, name: str) -> Solution:
+    """Stages until the gap of a smooth problem is small enough.
+
+    Without a start at least one: Newton's rule, no model that answers nothing.
+    """
+    iteration, best, rows = 0, None, run.rows
+    least, dual = 0 if has_start else min(1, stop.max_iter), rows.dual_at_zero()
     while True:
         point = run.point
         gap, own = point.primal - dual, float(run.gradient @ run.gradient / 2)
         if own <= gap:
-            gap, dual, eta = own, point.primal - own, -point.derivative
+            gap, dual, best = own, point.primal - own, point
         now = relative(gap, point.scale)
-        progress(Progress(iteration, point.primal, now, int(np.count_nonzero(point.derivative))))
+        progress(Progress(iteration, point.primal, now, rows.active(point)))
         is_done = now <= stop.tolerance or run.is_stuck
         if (iteration >= least and is_done) or iteration >= stop.max_iter:
             break
         run.stage()
         iteration += 1
+    coef = rows.duals(point)
+    eta = np.zeros_like(coef) if best is None else coef if best is point else rows.duals(best)
     return Solution(
-        point.w, -point.derivative, eta, point.primal, point.primal - gap, now, iteration,
-        now <= stop.tolerance, "svrg",
+        point.w, coef, eta, point.primal, point.primal - gap, now, iteration,
+        now <= stop.tolerance, name,
     )  # fmt: skip
 
 
-def _until_rest(run: _Run, stop: Stop, progress) -> int:
+def _until_rest(run: Run, stop: Stop, progress) -> int:
     """Stages until P falls no more; returns their number."""
     history, stages = [run.point.primal], 0
     while True:
@@ -143,28 +145,27 @@ def _until_rest(run: _Run, stop: Stop, progress) -> int:
         stages += 1
 
 
-class _Run:
-    """The snapshot, its gradient, and the step."""
+class Run:
+    """The snapshot, its gradient, and the step.
 
-    def __init__(self, problem: Problem, seed: int, start, snapshot: str):
-        self.problem, self._is_random = problem, snapshot == "random"
-        self._rows = compressed_rows(problem.X)
-        self._generator = np.random.default_rng(seed)
-        self._is_paired = isinstance(problem.loss, LDM)
-        self.point = stochastic.first_point(problem, start)
-        self.gradient = self._gradient(self.point)
-        squares = row_squares(*self._rows)
-        if self._is_paired:
-            shares, curvature = problem.weight, stochastic.pair_curvature(problem, squares)
-        else:
-            shares = problem.weight * squares
-            curvature = 1 + losses.largest_slope(problem.loss) * shares.sum()
-        if not np.isfinite(curvature):
+    Parameters
+    ----------
+    rows : Rows or the like
+    point
+        The first snapshot, as ``rows.at`` gives it: with ``w``, ``primal`` and ``scale``.
+
+    Raises
+    ------
+    DivergedError
+        Numbers overflow.
+    """
+
+    def __init__(self, rows, point):
+        self.rows, self.point, self.gradient = rows, point, rows.gradient(point)
+        if not np.isfinite(rows.curvature):
             raise DivergedError(messages.overflow())
-        self._sums = stochastic.cumulative(shares)
-        self._inflation = np.divide(shares.sum(), shares, where=shares > 0, out=shares * 0)
-        self._limit, self._step = 1 / curvature, _FIRST_STEP / curvature
-        self._smallest_limit = _SMALLEST_LIMIT / curvature
+        self._limit, self._step = 1 / rows.curvature, _FIRST_STEP / rows.curvature
+        self._smallest_limit = _SMALLEST_LIMIT / rows.curvature
 
     @property
     def is_stuck(self) -> bool:
@@ -172,50 +173,109 @@ class _Run:
 
     def stage(self) -> bool:
         """One stage: to the next snapshot, or halve the step; whether the snapshot is new."""
-        before = self.point
-        point = stochastic.point_at(self.problem, before.w + self._steps())
+        before, rows = self.point, self.rows
+        step = min(self._step, _LONGEST_STAGE / rows.size)
+        point = rows.at(before.w + rows.steps(before, self.gradient, step))
         if not point.primal <= before.primal + _ROUNDING * before.scale:
             self._limit /= 2
             self._step = min(self._step, self._limit) / 2
             return False
-        old, self.point, self.gradient = self.gradient, point, self._gradient(point)
+        old, self.point, self.gradient = self.gradient, point, rows.gradient(point)
         moved = point.w - before.w
         turned = moved @ (self.gradient - old)
         if turned > 0:
-            secant = moved @ moved / turned / len(point.t)
+            secant = moved @ moved / turned / rows.size
             self._step = min(max(secant, _SMALLEST_SHARE * self._limit), self._limit)
         return True
 
-    def _gradient(self, point) -> np.ndarray:
+
+class Rows:
+    """The examples of a problem, as :class:`Run` asks for them.
+
+    Attributes
+    ----------
+    size : int
+    curvature : float
+        L, which decides the first step.
+    """
+
+    def __init__(self, problem: Problem, seed: int, snapshot: str):
+        self.problem, self.size, self._is_random = problem, problem.size, snapshot == "random"
+        self._arrays = compressed_rows(problem.X)
+        self._generator = np.random.default_rng(seed)
+        self._is_paired = isinstance(problem.loss, LDM)
+        squares = row_squares(*self._arrays)
+        if self._is_paired:
+            shares = problem.weight
+            self.curvature = stochastic.pair_curvature(problem, squares)
+        else:
+            shares = problem.weight * squares
+            self.curvature = curvature(problem.loss, shares.sum())
+        self._sums = stochastic.cumulative(shares)
+        self._inflation = inflation(shares, shares.sum())
+
+    def at(self, w: np.ndarray) -> stochastic.Point:
+        """The snapshot at w."""
+        return stochastic.point_at(self.problem, w)
+
+    def gradient(self, point) -> np.ndarray:
+        """The full gradient of P at a snapshot."""
         return point.w + np.asarray(self.problem.X.T @ (self.problem.y * point.derivative))
 
-    def _steps(self) -> np.ndarray:
+    def steps(self, point, gradient: np.ndarray, step: float) -> np.ndarray:
         """How far the steps of a stage move w."""
-        problem, t, m = self.problem, self.point.t, len(self.point.t)
-        drift = problem.y * np.asarray(problem.X @ self.gradient)
-        step, z = min(self._step, _LONGEST_STAGE / m), np.zeros_like(self.gradient)
+        problem, t, m = self.problem, point.t, self.size
+        drift, z = problem.y * np.asarray(problem.X @ gradient), np.zeros_like(gradient)
         first = stochastic.draw(self._generator, self._sums)
         second = stochastic.draw(self._generator, self._sums) if self._is_paired else first
         count = self._generator.integers(1, m + 1) if self._is_random else m
         if self._is_paired:
             variance, _mean, hinge = stochastic.pair_terms(problem)
             a, k = pair_stage(
-                *self._rows, problem.y, variance, hinge, t, drift, first[:count], second[:count],
-                step, z,
+                *self._arrays, problem.y, variance, hinge, t, drift, first[:count],
+                second[:count], step, z,
             )  # fmt: skip
         else:
             a, k = stage(
-                *self._rows, problem.y, problem.weight, problem.loss, t, drift, self._inflation,
-                first[:count], step, z,
+                *self._arrays, problem.y, problem.weight, problem.loss, t, drift,
+                self._inflation, first[:count], step, 1.0, 0.0, z,
             )  # fmt: skip
-        return a * z + k * self.gradient
+        return a * z + k * gradient
+
+    def active(self, point) -> int:
+        """Examples whose loss has a slope."""
+        return int(np.count_nonzero(point.derivative))
+
+    def duals(self, point) -> np.ndarray:
+        """The dual variables of a snapshot, shape (m,)."""
+        return -point.derivative
+
+    def dual_at_zero(self) -> float:
+        """D(0)."""
+        return dual_at_zero(self.problem)
+
+
+def curvature(loss, total: float) -> float:
+    """L, for total = sum u_i |x_i|^2."""
+    return float(1 + losses.largest_slope(loss) * total)
+
+
+def inflation(shares: np.ndarray, total: float) -> np.ndarray:
+    """1 over the probability with which an example is drawn, 0 for those that never are."""
+    return np.divide(total, shares, where=shares > 0, out=shares * 0)
+
+
+def dual_at_zero(problem: Problem) -> float:
+    """D(0) of a problem with a smooth loss."""
+    loss = losses.scaled(problem.loss, problem.weight)
+    return float(losses.dual_value(loss, np.zeros(problem.size)).sum())
 
 
 @njit
 def stage(
-    data, indices, indptr, y, weight, loss, margins, drift, inflation, order, step, z
+    data, indices, indptr, y, weight, loss, margins, drift, inflation, order, step, a, k, z
 ):  # fmt: skip
-    """Steps with the examples of ``order``; e = w - s = a z + k g, all zero at first.
+    """Steps with the examples of ``order``; e = w - s = a z + k g, at first with a = 1.
 
     Parameters
     ----------
@@ -226,14 +286,15 @@ def stage(
         probability with which i is drawn.
     loss : MarginLoss of scalars
     step : float, > 0
+    a, k : float
     z : ndarray, shape (d,)
-        Zeros; changed in place.
+        Changed in place.
 
     Returns
     -------
     a, k : float
     """
-    a, k, shrink = 1.0, 0.0, 1.0 / (1.0 + step)
+    shrink = 1.0 / (1.0 + step)
     for i in order:
         before = margins[i]
         t = before + y[i] * a * row_product(data, indices, indptr, i, z) + k * drift[i]
@@ -251,7 +312,8 @@ def pair_stage(
 ):  # fmt: skip
     """Steps of LDM with the pairs ``first[q], second[q]``; the rest as in :func:`stage`.
 
-    ``variance`` and ``hinge`` are those of :func:`odmtool.solvers.stochastic.pair_terms`.
+    ``variance`` and ``hinge`` are those of :func:`odmtool.solvers.stochastic.pair_terms`;
+    it begins with a = 1, k = 0 and z = 0.
     """
     a, k, shrink = 1.0, 0.0, 1.0 / (1.0 + step)
     for q in range(len(first)):

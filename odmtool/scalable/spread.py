@@ -1,0 +1,315 @@
+"""Rows that the workers have read themselves, file by file, and keep.
+
+:class:`SpreadRows` stands where a matrix would: it has a shape, and ``X[rows]`` brings some
+rows here. Only labels and what is asked for travel. Rows are counted in the order of the
+files, so that a model is that of all the files in one.
+
+=================  ===========================================================
+names of           files on the workers, patterns (``train-*.svm``), several with
+                   commas between; addresses (``s3://bucket/x-*.svm``) that fsspec reads
+=================  ===========================================================
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import tempfile
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from odmtool import kernels, messages
+from odmtool.errors import DataError, FileError, UsageError
+from odmtool.kernels import Kernel
+
+
+class SpreadRows:
+    """A matrix in pieces that an executor keeps.
+
+    Parameters
+    ----------
+    pieces : list
+        What ``executor.keep`` made, each a csr_matrix or ndarray.
+    sizes : list of int
+        Their rows.
+    width : int
+    nnz : int
+        Entries that are not zero, in all.
+    executor
+    """
+
+    def __init__(self, pieces: list, sizes: list[int], width: int, nnz: int, executor):
+        self.pieces, self.sizes, self.nnz, self.executor = pieces, sizes, nnz, executor
+        self.shape = (int(sum(sizes)), width)
+        self._edges = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+
+    def each(self, function: Callable, *same) -> list:
+        """function(piece, *same) of every piece; the results come here."""
+        return self.executor.map(function, self.pieces, *([value] * len(self.pieces)
+                                                          for value in same))  # fmt: skip
+
+    def made(self, function: Callable, *same, width: int | None = None) -> SpreadRows:
+        """The pieces function(piece, *same), which stay where they are."""
+        columns = ([value] * len(self.pieces) for value in same)
+        pieces = self.executor.keep_each(function, self.pieces, *columns)
+        width = self.shape[1] if width is None else width
+        return SpreadRows(pieces, self.sizes, width, self.nnz, self.executor)
+
+    def astype(self, dtype) -> SpreadRows:
+        """The same in another precision."""
+        return self.made(_as_type, np.dtype(dtype).str)
+
+    def __getitem__(self, rows: np.ndarray):
+        """Some rows, in this order, brought here."""
+        order = np.argsort(rows, kind="stable")
+        used, taken = self._cut(rows[order])
+        brought = stack(*self.executor.map(_take, [self.pieces[k] for k in used], taken))
+        return brought[np.argsort(order, kind="stable")]
+
+    def part(self, rows: np.ndarray):
+        """Some rows, in this order, brought together where the executor keeps them."""
+        order = np.argsort(rows, kind="stable")
+        used, taken = self._cut(rows[order])
+        pieces = [self.pieces[k] for k in used]
+        brought = self.executor.keep_each(_take, pieces, taken)
+        return self.executor.keep(_stack_in_order, np.argsort(order, kind="stable"), *brought)
+
+    def rows_with(self, used: np.ndarray) -> sparse.csr_matrix:
+        """The whole matrix here, shape (m, d), the rows not in ``used`` left empty."""
+        rows = sparse.csr_matrix(self[used])
+        counts = np.zeros(self.shape[0] + 1, dtype=np.int64)
+        counts[used + 1] = np.diff(rows.indptr)
+        return sparse.csr_matrix(
+            (rows.data, rows.indices, np.cumsum(counts)), shape=self.shape
+        )
+
+    def _cut(self, ascending: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
+        """The pieces in which rows lie, and their places there."""
+        cuts = np.searchsorted(ascending, self._edges)
+        ends = list(zip(cuts[:-1], cuts[1:], self._edges, strict=False))
+        used = [k for k, (a, b, _) in enumerate(ends) if a < b] or [0]
+        return used, [ascending[ends[k][0] : ends[k][1]] - ends[k][2] for k in used]
+
+
+class SpreadGram(NamedTuple):
+    """What the solvers for large data ask of a :class:`odmtool.gram.Gram`."""
+
+    kernel: Kernel
+    X: SpreadRows
+    memory: float
+
+    @property
+    def size(self) -> int:
+        return self.X.shape[0]
+
+
+def gram_of(kernel: Kernel, X: SpreadRows, memory: float) -> SpreadGram:
+    """The kernel on rows prepared as :class:`odmtool.gram.Gram` prepares them."""
+    if kernels.dense_bytes(X, memory / 4):
+        X = X.made(_dense)
+        if kernel.name == "rbf":
+            X = X.made(_minus, np.sum(X.each(_column_sums), axis=0) / X.shape[0])
+    return SpreadGram(kernel, X, memory)
+
+
+def with_constant_feature(X: SpreadRows, bias: float) -> SpreadRows:
+    """X with a last column of ``bias`` if that is not negative."""
+    return X if bias < 0 else X.made(_with_column, bias, width=X.shape[1] + 1)
+
+
+def refuse_huge_values(X: SpreadRows, kernel: Kernel) -> None:
+    """Raise DataError if a squared norm, of a row or in feature space, is not finite."""
+    wrong = X.each(_first_huge, kernel)
+    for first, edge in zip(wrong, X._edges, strict=False):
+        if first is not None:
+            raise DataError(messages.values_too_large(int(edge) + first + 1))
+
+
+def resident(X, members: list[np.ndarray], executor) -> list:
+    """Parts of a matrix, each of the rows ``members[k]``, where the executor keeps them."""
+    if isinstance(X, SpreadRows):
+        return [X.part(rows) for rows in members]
+    return [executor.put(X[rows]) for rows in members]
+
+
+def stack(*rows):
+    """Rows of several parts, one after the other."""
+    if isinstance(rows[0], np.ndarray):
+        return np.concatenate(rows)
+    return sparse.vstack(rows, format="csr")
+
+
+# ---- reading -----------------------------------------------------------------
+
+
+class SpreadData(NamedTuple):
+    """What :func:`read` found.
+
+    Attributes
+    ----------
+    X : SpreadRows
+    labels : int array, shape (m,)
+    files : list of str
+    skipped : int
+        Blank and comment lines.
+    fingerprint : str
+        Of all files; other cuts of the same data have another one.
+    """
+
+    X: SpreadRows
+    labels: np.ndarray
+    files: list[str]
+    skipped: int
+    fingerprint: str
+
+
+def is_spread(name: str) -> bool:
+    """Whether a name means several files, or a place that only fsspec reads."""
+    return "://" in name or "," in name or glob.has_magic(name)
+
+
+def read(names: str, executor, *, zero_based: bool = False) -> SpreadData:
+    """Have the executor's workers read files, and agree on labels and width.
+
+    Parameters
+    ----------
+    names : str
+        Files, patterns and addresses with commas between.
+    executor
+    zero_based : bool
+
+    Raises
+    ------
+    DataError, FileError
+        As :func:`odmtool.io.svmlight.read_svmlight`; of the first wrong file.
+    UsageError
+        fsspec is missing, which Dask brings.
+    """
+    files = [file for found in executor.map(matching, names.split(",")) for file in found]
+    kept = executor.keep_each(read_file, files, [zero_based] * len(files))
+    # The first wrong file is named, whichever worker was first.
+    known = executor.map(facts, kept)
+    for error in known:
+        if isinstance(error, Exception):
+            raise error
+    labels, shapes, skipped, prints = zip(*known, strict=True)
+    width = max(d for _m, d, _n in shapes)
+    pieces = executor.keep_each(widened, kept, [width] * len(kept))
+    digest = hashlib.sha256(" ".join(prints).encode()).hexdigest()
+    X = SpreadRows(
+        pieces, [m for m, _d, _n in shapes], width, sum(n for _m, _d, n in shapes), executor
+    )
+    print_of_all = prints[0] if len(prints) == 1 else f"sha256-of-{len(prints)}:{digest}"
+    return SpreadData(X, np.concatenate(labels), files, sum(skipped), print_of_all)
+
+
+def matching(name: str) -> list[str]:
+    """The files that a name means, in order; on a worker."""
+    if "://" not in name:
+        found = sorted(glob.glob(name)) if glob.has_magic(name) else [name]
+    else:
+        system, path = _fsspec().core.url_to_fs(name)
+        listed = sorted(system.glob(path)) if glob.has_magic(name) else [path]
+        found = [system.unstrip_protocol(file) for file in listed]
+    if not found:
+        raise FileError(messages.no_file_matches(name))
+    return found
+
+
+def read_file(name: str, zero_based: bool):
+    """The Dataset of a file, or why there is none."""
+    from odmtool.io.svmlight import read_svmlight
+
+    try:
+        if "://" not in name:
+            return read_svmlight(name, zero_based=zero_based)
+        system, path = _fsspec().core.url_to_fs(name)
+        with tempfile.NamedTemporaryFile() as copy:
+            system.get_file(path, copy.name)
+            return read_svmlight(copy.name, zero_based=zero_based)
+    except DataError as error:
+        error.file = name
+        return error
+    except FileError as error:
+        return error
+    except OSError as error:
+        return FileError(messages.cannot_read(name, error.strerror or str(error)))
+
+
+def facts(data):
+    """Labels, shape and nonzeros, lines skipped and fingerprint; or the error."""
+    from odmtool.io.svmlight import fingerprint
+
+    if isinstance(data, Exception):
+        return data
+    return data.labels, (*data.X.shape, data.X.nnz), data.skipped, fingerprint(data)
+
+
+def widened(data, width: int) -> sparse.csr_matrix:
+    """The rows of a Dataset, in a matrix of this width."""
+    X = data.X
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+
+
+def _fsspec():
+    try:
+        import fsspec
+    except ImportError:
+        raise UsageError(messages.dask_missing()) from None
+    return fsspec
+
+
+# ---- what is done with a piece -----------------------------------------------
+
+
+def _take(X, rows):
+    return X[rows]
+
+
+def _stack_in_order(order, *pieces):
+    return stack(*pieces)[order]
+
+
+def _as_type(X, dtype: str):
+    return X.astype(dtype)
+
+
+def _dense(X) -> np.ndarray:
+    return X.toarray()
+
+
+def _column_sums(X) -> np.ndarray:
+    return np.asarray(X.sum(axis=0)).ravel()
+
+
+def _minus(X, mean) -> np.ndarray:
+    return X - mean
+
+
+def _with_column(X, bias: float):
+    from odmtool.machines.data import with_constant_feature
+
+    return with_constant_feature(X, bias)
+
+
+def _first_huge(X, kernel: Kernel) -> int | None:
+    """The first row whose squared norm is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = kernels.diagonal(Kernel("linear"), X) + kernels.diagonal(kernel, X)
+    wrong = np.flatnonzero(~np.isfinite(squares))
+    return int(wrong[0]) if wrong.size else None
+
+
+def strata_of(X, kernel: Kernel, Z) -> np.ndarray:
+    """See :func:`odmtool.scalable.partition.strata`."""
+    from odmtool.scalable.partition import strata
+
+    return strata(kernel, X, Z)
+
+
+def largest_square(X) -> float:
+    """The largest |x|^2 of a piece."""
+    return float(np.max(kernels.diagonal(Kernel("linear"), X), initial=0.0))
