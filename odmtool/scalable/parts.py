@@ -239,8 +239,15 @@ def stack(*rows):
 
 def single_precision_is_enough(gram: Gram, tolerance: float) -> bool:
     """Whether the rounding of single precision stays far below the gap that is wanted."""
-    kernel, rounding = gram.kernel, float(np.finfo(np.float32).eps)
-    if tolerance < SINGLE_TOLERANCE or kernel.name != "rbf":
+    if gram.kernel.name != "rbf":
         return False
     squares = np.max(kernels.diagonal(Kernel("linear"), gram.X), initial=0.0)
-    return kernel.gamma * squares * rounding <= _SINGLE_ERROR
+    return single_is_enough(gram.kernel, squares, tolerance)
+
+
+def single_is_enough(kernel: Kernel, largest_square: float, tolerance: float) -> bool:
+    """The same, for rows x of which the largest |x|^2 is known."""
+    if tolerance < SINGLE_TOLERANCE or kernel.name != "rbf":
+        return False
+    rounding = float(np.finfo(np.float32).eps)
+    return bool(kernel.gamma * largest_square * rounding <= _SINGLE_ERROR)
