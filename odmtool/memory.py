@@ -1,7 +1,8 @@
-"""How much memory there is for kernel values."""
+"""How much memory there is, and how much is used."""
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,15 @@ def default_memory() -> float:
     Respects the limit of the control group (containers, batch jobs).
     """
     return _SHARE * min(_free_on_machine(), _free_in_group())
+
+
+def resident() -> float:
+    """Bytes of this process that are in memory now; 0 if the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return float(pages * os.sysconf("SC_PAGE_SIZE"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
 
 
 def _free_on_machine() -> float:

@@ -9,6 +9,12 @@ import click
 
 from odmtool import messages
 from odmtool.cli import options as common
+from odmtool.cli.cache_options import (
+    cache_options,
+    check_cache,
+    fit_from_disk,
+    open_cached_data,
+)
 from odmtool.cli.machine_options import (
     format_option,
     machine_options,
@@ -39,6 +45,7 @@ Examples:
               help="Cross validate with so many folds; no model.")
 @probability_option
 @format_option
+@cache_options
 @click.option("--strict", is_flag=True,
               help="If the tolerance is not reached, write no model and exit with 3.")
 @margins_option("Write the margins of the training examples to FILE (- is stdout), with their "
@@ -60,8 +67,10 @@ def train(ctx, **options):
 
     refuse_lambda_and_cost(ctx)
     translate_kdd(options)
-    # The folds of a cross validation run in threads of their own.
-    common.limit_threads(options["jobs"] if options["folds"] is None else 1)
+    check_cache(options)
+    # The folds of a cross validation run in threads of their own, and so do passes over a cache.
+    has_threads = options["folds"] is not None or options["cache"] is not None
+    common.limit_threads(1 if has_threads else options["jobs"])
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
         product_on_stdout="-" in [options[name] for name in ("model_file", "json_file", "margins")],
@@ -98,9 +107,15 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         check_elsewhere(machine, options)
     check_files(options, [path, options["json_file"], options["margins"]])
     started = time.perf_counter()
-    data = read_training_data(options, report)
-    if is_elsewhere(options):
-        ctx.call_on_close(data.dataset.X.executor.close)
+    if options["cache"] is None:
+        data = read_training_data(options, report)
+        if is_elsewhere(options):
+            ctx.call_on_close(data.dataset.X.executor.close)
+    else:
+        from odmtool.machines import out_of_core
+
+        out_of_core.check(machine)
+        data = open_cached_data(options, machine.memory_limit(), report)
     if settle_machine(ctx, options, data.classes):
         machine = make_machine(options)
     refuse_one_class(data, options)
@@ -109,7 +124,8 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     read = time.perf_counter()
     announce_compilation(report)
     prepared = options["loo"] and leave_one_out.check(machine, data, options)
-    shortcomings = fit(machine, data, options, report)
+    train_it = fit if options["cache"] is None else fit_from_disk
+    shortcomings = train_it(machine, data, options, report)
     trained = time.perf_counter()
     for sentence in shortcomings:
         if options["strict"]:
@@ -121,7 +137,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         _write_margins(options, path, machine, data, report)
     seconds = {"reading": read - started, "training": trained - read,
                "writing": time.perf_counter() - trained}  # fmt: skip
-    report.note(messages.summary(machine, len(data.dataset.labels), seconds))
+    report.note(messages.summary(machine, data.shape[0], seconds))
     found = {}
     if options["loo"] is not None:
         exactly = options["loo"] == "exact"

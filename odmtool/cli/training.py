@@ -14,16 +14,27 @@ from odmtool.errors import DataError, UsageError
 
 
 class TrainingData(NamedTuple):
-    """Examples, their weights (or None), and the data's fingerprint."""
+    """Examples (in memory, or a RowStore), their weights (or None), the data's fingerprint."""
 
     dataset: object
     weight: object
     fingerprint: str
 
     @property
+    def labels(self) -> set[int]:
+        """The classes."""
+        counts = getattr(self.dataset, "counts", None)
+        return set(self.dataset.labels.tolist()) if counts is None else set(counts)
+
+    @property
     def classes(self) -> int:
         """How many there are."""
-        return len(set(self.dataset.labels.tolist()))
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Examples and features."""
+        return getattr(self.dataset, "X", self.dataset).shape
 
 
 @contextmanager
@@ -131,18 +142,27 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
         message = messages.weight_count(len(weight), len(dataset.labels))
         raise DataError(message, options["weights"])
     labels = set(dataset.labels.tolist())
+    learned = labels if weight is None else set(dataset.labels[weight > 0].tolist())
+    say_about_labels(options, labels, learned, dataset.skipped, report)
+    mark = dataset.fingerprint if is_elsewhere(options) else fingerprint(dataset)
+    return TrainingData(dataset, weight, mark)
+
+
+def say_about_labels(
+    options: dict, labels: set[int], learned: set[int], skipped: int, report: Report
+) -> None:
+    """Say what looks like a mistake in the data, or in the weights.
+
+    ``learned`` are the labels of the examples with a weight above 0.
+    """
     for label, _weight in options["class_weight"]:
         if label not in labels:
             report.warning(messages.no_such_class(label))
-    learned = labels if weight is None else set(dataset.labels[weight > 0].tolist())
     learned = learned - {k for k, factor in dict(options["class_weight"]).items() if factor == 0}
     if len(learned) == 1 < len(labels):
         report.warning(messages.one_class_weighs(learned.pop()))
-    if dataset.skipped:
-        report.detail(messages.lines_skipped(dataset.skipped))
-    return TrainingData(
-        dataset, weight, dataset.fingerprint if is_elsewhere(options) else fingerprint(dataset)
-    )
+    if skipped:
+        report.detail(messages.lines_skipped(skipped))
 
 
 def _read_elsewhere(options: dict, report: Report):
@@ -165,7 +185,7 @@ def refuse_one_class(data: TrainingData, options: dict) -> None:
     """Raise, before any work, if there is nothing to tell apart and an option needs it."""
     if data.classes > 1:
         return
-    label = int(data.dataset.labels[0])
+    label = min(data.labels)
     if options["probability"] == "1":
         raise UsageError(messages.probability_one_class(label))
     if options["loo"] is not None:
@@ -176,9 +196,8 @@ def refuse_one_class(data: TrainingData, options: dict) -> None:
 
 def warn_of_one_class(data: TrainingData, report: Report) -> None:
     """Say if there is nothing to tell apart."""
-    labels = set(data.dataset.labels.tolist())
-    if len(labels) == 1:
-        report.warning(messages.one_class(labels.pop()))
+    if data.classes == 1:
+        report.warning(messages.one_class(data.labels.pop()))
 
 
 def make_machine(options: dict):
@@ -344,8 +363,8 @@ def write_trained_model(ctx, path: str, machine, data: TrainingData) -> None:
     machine.model_.facts |= {
         "command": messages.one_line(shlex.join([*ctx.command_path.split(), *ctx.meta["args"]])),
         "data": data.fingerprint,
-        "examples": str(data.dataset.X.shape[0]),
-        "features": str(data.dataset.X.shape[1]),
+        "examples": str(data.shape[0]),
+        "features": str(data.shape[1]),
         "version": messages.version(),
     }
     write_model(path, machine.model_)

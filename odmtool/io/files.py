@@ -453,7 +453,7 @@ def _open_temporary(temporary: str, status, name: str) -> _Output:
     mode = 0o666 if status is None else stat.S_IMODE(status.st_mode) & 0o777
     try:
         with _lock:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
             _unfinished.add(temporary)
         if status is not None:
             with contextlib.suppress(OSError, AttributeError):

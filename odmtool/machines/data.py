@@ -89,10 +89,7 @@ def weights_in_use(labels, weight, class_weight) -> tuple[np.ndarray | None, np.
     ------
     DataError
     """
-    if weight.shape != (len(labels),):
-        raise DataError(messages.weight_count(len(weight), len(labels)))
-    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        raise DataError(messages.weights_negative())
+    check_weights(weight, len(labels))
     u = weight.copy()
     for label, factor in (class_weight or {}).items():
         u[labels == label] *= factor
@@ -100,6 +97,14 @@ def weights_in_use(labels, weight, class_weight) -> tuple[np.ndarray | None, np.
     if used.size == 0:
         raise DataError(messages.all_weights_zero())
     return (None, u) if used.size == len(u) else (used, u[used])
+
+
+def check_weights(weight: np.ndarray, m: int) -> None:
+    """Raise DataError unless there are m weights, finite and not negative."""
+    if weight.shape != (m,):
+        raise DataError(messages.weight_count(len(weight), m))
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise DataError(messages.weights_negative())
 
 
 def canonical_rows(X):

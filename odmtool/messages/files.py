@@ -46,3 +46,7 @@ def compressed_trailing(kind: str) -> str:
 
 def unknown_compression(kind: str, remedy: str) -> str:
     return f"{kind} files cannot be read (gzip, bzip2 and xz can); decompress it first: {remedy}"
+
+
+def cache_damaged() -> str:
+    return "the cache is damaged, or was cut off while it was read: remove the file, or train again"

@@ -106,3 +106,77 @@ def other_version(worker: str, name: str, theirs: str | None, ours: str) -> str:
         f"worker {worker} has {name} {theirs or 'not at all'}, but here it is {ours}: "
         f"all must have the same"
     )
+
+
+def cache_not_for_machine(machine: str) -> str:
+    return (
+        f"-s {machine} needs all data in memory; with --cache take a machine of two classes, such "
+        f"as -s odm, which takes more classes one against the rest"
+    )
+
+
+def cache_not_for_solver(solver: str) -> str:
+    return (
+        f"--solver {solver} needs all data in memory; with --cache take auto, newton or dcd, or "
+        f"for a kernel nystrom"
+    )
+
+
+def cache_needs_smooth(machine: str) -> str:
+    return (
+        f"-s {machine} has a loss with a corner: with --cache take a linear machine and "
+        f"--solver auto or dcd, or a smooth loss, such as -s odm"
+    )
+
+
+def cache_needs_nystrom(kernel: str) -> str:
+    return f"--cache with -t {kernel} needs --solver nystrom; other solvers need all data in memory"
+
+
+def cache_not_for_pairs() -> str:
+    return "--cache with --solver nystrom is not for --multiclass ovo; take ovr"
+
+
+def cache_only_for_a_model(option: str) -> str:
+    return f"{option} reads all data into memory: leave out --cache or {option}"
+
+
+def keep_without_cache() -> str:
+    return "--keep-cache needs --cache DIR, where to keep it"
+
+
+def keep_of_a_stream() -> str:
+    return "--keep-cache needs a file, which can be recognised later; what comes from a pipe cannot"
+
+
+def hessian_too_large(width: int, most: int, needed: float, memory: float) -> str:
+    return (
+        f"--solver newton with --cache takes at most {most} features and half of --memory "
+        f"({size(memory)}) for its matrices; {width} features need {size(needed)}: take --solver "
+        f"dcd, or more --memory"
+    )
+
+
+def out_of_core_too_large(needed: float, memory: float) -> str:
+    return (
+        f"even with --cache training needs {size(needed)}, more than the {size(memory)} of "
+        f"--memory; give more of it"
+    )
+
+
+def data_too_large(needed: float, memory: float) -> str:
+    return (
+        f"the data need about {size(needed)} in memory, more than the {size(memory)} of --memory; "
+        f"odm-train --cache DIR trains linear machines and --solver nystrom from the disk"
+    )
+
+
+def cached(store, was_known: bool) -> str:
+    m, d = store.shape
+    how = "found there" if was_known else "written"
+    return f"cache of {m} examples with {d} features: {size(store.bytes)}, {how}"
+
+
+def memory_plan(solver: str, parts: dict[str, float], memory: float) -> str:
+    needs = ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
+    return f"{solver} in {size(sum(parts.values()))} of {size(memory)} of memory: {needs}"

@@ -28,6 +28,8 @@ from odmtool.solvers.spaces import WeightSpace
 _PIECE_BYTES = 2**20
 # Rows of a piece for X'SX, whose every piece adds up d^2 numbers.
 _GRAM_ROWS = 2048
+# From this share of nonzeros on, X'SX by BLAS is faster than as a sparse product.
+_DENSE_SHARE = 0.05
 # Examples per column whose Hessian stands for that of all: off by about 1 / sqrt of it.
 _SAMPLE = 100
 
@@ -108,6 +110,8 @@ def weighted_gram(source, s: np.ndarray) -> np.ndarray:
     for part, rows in source.pieces(_GRAM_ROWS):
         used = s[part] > 0
         scaled = np.sqrt(s[part][used])[:, None]
+        if not isinstance(rows, np.ndarray) and rows.nnz >= _DENSE_SHARE * rows.shape[0] * d:
+            rows = rows.toarray()
         if isinstance(rows, np.ndarray):
             # In double precision: what rounding adds to X'SX need not be positive.
             rows = rows[used] * scaled

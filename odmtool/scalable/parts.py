@@ -234,10 +234,16 @@ def transposed_product(X, v):
 
 def single_precision_is_enough(gram: Gram, tolerance: float) -> bool:
     """Whether the rounding of single precision stays far below the gap that is wanted."""
-    kernel, rounding = gram.kernel, float(np.finfo(np.float32).eps)
-    if tolerance < SINGLE_TOLERANCE or kernel.name != "rbf":
+    if gram.kernel.name != "rbf":
         return False
     X = gram.X
     largest = X.each(largest_square) if isinstance(X, SpreadRows) else [largest_square(X)]
-    squares = max(largest)
-    return kernel.gamma * squares * rounding <= _SINGLE_ERROR
+    return single_is_enough(gram.kernel, max(largest), tolerance)
+
+
+def single_is_enough(kernel: Kernel, largest_square: float, tolerance: float) -> bool:
+    """The same, for rows x of which the largest |x|^2 is known."""
+    if tolerance < SINGLE_TOLERANCE or kernel.name != "rbf":
+        return False
+    rounding = float(np.finfo(np.float32).eps)
+    return bool(kernel.gamma * largest_square * rounding <= _SINGLE_ERROR)

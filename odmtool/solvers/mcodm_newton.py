@@ -139,7 +139,8 @@ class LinearNewton:
         norm = float(np.vdot(W, W)) / 2
         primal = norm + point.relaxed_loss
         gap = primal + float(np.vdot(dual_W, dual_W)) / 2 - point.dual_terms
-        is_solved = -slope / 2 <= _KAPPA * (gap - unsolved) or unsolved <= max(_INNER_SHARE * (gap - unsolved), _ROUNDING * primal)
+        little = max(_INNER_SHARE * (gap - unsolved), _ROUNDING * primal)
+        is_solved = -slope / 2 <= _KAPPA * (gap - unsolved) or unsolved <= little
         self._scores = scores
         return relative(gap, primal), is_solved
 

@@ -77,7 +77,7 @@ def solve(
     # Without a start there is always a step: at w = 0 the gap is small for a small
     # lambda, but a model that answers nothing is of no use.
     least = 0 if start is not None else min(1, stop.max_iter)
-    track, iteration = _Track(), 0
+    track, iteration = Track(), 0
 
     with np.errstate(over="ignore", invalid="ignore"):
         while True:
@@ -88,7 +88,7 @@ def solve(
             gap, eta = space.gap(loss, v, t, demanded, stop.tolerance * scale)
             if not (np.isfinite(primal) and np.isfinite(gap)):
                 raise DivergedError(messages.overflow())
-            point = _Point(v, t, eta, float(primal), float(gap), float(scale))
+            point = Point(v, t, eta, float(primal), float(gap), float(scale))
             if iteration >= least:
                 track.add(point)
             now = relative(gap, scale)
@@ -117,7 +117,7 @@ def solve(
     )  # fmt: skip
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
     """An iterate, its margins, a dual point, P, P - D and S."""
 
     v: np.ndarray
@@ -128,14 +128,14 @@ class _Point(NamedTuple):
     scale: float
 
 
-class _Track:
+class Track:
     """The best points so far, and whether there is still progress."""
 
     def __init__(self):
         self._closest = self._lowest = self._highest = None
         self._waited = 0
 
-    def add(self, point: _Point) -> None:
+    def add(self, point: Point) -> None:
         if self._closest is None:
             self._closest = self._lowest = self._highest = point
             return
@@ -153,7 +153,7 @@ class _Track:
     def is_stalled(self) -> bool:
         return self._waited >= _PATIENCE
 
-    def best(self, tolerance: float) -> tuple[_Point, np.ndarray, float]:
+    def best(self, tolerance: float) -> tuple[Point, np.ndarray, float]:
         """A point, a dual point, and the gap between them.
 
         The closest pair if it is close enough (its gap is free of cancellation);
