@@ -53,7 +53,7 @@ def difference(functions: Functions) -> Functions:
 
 
 def linear_model(weights, bias_row, bias: float, classes, facts) -> LinearModel:
-    """One function for two classes, one per class for more.
+    """One function for two classes, one per class otherwise.
 
     Parameters
     ----------
@@ -65,6 +65,8 @@ def linear_model(weights, bias_row, bias: float, classes, facts) -> LinearModel:
     """
     if len(classes) == 2 and weights.shape[1] == 2:
         weights, bias_row = weights[:, :1] - weights[:, 1:], bias_row[:1] - bias_row[1:]
+    elif len(classes) == 1:  # a machine of many classes had to have a second one
+        weights, bias_row = weights[:, :1], bias_row[:1]
     has_bias = bias >= 0
     return LinearModel(
         classes, weights, float(bias) if has_bias else -1.0, bias_row if has_bias else None,

@@ -48,3 +48,16 @@ def pair_values(values: np.ndarray, k: int) -> np.ndarray:
         return values
     first, second = np.triu_indices(k, 1)
     return values[:, first] - values[:, second]
+
+
+def reversed_sigmoids(A: np.ndarray, B: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sigmoids of the pairs of k classes, if the classes stand in the reverse order.
+
+    P(a | a or b) = 1 / (1 + exp(A v + B)) with v for a against b; seen from b, v and B
+    change their signs.
+    """
+    pair = np.zeros((k, k), dtype=int)
+    first, second = np.triu_indices(k, 1)
+    pair[first, second] = np.arange(len(A))
+    number = pair[k - 1 - second, k - 1 - first]
+    return A[number], -B[number]

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from odmtool.models import scores
-from odmtool.models.decide import most_probable, pair_values, votes
+from odmtool.models.decide import most_probable, reversed_sigmoids, votes
 from odmtool.models.rows import KernelRows
+from odmtool.probability import class_probabilities
 
 if TYPE_CHECKING:
     from odmtool.kernels import Kernel
@@ -239,8 +240,12 @@ class CompactModel:
     has_probabilities = KernelModel.has_probabilities
 
     def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`KernelModel.predict_with_probabilities`."""
-        return most_probable(self, pair_values(self.decision_values(X), len(self.labels)))
+        """As :meth:`KernelModel.predict_with_probabilities`; the same as those of LIBSVM's form."""
+        k = len(self.labels)
+        sigmoids = reversed_sigmoids(self.probA, self.probB, k)
+        probabilities = class_probabilities(self.scores.pair_values(X), *sigmoids, k)
+        best = probabilities.argmax(axis=1)
+        return np.asarray(self.labels, dtype=np.int64)[::-1][best], probabilities[:, ::-1]
 
     has_scores = True
 
