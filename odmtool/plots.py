@@ -24,12 +24,13 @@ from odmtool.search import Plan, Row, best
 #: The parameters that can be an axis, the horizontal one first.
 SYMBOLS = {
     "lambda_": r"$\lambda$", "cost": "$C$", "gamma": r"$\gamma$", "degree": "degree",
-    "coef0": "coef0", "mu": r"$\mu$", "theta": r"$\theta$",
+    "coef0": "coef0", "mu": r"$\mu$", "theta": r"$\theta$", "mu1": r"$\mu_1$",
+    "mu2": r"$\mu_2$", "power": "$p$",
 }  # fmt: skip
 LINES = 6
 """Most lines of :func:`path_figure`."""
 
-_LOGARITHMIC = ("lambda_", "cost", "gamma")
+_LOGARITHMIC = ("lambda_", "cost", "gamma", "mu1", "mu2")
 _MOST_TICKS = 11
 # The palette of Okabe & Ito, which the colour-blind can tell apart, without its yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

@@ -116,7 +116,34 @@ def test_an_option_that_the_machine_does_not_use_is_a_warning(run, heart):
     assert "machine l2svm has no use for -m\n" in outcome.err and "-g" not in outcome.err
 
 
+@pytest.mark.parametrize("options, sentence", [
+    (["--outer", "constant"], "machine odm has no use for --outer"),
+    (["-m", ".2", "--ism3-loss", "softmax"], "machine odm has no use for --ism3-loss"),
+    (["-s", "ldm", "--snapshot", "random"], "solver auto has no use for --snapshot"),
+    (["-s", "m3svm", "--multiclass", "ovo"], "machine m3svm has no use for --multiclass"),
+])  # fmt: skip
+def test_options_that_are_not_numbers_are_no_exception(run, heart, options, sentence):
+    outcome = run("train", *options, heart, "m")
+    assert outcome.code == 0
+    assert outcome.err.startswith(f"odm-train: warning: {sentence}\n")
+
+
+@pytest.mark.parametrize("machine, has_newton", [("svr", False), ("l1svm", True)])
+def test_newton_is_advised_where_there_is_one(run, heart, machine, has_newton):
+    outcome = run("train", "-s", machine, "--solver", "dcd", "--max-iter", "1", heart, "m")
+    assert "was not reached" in outcome.err and outcome.err.count("\n") == 2
+    assert ("--solver newton" in outcome.err) == has_newton
+
+
+@pytest.mark.parametrize("options", [["-t", "sigmoid", "-g", "1", "-r", "-1"], []])
+def test_mamc_with_any_kernel(run, heart, options):
+    outcome = run("train", "-s", "mamc", *options, heart, "m")
+    assert outcome.code == 0 and outcome.err.count("\n") == 1
+    assert "(optimal" in outcome.err
+
+
 @pytest.mark.parametrize("arguments, sentence", [
+    (["-s", "ldm", "--solver", "adam"], "--solver adam is for -s m3svm and -s ism3 only"),
     (["-s", "svr", "--solver", "newton"], "--solver newton needs a loss whose derivative"),
     (["-s", "l2svm", "--solver", "asgd"], "--solver asgd is for -s ldm"),
     (["-t", "rbf", "--solver", "svrg"], "--solver svrg is for linear machines"),

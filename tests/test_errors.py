@@ -263,8 +263,19 @@ def test_no_input_is_ever_written_over(run, heart, tmp_path):
     assert (tmp_path / "weights").read_text() == "1\n" * 270
 
 
+@pytest.mark.parametrize("options, code", [(["--margins", "-"], 1), (["-b", "1"], 2)])
+def test_what_needs_two_classes_is_refused_before_training(run, tmp_path, options, code):
+    (tmp_path / "data").write_text("1 1:1\n1 1:2\n")
+    (tmp_path / "m").write_text("old")
+    outcome = run("train", *options, "data", "m")
+    assert outcome.code == code and outcome.err.count("\n") == 1
+    assert "one class only" in outcome.err
+    assert (tmp_path / "m").read_text() == "old"
+
+
 @pytest.mark.parametrize("options", [
     ["-l", "1e308"], ["-c", "1e307", "-p", "0.999"],
+    ["-s", "ldm", "-l", "1e200", "--solver", "newton"],
     ["-B", "1e200"], ["-w1", "1e308", "-w-1", "1e308"], ["-t", "poly", "-g", "1e160"],
 ])  # fmt: skip
 @pytest.mark.parametrize("solver", ["auto", "dcd"])

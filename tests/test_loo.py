@@ -320,7 +320,11 @@ def test_refused(run, heart, options, words):
     assert outcome.out == ""
 
 
-def test_one_class(run, tmp_path):
-    (tmp_path / "data").write_text("1 1:1\n1 1:2\n")
-    outcome = run("train", "--loo", "data")
-    assert outcome.code == 2 and "two classes" in outcome.err
+@pytest.mark.parametrize("content", ["1 1:1\n1 1:2\n", "1 1:1\n2 1:2\n3 1:3\n"])
+def test_two_classes_it_must_be(run, tmp_path, content):
+    (tmp_path / "data").write_text(content)
+    (tmp_path / "m").write_text("old")
+    outcome = run("train", "-s", "ldm", "--loo", "data", "m")
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert "two classes" in outcome.err
+    assert (tmp_path / "m").read_text() == "old"

@@ -14,6 +14,7 @@ from matplotlib.colors import to_hex
 from scipy import sparse
 
 from odmtool import plots
+from odmtool.cli.machine_options import PARAMETER_NAMES
 from odmtool.defaults import PerFeature
 from odmtool.errors import UsageError
 from odmtool.machines import ODM
@@ -132,6 +133,15 @@ def test_mu_and_theta_are_linear():
     axes = plots.search_figure(rows, plan).axes[0]
     assert tick_labels(axes.xaxis) == ["0.2", "0.3", "0.7"]
     assert list(axes.get_xticks()) == [0.2, 0.3, 0.7]
+
+
+def test_every_parameter_can_be_an_axis():
+    assert plots.SYMBOLS.keys() == {"cost", *PARAMETER_NAMES} - {"kernel"}
+    mu1, mu2 = (2.0**-8, 1.0, 2.0**8), (1.0, 4.0)
+    axes = plots.search_figure(*full(lambda_=(16.0,), gamma=(1.0,), mu1=mu1, mu2=mu2, mu=(0.2,),
+                                     theta=(0.4,))).axes[0]  # fmt: skip
+    assert tick_labels(axes.xaxis) == ["$2^{-8}$", "$2^{0}$", "$2^{8}$"]
+    assert axes.get_ylabel() == r"$\mu_2$"
 
 
 def test_cells_that_were_not_tried_are_empty():

@@ -78,10 +78,10 @@ Examples:
 def cv(ctx, **options):
     """Cross validate a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin).
 
-    -t, -l, -c, -m, -p, -d, -g and -r take lists (0.2,0.4), ranges (0.2:0.8:0.2) and powers
-    (2^0:20:2 is 2^0, 2^2, ... 2^20). Every combination gets one line; then come the best one as
-    a command and its accuracy. Among equals the stronger regularisation wins, then the
-    smoother kernel.
+    -t, -l, -c, -m, -p, -d, -g, -r, --mu1, --mu2, --power and --kdd take lists (0.2,0.4), ranges
+    (0.2:0.8:0.2) and powers (2^0:20:2 is 2^0, 2^2, ... 2^20). Every combination
+    gets one line; then come the best one as a command and its accuracy. Among equals the
+    stronger regularisation wins, then the smoother kernel.
     """  # fmt: skip
     refuse_lambda_and_cost(ctx)
     translate_kdd(options)

@@ -37,6 +37,8 @@ def check(machine, data, options: dict):
         raise UsageError(messages.loo_not_for(machine.name))
     with naming(options["training_file"]):
         prepared = machine.prepare(data.dataset.X, data.dataset.labels, data.weight)
+    if len(prepared.classes) > 2:
+        raise UsageError(messages.loo_needs_two_classes())
     loo.check(machine.problem(prepared))
     return prepared
 

@@ -123,6 +123,13 @@ PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
 FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}
 MACHINE_PARAMETERS = tuple(dict.fromkeys(n for m in defaults.MACHINES.values() for n in m))
 
+# Machines that have a use for an option which is not a number.
+_OPTIONS_OF = {
+    "outer": ("mcodm",),
+    "ism3_loss": ("ism3",),
+    "multiclass": tuple(set(defaults.MACHINES) - {"mcodm", "m3svm", "ism3"}),
+}
+
 
 def machine_options(many: bool):
     """Decorator: the options of a machine; with ``many`` its parameters take lists."""
@@ -238,8 +245,13 @@ def warn_of_unused(ctx: click.Context, options: dict, report: Report) -> None:
     """
     used = defaults.MACHINES[machine_name(options)]
     unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in used and given(ctx, n)]
+    for name, machines in _OPTIONS_OF.items():
+        if machine_name(options) not in machines and given(ctx, name):
+            unused.append("--" + name.replace("_", "-"))
     if unused:
-        report.warning(messages.unused_options(unused, machine_name(options)))
+        report.warning(messages.unused_options(unused, f"machine {machine_name(options)}"))
+    if options["solver"] != "svrg" and given(ctx, "snapshot"):
+        report.warning(messages.unused_options(["--snapshot"], f"solver {options['solver']}"))
 
 
 def machine_arguments(options: dict) -> dict:

@@ -81,6 +81,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         fit,
         make_machine,
         read_training_data,
+        refuse_one_class,
         say_probabilities,
         warn_of_one_class,
         write_trained_model,
@@ -93,6 +94,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     data = read_training_data(options, report)
     if settle_machine(ctx, options, data.classes):
         machine = make_machine(options)
+    refuse_one_class(data, options)
     warn_of_unused(ctx, options, report)
     warn_of_one_class(data, report)
     read = time.perf_counter()
@@ -149,6 +151,7 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
         make_machine,
         naming,
         read_training_data,
+        refuse_one_class,
         warn_of_one_class,
         warn_of_small_class,
     )
@@ -160,6 +163,7 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
     data = read_training_data(options, report)
     if settle_machine(ctx, options, data.classes):
         machine = make_machine(options)
+    refuse_one_class(data, options)
     warn_of_unused(ctx, options, report)
     announce_compilation(report)
     known = Data(data.dataset.X, data.dataset.labels, data.weight)

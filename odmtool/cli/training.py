@@ -108,6 +108,19 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
     return TrainingData(dataset, weight, fingerprint(dataset))
 
 
+def refuse_one_class(data: TrainingData, options: dict) -> None:
+    """Raise, before any work, if there is nothing to tell apart and an option needs it."""
+    if data.classes > 1:
+        return
+    label = int(data.dataset.labels[0])
+    if options["probability"] == "1":
+        raise UsageError(messages.probability_one_class(label))
+    if options["loo"] is not None:
+        raise UsageError(messages.loo_needs_two_classes())
+    if options["margins"] is not None:
+        raise DataError(messages.margins_of_one_class(label))
+
+
 def warn_of_one_class(data: TrainingData, report: Report) -> None:
     """Say if there is nothing to tell apart."""
     labels = set(data.dataset.labels.tolist())
@@ -196,10 +209,20 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     say_scale(machine, report)
     sentences = []
     if not machine.solution_.converged and not stopped_early(machine):
-        sentences.append(messages.not_converged(machine.solution_, machine.tolerance))
+        newton = _takes(machine, "newton")
+        sentences.append(messages.not_converged(machine.solution_, machine.tolerance, newton))
     if unconverged:
         sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
     return sentences
+
+
+def _takes(machine, solver: str) -> bool:
+    """Whether a machine could have this solver."""
+    try:
+        machine.copy(solver=solver).check()
+    except UsageError:
+        return False
+    return True
 
 
 def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:

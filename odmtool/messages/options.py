@@ -74,8 +74,9 @@ def kdd_is_for_ldm() -> str:
     return "--kdd names the parameters of LDM: write -s ldm with it"
 
 
-def unused_options(flags: list[str], machine: str) -> str:
-    return f"machine {machine} has no use for {', '.join(flags)}"
+def unused_options(flags: list[str], user: str) -> str:
+    """``user``: "machine ldm", for instance."""
+    return f"{user} has no use for {', '.join(flags)}"
 
 
 def write_over(path: str) -> str:

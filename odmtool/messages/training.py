@@ -91,8 +91,9 @@ def _how_near(solution) -> str:
     return f"gradient {gradient:.2g} of the first"
 
 
-def not_converged(solution, tolerance: float) -> str:
-    other = "" if "newton" in solution.solver else ", --solver newton"
+def not_converged(solution, tolerance: float, has_newton: bool) -> str:
+    is_other = has_newton and "newton" not in solution.solver
+    other = ", --solver newton" if is_other else ""
     constant = " (the model is constant)" if solution.support_count == 0 else ""
     return (
         f"the tolerance {tolerance:g} was not reached: {_how_near(solution)} after "
@@ -174,6 +175,10 @@ def solver_for_ldm(name: str) -> str:
 
 def solver_of_machine(name: str, machine: str, solvers: tuple[str, ...]) -> str:
     return f"--solver {name} is not for -s {machine}; take {', '.join(solvers)}"
+
+
+def solver_of_others(name: str, solvers: tuple[str, ...]) -> str:
+    return f"--solver {name} is for -s m3svm and -s ism3 only; take {', '.join(solvers)}"
 
 
 def machine_is_linear(machine: str) -> str:

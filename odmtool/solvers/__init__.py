@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
+from odmtool.defaults import SOLVERS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.losses import LDM, MarginLoss
 from odmtool.solvers.base import (
@@ -199,8 +200,10 @@ def newton_fits(problem: Problem) -> bool:
 
 def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
     """Raise UsageError if the named solver is not one for such problems; needs no data."""
-    if name != "auto" and name not in MAX_ITER:
-        raise UsageError(messages.unknown_solver(name, ("auto", *MAX_ITER)))
+    if name not in (choices := ("auto", *MAX_ITER)):
+        is_of_others = name in SOLVERS
+        sentence = messages.solver_of_others if is_of_others else messages.unknown_solver
+        raise UsageError(sentence(name, choices))
     is_ldm = isinstance(loss, LDM)
     if module_of(name, loss) is None:
         raise UsageError(messages.newton_needs_smooth())

@@ -68,7 +68,8 @@ def shift(problem: Problem, eigenvalue: float) -> Problem:
     """The problem with the same dual solution and a positive semidefinite matrix."""
     # A little more than the eigenvalue because of rounding, but never so much that a
     # slope of the sheared loss would become negative.
-    room = 1 / (losses.largest_slope(problem.loss) * problem.weight.max())
+    slope = losses.largest_slope(problem.loss) * problem.weight.max()
+    room = 1 / slope if slope > 0 else np.inf
     sigma = min(-eigenvalue * (1 + 1e-6), (room - eigenvalue) / 2)
     matrix = problem.gram.matrix().copy()
     matrix.flat[:: len(matrix) + 1] += sigma

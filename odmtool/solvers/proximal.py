@@ -87,10 +87,10 @@ def solve(
             best = Solution(w, coef, eta, primal, dual, gap, steps, False, "newton")
         if gap <= stop.tolerance or steps >= stop.max_iter or waited >= _PATIENCE:
             break
+        with np.errstate(over="ignore", invalid="ignore"):
+            smooth = losses.smoothed(loss, width, eta)
         inner = newton.solve(
-            problem._replace(
-                loss=losses.smoothed(loss, width, eta), weight=np.ones(problem.size)
-            ),
+            problem._replace(loss=smooth, weight=np.ones(problem.size)),
             Stop(_INNER_SHARE * stop.tolerance, stop.max_iter - steps), start=eta, space=space,
         )  # fmt: skip
         # The duals that the margins demand are rounded more than the expansion of w; but
