@@ -184,7 +184,7 @@ def ldm_papers(problem: Problem, solution: Solution) -> Papers:
     t = _margins(problem, solution)
     most = lambda_ / total * u
     alpha = solution.eta + u / total * (2 * mu1 * (t - u @ t / u.sum()) - mu2)
-    alpha = np.clip(alpha, 0.0, most)
+    alpha = np.where(alpha > _ROUNDING * most, np.minimum(alpha, most), 0.0)
     at_most = alpha >= most * (1 - 1e-6)
     h = _ldm_diagonal(problem).max()
     return Papers(None, float(h * alpha[~at_most].sum() + np.count_nonzero(at_most)))

@@ -1,10 +1,13 @@
 """Every solver's gap is confirmed by the judge, for every loss, kernel, dense and sparse."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from problems import KERNELS, OTHER_LOSSES, problem, weights
 
-from odmtool import objective, solvers
+from odmtool import losses, objective, solvers
+from odmtool.errors import UsageError
 
 ALL_KERNELS = [None, *KERNELS, "precomputed"]
 
@@ -39,20 +42,37 @@ def test_gap_of_odm(solver, kernel, dense, weighted, tolerance):
     assert solution.optimal
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kernel", [None, "rbf", "poly"])
-@pytest.mark.parametrize("loss", OTHER_LOSSES)
-def test_coordinate_descent_serves_every_row_of_the_table(loss, kernel, weighted):
-    p = problem(kernel, loss=OTHER_LOSSES[loss], weight=weights() if weighted else None)
-    solution = solvers.solve(p, solver="dcd", tolerance=1e-9, max_iter=50000)
-    assert_confirmed(p, solution, 1e-9)
+ALL_LOSSES = OTHER_LOSSES | {"LDM": losses.ldm(1.5, 0.7, 42.0, 60)}
 
 
-@pytest.mark.parametrize("loss", ["l2svm", "lssvm"])
-@pytest.mark.parametrize("kernel", [None, "rbf"])
-def test_newton_serves_the_smooth_rows(loss, kernel):
-    p = problem(kernel, loss=OTHER_LOSSES[loss])
-    assert_confirmed(p, solvers.solve(p, solver="newton", tolerance=1e-12), 1e-12)
+def pairs():
+    """Every other loss with every solver that is for it, by kernel."""
+    for name, loss in ALL_LOSSES.items():
+        for solver, kernel in product(("auto", *solvers.MAX_ITER), ALL_KERNELS):
+            has_jump, by_matrix = not solvers.is_smooth(loss), solver in ("newton", "dcd-dense")
+            if kernel == "sigmoid" and has_jump and by_matrix:
+                continue  # these need a positive semidefinite kernel
+            try:
+                solvers.check_kind(solver, loss, is_linear=kernel is None)
+            except UsageError:
+                continue
+            yield name, solver, kernel
+
+
+@pytest.mark.parametrize("dense, weighted", [(False, True), (True, False)])
+@pytest.mark.parametrize("name, solver, kernel", list(pairs()))
+def test_gap_of_every_other_loss(name, solver, kernel, dense, weighted):
+    weight = weights() if weighted else None
+    p = problem(kernel, loss=ALL_LOSSES[name], dense=dense, weight=weight)
+    solution = solvers.solve(p, solver=solver, tolerance=1e-6, max_iter=20000)
+    assert_confirmed(p, solution, 1e-6)
+
+
+def test_every_solver_is_tried():
+    tried = {(name, solver) for name, solver, _kernel in pairs()}
+    assert {solver for _name, solver in tried} == {"auto", *solvers.MAX_ITER}
+    assert {("l1svm", "newton"), ("mamc", "newton"), ("l2svm", "svrg"), ("LDM", "asgd")} < tried
+    assert ("svr", "newton") not in tried and ("l1svm", "svrg") not in tried
 
 
 @pytest.mark.parametrize("kernel", ALL_KERNELS)

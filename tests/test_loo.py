@@ -246,6 +246,9 @@ def test_papers_estimate_for_ldm_can_be_too_small():
     assert loo.ldm_papers(part, solve_ldm(part)[0]).total == pytest.approx(0.0, abs=1e-9)
     s = margins_without(part, lambda part: solve_ldm(part)[0])
     assert (s <= 0).sum() >= M / 4
+    # Also with what a solver leaves of a dual variable that is 0.
+    part = part._replace(loss=LDM(1.0, 200.0, 16.0, M))
+    assert loo.ldm_papers(part, precise(part)).total == 0.0
 
 
 def test_ldm_weight_two_is_a_duplicate():
