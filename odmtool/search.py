@@ -21,7 +21,7 @@ from odmtool.defaults import KERNELS
 from odmtool.gram import BYTES, Gram
 from odmtool.journal import Fit, Writer
 from odmtool.kernels import dense_bytes
-from odmtool.machines import Machine
+from odmtool.machines import Machine, scaling_out
 from odmtool.metrics import METRICS
 from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.spaces import matrix_bytes
@@ -186,6 +186,9 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
     """The fits of every unit that is not empty; unit i is on fold i modulo n."""
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
     named = plan.named()
+    if plan.machine.scale.scheduler is not None:
+        yield from _on_cluster(plan, work, journal)
+        return
     if jobs == 1:
         shared: tuple = (None, None)
         for unit, k in work:
@@ -201,6 +204,23 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
     plan = plan._replace(machine=machine)
     tasks = (delayed(run_unit)(plan, unit, k, journal) for unit, k in work)
     yield from Parallel(n_jobs=jobs, return_as="generator")(tasks)
+
+
+def _on_cluster(plan: Plan, work: list[tuple], journal) -> Iterator[list[Fit]]:
+    """The same on the workers of ``--scheduler``; the journal is written here."""
+    machine, count = plan.machine, len(work)
+    with scaling_out.cluster(machine.scale) as executor:
+        # The same memory for every fit, so that its solver does not depend on the worker.
+        alone = machine.copy(
+            memory=machine.memory_limit(), jobs=1, scale=machine.scale._replace(scheduler=None)
+        )
+        shared = executor.put(plan._replace(machine=alone))
+        columns = [shared] * count, [u for u, _ in work], [k for _, k in work], [None] * count
+        with Writer(journal) if journal else nullcontext() as writer:
+            for fits in executor.stream(run_unit, *columns):
+                for fit in fits if writer is not None else ():
+                    writer.write(fit)
+                yield fits
 
 
 def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = None) -> list[Fit]:

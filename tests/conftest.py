@@ -75,3 +75,14 @@ def heart():
     from problems import HEART_SCALE
 
     return str(HEART_SCALE)
+
+
+@pytest.fixture(scope="session")
+def scheduler():
+    """The address of a real Dask scheduler with two worker processes on loopback."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+        host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
+    ) as running:  # fmt: skip
+        yield running.scheduler_address

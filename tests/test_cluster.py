@@ -21,17 +21,6 @@ from odmtool.scalable.sodm import Scheme  # noqa: E402
 from odmtool.solvers.base import Problem, Stop  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def scheduler():
-    import distributed
-
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-        host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
-    ) as running:  # fmt: skip
-        yield running.scheduler_address
-
-
 @pytest.fixture
 def dask(scheduler):
     executor = cluster.Dask(scheduler)

@@ -285,6 +285,8 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     m, memory = len(data.dataset.labels), machine.memory_limit()
     if machine.kernel != "linear" and machine.solver != "newton" and BYTES * m * m > memory:
         report.warning(messages.matrix_not_kept(m, memory))
+    if not uses_scheduler(machine, data.classes):
+        report.warning(messages.scheduler_unused(machine.solver))
     with naming(options["training_file"]):
         if options["probability"] == "1":
             unconverged = _fit_with_probabilities(machine, data, report)
@@ -328,6 +330,16 @@ def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
     gram = shared_gram(machine, X)
     machine.fit(X, labels, weight, gram=gram, progress=report.progress)
     return add_probabilities(machine, known, gram).unconverged
+
+
+def uses_scheduler(machine, classes: int) -> bool:
+    """Whether ``--scheduler`` is of use to a training, if it is given."""
+    from odmtool.machines import scaling_out
+    from odmtool.machines.binary import BinaryMachine
+
+    is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
+    is_used = machine.solver in scaling_out.SOLVERS or not is_one_problem
+    return machine.scale.scheduler is None or is_used
 
 
 def stopped_early(machine) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.machines import scaling_out
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Problem, Solution, ignore_progress
 from odmtool.solvers.multi import MultiSolution
@@ -65,7 +66,9 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     k = len(prepared.classes)
     todo = parts(prepared.target, k, machine.multiclass)
     starts = [None] * len(todo) if start is None else start
-    if machine.jobs == 1:
+    if is_for_cluster(machine):
+        solutions = _on_cluster(machine, prepared, todo, starts)
+    elif machine.jobs == 1:
         solutions = [
             machine.solve_part(part_problem(machine, prepared, part), first, progress)
             for part, first in zip(todo, starts, strict=True)
@@ -73,6 +76,23 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     else:
         solutions = _in_threads(machine, prepared, todo, starts)
     return _together(prepared, todo, solutions)
+
+
+def is_for_cluster(machine) -> bool:
+    """Whether the problems are tasks on a cluster; solvers for large data use it themselves."""
+    return machine.scale.scheduler is not None and machine.solver not in scaling_out.SOLVERS
+
+
+def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:
+    with scaling_out.cluster(machine.scale) as executor:
+        alone = machine.copy(jobs=1, memory=machine.memory_limit())
+        shared, count = executor.put((alone, prepared)), len(todo)
+        return executor.map(_solve_shared, [shared] * count, todo, starts)
+
+
+def _solve_shared(shared: tuple, part: Part, first) -> Solution:
+    machine, prepared = shared
+    return machine.solve_part(part_problem(machine, prepared, part), first, ignore_progress)
 
 
 def _in_threads(machine, prepared, todo, starts) -> list[Solution]:

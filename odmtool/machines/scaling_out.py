@@ -11,6 +11,7 @@ None takes the loss of LDM, or a precomputed kernel.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from odmtool import messages
@@ -139,6 +140,16 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
     finally:
         if not is_resident:
             executor.close()
+
+
+@contextmanager
+def cluster(scale: Scale):
+    """The executor of ``scale.scheduler``, closed at the end."""
+    executor = executor_for(scale, 1)
+    try:
+        yield executor
+    finally:
+        executor.close()
 
 
 def executor_for(scale: Scale, jobs: int):

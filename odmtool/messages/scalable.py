@@ -53,6 +53,13 @@ def files_need_weights() -> str:
     )
 
 
+def scheduler_unused(solver: str) -> str:
+    return (
+        f"--scheduler changes nothing with --solver {solver} here: it is for sodm, nystrom and "
+        f"dsvrg, for the folds of a cross validation, and for several binary problems"
+    )
+
+
 def files_are_elsewhere(option: str) -> str:
     return f"{option} needs the examples here, not in files that the workers of --scheduler read"
 

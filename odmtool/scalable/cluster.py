@@ -8,13 +8,15 @@ it runs.
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 
 from odmtool import __version__, messages
 from odmtool.errors import ClusterError, UsageError
+from odmtool.scalable.executor import itself
 
 # So often a task may be repeated after workers have died.
 _ATTEMPTS = 5
@@ -44,6 +46,9 @@ class Dask:
             import distributed
         except ImportError:
             raise UsageError(messages.dask_missing()) from None
+        for name in ("distributed", "distributed.client"):
+            # What is lost is said in one sentence, by an error of ours.
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         where = (
             {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
         )
@@ -63,12 +68,14 @@ class Dask:
 
     def put(self, value) -> Kept:
         """Keep a value on a worker."""
-        return Kept(lambda: self._client.scatter(value, hash=False))
+        kept = Kept(lambda: self._client.scatter(value, hash=False))
+        self._persist(kept.future)
+        return kept
 
     def keep(self, function: Callable, *arguments) -> Kept:
         """Keep function(arguments), made on a worker."""
         kept = Kept(lambda: self._submit(function, arguments))
-        kept.future()  # begin
+        self._persist(kept.future)
         return kept
 
     def keep_each(self, function: Callable, *columns: Iterable) -> list[Kept]:
@@ -78,12 +85,15 @@ class Dask:
     def map(self, function: Callable, *columns: Iterable) -> list:
         """function(row) for the rows of the columns, each a task; the results come here."""
         rows = list(zip(*columns, strict=True))
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._client.gather([self._submit(function, row) for row in rows])
-            except self._lost as error:
-                self._wait_for_workers(error)
-        raise ClusterError(messages.workers_keep_dying())
+        return self._persist(
+            lambda: self._client.gather([self._submit(function, row) for row in rows])
+        )
+
+    def stream(self, function: Callable, *columns: Iterable) -> Iterator:
+        """What :meth:`map` gives, one after the other as they are ready."""
+        kept = self.keep_each(function, *columns)
+        while kept:
+            yield self.map(itself, [kept.pop(0)])[0]
 
     def close(self) -> None:
         """Forget everything that was kept; the cluster goes on."""
@@ -93,10 +103,19 @@ class Dask:
         arguments = [a.future() if isinstance(a, Kept) else a for a in arguments]
         return self._client.submit(function, *arguments, pure=False)
 
+    def _persist(self, action: Callable):
+        """The result of the action, tried again after workers have died."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return action()
+            except self._lost as error:
+                self._wait_for_workers(error)
+        raise ClusterError(messages.workers_keep_dying())
+
     def _wait_for_workers(self, error: Exception) -> None:
         try:
             self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
-        except (OSError, TimeoutError, ValueError, *self._lost):
+        except (OSError, ValueError, RuntimeError, *self._lost):
             raise ClusterError(messages.scheduler_lost(self._scheduler)) from error
 
     def _check_workers(self) -> None:
@@ -151,4 +170,6 @@ def _errors_of_loss() -> tuple:
     found = [getattr(distributed, name, None) for name in names]
     found += [getattr(distributed.client, "FutureCancelledError", None)]
     found += [getattr(distributed.comm, "CommClosedError", None)]
-    return (CancelledError, *{error for error in found if error is not None})
+    found += [getattr(distributed.client, "ClientClosedError", None)]
+    # Without workers, what is put waits for one, and gives up.
+    return (CancelledError, TimeoutError, *{error for error in found if error is not None})

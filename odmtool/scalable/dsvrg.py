@@ -25,7 +25,7 @@ import numpy as np
 
 from odmtool import losses, messages
 from odmtool.errors import DivergedError
-from odmtool.scalable.executor import Serial
+from odmtool.scalable.executor import Serial, itself
 from odmtool.scalable.parts import transposed_product
 from odmtool.scalable.sodm import Scheme, arrange
 from odmtool.scalable.spread import SpreadRows, resident
@@ -218,7 +218,3 @@ def steps_of(part: Problem, margins, plan, step: float, moved):
     )  # fmt: skip
     return a, k, z
 
-
-def itself(value):
-    """What was kept comes here."""
-    return value

@@ -4,7 +4,8 @@ An executor answers these calls, and the solvers use no others:
 
 put(value)                  keep a value where the tasks are; returns what ``map`` takes for it
 keep(function, *arguments)  make such a value there; arguments may be kept values
-keep_each(function, *columns)  the same for the rows of the columns, side by side; a list
+keep_each(function, *columns)
+                            the same for every row of the columns, side by side; a list
 map(function, *columns)     function(a, b, ...) for the rows of the columns, as a list in order
 close()                     let go of everything that was put
 
@@ -78,3 +79,8 @@ class Threads:
 def local_executor(jobs: int) -> Serial | Threads:
     """Threads, or nothing of the kind for one job."""
     return Serial() if jobs == 1 else Threads(jobs)
+
+
+def itself(value):
+    """A task that brings here what was kept."""
+    return value

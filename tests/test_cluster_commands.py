@@ -1,0 +1,169 @@
+"""odm-train and odm-cv with a real Dask scheduler and two worker processes on loopback."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+from odmtool.scalable import cluster  # noqa: E402
+
+PARTS = ["--partitions", "4", "-l", "2^4"]
+
+
+@pytest.fixture
+def pattern(heart, tmp_path):
+    """heart_scale in two files; a pattern of their names."""
+    with open(heart) as stream:
+        lines = stream.readlines()
+    (tmp_path / "x-0").write_text("".join(lines[:150]))
+    (tmp_path / "x-1").write_text("".join(lines[150:]))
+    return str(tmp_path / "x-*")
+
+
+def objective(run, tmp_path, *arguments):
+    outcome = run("train", "--json", "j", *arguments, "m")
+    assert outcome.code == 0 and "warning" not in outcome.err
+    return json.loads((tmp_path / "j").read_text())
+
+
+@pytest.mark.parametrize("options", [["--solver", "dsvrg"], ["--solver", "sodm", "-t", "rbf"],
+                                     ["--solver", "nystrom", "-t", "rbf"]])  # fmt: skip
+def test_workers_read_their_own_files(run, scheduler, pattern, heart, tmp_path, options):
+    options = [*options, *PARTS, "-e", "1e-9", "--max-iter", "9999"]
+    here = objective(run, tmp_path, *options, heart)
+    there = objective(run, tmp_path, *options, "--scheduler", scheduler, pattern)
+    assert there["objective"] == pytest.approx(here["objective"], rel=1e-8)
+    assert there["support_vectors"] == here["support_vectors"]
+    outcome = run("predict", heart, "m", "out")
+    assert outcome.code == 0
+
+
+def test_what_cannot_be_done_with_files_elsewhere(run, scheduler, pattern):
+    where = ["--scheduler", scheduler, pattern]
+    for options, words in (
+        (["--solver", "dsvrg"], "name the model"),
+        (["m"], "are for --solver sodm, nystrom or dsvrg"),
+        (["--solver", "sodm", "--loo", "estimate", "m"], "--loo needs the examples here"),
+        (["--solver", "sodm", "-b", "1", "m"], "--probability needs the examples here"),
+        (["--solver", "sodm", "-v", "5"], "--folds needs the examples here"),
+    ):
+        outcome = run("train", *options[:-1], *where, *options[-1:]) if options[-1] == "m" else (
+            run("train", *options, *where)
+        )  # fmt: skip
+        assert outcome.code == 2 and words in outcome.err, outcome.err
+    outcome = run("cv", *where)
+    assert outcome.code == 2 and "odm-cv needs the examples here" in outcome.err
+
+
+def test_a_wrong_line_on_a_worker_is_one_sentence(run, scheduler, pattern, tmp_path):
+    (tmp_path / "x-1").write_text("1 1:1\n1 a:1\n")
+    (tmp_path / "m").write_text("old")
+    outcome = run("train", "--solver", "dsvrg", "--scheduler", scheduler, pattern, "m")
+    assert outcome.code == 1 and f"{tmp_path}/x-1:2: " in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert (tmp_path / "m").read_text() == "old"
+
+
+def test_a_search_is_the_same_on_the_cluster(run, scheduler, heart, tmp_path):
+    grid = ["-t", "rbf", "-l", "2^0,2^4", "-g", "0.1,1", "--csv"]
+    here = run("cv", *grid, "here", heart)
+    there = run("cv", *grid, "there", "--journal", "x", "--scheduler", scheduler, heart)
+    assert there.code == 0, there.err
+    assert (tmp_path / "here").read_text() == (tmp_path / "there").read_text()
+    assert len((tmp_path / "x").read_text().splitlines()) == 1 + 2 * 2 * 5
+    assert here.out.splitlines()[:4] == there.out.splitlines()[:4]
+    again = run("cv", *grid, "again", "--journal", "x", "--scheduler", scheduler, heart)
+    assert again.code == 0 and "20" in again.err
+
+
+def test_folds_of_odm_train_run_there(run, scheduler, heart):
+    here = run("train", "-v", "5", heart)
+    there = run("train", "-v", "5", "--scheduler", scheduler, heart)
+    assert there.code == 0 and there.out == here.out
+
+
+@pytest.mark.parametrize("how", ["ovr", "ovo"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_several_problems_are_the_same_on_the_cluster(
+    run, scheduler, heart, tmp_path, kernel, how
+):
+    with open(heart) as stream:
+        lines = stream.readlines()
+    lines[::3] = ["7 " + line.split(" ", 1)[1] for line in lines[::3]]
+    (tmp_path / "three").write_text("".join(lines))
+    options = ["-s", "odm", "--multiclass", how, "-t", kernel, "-e", "1e-9"]
+    here = objective(run, tmp_path, *options, "three")
+    there = objective(run, tmp_path, *options, "--scheduler", scheduler, "three")
+    assert there["objective"] == pytest.approx(here["objective"], rel=1e-9)
+
+
+def test_a_scheduler_that_is_of_no_use_is_said(run, scheduler, heart):
+    outcome = run("train", "--scheduler", scheduler, heart, "m")
+    assert outcome.code == 0 and "--scheduler changes nothing with --solver auto" in outcome.err
+
+
+def test_a_worker_killed_while_files_are_trained_on(run, scheduler, pattern, heart, tmp_path):
+    options = ["--solver", "dsvrg", *PARTS, "-e", "1e-10", "--max-iter", "9999"]
+    here = objective(run, tmp_path, *options, heart)
+    with distributed.Client(scheduler, set_as_default=False) as client:
+        victim = min(client.run(os.getpid).values())
+    timer = threading.Timer(1.5, os.kill, (victim, signal.SIGKILL))
+    timer.start()
+    there = objective(run, tmp_path, *options, "--scheduler", scheduler, pattern)
+    timer.join()
+    assert there["objective"] == pytest.approx(here["objective"], rel=1e-9)
+    assert there["iterations"] == here["iterations"]
+
+
+CLUSTER = """
+import distributed, time
+if __name__ == "__main__":
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
+        host="127.0.0.1", protocol="tcp://", silence_logs="CRITICAL")
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
+    run, heart, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1.0)
+    own = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True
+    )
+    address = own.stdout.readline().strip()
+    (tmp_path / "m").write_text("old")
+    timer = threading.Timer(2.0, own.kill)
+    timer.start()
+    # It would never end by itself.
+    options = ["--solver", "dsvrg", *PARTS, "-e", "1e-300", "--max-iter", "1000000"]
+    outcome = run("train", *options, "--scheduler", address, heart, "m")
+    timer.join()
+    own.communicate()
+    assert outcome.code == 1
+    (line,) = outcome.err.splitlines()
+    assert line.endswith(f"the connection to the scheduler '{address}', or its last worker, was lost")
+    assert (tmp_path / "m").read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+def test_ctrl_c_is_immediate(start, scheduler, heart, tmp_path):
+    (tmp_path / "m").write_text("old")
+    options = ["--solver", "dsvrg", *PARTS, "-e", "1e-300", "--max-iter", "1000000", "--verbose"]
+    process = start("train", *options, "--scheduler", scheduler, heart, "m")
+    for line in process.stderr:
+        if b"iteration 1," in line:
+            break
+    threading.Thread(target=process.stderr.read, daemon=True).start()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 130
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+    assert (tmp_path / "m").read_text() == "old"

@@ -1,0 +1,128 @@
+"""Rows in pieces that an executor keeps stand for one matrix: the same models from them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from odmtool.errors import DataError, FileError, UsageError
+from odmtool.io.svmlight import read_svmlight
+from odmtool.machines import L1SVM, ODM
+from odmtool.machines import spread as training
+from odmtool.machines.scaling_out import Scale
+from odmtool.scalable import spread
+from odmtool.scalable.executor import Serial, Threads
+
+
+@pytest.fixture
+def files(heart, tmp_path):
+    """heart_scale in three files, the last with a comment, and the pattern of their names."""
+    with open(heart) as stream:
+        lines = stream.readlines()
+    for k, (a, b) in enumerate([(0, 100), (100, 130), (130, len(lines))]):
+        (tmp_path / f"x-{k}.svm").write_text("".join(lines[a:b]))
+    with open(tmp_path / "x-2.svm", "a") as stream:
+        stream.write("# the end\n")
+    return str(tmp_path / "x-*.svm")
+
+
+@pytest.fixture
+def data(files):
+    return spread.read(files, Serial())
+
+
+def test_several_files_are_one(files, data, heart, tmp_path):
+    whole = read_svmlight(heart)
+    assert data.X.shape == whole.X.shape and data.X.nnz == whole.X.nnz
+    assert np.array_equal(data.labels, whole.labels)
+    assert data.skipped == 1 and len(data.files) == 3
+    rows = np.array([269, 0, 131, 99, 100, 5, 5])
+    assert np.array_equal(data.X[rows].toarray(), whole.X[rows].toarray())
+    assert np.array_equal(data.X.part(rows).toarray(), whole.X[rows].toarray())
+    thin = data.X.rows_with(np.array([7, 120, 200]))
+    expected = sparse.lil_matrix(whole.X.shape)
+    expected[[7, 120, 200]] = whole.X[[7, 120, 200]]
+    assert (thin != expected.tocsr()).nnz == 0
+    named = ",".join(str(tmp_path / f"x-{k}.svm") for k in range(3))
+    assert spread.read(named, Threads(2)).fingerprint == data.fingerprint
+    turned = ",".join(str(tmp_path / f"x-{k}.svm") for k in (1, 0, 2))
+    assert spread.read(turned, Serial()).fingerprint != data.fingerprint
+
+
+def test_the_width_is_that_of_the_widest_file(files, tmp_path):
+    (tmp_path / "x-1.svm").write_text("1 40:2\n")
+    found = spread.read(files, Serial()).X
+    assert found.shape[1] == 40 and found[np.arange(3)].shape[1] == 40
+
+
+@pytest.mark.parametrize("options", [
+    {"solver": "dsvrg"}, {"solver": "dsvrg", "bias": 1.0}, {"solver": "sodm"},
+    {"solver": "sodm", "kernel": "rbf"}, {"solver": "sodm", "kernel": "poly", "bias": 0.5},
+    {"solver": "nystrom", "kernel": "rbf"}, {"solver": "sodm", "scale": Scale(partitions=1)},
+    {"solver": "sodm", "kernel": "rbf", "scale": Scale(partitions=1)},
+], ids=str)  # fmt: skip
+def test_the_model_is_that_of_one_file(data, heart, options):
+    """With tolerances so small that the model is the optimum, however it is reached."""
+    options = {"scale": Scale(partitions=4, landmarks=20), "tolerance": 1e-11, "lambda_": 2.0**4,
+               "max_iter": 20000} | options  # fmt: skip
+    whole = read_svmlight(heart)
+    here = ODM(**options).fit(whole.X, whole.labels)
+    there = training.fit(ODM(**options), data.X, data.labels)
+    values = [machine.model_.decision_values(whole.X) for machine in (here, there)]
+    assert here.solution_.converged and there.solution_.converged
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-3, atol=1e-4)
+    assert here.solution_.primal == pytest.approx(there.solution_.primal, rel=1e-9)
+    assert here.solution_.support_count == there.solution_.support_count
+
+
+def test_a_loss_with_a_jump_takes_nystrom_to_the_features(data, heart):
+    options = {"solver": "nystrom", "kernel": "rbf", "lambda_": 2.0**4, "tolerance": 1e-8,
+               "scale": Scale(landmarks=20)}  # fmt: skip
+    whole = read_svmlight(heart)
+    here = L1SVM(**options).fit(whole.X, whole.labels)
+    there = training.fit(L1SVM(**options), data.X, data.labels)
+    assert here.solution_.primal == pytest.approx(there.solution_.primal, rel=1e-7)
+
+
+def test_one_against_the_rest_on_spread_rows(data, heart):
+    whole, labels = read_svmlight(heart), data.labels.copy()
+    labels[::3] = 7
+    options = {"solver": "dsvrg", "tolerance": 1e-10, "scale": Scale(partitions=4), "lambda_": 4.0}
+    here = ODM(**options).fit(whole.X, labels)
+    there = training.fit(ODM(**options), data.X, labels)
+    assert np.array_equal(here.predict(whole.X), there.predict(whole.X))
+    assert here.classes_ == there.classes_ and len(here.classes_) == 3
+
+
+def test_the_first_wrong_file_is_named(files, tmp_path):
+    (tmp_path / "x-1.svm").write_text("1 2:1\n1 a:1\n")
+    (tmp_path / "x-2.svm").write_text("1 b:1\n")
+    with pytest.raises(DataError, match=r"x-1\.svm:2: "):
+        spread.read(files, Serial())
+    with pytest.raises(FileError, match="no such file"):
+        spread.read(f"{tmp_path}/x-0.svm,{tmp_path}/none.svm", Serial())
+    with pytest.raises(FileError, match="no file on the workers matches"):
+        spread.read(f"{tmp_path}/y-*.svm", Serial())
+
+
+def test_addresses_are_read_by_fsspec(files, tmp_path):
+    pytest.importorskip("fsspec")
+    found = spread.read(f"file://{files}", Serial())
+    assert found.X.shape == (270, 13)
+    assert found.fingerprint == spread.read(files, Serial()).fingerprint
+    with pytest.raises(FileError, match="cannot read 'file://"):
+        spread.read(f"file://{tmp_path}/none.svm", Serial())
+
+
+def test_huge_values_are_refused(files, tmp_path):
+    (tmp_path / "x-1.svm").write_text("1 1:1\n1 1:1e200\n")
+    data = spread.read(files, Serial())
+    with pytest.raises(DataError, match="102"):
+        training.fit(ODM(solver="dsvrg"), data.X, data.labels)
+
+
+def test_what_needs_all_rows_is_refused(data):
+    for options in ({}, {"solver": "sodm", "multiclass": "ovo"}):
+        with pytest.raises(UsageError):
+            training.check(ODM(**options))
+    with pytest.raises(UsageError, match="weights above zero"):
+        training.fit(ODM(solver="sodm"), data.X, data.labels, np.arange(270))
