@@ -19,7 +19,7 @@ def cache_options(function):
     options = [
         click.option("--cache", metavar="DIR",
                      help="Train from the disk, within --memory: the data are parsed once into a "
-                          "file in DIR, which is gone at the end. For linear machines and nystrom."),
+                          "file in DIR, gone at the end. For linear machines and nystrom."),
         click.option("--keep-cache", is_flag=True,
                      help="Leave that file in DIR; it serves again as long as the data file does "
                           "not change."),
