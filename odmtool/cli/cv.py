@@ -33,7 +33,7 @@ from odmtool.errors import DivergedError, UsageError
 
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
-                "json_file", "journal", "model_file", "kdd", *PLOT_OPTIONS,
+                "json_file", "journal", "model_file", "kdd", "cache", *PLOT_OPTIONS,
                 *REPEAT_OPTIONS)  # fmt: skip
 
 
@@ -67,6 +67,7 @@ Examples:
               help="Keep what is finished; the same command goes on there after it was killed.")
 @click.option("-o", "--output", "model_file", metavar="MODEL_FILE",
               help="Train the best setting on all data and write the model.")
+@click.option("--cache", hidden=True)
 @repeat_options
 @plot_options
 @probability_option
@@ -83,6 +84,8 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Among equals the
     stronger regularisation wins, then the smoother kernel.
     """  # fmt: skip
+    if options["cache"] is not None:
+        raise UsageError(messages.no_cache_for_searches())
     refuse_lambda_and_cost(ctx)
     translate_kdd(options)
     check_repeat(ctx, options)

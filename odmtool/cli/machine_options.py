@@ -124,13 +124,6 @@ PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
 FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}
 MACHINE_PARAMETERS = tuple(dict.fromkeys(n for m in defaults.MACHINES.values() for n in m))
 
-# Machines that have a use for an option which is not a number.
-_OPTIONS_OF = {
-    "outer": ("mcodm",),
-    "ism3_loss": ("ism3",),
-    "multiclass": tuple(set(defaults.MACHINES) - {"mcodm", "m3svm", "ism3"}),
-}
-
 
 def machine_options(many: bool):
     """Decorator: the options of a machine; with ``many`` its parameters take lists."""

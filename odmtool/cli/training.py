@@ -10,7 +10,7 @@ from odmtool import messages
 from odmtool.cli.machine_options import machine_arguments, machine_name
 from odmtool.cli.report import Report
 from odmtool.cli.scale_options import scale_arguments
-from odmtool.errors import DataError, UsageError
+from odmtool.errors import DataError, MemoryLimitError, UsageError
 
 
 class TrainingData(NamedTuple):
@@ -123,12 +123,16 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
 
     Raises
     ------
-    FileError, DataError
+    FileError, DataError, MemoryLimitError
     """
-    from odmtool.io.svmlight import fingerprint, read_svmlight
+    from odmtool.io.svmlight import estimated_bytes, fingerprint, read_svmlight
     from odmtool.io.weights import read_weights
+    from odmtool.memory import default_memory
 
     path, weight = options["training_file"], None
+    memory = default_memory() if options["memory"] is None else options["memory"]
+    if (needed := estimated_bytes(path)) > memory:
+        raise MemoryLimitError(messages.data_too_large(needed, memory))
     if options["weights"] is not None:
         weight = read_weights(options["weights"])
     precomputed = "precomputed" in options["kernel"]

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 
 from odmtool import kernels, messages
 from odmtool.errors import DataError, FileError
@@ -81,7 +81,7 @@ class RowStore:
         Size on the disk.
     """
 
-    def __init__(self, stream: IO[bytes], name: str, footer: dict):
+    def __init__(self, stream: IO[bytes], name: str, footer: dict, is_ours: bool = True):
         self._stream, self._name, self._lock = stream, name, threading.Lock()
         self.blocks = [Block(*fields) for fields in footer["blocks"]]
         self.starts = np.concatenate([[0], np.cumsum([b.rows for b in self.blocks])])
@@ -91,7 +91,8 @@ class RowStore:
         self.largest_square, self.largest_row = footer["largest_square"], footer["largest_row"]
         self.skipped, self.fingerprint = footer["skipped"], footer["fingerprint"]
         self.bytes = sum(block.bytes for block in self.blocks)
-        self._checked = [False] * len(self.blocks)
+        # What this process has just written is not examined again.
+        self._checked = [is_ours] * len(self.blocks)
 
     @property
     def is_dense(self) -> bool:
@@ -132,18 +133,17 @@ class RowStore:
     def __getitem__(self, rows: np.ndarray) -> csr_matrix | np.ndarray:
         """Some of the rows, in the order in which they are named; one pass."""
         order = np.argsort(rows, kind="stable")
-        wanted, parts = np.asarray(rows)[order], []
+        wanted, parts = np.asarray(rows)[order], [self.read(0)[0][:0]]
         cuts = np.searchsorted(wanted, self.starts)
         for k in np.flatnonzero(np.diff(cuts)):
             chosen = wanted[cuts[k] : cuts[k + 1]] - self.starts[k]
             parts.append(self.read(k)[0][chosen])
+        chosen = np.concatenate(parts) if self.is_dense else vstack(parts, format="csr")
+        if np.array_equal(wanted, rows):
+            return chosen
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
-        if self.is_dense:
-            return np.concatenate(parts)[back]
-        from scipy.sparse import vstack
-
-        return vstack(parts, format="csr")[back]
+        return chosen[back]
 
     def compute_fingerprint(self) -> str:
         """What :func:`odmtool.io.svmlight.fingerprint` says of the same data; three sweeps."""
@@ -329,7 +329,7 @@ def _known(path: str, identity: dict) -> RowStore | None:
         if footer["source"] != identity:
             return None
         stack.pop_all()
-        return RowStore(stream, display_name(path), footer)
+        return RowStore(stream, display_name(path), footer, is_ours=False)
 
 
 def _write(blocks: Iterator[Dataset], stream: IO[bytes], identity: dict | None) -> dict:

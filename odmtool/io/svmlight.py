@@ -30,10 +30,11 @@ from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import NO_INDEX, Part, WrongLine
-from odmtool.io.files import display_name, open_input
+from odmtool.io.files import display_name, is_stream, open_input
 
 BLOCK_BYTES = 1 << 20
 PLAIN_BYTES = 16 << 20  # up to here, loading numba takes longer than reading without it
+_NEVER_TOO_LARGE = 64 << 20
 
 
 class Dataset(NamedTuple):
@@ -132,6 +133,22 @@ def iter_svmlight(
         else:
             held = part
     yield _dataset(held, n_features, real_labels)
+
+
+def estimated_bytes(path: str | os.PathLike) -> float:
+    """About what the matrix of a file takes in memory, by its first lines.
+
+    0 for a stream or a compressed file, whose length is not known, and for small files.
+    """
+    if is_stream(path) or not os.path.isfile(path):
+        return 0.0
+    with open_input(path) as stream:
+        size = _regular_size(stream)
+        if size <= _NEVER_TOO_LARGE:
+            return 0.0
+        text = stream.read(BLOCK_BYTES)
+    per_byte = (12 * text.count(b":") + 16 * text.count(b"\n")) / len(text)
+    return size * per_byte
 
 
 def write_svmlight(stream: IO[str], X: csr_matrix, labels, first_index: int = 1) -> None:

@@ -25,6 +25,7 @@ from odmtool.losses import LDM
 from odmtool.machines.binary import BinaryMachine
 from odmtool.machines.data import Prepared, check_weights, class_order, targets
 from odmtool.memory import resident
+from odmtool.scalable.blocks import gram_rows
 from odmtool.scalable.examples import Examples, labels_of
 from odmtool.scalable.executor import local_executor
 from odmtool.solvers import is_smooth
@@ -47,7 +48,7 @@ _MATRICES = 4
 _COPIES = 3
 # Numbers that Newton's method on the sample keeps for an example.
 _SAMPLE_NUMBERS = 45
-_SAMPLE_SHARE = 0.5
+_SAMPLE_SHARE, _SAMPLE_COPIES = 0.5, 2.5
 
 
 class Plan(NamedTuple):
@@ -58,13 +59,13 @@ class Plan(NamedTuple):
     solver : str
     parts : dict of str to float
         What for, and how much.
-    sample : int
-        So many examples may stand for all in the Hessian.
+    left : float
+        What remains of the machine's memory, for samples of the rows.
     """
 
     solver: str
     parts: dict[str, float]
-    sample: int
+    left: float
 
     @property
     def total(self) -> float:
@@ -119,14 +120,19 @@ def plan(machine, store, weight=None) -> Plan:
     if solver == "dcd":
         parts |= {"dual variables": _NUMBER * m, "w": 4 * _NUMBER * d}
     else:
-        parts["matrices"] = matrices + 8 * _NUMBER * width
+        pieces = _COPIES * tasks * _NUMBER * gram_rows(width) * width
+        parts["matrices"] = matrices + pieces
     if not is_linear:
         parts["landmarks"] = _NUMBER * width * width + _row_bytes(store) * width
     left = memory - sum(parts.values())
     if left < 0:
         raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
-    sample = int(_SAMPLE_SHARE * left / (2.5 * _row_bytes(store) + _SAMPLE_NUMBERS * _NUMBER))
-    return Plan(solver, parts, sample)
+    return Plan(solver, parts, left)
+
+
+def _rows_that_fit(store, left: float, numbers: int) -> int:
+    """The rows of a sample of which each has so many other numbers, in part of the memory."""
+    return int(_SAMPLE_SHARE * left / (_SAMPLE_COPIES * _row_bytes(store) + _NUMBER * numbers))
 
 
 def _row_bytes(store) -> float:
@@ -199,8 +205,8 @@ class _Training(NamedTuple):
         kernel = machine.kernel_for(store.shape[1])._replace(bias=max(machine.bias, 0.0))
         count = min(machine.scale.landmarks, store.shape[0])
         # The sample among which they are chosen is in memory while they are.
-        most = max(count, self.plan.sample)
-        memory = min(machine.memory_limit() / 2, 4.0 * _NUMBER * count * most)
+        most = max(count, _rows_that_fit(store, self.plan.left, count))
+        memory = min(machine.memory_limit(), 4.0 * _NUMBER * count * most)
         chosen = landmarks(kernel, store, count, seed=machine.seed, memory=memory)
         machine.captured_ = chosen.captured
         basis = self.basis(kernel, chosen)
@@ -261,7 +267,8 @@ class _Training(NamedTuple):
                 examples, loss, stop, seed=machine.seed, progress=self.progress
             )
         width = examples.shape[1] if basis is None else len(basis.factor)
-        sample = passes.sample_of(examples.shape[0], width, self.plan.sample, machine.seed)
+        most = _rows_that_fit(self.store, self.plan.left, _SAMPLE_NUMBERS)
+        sample = passes.sample_of(examples.shape[0], width, most, machine.seed)
         executor = local_executor(machine.jobs)
         return passes.solve(
             examples, loss, stop, basis=basis, sample=sample, executor=executor,

@@ -148,6 +148,13 @@ def cache_only_for_a_model(option: str) -> str:
     return f"{option} reads all data into memory: leave out --cache or {option}"
 
 
+def no_cache_for_searches() -> str:
+    return (
+        "odm-cv reads all data into memory: search on a part of them, and train on all with "
+        "odm-train --cache"
+    )
+
+
 def keep_without_cache() -> str:
     return "--keep-cache needs --cache DIR, where to keep it"
 

@@ -26,8 +26,9 @@ from odmtool.solvers.spaces import WeightSpace
 
 # A piece stays in the processor's cache while it is used.
 _PIECE_BYTES = 2**20
-# Rows of a piece for X'SX, whose every piece adds up d^2 numbers.
-_GRAM_ROWS = 2048
+# Rows of a piece for X'SX, whose every piece adds up d^2 numbers; fewer of long rows.
+_GRAM_ROWS, _LEAST_GRAM_ROWS = 2048, 256
+_GRAM_NUMBERS = 2**20
 # From this share of nonzeros on, X'SX by BLAS is faster than as a sparse product.
 _DENSE_SHARE = 0.05
 # Examples per column whose Hessian stands for that of all: off by about 1 / sqrt of it.
@@ -107,7 +108,7 @@ def weighted_gram(source, s: np.ndarray) -> np.ndarray:
     """X'SX with S = diag(s), s >= 0; shape (d, d)."""
     d = source.shape[1]
     product = np.zeros((d, d))
-    for part, rows in source.pieces(_GRAM_ROWS):
+    for part, rows in source.pieces(gram_rows(d)):
         used = s[part] > 0
         scaled = np.sqrt(s[part][used])[:, None]
         if not isinstance(rows, np.ndarray) and rows.nnz >= _DENSE_SHARE * rows.shape[0] * d:
@@ -120,6 +121,11 @@ def weighted_gram(source, s: np.ndarray) -> np.ndarray:
             rows = rows[used].multiply(scaled).tocsr()
             product += (rows.T @ rows).toarray()
     return product
+
+
+def gram_rows(d: int) -> int:
+    """Rows of a piece for X'SX with d columns."""
+    return min(_GRAM_ROWS, max(_LEAST_GRAM_ROWS, _GRAM_NUMBERS // d))
 
 
 def some(source, rows: np.ndarray):

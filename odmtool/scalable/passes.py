@@ -266,7 +266,8 @@ class _SampleHessian:
         X = examples.rows(sample[used])
         self._y, self._u = y[used], u[used] * (examples.total_weight() / u.sum())
         cuts = np.linspace(0, len(self._y), problem.executor.jobs + 1).astype(int).tolist()
-        rows = [X[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+        rows = [X[a:b] for a, b in zip(cuts, cuts[1:], strict=False)] if len(cuts) > 2 else [X]
+        del X
         sources = [Rows(part) if basis is None else basis.source(part) for part in rows]
         factor = None if basis is None else basis.factor
         sizes = [part.shape[0] for part in rows]
