@@ -198,19 +198,6 @@ def refuse_one_class(data: TrainingData, options: dict) -> None:
         raise DataError(messages.margins_of_one_class(label))
 
 
-def refuse_one_class(data: TrainingData, options: dict) -> None:
-    """Raise, before any work, if there is nothing to tell apart and an option needs it."""
-    if data.classes > 1:
-        return
-    label = int(data.dataset.labels[0])
-    if options["probability"] == "1":
-        raise UsageError(messages.probability_one_class(label))
-    if options["loo"] is not None:
-        raise UsageError(messages.loo_needs_two_classes())
-    if options["margins"] is not None:
-        raise DataError(messages.margins_of_one_class(label))
-
-
 def warn_of_one_class(data: TrainingData, report: Report) -> None:
     """Say if there is nothing to tell apart."""
     if data.classes == 1:
