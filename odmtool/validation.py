@@ -18,7 +18,13 @@ import numpy as np
 from odmtool import kernels, messages, solvers
 from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.gram import BYTES, Gram
-from odmtool.machines import Machine, Prepared, class_order, with_constant_feature
+from odmtool.machines import (
+    Machine,
+    Prepared,
+    class_order,
+    scaling_out,
+    with_constant_feature,
+)
 from odmtool.solvers.base import LARGEST_HESSIAN
 
 EXACT = 1e-10
@@ -115,9 +121,14 @@ def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
 
 
 def shared_gram(machine: Machine, X) -> Gram | None:
-    """Kernel values of all rows, computed if they and a fold's share of them fit."""
+    """Kernel values of all rows, computed if they and a fold's share of them fit.
+
+    Solvers for large data choose landmarks among the rows, so they are left the rows.
+    """
     gram = machine.gram(X)
-    if gram is not None and MATRICES * gram.bytes <= gram.memory:
+    if gram is None or machine.solver in scaling_out.SOLVERS:
+        return gram
+    if MATRICES * gram.bytes <= gram.memory:
         gram.matrix()
     return gram
 

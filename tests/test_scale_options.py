@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 RBF = ["-t", "rbf", "-l", "2^6"]
@@ -71,3 +73,19 @@ def test_impossible_combinations(run, heart, arguments, sentence):
     outcome = run("train", *arguments, heart, "m")
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert sentence in outcome.err
+
+
+@pytest.mark.parametrize("solver", [["sodm", *PARTS], ["nystrom", "--landmarks", "40"]])
+@pytest.mark.parametrize("command", [["train", "-v", "3"], ["train", "-b", "1"], ["cv", "-v", "3"]])
+def test_parts_of_a_cross_validation_have_rows(run, heart, command, solver):
+    outcome = run(*command, *RBF, "--solver", *solver, heart)
+    assert outcome.code == 0, outcome.err
+    if "-v" in command:
+        assert float(outcome.out.split("Accuracy = ")[1].split("%")[0]) > 75
+
+
+def test_leaving_one_out_needs_no_parts(run, heart, tmp_path):
+    (tmp_path / "data").write_text("\n".join(Path(heart).read_text().splitlines()[:40]))
+    options = ["-s", "svr", *RBF, "--solver", "sodm", "--loo", "exact"]
+    outcome = run("train", *options, "data", "m")
+    assert outcome.code == 0 and "Leave-one-out error = " in outcome.out

@@ -29,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
-from odmtool.defaults import SOLVERS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.losses import LDM, MarginLoss
 from odmtool.solvers.base import (
@@ -201,7 +200,7 @@ def newton_fits(problem: Problem) -> bool:
 def check_kind(name: str, loss: MarginLoss | LDM, *, is_linear: bool) -> None:
     """Raise UsageError if the named solver is not one for such problems; needs no data."""
     if name not in (choices := ("auto", *MAX_ITER)):
-        is_of_others = name in SOLVERS
+        is_of_others = name == "adam"
         sentence = messages.solver_of_others if is_of_others else messages.unknown_solver
         raise UsageError(sentence(name, choices))
     is_ldm = isinstance(loss, LDM)
