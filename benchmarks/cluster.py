@@ -3,7 +3,7 @@
     python benchmarks/cluster.py rbf|linear FILE [EXAMPLES]
 
 trains sodm with an rbf kernel, or dsvrg without, on the first EXAMPLES of a file whose features
-are scaled to [0, 1], and prints the shortest of three times for every place where tasks run.
+are scaled to [0, 1], and prints the shorter of two times for every place where tasks run.
 The objective must be the same everywhere. Needs the extra dask.
 """
 
@@ -36,7 +36,7 @@ def problem(file: str, m: int | None, is_linear: bool) -> Problem:
 
 def measure(name: str, p: Problem, executor) -> None:
     seconds, levels = [], []
-    for _ in range(4):  # the first compiles
+    for _ in range(3):  # the first compiles
         levels.clear()
         began = time.perf_counter()
         if p.gram is None:
