@@ -55,5 +55,5 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.tested: $(VENV)/.installed
 	@echo "installing the test tools into $(VENV) (once)"
-	@$(PIP) -e '.[test]'
+	@$(PIP) -e '.[test$(EXTRAS)]'
 	@touch $@

@@ -47,7 +47,7 @@ def test_workers_read_their_own_files(run, scheduler, pattern, heart, tmp_path, 
 def test_what_cannot_be_done_with_files_elsewhere(run, scheduler, pattern):
     where = ["--scheduler", scheduler, pattern]
     for options, words in (
-        (["--solver", "dsvrg"], "name the model"),
+        (["--solver", "dsvrg"], "several files: name the MODEL_FILE"),
         (["m"], "are for --solver sodm, nystrom or dsvrg"),
         (["--solver", "sodm", "--loo", "estimate", "m"], "--loo needs the examples here"),
         (["--solver", "sodm", "-b", "1", "m"], "--probability needs the examples here"),
@@ -150,7 +150,8 @@ def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
     own.communicate()
     assert outcome.code == 1
     (line,) = outcome.err.splitlines()
-    assert line.endswith(f"the connection to the scheduler '{address}', or its last worker, was lost")
+    lost = f"the connection to the scheduler '{address}', or its last worker, was lost"
+    assert line.endswith(lost)
     assert (tmp_path / "m").read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
 

@@ -5,12 +5,13 @@ import pytest
 from scipy import sparse
 
 from odmtool.errors import DataError, FileError, UsageError
+from odmtool.io.several import read_several
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import L1SVM, ODM
 from odmtool.machines import spread as training
 from odmtool.machines.scaling_out import Scale
-from odmtool.scalable import spread
 from odmtool.scalable.executor import Serial, Threads
+from odmtool.scalable.spread import SpreadRows
 
 
 @pytest.fixture
@@ -25,16 +26,26 @@ def files(heart, tmp_path):
     return str(tmp_path / "x-*.svm")
 
 
+class Data:
+    """Rows, as the workers of an executor read them, and what is known of them."""
+
+    def __init__(self, names, executor=None):
+        executor = executor or Serial()
+        self.found = read_several(names, executor)
+        self.labels, self.fingerprint = self.found.labels, self.found.fingerprint
+        self.X = SpreadRows(*self.found[:4], executor)
+
+
 @pytest.fixture
 def data(files):
-    return spread.read(files, Serial())
+    return Data(files)
 
 
 def test_several_files_are_one(files, data, heart, tmp_path):
     whole = read_svmlight(heart)
     assert data.X.shape == whole.X.shape and data.X.nnz == whole.X.nnz
     assert np.array_equal(data.labels, whole.labels)
-    assert data.skipped == 1 and len(data.files) == 3
+    assert data.found.skipped == 1 and data.found.sizes == [100, 30, 140]
     rows = np.array([269, 0, 131, 99, 100, 5, 5])
     assert np.array_equal(data.X[rows].toarray(), whole.X[rows].toarray())
     assert np.array_equal(data.X.part(rows).toarray(), whole.X[rows].toarray())
@@ -43,14 +54,14 @@ def test_several_files_are_one(files, data, heart, tmp_path):
     expected[[7, 120, 200]] = whole.X[[7, 120, 200]]
     assert (thin != expected.tocsr()).nnz == 0
     named = ",".join(str(tmp_path / f"x-{k}.svm") for k in range(3))
-    assert spread.read(named, Threads(2)).fingerprint == data.fingerprint
+    assert Data(named, Threads(2)).fingerprint == data.fingerprint
     turned = ",".join(str(tmp_path / f"x-{k}.svm") for k in (1, 0, 2))
-    assert spread.read(turned, Serial()).fingerprint != data.fingerprint
+    assert Data(turned).fingerprint != data.fingerprint
 
 
 def test_the_width_is_that_of_the_widest_file(files, tmp_path):
     (tmp_path / "x-1.svm").write_text("1 40:2\n")
-    found = spread.read(files, Serial()).X
+    found = Data(files).X
     assert found.shape[1] == 40 and found[np.arange(3)].shape[1] == 40
 
 
@@ -97,25 +108,25 @@ def test_the_first_wrong_file_is_named(files, tmp_path):
     (tmp_path / "x-1.svm").write_text("1 2:1\n1 a:1\n")
     (tmp_path / "x-2.svm").write_text("1 b:1\n")
     with pytest.raises(DataError, match=r"x-1\.svm:2: "):
-        spread.read(files, Serial())
+        Data(files)
     with pytest.raises(FileError, match="no such file"):
-        spread.read(f"{tmp_path}/x-0.svm,{tmp_path}/none.svm", Serial())
+        Data(f"{tmp_path}/x-0.svm,{tmp_path}/none.svm")
     with pytest.raises(FileError, match="no file on the workers matches"):
-        spread.read(f"{tmp_path}/y-*.svm", Serial())
+        Data(f"{tmp_path}/y-*.svm")
 
 
 def test_addresses_are_read_by_fsspec(files, tmp_path):
     pytest.importorskip("fsspec")
-    found = spread.read(f"file://{files}", Serial())
+    found = Data(f"file://{files}")
     assert found.X.shape == (270, 13)
-    assert found.fingerprint == spread.read(files, Serial()).fingerprint
-    with pytest.raises(FileError, match="cannot read 'file://"):
-        spread.read(f"file://{tmp_path}/none.svm", Serial())
+    assert found.fingerprint == Data(files).fingerprint
+    with pytest.raises(FileError, match="file://.*cannot be read"):
+        Data(f"file://{tmp_path}/none.svm")
 
 
 def test_huge_values_are_refused(files, tmp_path):
     (tmp_path / "x-1.svm").write_text("1 1:1\n1 1:1e200\n")
-    data = spread.read(files, Serial())
+    data = Data(files)
     with pytest.raises(DataError, match="102"):
         training.fit(ODM(solver="dsvrg"), data.X, data.labels)
 

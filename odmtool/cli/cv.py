@@ -10,6 +10,7 @@ import click
 
 from odmtool import defaults, messages
 from odmtool.cli import options as common
+from odmtool.cli.elsewhere import refuse_elsewhere
 from odmtool.cli.machine_options import (
     FLAGS,
     MACHINE_PARAMETERS,
@@ -159,7 +160,6 @@ def _read(options: dict, report: Report):
         announce_compilation,
         check_files,
         read_training_data,
-        refuse_elsewhere,
     )
 
     refuse_elsewhere(options, "odm-cv")

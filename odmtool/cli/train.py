@@ -15,6 +15,7 @@ from odmtool.cli.cache_options import (
     fit_from_disk,
     open_cached_data,
 )
+from odmtool.cli.elsewhere import check_elsewhere, is_elsewhere, refuse_elsewhere
 from odmtool.cli.machine_options import (
     format_option,
     machine_options,
@@ -63,8 +64,6 @@ def train(ctx, **options):
     """Train a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin) and write
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
     """  # fmt: skip
-    from odmtool.cli.training import refuse_elsewhere
-
     refuse_lambda_and_cost(ctx)
     translate_kdd(options)
     check_cache(options)
@@ -89,10 +88,8 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     from odmtool.cli import leave_one_out
     from odmtool.cli.training import (
         announce_compilation,
-        check_elsewhere,
         check_files,
         fit,
-        is_elsewhere,
         make_machine,
         read_training_data,
         refuse_one_class,
@@ -157,12 +154,13 @@ def _write_margins(options: dict, model_path: str, machine, data, report: Report
 
 
 def _model_path(options: dict) -> str:
-    from odmtool.cli.training import is_elsewhere
     from odmtool.io.files import is_stream
 
     if options["model_file"] is not None:
         return options["model_file"]
-    if is_stream(options["training_file"]) or is_elsewhere(options):
+    if is_elsewhere(options):
+        raise UsageError(messages.name_the_model_of_files())
+    if is_stream(options["training_file"]):
         raise UsageError(messages.name_the_model())
     return os.path.basename(options["training_file"]) + ".model"
 

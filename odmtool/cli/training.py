@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from odmtool import messages
+from odmtool.cli.elsewhere import is_elsewhere, read_elsewhere, uses_scheduler
 from odmtool.cli.machine_options import machine_arguments, machine_name
 from odmtool.cli.report import Report
-from odmtool.cli.scale_options import scale_arguments
 from odmtool.errors import DataError, MemoryLimitError, UsageError
 
 
@@ -77,36 +77,6 @@ def check_files(options: dict, products: list[str | None]) -> None:
                 raise UsageError(messages.write_over(output))
 
 
-def is_elsewhere(options: dict) -> bool:
-    """Whether the data are files that the workers of a cluster read."""
-    if options.get("scheduler") is None:
-        return False
-    import os
-
-    from odmtool.scalable.spread import is_spread
-
-    name = options["training_file"]
-    return is_spread(name) and not os.path.exists(name)
-
-
-def refuse_elsewhere(options: dict, option: str) -> None:
-    """Raise UsageError if an option that needs the examples here meets files elsewhere."""
-    if is_elsewhere(options):
-        raise UsageError(messages.files_are_elsewhere(option))
-
-
-def check_elsewhere(machine, options: dict) -> None:
-    """Raise UsageError for what needs the examples here; the data are elsewhere."""
-    from odmtool.machines import spread
-
-    for name, option in (("margins", "--margins"), ("loo", "--loo")):
-        if options[name] is not None:
-            refuse_elsewhere(options, option)
-    if options["probability"] == "1":
-        refuse_elsewhere(options, "--probability")
-    spread.check(machine)
-
-
 def check_inputs(data_file: str | None = None, weights_file: str | None = None) -> None:
     """Raise if both would come from stdin, or one is missing."""
     from odmtool.io.files import check_readable
@@ -131,24 +101,24 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
 
     path, weight = options["training_file"], None
     memory = default_memory() if options["memory"] is None else options["memory"]
-    if (needed := estimated_bytes(path)) > memory:
+    if not is_elsewhere(options) and (needed := estimated_bytes(path)) > memory:
         raise MemoryLimitError(messages.data_too_large(needed, memory))
     if options["weights"] is not None:
         weight = read_weights(options["weights"])
     precomputed = "precomputed" in options["kernel"]
     if is_elsewhere(options):
-        dataset = _read_elsewhere(options, report)
+        dataset, mark = read_elsewhere(options, report)
     else:
         dataset = read_svmlight(
             path, zero_based=options["zero_based"], precomputed=precomputed, jobs=options["jobs"]
         )
+        mark = fingerprint(dataset)
     if weight is not None and len(weight) != len(dataset.labels):
         message = messages.weight_count(len(weight), len(dataset.labels))
         raise DataError(message, options["weights"])
     labels = set(dataset.labels.tolist())
     learned = labels if weight is None else set(dataset.labels[weight > 0].tolist())
     say_about_labels(options, labels, learned, dataset.skipped, report)
-    mark = dataset.fingerprint if is_elsewhere(options) else fingerprint(dataset)
     return TrainingData(dataset, weight, mark)
 
 
@@ -167,22 +137,6 @@ def say_about_labels(
         report.warning(messages.one_class_weighs(learned.pop()))
     if skipped:
         report.detail(messages.lines_skipped(skipped))
-
-
-def _read_elsewhere(options: dict, report: Report):
-    """What the workers read; their connection is ``X.executor``."""
-    from odmtool.machines import scaling_out
-    from odmtool.scalable import spread
-
-    executor = scaling_out.executor_for(scale_arguments(options), options["jobs"])
-    name, zero_based = options["training_file"], options["zero_based"]
-    try:
-        dataset = spread.read(name, executor, zero_based=zero_based)
-    except BaseException:
-        executor.close()
-        raise
-    report.note(messages.files_read(len(dataset.files), *dataset.X.shape))
-    return dataset
 
 
 def refuse_one_class(data: TrainingData, options: dict) -> None:
@@ -271,7 +225,7 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     from functools import partial
 
     from odmtool.gram import BYTES
-    from odmtool.machines.spread import fit as spread_fit
+    from odmtool.machines import spread
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
     if machine.kernel != "linear" and machine.solver != "newton" and BYTES * m * m > memory:
@@ -283,8 +237,8 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
             unconverged = _fit_with_probabilities(machine, data, report)
         else:
             X, labels, weight = data.dataset.X, data.dataset.labels, data.weight
-            train = machine.fit if not is_elsewhere(options) else partial(spread_fit, machine)
-            train(X, labels, weight, progress=report.progress)
+            where = partial(spread.fit, machine) if is_elsewhere(options) else machine.fit
+            where(X, labels, weight, progress=report.progress)
             unconverged = 0
     report.end_progress()
     say_carrier(machine, report)
@@ -321,16 +275,6 @@ def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
     gram = shared_gram(machine, X)
     machine.fit(X, labels, weight, gram=gram, progress=report.progress)
     return add_probabilities(machine, known, gram).unconverged
-
-
-def uses_scheduler(machine, classes: int) -> bool:
-    """Whether ``--scheduler`` is of use to a training, if it is given."""
-    from odmtool.machines import scaling_out
-    from odmtool.machines.binary import BinaryMachine
-
-    is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
-    is_used = machine.solver in scaling_out.SOLVERS or not is_one_problem
-    return machine.scale.scheduler is None or is_used
 
 
 def stopped_early(machine) -> bool:

@@ -64,6 +64,10 @@ def files_are_elsewhere(option: str) -> str:
     return f"{option} needs the examples here, not in files that the workers of --scheduler read"
 
 
+def name_the_model_of_files() -> str:
+    return "the training data are several files: name the MODEL_FILE (- is stdout)"
+
+
 def no_file_matches(name: str) -> str:
     return f"no file on the workers matches {quoted(name)}"
 

@@ -68,7 +68,8 @@ class Dask:
 
     def put(self, value) -> Kept:
         """Keep a value on a worker."""
-        kept = Kept(lambda: self._client.scatter(value, hash=False))
+        # In a list, for scatter would take a tuple apart.
+        kept = Kept(lambda: self._client.scatter([value], hash=False)[0])
         self._persist(kept.future)
         return kept
 

@@ -2,19 +2,11 @@
 
 :class:`SpreadRows` stands where a matrix would: it has a shape, and ``X[rows]`` brings some
 rows here. Only labels and what is asked for travel. Rows are counted in the order of the
-files, so that a model is that of all the files in one.
-
-=================  ===========================================================
-names of           files on the workers, patterns (``train-*.svm``), several with
-                   commas between; addresses (``s3://bucket/x-*.svm``) that fsspec reads
-=================  ===========================================================
+files, so that a model is that of all the files in one. :mod:`odmtool.io.several` reads them.
 """
 
 from __future__ import annotations
 
-import glob
-import hashlib
-import tempfile
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import kernels, messages
-from odmtool.errors import DataError, FileError, UsageError
+from odmtool.errors import DataError
 from odmtool.kernels import Kernel
 
 
@@ -140,126 +132,6 @@ def stack(*rows):
     if isinstance(rows[0], np.ndarray):
         return np.concatenate(rows)
     return sparse.vstack(rows, format="csr")
-
-
-# ---- reading -----------------------------------------------------------------
-
-
-class SpreadData(NamedTuple):
-    """What :func:`read` found.
-
-    Attributes
-    ----------
-    X : SpreadRows
-    labels : int array, shape (m,)
-    files : list of str
-    skipped : int
-        Blank and comment lines.
-    fingerprint : str
-        Of all files; other cuts of the same data have another one.
-    """
-
-    X: SpreadRows
-    labels: np.ndarray
-    files: list[str]
-    skipped: int
-    fingerprint: str
-
-
-def is_spread(name: str) -> bool:
-    """Whether a name means several files, or a place that only fsspec reads."""
-    return "://" in name or "," in name or glob.has_magic(name)
-
-
-def read(names: str, executor, *, zero_based: bool = False) -> SpreadData:
-    """Have the executor's workers read files, and agree on labels and width.
-
-    Parameters
-    ----------
-    names : str
-        Files, patterns and addresses with commas between.
-    executor
-    zero_based : bool
-
-    Raises
-    ------
-    DataError, FileError
-        As :func:`odmtool.io.svmlight.read_svmlight`; of the first wrong file.
-    UsageError
-        fsspec is missing, which Dask brings.
-    """
-    files = [file for found in executor.map(matching, names.split(",")) for file in found]
-    kept = executor.keep_each(read_file, files, [zero_based] * len(files))
-    # The first wrong file is named, whichever worker was first.
-    known = executor.map(facts, kept)
-    for error in known:
-        if isinstance(error, Exception):
-            raise error
-    labels, shapes, skipped, prints = zip(*known, strict=True)
-    width = max(d for _m, d, _n in shapes)
-    pieces = executor.keep_each(widened, kept, [width] * len(kept))
-    digest = hashlib.sha256(" ".join(prints).encode()).hexdigest()
-    X = SpreadRows(
-        pieces, [m for m, _d, _n in shapes], width, sum(n for _m, _d, n in shapes), executor
-    )
-    print_of_all = prints[0] if len(prints) == 1 else f"sha256-of-{len(prints)}:{digest}"
-    return SpreadData(X, np.concatenate(labels), files, sum(skipped), print_of_all)
-
-
-def matching(name: str) -> list[str]:
-    """The files that a name means, in order; on a worker."""
-    if "://" not in name:
-        found = sorted(glob.glob(name)) if glob.has_magic(name) else [name]
-    else:
-        system, path = _fsspec().core.url_to_fs(name)
-        listed = sorted(system.glob(path)) if glob.has_magic(name) else [path]
-        found = [system.unstrip_protocol(file) for file in listed]
-    if not found:
-        raise FileError(messages.no_file_matches(name))
-    return found
-
-
-def read_file(name: str, zero_based: bool):
-    """The Dataset of a file, or why there is none."""
-    from odmtool.io.svmlight import read_svmlight
-
-    try:
-        if "://" not in name:
-            return read_svmlight(name, zero_based=zero_based)
-        system, path = _fsspec().core.url_to_fs(name)
-        with tempfile.NamedTemporaryFile() as copy:
-            system.get_file(path, copy.name)
-            return read_svmlight(copy.name, zero_based=zero_based)
-    except DataError as error:
-        error.file = name
-        return error
-    except FileError as error:
-        return error
-    except OSError as error:
-        return FileError(messages.cannot_read(name, error.strerror or str(error)))
-
-
-def facts(data):
-    """Labels, shape and nonzeros, lines skipped and fingerprint; or the error."""
-    from odmtool.io.svmlight import fingerprint
-
-    if isinstance(data, Exception):
-        return data
-    return data.labels, (*data.X.shape, data.X.nnz), data.skipped, fingerprint(data)
-
-
-def widened(data, width: int) -> sparse.csr_matrix:
-    """The rows of a Dataset, in a matrix of this width."""
-    X = data.X
-    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
-
-
-def _fsspec():
-    try:
-        import fsspec
-    except ImportError:
-        raise UsageError(messages.dask_missing()) from None
-    return fsspec
 
 
 # ---- what is done with a piece -----------------------------------------------

@@ -1,0 +1,66 @@
+"""Training data that the workers of a cluster read, and what cannot be done with them."""
+
+from __future__ import annotations
+
+import os
+
+from odmtool import messages
+from odmtool.cli.report import Report
+from odmtool.cli.scale_options import scale_arguments
+from odmtool.errors import UsageError
+
+
+def is_elsewhere(options: dict) -> bool:
+    """Whether the data are files that the workers of a cluster read."""
+    if options.get("scheduler") is None:
+        return False
+    from odmtool.io.several import is_several
+
+    name = options["training_file"]
+    return is_several(name) and not os.path.exists(name)
+
+
+def refuse_elsewhere(options: dict, option: str) -> None:
+    """Raise UsageError if an option that needs the examples here meets files elsewhere."""
+    if is_elsewhere(options):
+        raise UsageError(messages.files_are_elsewhere(option))
+
+
+def check_elsewhere(machine, options: dict) -> None:
+    """Raise UsageError for what needs the examples here; the data are elsewhere."""
+    from odmtool.machines import spread
+
+    for name, option in (("margins", "--margins"), ("loo", "--loo"), ("cache", "--cache")):
+        if options[name] is not None:
+            refuse_elsewhere(options, option)
+    if options["probability"] == "1":
+        refuse_elsewhere(options, "--probability")
+    spread.check(machine)
+
+
+def read_elsewhere(options: dict, report: Report):
+    """What the workers read, and its fingerprint; the connection is ``X.executor``."""
+    from odmtool.io.several import read_several
+    from odmtool.io.svmlight import Dataset
+    from odmtool.machines import scaling_out
+    from odmtool.scalable.spread import SpreadRows
+
+    executor = scaling_out.executor_for(scale_arguments(options), options["jobs"])
+    try:
+        found = read_several(options["training_file"], executor, zero_based=options["zero_based"])
+    except BaseException:
+        executor.close()
+        raise
+    X = SpreadRows(found.pieces, found.sizes, found.width, found.nnz, executor)
+    report.note(messages.files_read(len(found.sizes), *X.shape))
+    return Dataset(X, found.labels, found.skipped, 1), found.fingerprint
+
+
+def uses_scheduler(machine, classes: int) -> bool:
+    """Whether ``--scheduler`` is of use to a training, if it is given."""
+    from odmtool.machines import scaling_out
+    from odmtool.machines.binary import BinaryMachine
+
+    is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
+    is_used = machine.solver in scaling_out.SOLVERS or not is_one_problem
+    return machine.scale.scheduler is None or is_used

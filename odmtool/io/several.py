@@ -1,0 +1,139 @@
+"""Several files as one, each read by a worker of a cluster.
+
+A name is a file on the workers, a pattern (``train-*.svm``), or several of these with commas
+between; also addresses that fsspec reads (``s3://bucket/train-*.svm``). Files come in the
+order of the names, those of a pattern in that of the alphabet. Of every file only the labels
+and a few numbers come here.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import tempfile
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from odmtool import messages
+from odmtool.errors import DataError, FileError, UsageError
+from odmtool.io.svmlight import Dataset, fingerprint, read_svmlight
+
+
+class Several(NamedTuple):
+    """What :func:`read_several` found.
+
+    Attributes
+    ----------
+    pieces : list
+        The rows of each file, a csr_matrix, where the executor keeps it.
+    sizes : list of int
+        Their rows.
+    width, nnz : int
+        Columns of each, and entries of all.
+    labels : int array, shape (m,)
+    skipped : int
+        Blank and comment lines.
+    fingerprint : str
+        Of all files; the same data in other files have another one.
+    """
+
+    pieces: list
+    sizes: list[int]
+    width: int
+    nnz: int
+    labels: np.ndarray
+    skipped: int
+    fingerprint: str
+
+
+def is_several(name: str) -> bool:
+    """Whether a name means several files, or a place that only fsspec reads."""
+    return "://" in name or "," in name or glob.has_magic(name)
+
+
+def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
+    """Have an executor's workers read files, and agree on their width.
+
+    Parameters
+    ----------
+    names : str
+    executor
+        With ``map`` and ``keep_each`` (:mod:`odmtool.scalable.executor`).
+    zero_based : bool
+
+    Raises
+    ------
+    DataError, FileError
+        As :func:`odmtool.io.svmlight.read_svmlight`, of the first wrong file.
+    UsageError
+        fsspec is missing, which Dask brings.
+    """
+    files = [file for found in executor.map(_matching, names.split(",")) for file in found]
+    kept = executor.keep_each(_read, files, [zero_based] * len(files))
+    known = executor.map(_facts, kept)
+    # The first wrong file is named, whichever worker was first.
+    for error in known:
+        if isinstance(error, Exception):
+            raise error
+    labels, shapes, skipped, prints = zip(*known, strict=True)
+    sizes, widths, nnz = zip(*shapes, strict=True)
+    pieces = executor.keep_each(_widened, kept, [max(widths)] * len(kept))
+    digest = hashlib.sha256(" ".join(prints).encode()).hexdigest()
+    whole = prints[0] if len(prints) == 1 else f"sha256-of-{len(prints)}:{digest}"
+    return Several(
+        pieces, list(sizes), max(widths), sum(nnz), np.concatenate(labels), sum(skipped), whole
+    )
+
+
+def _matching(name: str) -> list[str]:
+    """The files that a name means, in order; on a worker."""
+    if "://" not in name:
+        found = sorted(glob.glob(name)) if glob.has_magic(name) else [name]
+    else:
+        system, path = _fsspec().core.url_to_fs(name)
+        listed = sorted(system.glob(path)) if glob.has_magic(name) else [path]
+        found = [system.unstrip_protocol(file) for file in listed]
+    if not found:
+        raise FileError(messages.no_file_matches(name))
+    return found
+
+
+def _read(name: str, zero_based: bool) -> Dataset | Exception:
+    """A file, or why it cannot be read."""
+    try:
+        if "://" not in name:
+            return read_svmlight(name, zero_based=zero_based)
+        system, path = _fsspec().core.url_to_fs(name)
+        with tempfile.NamedTemporaryFile() as copy:
+            system.get_file(path, copy.name)
+            return read_svmlight(copy.name, zero_based=zero_based)
+    except DataError as error:
+        error.file = name
+        return error
+    except FileError as error:
+        return error
+    except OSError as error:
+        return FileError(messages.cannot_read(name, error.strerror or type(error).__name__))
+
+
+def _facts(data: Dataset | Exception):
+    """Labels, rows, columns and nonzeros, lines skipped, fingerprint; or the error."""
+    if isinstance(data, Exception):
+        return data
+    return data.labels, (*data.X.shape, data.X.nnz), data.skipped, fingerprint(data)
+
+
+def _widened(data: Dataset, width: int) -> csr_matrix:
+    """The rows in a matrix of this width."""
+    X = data.X
+    return csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+
+
+def _fsspec():
+    try:
+        import fsspec
+    except ImportError:
+        raise UsageError(messages.dask_missing()) from None
+    return fsspec
