@@ -90,6 +90,7 @@ def fit_from_disk(machine, data, options: dict, report: Report) -> list[str]:
     from odmtool.cli.training import naming, say_scale
     from odmtool.machines import out_of_core
 
+    out_of_core.check(machine)  # of more classes than two it is another one than before
     machine.jobs = options["jobs"]
     plan = out_of_core.plan(machine, data.dataset, data.weight)
     report.detail(messages.memory_plan(plan.solver, plan.parts, machine.memory_limit()))
