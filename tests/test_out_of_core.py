@@ -337,6 +337,7 @@ def test_from_a_pipe(start, heart):
 @pytest.mark.parametrize("arguments, code, sentence", [
     (["--keep-cache"], 2, "--keep-cache needs --cache DIR"),
     (["--cache", ".", "-v", "5"], 2, "-v reads all data into memory"),
+    (["--cache", ".", "--scheduler", "x"], 2, "leave out --cache or --scheduler"),
     (["--cache", ".", "-b", "1"], 2, "-b 1 reads all data into memory"),
     (["--cache", ".", "--loo"], 2, "--loo reads all data into memory"),
     (["--cache", ".", "--margins", "x"], 2, "--margins reads all data into memory"),
@@ -410,8 +411,11 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path):
     assert plan.solver == "newton" and 0 < plan.total <= machine.memory
     assert plan.left == pytest.approx(machine.memory - plan.total)
     # No place for the Hessian, or too wide for one: coordinate descent.
-    store.shape = (60, 2500)
+    store.shape = (60, 2990)
     assert machine_out_of_core.plan(machine, store).solver == "dcd"
+    with pytest.raises(MemoryLimitError, match="even with --cache"):
+        machine_out_of_core.plan(machine.copy(solver="newton"), store)
+    store.shape = (60, 3001)
     with pytest.raises(UsageError, match="takes at most 3000 features"):
         machine_out_of_core.plan(machine.copy(solver="newton"), store)
     with pytest.raises(MemoryLimitError, match="even with --cache"):

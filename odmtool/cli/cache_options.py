@@ -41,6 +41,8 @@ def check_cache(options: dict) -> None:
     ):  # fmt: skip
         if is_given:
             raise UsageError(messages.cache_only_for_a_model(name))
+    if options["scheduler"] is not None:
+        raise UsageError(messages.cache_not_on_a_cluster())
     if options["keep_cache"] and is_stream(options["training_file"]):
         raise UsageError(messages.keep_of_a_stream())
 
