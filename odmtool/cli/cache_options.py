@@ -41,6 +41,8 @@ def check_cache(options: dict) -> None:
     ):  # fmt: skip
         if is_given:
             raise UsageError(messages.cache_only_for_a_model(name))
+    if options["scheduler"] is not None:
+        raise UsageError(messages.cache_not_on_a_cluster())
     if options["keep_cache"] and is_stream(options["training_file"]):
         raise UsageError(messages.keep_of_a_stream())
 
@@ -90,6 +92,7 @@ def fit_from_disk(machine, data, options: dict, report: Report) -> list[str]:
     from odmtool.cli.training import naming, say_scale
     from odmtool.machines import out_of_core
 
+    out_of_core.check(machine)  # of more classes than two it is another one than before
     machine.jobs = options["jobs"]
     plan = out_of_core.plan(machine, data.dataset, data.weight)
     report.detail(messages.memory_plan(plan.solver, plan.parts, machine.memory_limit()))

@@ -172,8 +172,8 @@ def machine_options(many: bool):
         click.option("--seed", type=Whole(least=0), default=defaults.SEED, show_default=True,
                      help="Seed of everything random; same seed, same model."),
         click.option("--memory", type=Size(), metavar="SIZE",
-                     help="Memory for kernel values: 4G, 500M; a bare number is megabytes.  "
-                          "[default: 70 % of what is free]"),
+                     help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
+                          "number is megabytes.  [default: 70 % of what is free]"),
         jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation."),
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),

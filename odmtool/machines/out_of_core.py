@@ -1,8 +1,8 @@
 """A machine trained on rows that are on the disk, within a bounded memory.
 
 ==========  =======================================  ======================================
-newton      linear, a smooth loss, d x d numbers     :mod:`odmtool.scalable.passes`
-            fit in memory, d <= 3000
+newton      linear, a smooth loss, d <= 3000, d x d  :mod:`odmtool.scalable.passes`
+            numbers fit in memory
 dcd         linear, any other                        :mod:`odmtool.scalable.block_descent`
 nystrom     a kernel and a smooth loss               :mod:`odmtool.scalable.passes`
 ==========  =======================================  ======================================
@@ -99,35 +99,39 @@ def plan(machine, store, weight=None) -> Plan:
     Raises
     ------
     UsageError
-        Newton's method cannot be used.
+        There are too many features for Newton's method.
     MemoryLimitError
         It takes more than the machine's memory.
     """
-    m, d = store.shape[0], store.shape[1] + (machine.bias >= 0)
     memory, solver = machine.memory_limit(), machine.solver
-    is_linear = machine.kernel == "linear"
-    width = d if is_linear else min(machine.scale.landmarks, m)
-    matrices = _MATRICES * _NUMBER * width * width
-    fits = width <= LARGEST_HESSIAN and matrices <= memory / 2
-    if solver == "newton" and not fits:
-        raise UsageError(messages.hessian_too_large(width, LARGEST_HESSIAN, matrices, memory))
+    d = store.shape[1] + (machine.bias >= 0)
+    if solver == "newton" and d > LARGEST_HESSIAN:
+        raise UsageError(messages.hessian_too_large(d, LARGEST_HESSIAN))
     if solver == "auto":
-        smooth = is_smooth(machine.loss(total_weight=1.0))
-        solver = "newton" if smooth and fits else "dcd"
-    parts = {"the program": resident(), "weights": 0 if weight is None else weight.nbytes}
-    tasks = 1 if solver == "dcd" else machine.jobs
-    parts["rows"] = _COPIES * tasks * store.block_bytes()
-    if solver == "dcd":
-        parts |= {"dual variables": _NUMBER * m, "w": 4 * _NUMBER * d}
-    else:
-        pieces = _COPIES * tasks * _NUMBER * gram_rows(width) * width
-        parts["matrices"] = matrices + pieces
-    if not is_linear:
-        parts["landmarks"] = _NUMBER * width * width + _row_bytes(store) * width
+        is_possible = is_smooth(machine.loss(total_weight=1.0)) and d <= LARGEST_HESSIAN
+        needed = sum(_parts(machine, "newton", store, weight).values())
+        solver = "newton" if is_possible and needed <= memory else "dcd"
+    parts = _parts(machine, solver, store, weight)
     left = memory - sum(parts.values())
     if left < 0:
         raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
     return Plan(solver, parts, left)
+
+
+def _parts(machine, solver: str, store, weight) -> dict[str, float]:
+    """What will be in memory with a solver, besides samples of the rows."""
+    m, d = store.shape[0], store.shape[1] + (machine.bias >= 0)
+    parts = {"the program": resident(), "weights": 0 if weight is None else weight.nbytes}
+    if solver == "dcd":
+        parts["rows"] = _COPIES * store.block_bytes()
+        return parts | {"dual variables": _NUMBER * m, "w": 4 * _NUMBER * d}
+    width = min(machine.scale.landmarks, m) if solver == "nystrom" else d
+    pieces = _COPIES * machine.jobs * _NUMBER * gram_rows(width) * width
+    parts["rows"] = _COPIES * machine.jobs * store.block_bytes()
+    parts["matrices"] = _MATRICES * _NUMBER * width * width + pieces
+    if solver == "nystrom":
+        parts["landmarks"] = _NUMBER * width * width + _row_bytes(store) * width
+    return parts
 
 
 def _rows_that_fit(store, left: float, numbers: int) -> int:

@@ -152,6 +152,10 @@ def cache_only_for_a_model(option: str) -> str:
     return f"{option} reads all data into memory: leave out --cache or {option}"
 
 
+def cache_not_on_a_cluster() -> str:
+    return "--cache trains on this machine's disk: leave out --cache or --scheduler"
+
+
 def no_cache_for_searches() -> str:
     return (
         "odm-cv reads all data into memory: search on a part of them, and train on all with "
@@ -167,11 +171,10 @@ def keep_of_a_stream() -> str:
     return "--keep-cache needs a file, which can be recognised later; what comes from a pipe cannot"
 
 
-def hessian_too_large(width: int, most: int, needed: float, memory: float) -> str:
+def hessian_too_large(width: int, most: int) -> str:
     return (
-        f"--solver newton with --cache takes at most {most} features and half of --memory "
-        f"({size(memory)}) for its matrices; {width} features need {size(needed)}: take --solver "
-        f"dcd, or more --memory"
+        f"--solver newton with --cache takes at most {most} features, there are {width}; take "
+        f"--solver dcd"
     )
 
 

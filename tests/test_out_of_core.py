@@ -1,0 +1,422 @@
+"""Training from the disk: the same machines, facts and weights as in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from problems import OTHER_LOSSES, examples, weights
+
+from odmtool import losses, objective
+from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
+from odmtool.io import row_store
+from odmtool.io.svmlight import fingerprint, read_svmlight
+from odmtool.machines import MACHINES
+from odmtool.machines import out_of_core as machine_out_of_core
+from odmtool.memory import resident
+from odmtool.scalable import block_descent, passes
+from odmtool.scalable.examples import Examples
+from odmtool.scalable.executor import Threads
+from odmtool.solvers.base import Stop
+
+TINY = 700
+
+
+@pytest.fixture(autouse=True)
+def tiny_blocks(monkeypatch):
+    from odmtool.cli import cache_options
+
+    monkeypatch.setattr(cache_options, "_LEAST_BLOCK", TINY)
+    monkeypatch.setattr(cache_options, "_LARGEST_BLOCK", TINY)
+
+
+class Memory:
+    """A store of rows that are at hand, in blocks of 23."""
+
+    def __init__(self, X, y):
+        self._X, self._labels, self.shape = X, y.astype(int), X.shape
+        self.starts = np.append(np.arange(0, len(y), 23), len(y))
+
+    def read(self, k):
+        return self._X[self.starts[k] : self.starts[k + 1]], self.labels(k)
+
+    def labels(self, k):
+        return self._labels[self.starts[k] : self.starts[k + 1]]
+
+    def __getitem__(self, rows):
+        return self._X[rows]
+
+
+def write(path, X, labels):
+    from odmtool.io.svmlight import write_svmlight
+
+    with open(path, "w") as stream:
+        write_svmlight(stream, X, labels)
+    return str(path)
+
+
+# ---- the store ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("density", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("block", [1, 300, 10**6])
+def test_a_store_has_what_the_file_has(tmp_path, density, block):
+    X, y = examples(60, 12, density=density)
+    path = write(tmp_path / "data", X, np.where(y > 0, 3, -2))
+    known = read_svmlight(path)
+    store, was_known = row_store.open_store(tmp_path, path, block_bytes=block)
+    assert not was_known and store.shape == known.X.shape and store.entries == known.X.nnz
+    blocks = [store.read(k) for k in range(len(store.blocks))]
+    rows = [r if isinstance(r, np.ndarray) else r.toarray() for r, _ in blocks]
+    assert np.array_equal(np.vstack(rows), known.X.toarray())
+    assert np.array_equal(np.concatenate([labels for _, labels in blocks]), known.labels)
+    assert store.fingerprint == fingerprint(known)
+    assert list(store.counts.items())[0] == (
+        known.labels[0],
+        np.sum(known.labels == known.labels[0]),
+    )
+    squares = known.X.multiply(known.X).sum(axis=1)
+    assert store.largest_square == squares.max() and store.largest_row == squares.argmax()
+    some = store[np.array([40, 3, 3, 59])]
+    some = some if isinstance(some, np.ndarray) else some.toarray()
+    assert np.array_equal(some, known.X.toarray()[[40, 3, 3, 59]])
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_a_kept_cache_serves_again_until_the_file_changes(tmp_path):
+    X, y = examples()
+    path, folder = write(tmp_path / "data", X, y), tmp_path / "cache"
+    folder.mkdir()
+
+    def opened(keep=True, **options):
+        store, was_known = row_store.open_store(folder, path, keep=keep, **options)
+        store.close()
+        return was_known
+
+    assert [opened(), opened(), opened(keep=False)] == [False, True, True]
+    assert len(os.listdir(folder)) == 1
+    os.utime(path, ns=(5, 5))
+    assert [opened(keep=False), opened(), opened()] == [False, False, True]
+    assert len(os.listdir(folder)) == 1
+
+
+def test_what_was_replaced_stays_for_those_who_have_opened_it(tmp_path):
+    X, y = examples()
+    path = write(tmp_path / "data", X, y)
+    first, _ = row_store.open_store(tmp_path, path, keep=True)
+    os.utime(path, ns=(5, 5))
+    row_store.open_store(tmp_path, path, keep=True)
+    assert np.array_equal(first.read(0)[1], y)
+
+
+def test_a_damaged_cache_is_found_out(tmp_path):
+    X, y = examples()
+    path = write(tmp_path / "data", X, y)
+    row_store.open_store(tmp_path, path, keep=True, block_bytes=TINY)
+    (cache,) = tmp_path.glob("*.odmcache")
+    good = cache.read_bytes()
+    for place in (len(good) - 3, len(good) - 60):  # the footer: written anew
+        cache.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        assert not row_store.open_store(tmp_path, path)[1]
+    cache.write_bytes(good[:-10])
+    assert not row_store.open_store(tmp_path, path)[1]
+    cache.write_bytes(good[:400] + bytes([good[400] ^ 1]) + good[401:])
+    store, was_known = row_store.open_store(tmp_path, path)
+    assert was_known
+    with pytest.raises(DataError, match="cache is damaged"):
+        for k in range(len(store.blocks)):
+            store.read(k)
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    X, y = examples()
+    path = write(tmp_path / "data", X, y)
+
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(row_store, "_write", full)
+    with pytest.raises(FileError, match="cannot be written: No space left on device"):
+        row_store.open_store(tmp_path, path)
+    monkeypatch.undo()
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb", buffering=0) as stream, pytest.raises(OSError):
+            row_store._write(iter([read_svmlight(path)]), stream, None)
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_wrong_lines_are_named_and_nothing_is_left(run, tmp_path):
+    (tmp_path / "bad").write_text("1 1:1\n-1 2:1\n" * 100 + "1 1:x\n")
+    outcome = run("train", "--cache", ".", "--keep-cache", "bad", "m")
+    assert outcome.code == 1 and "bad:201:" in outcome.err
+    assert os.listdir(tmp_path) == ["bad"]
+
+
+# ---- the solvers -------------------------------------------------------------
+
+
+def setting(loss, weighted, bias=-1.0):
+    """Examples, the dense rows that they have, y and u."""
+    X, y = examples()
+    v = weights() if weighted else None
+    factor = {1: 1.5, -1: 0.5} if weighted else {1: 1.0, -1: 1.0}
+    u = np.where(y > 0, factor[1], factor[-1]) * (1 if v is None else v)
+    rows = X.toarray() if bias < 0 else np.column_stack([X.toarray(), np.full(60, bias)])
+    return Examples(Memory(X, y), {1: 1.0, -1: -1.0}, factor, v, bias), rows, y, u
+
+
+@pytest.mark.parametrize("weighted, bias", [(False, -1.0), (True, 2.0)])
+@pytest.mark.parametrize("loss", ["odm", *OTHER_LOSSES])
+def test_the_judge_confirms_coordinate_descent_by_blocks(monkeypatch, loss, weighted, bias):
+    loss = losses.odm(16.0, 0.5, 0.3, 60) if loss == "odm" else OTHER_LOSSES[loss]
+    rows, X, y, u = setting(loss, weighted, bias)
+    seen, certify = [], block_descent._certify
+
+    def remember(examples, loss, w, eta):
+        seen.append((w.copy(), eta.copy()))
+        return certify(examples, loss, w, eta)
+
+    monkeypatch.setattr(block_descent, "_certify", remember)
+    found = block_descent.solve(rows, loss, Stop(1e-5, 5000))
+    w, eta = seen[-1]
+    judged = objective.certify_linear(X, y, u, loss, w, eta)
+    assert found.converged and judged.gap <= 1e-5 + 1e-12
+    assert judged.gap == pytest.approx(found.gap, abs=1e-11)
+    assert judged.primal == pytest.approx(found.primal, rel=1e-10)
+    assert found.support_count == np.count_nonzero(eta)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("loss", ["odm", "l2svm", "lssvm"])
+def test_the_judge_confirms_newton_by_passes(monkeypatch, loss, sampled):
+    loss = losses.odm(256.0, 0.5, 0.3, 60) if loss == "odm" else OTHER_LOSSES[loss]
+    rows, X, y, u = setting(loss, True, 2.0)
+    monkeypatch.setattr(passes, "_LEAST_SAMPLE", 1)
+    sample = np.flatnonzero(np.arange(60) % 6) if sampled else None
+    found = passes.solve(rows, loss, Stop(1e-10, 100), sample=sample)
+    eta = -u * losses.derivative(loss, y * (X @ found.w))
+    judged = objective.certify_linear(X, y, u, loss, found.w, eta)
+    assert found.converged and judged.gap <= 1e-10 + 1e-13
+    assert judged.gap == pytest.approx(found.gap, abs=1e-12)
+    assert judged.primal == pytest.approx(found.primal, rel=1e-12)
+    assert found.support_count == np.count_nonzero(eta)
+    again = passes.solve(rows, loss, Stop(1e-10, 100), sample=sample, executor=Threads(2))
+    assert np.allclose(again.w, found.w, rtol=1e-10, atol=1e-12)
+
+
+def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
+    loss = losses.odm(2.0**16, 0.5, 0.3, 60)
+    rows, X, y, u = setting(loss, False)
+    problem = passes._Passes(rows, loss, None, Threads(1))
+    first = problem.at(np.zeros(7))
+    direction = -first.gradient  # far too long
+    point = problem.step(first, direction)
+    assert point.primal < first.primal
+    lengths = np.linspace(0, 1, 20001)
+    t = y[:, None] * (X @ direction)[:, None] * lengths
+    values = (u[:, None] * losses.value(loss, t)).sum(axis=0)
+    values = values + (lengths**2) * (direction @ direction) / 2
+    assert point.primal <= values.min() * (1 + 1e-6)
+
+
+def test_samples_are_seeded_and_bounded():
+    assert passes.sample_of(2000, 10, 10**6, 0) is None
+    sample = passes.sample_of(2001, 10, 10**6, 0)
+    assert len(sample) == 1000 and np.all(np.diff(sample) > 0)
+    assert np.array_equal(sample, passes.sample_of(2001, 10, 10**6, 0))
+    assert len(passes.sample_of(2001, 10, 300, 0)) == 300
+    assert passes.sample_of(2001, 10, 99, 0) is None
+
+
+# ---- the command -------------------------------------------------------------
+
+
+def trained(run, tmp_path, *arguments):
+    """The model's numbers and facts, and what was said."""
+    outcome = run("train", *arguments, "m")
+    assert outcome.code == 0, outcome.err
+    from odmtool.io.model_file import read_model
+
+    model = read_model("m")
+    facts = {k: v for k, v in model.facts.items() if k not in ("command", "gap", "iterations")}
+    facts["objective"] = pytest.approx(float(facts["objective"]), rel=1e-9)
+    return model, facts, outcome
+
+
+THREE = ["-s", "odm", "-l", "64"]
+CASES = {
+    "plain": ["--solver", "newton"],
+    "weights": ["--solver", "newton", "-w-1", "3", "-w1", "0.5", "-W", "weights", "-B", "1"],
+    "zero class": ["--solver", "newton", "-w-1", "0"],
+    "l2svm": ["-s", "l2svm", "--solver", "newton", "-c", "0.1"],
+    "dcd": ["--solver", "dcd", "-l", "4", "--max-iter", "20000"],
+    "corner": ["-s", "l1svm", "--solver", "dcd", "-l", "4", "--max-iter", "20000"],
+}
+
+
+@pytest.fixture
+def weight_file(tmp_path):
+    v = np.round(np.random.default_rng(0).uniform(0, 2, 270), 3)
+    v[::9] = 0
+    (tmp_path / "weights").write_text("\n".join(map(str, v)) + "\n")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_linear_model_is_that_of_memory(run, heart, tmp_path, weight_file, case):
+    options = [*CASES[case], "-e", "1e-12", heart]
+    expected, facts, _ = trained(run, tmp_path, *options)
+    model, found, _ = trained(run, tmp_path, "--cache", ".", *options)
+    assert found == facts and model.labels == expected.labels and model.bias == expected.bias
+    close = {"rtol": 1e-4, "atol": 1e-5} if "dcd" in options else {"rtol": 1e-9, "atol": 1e-10}
+    assert np.allclose(model.weights, expected.weights, **close)
+    if expected.bias_weights is not None:
+        assert np.allclose(model.bias_weights, expected.bias_weights, **close)
+    assert sorted(os.listdir(tmp_path)) == ["m", "weights"]
+
+
+@pytest.fixture
+def three(tmp_path):
+    generator = np.random.default_rng(3)
+    X, _ = examples(120, 5, density=0.9)
+    W = generator.standard_normal((5, 3))
+    return write(tmp_path / "three", X, np.array([7, 2, 5])[(X @ W).argmax(axis=1)])
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+def test_three_classes(run, tmp_path, three, multiclass):
+    options = [*THREE, "--multiclass", multiclass, "--solver", "newton", "-e", "1e-12", three]
+    expected, facts, _ = trained(run, tmp_path, *options)
+    model, found, _ = trained(run, tmp_path, "--cache", ".", *options)
+    X = read_svmlight(three).X
+    assert found == facts
+    assert np.allclose(model.decision_values(X), expected.decision_values(X), atol=1e-9)
+    assert np.array_equal(model.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("options", [["-t", "rbf", "-B", "1"], ["-t", "poly", "-g", "0.1"],
+                                     ["-t", "rbf", "-w1", "2", "-j", "2"]])  # fmt: skip
+def test_the_nystrom_model_is_that_of_memory(run, heart, tmp_path, options):
+    options = [*options, "-l", "64", "--solver", "nystrom", "--landmarks", "20", "-e", "1e-12"]
+    expected, facts, _ = trained(run, tmp_path, *options, heart)
+    model, found, outcome = trained(run, tmp_path, "--cache", ".", *options, heart)
+    assert "20 landmarks hold " in outcome.err
+    captured = float(found.pop("trace_captured")), float(facts.pop("trace_captured"))
+    assert found == facts and captured[0] == pytest.approx(captured[1], rel=1e-9)
+    X = read_svmlight(heart).X
+    assert np.allclose(model.decision_values(X), expected.decision_values(X), atol=1e-7)
+
+
+def test_nystrom_of_three_classes(run, tmp_path, three):
+    options = [*THREE, "-t", "rbf", "--solver", "nystrom", "--landmarks", "15", "-e", "1e-12"]
+    expected, _, _ = trained(run, tmp_path, *options, three)
+    model, _, _ = trained(run, tmp_path, "--cache", ".", *options, three)
+    X = read_svmlight(three).X
+    assert np.array_equal(model.predict(X), expected.predict(X))
+
+
+def test_summary_json_and_plan(run, heart, tmp_path):
+    outcome = run("train", "--cache", ".", "--verbose", "--json", "j", heart, "m")
+    record = json.loads((tmp_path / "j").read_text())
+    assert record["support_vectors"] > 0 and record["solver"] == "newton"
+    assert "cache of 270 examples with 13 features" in outcome.err
+    assert "newton in " in outcome.err and "of memory: the program " in outcome.err
+
+
+def test_from_a_pipe(start, heart):
+    process = start("train", "--cache", ".", "-", "m", stdin=subprocess.PIPE)
+    _, err = process.communicate(Path(heart).read_bytes())
+    assert process.returncode == 0, err
+
+
+@pytest.mark.parametrize("arguments, code, sentence", [
+    (["--keep-cache"], 2, "--keep-cache needs --cache DIR"),
+    (["--cache", ".", "-v", "5"], 2, "-v reads all data into memory"),
+    (["--cache", ".", "--scheduler", "x"], 2, "leave out --cache or --scheduler"),
+    (["--cache", ".", "-b", "1"], 2, "-b 1 reads all data into memory"),
+    (["--cache", ".", "--loo"], 2, "--loo reads all data into memory"),
+    (["--cache", ".", "--margins", "x"], 2, "--margins reads all data into memory"),
+    (["--cache", ".", "-s", "mcodm"], 2, "-s mcodm needs all data in memory"),
+    (["--cache", ".", "-s", "ldm"], 2, "-s ldm needs all data in memory"),
+    (["--cache", ".", "--solver", "svrg"], 2, "--solver svrg needs all data in memory"),
+    (["--cache", ".", "-t", "rbf"], 2, "needs --solver nystrom"),
+    (["--cache", ".", "-t", "rbf", "-s", "svr", "--solver", "nystrom"], 2, "loss with a corner"),
+    (["--cache", ".", "-s", "l1svm", "--solver", "newton"], 2, "loss with a corner"),
+    (["--cache", "nowhere"], 1, "there is no folder"),
+    (["--cache", ".", "--memory", "1M"], 1, "even with --cache training needs"),
+])  # fmt: skip
+def test_what_cannot_be_is_said_in_one_sentence(run, heart, tmp_path, arguments, code, sentence):
+    outcome = run("train", *arguments, heart, "m")
+    assert outcome.code == code and outcome.err.count("\n") == 1
+    assert sentence in outcome.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_more_than_two_classes_need_a_machine(run, three):
+    outcome = run("train", "--cache", ".", three, "m")
+    assert outcome.code == 2 and "-s mcodm needs all data in memory" in outcome.err
+
+
+def test_a_stream_is_not_kept(run):
+    outcome = run("train", "--cache", ".", "--keep-cache", "-", "m")
+    assert outcome.code == 2 and "--keep-cache needs a file" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["train", "cv"])
+def test_data_that_do_not_fit(run, heart, monkeypatch, command):
+    from odmtool.io import svmlight
+
+    monkeypatch.setattr(svmlight, "_NEVER_TOO_LARGE", 0)
+    outcome = run(command, "--memory", "10K", heart)
+    assert outcome.code == 1 and outcome.err.count("\n") == 1
+    assert "the data need about" in outcome.err and "--cache DIR" in outcome.err
+    outcome = run("cv", "--cache", ".", heart)
+    assert outcome.code == 2 and "odm-cv reads all data into memory" in outcome.err
+
+
+def test_huge_values_are_refused(run, tmp_path):
+    (tmp_path / "data").write_text("1 1:1\n-1 1:1e200\n1 1:2\n")
+    outcome = run("train", "--cache", ".", "data", "m")
+    assert outcome.code == 1 and "example 2" in outcome.err
+
+
+def test_killed_while_it_parses_nothing_is_left(start, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "cache").mkdir()
+    process = start("train", "--cache", "cache", "fifo", "m")
+    with open(tmp_path / "fifo", "w") as stream:
+        stream.write("1 1:1\n-1 1:2\n" * 20_000)
+        stream.flush()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert os.listdir(tmp_path / "cache") == []
+
+
+# ---- the memory --------------------------------------------------------------
+
+
+def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path):
+    X, y = examples(60, 400, density=0.3)
+    path = write(tmp_path / "data", X, y)
+    store, _ = row_store.open_store(tmp_path, path, block_bytes=TINY)
+    base = resident()
+    machine = MACHINES["odm"](memory=base + 100e6)
+    plan = machine_out_of_core.plan(machine, store)
+    assert plan.solver == "newton" and 0 < plan.total <= machine.memory
+    assert plan.left == pytest.approx(machine.memory - plan.total)
+    # No place for the Hessian, or too wide for one: coordinate descent.
+    store.shape = (60, 2990)
+    assert machine_out_of_core.plan(machine, store).solver == "dcd"
+    with pytest.raises(MemoryLimitError, match="even with --cache"):
+        machine_out_of_core.plan(machine.copy(solver="newton"), store)
+    store.shape = (60, 3001)
+    with pytest.raises(UsageError, match="takes at most 3000 features"):
+        machine_out_of_core.plan(machine.copy(solver="newton"), store)
+    with pytest.raises(MemoryLimitError, match="even with --cache"):
+        machine_out_of_core.plan(machine.copy(memory=base / 2), store)
