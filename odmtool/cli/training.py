@@ -271,6 +271,7 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     from functools import partial
 
     from odmtool.gram import BYTES
+    from odmtool.machines import needs
     from odmtool.machines.spread import fit as spread_fit
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
@@ -278,6 +279,8 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
         report.warning(messages.matrix_not_kept(m, memory))
     if not uses_scheduler(machine, data.classes):
         report.warning(messages.scheduler_unused(machine.solver))
+    if not is_elsewhere(options):
+        report.detail(messages.memory_needs(needs.parts(machine, data.dataset.X), memory))
     with naming(options["training_file"]):
         if options["probability"] == "1":
             unconverged = _fit_with_probabilities(machine, data, report)
