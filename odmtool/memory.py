@@ -29,6 +29,18 @@ def resident() -> float:
         return 0.0
 
 
+def peak() -> float:
+    """The most bytes of this process that have been in memory; 0 if the system does not tell."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            name, _, amount = line.partition(":")
+            if name == "VmHWM":
+                return 1024.0 * int(amount.split()[0])
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0.0
+
+
 def _free_on_machine() -> float:
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():

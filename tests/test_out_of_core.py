@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -297,6 +298,17 @@ def test_three_classes(run, tmp_path, three, multiclass):
     assert found == facts
     assert np.allclose(model.decision_values(X), expected.decision_values(X), atol=1e-9)
     assert np.array_equal(model.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("options", [[], ["-t", "rbf"], ["--cache", "."],
+                                     ["-t", "rbf", "--solver", "nystrom"]])  # fmt: skip
+def test_memory_is_planned_and_measured(start, heart, options):
+    _, err = start("train", "--verbose", *options, heart, "m").communicate()
+    (peak,) = re.findall(r"peak memory ([0-9.]+) MB", err.decode())
+    # The plan of a run from the disk keeps within --memory, not within its own sum.
+    form = r"of ([0-9.]+) GB of memory" if "--cache" in options else r"at most ([0-9.]+) MB"
+    (most,) = re.findall(form, err.decode())
+    assert 20 < float(peak) <= float(most) * (1000 if "--cache" in options else 1)
 
 
 @pytest.mark.parametrize("options", [["-t", "rbf", "-B", "1"], ["-t", "poly", "-g", "0.1"],

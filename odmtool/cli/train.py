@@ -97,6 +97,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         warn_of_one_class,
         write_trained_model,
     )
+    from odmtool.memory import peak
 
     path = _model_path(options)
     machine = make_machine(options)
@@ -124,6 +125,8 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     train_it = fit if options["cache"] is None else fit_from_disk
     shortcomings = train_it(machine, data, options, report)
     trained = time.perf_counter()
+    if (most := peak()) > 0:
+        report.detail(messages.peak_memory(most))
     for sentence in shortcomings:
         if options["strict"]:
             raise NotConvergedError(messages.no_model_written(sentence))

@@ -198,6 +198,15 @@ def cached(store, was_known: bool) -> str:
     return f"cache of {m} examples with {d} features: {size(store.bytes)}, {how}"
 
 
+def memory_needs(parts: dict[str, float], memory: float) -> str:
+    needs = ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
+    return f"at most {size(sum(parts.values()))} of memory: {needs} (--memory {size(memory)})"
+
+
+def peak_memory(amount: float) -> str:
+    return f"peak memory {size(amount)}"
+
+
 def memory_plan(solver: str, parts: dict[str, float], memory: float) -> str:
     needs = ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
     return f"{solver} in {size(sum(parts.values()))} of {size(memory)} of memory: {needs}"
