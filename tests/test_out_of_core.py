@@ -369,6 +369,16 @@ def test_what_cannot_be_is_said_in_one_sentence(run, heart, tmp_path, arguments,
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("options", [[], ["--solver", "dcd"], ["-s", "l1svm"]])
+def test_a_tolerance_that_is_not_reached(run, heart, tmp_path, options):
+    options = ["--cache", ".", "--max-iter", "1", "-e", "1e-9", *options]
+    outcome = run("train", *options, heart, "m")
+    assert outcome.code == 0 and "the tolerance 1e-09 was not reached" in outcome.err
+    assert ("--solver newton" in outcome.err) == ("dcd" in options)
+    outcome = run("train", "--strict", *options, heart, "other")
+    assert outcome.code == 3 and os.listdir(tmp_path) == ["m"]
+
+
 def test_more_than_two_classes_need_a_machine(run, three):
     outcome = run("train", "--cache", ".", three, "m")
     assert outcome.code == 2 and "-s mcodm needs all data in memory" in outcome.err

@@ -102,4 +102,5 @@ def fit_from_disk(machine, data, options: dict, report: Report) -> list[str]:
     say_scale(machine, report)
     if machine.solution_.converged:
         return []
-    return [messages.not_converged(machine.solution_, machine.tolerance)]
+    has_newton = out_of_core.has_newton(machine, data.shape[1])
+    return [messages.not_converged(machine.solution_, machine.tolerance, has_newton)]

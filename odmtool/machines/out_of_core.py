@@ -105,10 +105,10 @@ def plan(machine, store, weight=None) -> Plan:
     """
     memory, solver = machine.memory_limit(), machine.solver
     d = store.shape[1] + (machine.bias >= 0)
-    if solver == "newton" and d > LARGEST_HESSIAN:
+    if solver == "newton" and not has_newton(machine, store.shape[1]):
         raise UsageError(messages.hessian_too_large(d, LARGEST_HESSIAN))
     if solver == "auto":
-        is_possible = is_smooth(machine.loss(total_weight=1.0)) and d <= LARGEST_HESSIAN
+        is_possible = has_newton(machine, store.shape[1])
         needed = sum(_parts(machine, "newton", store, weight).values())
         solver = "newton" if is_possible and needed <= memory else "dcd"
     parts = _parts(machine, solver, store, weight)
@@ -116,6 +116,12 @@ def plan(machine, store, weight=None) -> Plan:
     if left < 0:
         raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
     return Plan(solver, parts, left)
+
+
+def has_newton(machine, n_features: int) -> bool:
+    """Whether Newton's method serves a linear machine on rows of this width, memory aside."""
+    d = n_features + (machine.bias >= 0)
+    return machine.kernel == "linear" and machine.is_smooth() and d <= LARGEST_HESSIAN
 
 
 def _parts(machine, solver: str, store, weight) -> dict[str, float]:
