@@ -22,14 +22,13 @@ def levels(m: int, d: int, partitions: int, branch: int, epochs: int, workers: i
     while True:
         n = m / parts
         task = n * n / 2 / VALUES + epochs * n * n / VISITS
-        pairs = partitions * (partitions + 1) // 2
-        # Rows come to a level from the other parts of a group, and to the pairs from everywhere.
+        # Rows come to a level from the other parts of a group, and for the gap from everywhere.
         moved = 0.0 if is_first or workers == 1 else 4 * m * d * (1 - 1 / branch)
         moved += 0.0 if workers == 1 else 4 * m * d * (1 - 1 / workers)
         moved += 4 * 8 * m  # duals and decision values, there and back
         seconds.append(
             ceil(parts / workers) * task + m * m / 2 / VALUES / workers
-            + moved / NETWORK + (parts + pairs) * OVERHEAD
+            + moved / NETWORK + (parts + 4 * workers) * OVERHEAD
         )  # fmt: skip
         if parts == 1:
             return seconds

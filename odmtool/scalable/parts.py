@@ -23,6 +23,8 @@ from odmtool.solvers.base import Problem, Stop
 
 SINGLE_TOLERANCE = 1e-5
 """Single precision is used down to this tolerance."""
+# Tasks for each worker in a pass over all pairs of parts.
+_BATCHES = 4
 # Largest error that single precision may cause in the exponent of rbf.
 _SINGLE_ERROR = 1e-5
 
@@ -166,13 +168,20 @@ class ResidentParts(_Parts):
             w = np.sum(map_(transposed_product, kept, signed), axis=0)
             return w, np.concatenate(map_(product, kept, [w] * len(kept)))
         pairs = [(i, j) for i in range(len(kept)) for j in range(i, len(kept))]
-        columns = [(self.kernel, kept[i], kept[j], signed[i], signed[j]) for i, j in pairs]
-        columns = [(*c, c[1] is c[2], self._step) for c in columns]
+        # A few tasks for each worker: many small ones cost more than the work in them.
+        count = min(len(pairs), _BATCHES * self.executor.jobs)
+        batches = [batch.tolist() for batch in np.array_split(pairs, count)]
+        needed = [sorted({k for pair in batch for k in pair}) for batch in batches]
+        vectors = [[signed[k] for k in parts] for parts in needed]
+        rows = [self.executor.keep(together, *[kept[k] for k in parts]) for parts in needed]
+        same = [self.kernel] * count, [self._step] * count
         f = np.zeros(len(self.y))
-        results = map_(pair_products, *zip(*columns, strict=True))
-        for (i, j), (above, left) in zip(pairs, results, strict=True):
-            f[slice(*self.ranges[i])] += above
-            f[slice(*self.ranges[j])] += left
+        for batch, results in zip(
+            batches, map_(batch_products, *same, batches, needed, vectors, rows), strict=True
+        ):
+            for (i, j), (above, left) in zip(batch, results, strict=True):
+                f[slice(*self.ranges[i])] += above
+                f[slice(*self.ranges[j])] += left
         return None, f
 
 
@@ -200,6 +209,23 @@ def solve_kept(X, kernel, chosen, tiles, y, loss, weight, start, values, stop: S
     )  # fmt: skip
     gram = filled.parts([(0, X.shape[0])], [chosen])[0]
     return solve_part(Problem(None, gram, y, weight, loss), start, values, stop, seed)
+
+
+def together(*values) -> list:
+    """Several kept values as one."""
+    return list(values)
+
+
+def batch_products(kernel: Kernel, step: int, batch, numbers, vectors, rows) -> list:
+    """:func:`pair_products` of the pairs of a batch, whose parts are ``numbers``."""
+    place = {k: position for position, k in enumerate(numbers)}
+    results = []
+    for i, j in batch:
+        a, b = place[i], place[j]
+        results.append(
+            pair_products(kernel, rows[a], rows[b], vectors[a], vectors[b], i == j, step)
+        )
+    return results
 
 
 def pair_products(kernel: Kernel, A, B, a, b, is_same: bool, step: int):
