@@ -86,8 +86,8 @@ def test_a_worker_killed_during_dsvrg_is_survived(dask):
     p, scheme, killed = problem(weight=weights()), Scheme(5, strata=4), []
 
     def kill(state):
-        if state.iteration in (2, 4):
-            victim = worker_ids(dask)[state.iteration // 4]
+        if state.iteration in (2, 12):
+            victim = worker_ids(dask)[0]
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 
