@@ -32,8 +32,10 @@ from odmtool.solvers.mcodm_step import alpha_step, beta_step, gap_share
 from odmtool.solvers.mcodm_terms import dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem
 
-# Scores of this share of the classes cost as much, picked one by one, as those of all.
-_FEW = 3
+# So many classes, and one more for each width of a vector register, cost as much, taken one
+# by one, as all of them together.
+_FEW = 4
+_WIDTH = 8
 _BLOCK_BYTES = 2**24
 # The dual of a solvable problem stays below F(0); far above it there is no solution.
 _DIVERGENCE = 1e6
@@ -219,33 +221,34 @@ def rebuild_weights(data, indices, indptr, coef, W):
 def add_row(data, indices, first, last, delta, chosen, n, W):
     """W += x delta' at the first n chosen classes; delta is 0 at the others."""
     k = W.shape[1]
-    if _FEW * n > k:
+    if n <= _FEW + k // _WIDTH:
+        for a in range(n):
+            j = chosen[a]
+            for q in range(first, last):
+                W[indices[q], j] += data[q] * delta[j]
+    else:
         for q in range(first, last):
             v, row = data[q], W[indices[q]]
             for j in range(k):
                 row[j] += v * delta[j]
-    else:
-        for q in range(first, last):
-            v, row = data[q], W[indices[q]]
-            for a in range(n):
-                row[chosen[a]] += v * delta[chosen[a]]
 
 
 @njit
 def row_scores(data, indices, first, last, W, classes, n, f):
     """f_l = <w_l, x> at the first n classes."""
     k = W.shape[1]
-    f[:] = 0.0
-    if _FEW * n > k:
+    if n <= _FEW + k // _WIDTH:
+        for a in range(n):
+            j, total = classes[a], 0.0
+            for q in range(first, last):
+                total += data[q] * W[indices[q], j]
+            f[j] = total
+    else:
+        f[:] = 0.0
         for q in range(first, last):
             v, row = data[q], W[indices[q]]
             for j in range(k):
                 f[j] += v * row[j]
-    else:
-        for q in range(first, last):
-            v, row = data[q], W[indices[q]]
-            for a in range(n):
-                f[classes[a]] += v * row[classes[a]]
 
 
 @njit

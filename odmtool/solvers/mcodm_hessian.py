@@ -70,90 +70,54 @@ def smoothed(Z, loss, rho, target, weight, centre, duals, pieces):
 
 
 @njit
-def hessian_product(
-    data, indices, indptr, loss, rho, target, weight, duals, pieces, V, result
-):
+def hessian_product(data, indices, indptr, loss, rho, target, weight, duals, pieces, V, result):
     """result = V + sum_i x_i' H_i x_i V for V of shape (d, k)."""
-    m, k = duals.alpha.shape
-    v = np.empty(k)
+    v = np.empty(V.shape[1])
     result[:] = V
-    for i in range(m):
+    for i in range(len(indptr) - 1):
         n, y, r = pieces.count[i], target[i], duals.rival[i]
-        first, last, T = indptr[i], indptr[i + 1], pieces.members[i]
-        if n == 0 and duals.beta[i] == 0.0:
+        is_above = duals.beta[i] > 0.0
+        if n == 0 and not is_above:
             continue
-        v_y, v_r = 0.0, 0.0
-        for a in range(n):
-            v[a] = 0.0
-        for q in range(first, last):
-            row, x = V[indices[q]], data[q]
-            v_y += x * row[y]
-            for a in range(n):
-                v[a] += x * row[T[a]]
-        at_y, at_r = 0.0, 0.0
+        first, last, T = indptr[i], indptr[i + 1], pieces.members[i]
+        v_y = column_product(data, indices, first, last, V, y)
+        at_y = 0.0
         if n > 0:
-            tau, D, total = _widths(loss, rho, weight[i]), 0.0, 0.0
-            D = tau + tau / rho
+            tau = rho / (2.0 * loss.c1 * weight[i])
+            D, total = tau + tau / rho, 0.0
             for a in range(n):
-                v[a] -= v_y
+                v[a] = column_product(data, indices, first, last, V, T[a]) - v_y
                 total += v[a]
             s = total / (n * D + tau)
+            at_y -= s
             for a in range(n):
-                v[a] = (v[a] - D * s) / tau
-            at_y = -s
-        if duals.beta[i] > 0.0:
-            if r >= 0:
-                for q in range(first, last):
-                    v_r += data[q] * V[indices[q], r]
-            at_r = -2.0 * loss.c2 * weight[i] * (v_y - v_r)
+                add_column(data, indices, first, last, (v[a] - D * s) / tau, result, T[a])
+        if is_above:
+            v_r = 0.0 if r < 0 else column_product(data, indices, first, last, V, r)
+            at_r = 2.0 * loss.c2 * weight[i] * (v_r - v_y)
             at_y -= at_r
-        for q in range(first, last):
-            row, x = result[indices[q]], data[q]
-            row[y] += x * at_y
-            for a in range(n):
-                row[T[a]] += x * v[a]
-            if r >= 0 and at_r != 0.0:
-                row[r] += x * at_r
+            if r >= 0:
+                add_column(data, indices, first, last, at_r, result, r)
+        add_column(data, indices, first, last, at_y, result, y)
 
 
 @njit
-def _widths(loss, rho, u):
-    """tau of an example with weight u."""
-    return rho / (2.0 * loss.c1 * u)
-
-
-@njit
-def class_weights(loss, rho, target, weight, duals, pieces, i, T, H):
-    """H_i among the classes it touches: their list goes to T, the matrix to H; their number."""
-    n, y, r = pieces.count[i], target[i], duals.rival[i]
-    T[0] = y
-    H[: n + 2, : n + 2] = 0.0
-    tau = _widths(loss, rho, weight[i])
-    D = tau + tau / rho
-    share = 1.0 / (n * D + tau)
-    H[0, 0] = n * share
-    for a in range(1, n + 1):
-        T[a] = pieces.members[i, a - 1]
-        H[0, a] = -share
-        H[a, 0] = -share
-        for b in range(1, n + 1):
-            H[a, b] = -D * share / tau
-        H[a, a] += 1.0 / tau
-    size = n + 1
-    if duals.beta[i] > 0.0:
-        g = 2.0 * loss.c2 * weight[i]
-        H[0, 0] += g
-        if r >= 0:
-            place = 1
-            while place < size and T[place] != r:
-                place += 1
-            if place == size:
-                T[place] = r
-                size += 1
-            H[place, place] += g
-            H[0, place] -= g
-            H[place, 0] -= g
-    return size
+def hessian_weights(loss, rho, target, weight, duals, pieces):
+    """The diagonals of the H_i, shape (m, k)."""
+    m, k = duals.alpha.shape
+    weights = np.zeros((m, k))
+    for i in range(m):
+        n, y, r = pieces.count[i], target[i], duals.rival[i]
+        tau = rho / (2.0 * loss.c1 * weight[i])
+        D = tau + tau / rho
+        weights[i, y] = n / (n * D + tau)
+        for a in range(n):
+            weights[i, pieces.members[i, a]] = (1.0 - D / (n * D + tau)) / tau
+        if duals.beta[i] > 0.0:
+            weights[i, y] += 2.0 * loss.c2 * weight[i]
+            if r >= 0:
+                weights[i, r] += 2.0 * loss.c2 * weight[i]
+    return weights
 
 
 @njit
@@ -161,60 +125,58 @@ def hessian(data, indices, indptr, loss, rho, target, weight, duals, pieces, res
     """The lower triangle of the Hessian, shape (k d, k d), class by class; I included."""
     m, k = duals.alpha.shape
     d = len(result) // k
-    T, H = np.empty(k + 1, dtype=np.int64), np.empty((k + 2, k + 2))
     result[:] = 0.0
     for j in range(k * d):
         result[j, j] = 1.0
     for i in range(m):
-        if pieces.count[i] == 0 and duals.beta[i] == 0.0:
-            continue
-        size = class_weights(loss, rho, target, weight, duals, pieces, i, T, H)
-        for a in range(size):
-            for b in range(size):
-                if T[b] <= T[a] and H[a, b] != 0.0:
-                    add_outer(
-                        data, indices, indptr[i], indptr[i + 1], H[a, b], result, T[a] * d, T[b] * d
-                    )
+        n, y, r = pieces.count[i], target[i], duals.rival[i]
+        first, last, T = indptr[i], indptr[i + 1], pieces.members[i]
+        at_y = 0.0
+        if n > 0:
+            tau = rho / (2.0 * loss.c1 * weight[i])
+            D = tau + tau / rho
+            share = 1.0 / (n * D + tau)
+            at_y = n * share
+            for a in range(n):
+                h = (1.0 - D * share) / tau
+                add_outer(data, indices, first, last, h, result, T[a] * d, T[a] * d)
+                add_outer(data, indices, first, last, -share, result, T[a] * d, y * d)
+                for b in range(a):
+                    h = -D * share / tau
+                    add_outer(data, indices, first, last, h, result, T[a] * d, T[b] * d)
+        if duals.beta[i] > 0.0:
+            g = 2.0 * loss.c2 * weight[i]
+            at_y += g
+            if r >= 0:
+                add_outer(data, indices, first, last, g, result, r * d, r * d)
+                add_outer(data, indices, first, last, -g, result, r * d, y * d)
+        if at_y > 0.0:
+            add_outer(data, indices, first, last, at_y, result, y * d, y * d)
 
 
 @njit
-def hessian_blocks(data, indices, indptr, loss, rho, target, weight, duals, pieces, result):
-    """The lower triangles of the Hessian's diagonal blocks, shape (k, d, d); I included."""
-    m, k = duals.alpha.shape
-    T, H = np.empty(k + 1, dtype=np.int64), np.empty((k + 2, k + 2))
-    result[:] = 0.0
-    for j in range(k):
-        for q in range(result.shape[1]):
-            result[j, q, q] = 1.0
-    for i in range(m):
-        if pieces.count[i] == 0 and duals.beta[i] == 0.0:
-            continue
-        size = class_weights(loss, rho, target, weight, duals, pieces, i, T, H)
-        for a in range(size):
-            if H[a, a] != 0.0:
-                add_outer(data, indices, indptr[i], indptr[i + 1], H[a, a], result[T[a]], 0, 0)
+def column_product(data, indices, first, last, V, j):
+    """x V_j for the row x = ``first:last``."""
+    total = 0.0
+    for q in range(first, last):
+        total += data[q] * V[indices[q], j]
+    return total
+
+
+@njit
+def add_column(data, indices, first, last, factor, V, j):
+    """V_j += factor x'."""
+    for q in range(first, last):
+        V[indices[q], j] += factor * data[q]
 
 
 @njit
 def add_outer(data, indices, first, last, h, result, top, left):
-    """result += h x x' at (top, left); only the lower triangle of a diagonal block."""
+    """result += h x x' at (top, left), the other way round if that is below the diagonal."""
+    if left > top:
+        top, left = left, top
     for p in range(first, last):
         value, row = h * data[p], result[top + indices[p]]
         end = p + 1 if top == left else last
         for q in range(first, end):
             row[left + indices[q]] += value * data[q]
-
-
-@njit
-def hessian_diagonal(data, indices, indptr, loss, rho, target, weight, duals, pieces, result):
-    """The diagonal of the Hessian, shape (d, k)."""
-    m, k = duals.alpha.shape
-    T, H = np.empty(k + 1, dtype=np.int64), np.empty((k + 2, k + 2))
-    result[:] = 1.0
-    for i in range(m):
-        if pieces.count[i] == 0 and duals.beta[i] == 0.0:
-            continue
-        size = class_weights(loss, rho, target, weight, duals, pieces, i, T, H)
-        for q in range(indptr[i], indptr[i + 1]):
-            for a in range(size):
-                result[indices[q], T[a]] += H[a, a] * data[q] * data[q]

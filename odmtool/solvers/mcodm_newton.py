@@ -9,9 +9,9 @@ Update      Newton steps with a line search until the smoothed problem is solved
             the rest of the gap. Then its maximisers alpha are the next centre: the dual
             variables of a proximal point step, in other words an augmented Lagrangian method.
             The smoothing rho is halved when one step was enough, doubled after many.
-Equations   (I + sum_i H_i (x) x_i x_i') S = gradient by Cholesky where d k is small, else by
-            conjugate gradients, preconditioned by the Hessian's d x d blocks of the classes
-            where those are small, else by its diagonal.
+Equations   (I + sum_i H_i (x) x_i x_i') S = gradient by conjugate gradients, preconditioned by
+            an earlier Hessian where d k is small, else by its d x d blocks of the classes where
+            those are small, else by its diagonal.
 Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
 Source      Li, Sun & Toh, "A highly efficient semismooth Newton augmented Lagrangian method
             for solving Lasso problems", SIAM J. Optim. 2018, carried over to mcODM.
@@ -27,28 +27,27 @@ from scipy.linalg import LinAlgError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.mcodm_descent import rebuild_weights
 from odmtool.solvers.mcodm_hessian import (
     Pieces,
     hessian,
-    hessian_blocks,
-    hessian_diagonal,
     hessian_product,
+    hessian_weights,
     smoothed,
 )
 from odmtool.solvers.mcodm_terms import evaluate
 from odmtool.solvers.multi import Duals, MultiProblem
+from odmtool.solvers.spaces import regularised_gram
 
-LARGEST_DIRECT = 1000
-"""Up to this d k the Hessian is factored."""
-
+# Up to this d k the whole Hessian is factored, up to this k d d its diagonal blocks.
+_LARGEST_FACTOR = 1000
 _LARGEST_BLOCKS = 2e7
 _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6
 _ROUNDING = 1e-15
 _LOOSE = 0.1
 _MOST_PRODUCTS = 1000
-_MANY_PRODUCTS = 15
+# A factor is used again until conjugate gradients with it take more than so many products.
+_PATIENCE = 6
 # 1/2 |gradient|^2 against the rest of the gap when a smoothed problem counts as solved.
 _INNER_SHARE = 0.3
 _MANY_STEPS = 4
@@ -67,7 +66,7 @@ class LinearNewton:
         self._target = problem.target.astype(np.int64)
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
         self._rho, self._steps = _RHO[1], 2
-        self._precondition, self._products = None, 0
+        self._precondition, self._factored_at, self._products, self._patience = None, 0.0, 0, 0
         self._scores = self._product(W)
 
     @property
@@ -142,9 +141,7 @@ class LinearNewton:
         return np.asarray(self._X @ W)
 
     def _dual_weights(self) -> np.ndarray:
-        W = np.empty_like(self.W)
-        rebuild_weights(*self._rows, self.duals.coefficients(self._target), W)
-        return W
+        return np.asarray(self._X.T @ self.duals.coefficients(self._target))
 
     def _smoothed(self, W, scores) -> float:
         loss = smoothed(scores, *self._model()[:-2], self._centre, self.duals, self._pieces)
@@ -158,61 +155,58 @@ class LinearNewton:
 
     def _direction(self) -> np.ndarray:
         """S with (I + sum_i H_i (x) x_i x_i') S = gradient, nearly."""
-        d, k = self.W.shape
-        if d * k <= LARGEST_DIRECT:
-            with contextlib.suppress(LinAlgError):
-                H = np.empty((d * k, d * k))
-                hessian(*self._rows, *self._model(), H)
-                right = np.ascontiguousarray(self._gradient.T).ravel()
-                return cholesky_solve(cholesky_in_place(H), right).reshape(k, d).T
         length = float(np.linalg.norm(self._gradient))
-        gap = min(1.0, relative(length**2 / 2, self._value))
-        return self._conjugate_gradients(length * min(_LOOSE, np.sqrt(gap)))
-
-    def _conjugate_gradients(self, accuracy: float) -> np.ndarray:
-        if self._precondition is None or self._products > _MANY_PRODUCTS:
+        gap = relative(length**2 / 2, self._value)
+        accuracy = length * min(_LOOSE, np.sqrt(gap))
+        if self._products > self._patience or self._factored_at != self._rho:
             self._precondition = self._preconditioner()
-        precondition, self._products = self._precondition, 0
-        S, residual = np.zeros_like(self.W), self._gradient.copy()
-        product = np.empty_like(S)
-        z = precondition(residual)
+            self._factored_at = self._rho
+        S, self._products = np.zeros_like(self.W), 0
+        residual, product = self._gradient.copy(), np.empty_like(S)
+        z = self._precondition(residual)
         p, rz = z.copy(), float(np.vdot(residual, z))
-        for _ in range(_MOST_PRODUCTS):
-            if np.linalg.norm(residual) <= accuracy:
-                break
+        while np.linalg.norm(residual) > accuracy and self._products < _MOST_PRODUCTS:
             self._products += 1
             hessian_product(*self._rows, *self._model(), p, product)
             step = rz / float(np.vdot(p, product))
             S += step * p
             residual -= step * product
-            z = precondition(residual)
+            z = self._precondition(residual)
             rz, before = float(np.vdot(residual, z)), rz
             p *= rz / before
             p += z
         return S
 
     def _preconditioner(self):
-        """The blocks of the classes, factored, or the diagonal; a function that divides by it."""
+        """A function that divides by the Hessian or by a part of it."""
         d, k = self.W.shape
-        # The losses see differences of scores only, so that gradients sum to 0 over the
-        # classes and only such directions matter; the blocks do not know that.
+        if d * k <= _LARGEST_FACTOR:
+            with contextlib.suppress(LinAlgError):
+                H = np.empty((d * k, d * k))
+                hessian(*self._rows, *self._model(), H)
+                L, self._patience = cholesky_in_place(H), _PATIENCE
+                return lambda V: cholesky_solve(L, V.T.ravel()).reshape(k, d).T
+        weights = hessian_weights(*self._model())
+        # The losses see differences of scores only: gradients sum to 0 over the classes, and
+        # the parts of the Hessian would lead out of that space.
         has_sum = bool(np.any((self.duals.rival < 0) & (self.duals.beta > 0)))
 
         def centred(V):
             return V if has_sum else V - V.mean(axis=1, keepdims=True)
 
         if k * d * d <= _LARGEST_BLOCKS:
-            blocks = np.empty((k, d, d))
-            hessian_blocks(*self._rows, *self._model(), blocks)
-            for block in blocks:
-                cholesky_in_place(block)
+            blocks = [
+                cholesky_in_place(regularised_gram(self._X, np.flatnonzero(s), s))
+                for s in weights.T
+            ]
+            self._patience = 2 * _PATIENCE
             return lambda V: centred(
-                np.column_stack(
-                    [cholesky_solve(L, column) for L, column in zip(blocks, V.T, strict=True)]
-                )
+                np.column_stack([cholesky_solve(L, v) for L, v in zip(blocks, V.T, strict=True)])
             )
-        diagonal = np.empty((d, k))
-        hessian_diagonal(*self._rows, *self._model(), diagonal)
+        X = self._X
+        squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
+        diagonal = 1.0 + np.asarray(squares.T @ weights)
+        self._patience = 0
         return lambda V: centred(V / diagonal)
 
 

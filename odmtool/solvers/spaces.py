@@ -166,7 +166,7 @@ class WeightSpace:
         right = self.point(eta + slopes * t)
         active = np.flatnonzero(slopes > 0)
         if self._X.shape[1] <= LARGEST_HESSIAN:
-            return _solve_symmetric(lambda: _hessian(self._X, active, slopes), right)
+            return _solve_symmetric(lambda: regularised_gram(self._X, active, slopes), right)
         # w - w(eta) is the gradient: solving to a tenth of it, and more precisely
         # the closer we are, keeps the convergence faster than linear.
         accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(w - self.point(eta))
@@ -180,7 +180,7 @@ class WeightSpace:
 Space = FunctionSpace | WeightSpace
 
 
-def _hessian(X, active, slopes) -> np.ndarray:
+def regularised_gram(X, active, slopes) -> np.ndarray:
     """I + sum over the active examples of s_i x_i x_i', shape (d, d)."""
     d = X.shape[1]
     is_dense = isinstance(X, np.ndarray)
