@@ -49,10 +49,10 @@ _EPOCHS = 5
 _WIDE_EPOCHS = 200
 _LARGEST_NEWTON = 100_000
 
-# A round's gap against that of the round before, and against the tolerance.
-_FRACTION = 0.3
-_FIRST_GAP = 0.1
-_LAST_GAP = 0.9
+# A round's gap against that of the round before, and of the last two against the tolerance.
+_FRACTION = 0.1
+_LAST_BUT_ONE = 2.0
+_LAST = 0.9
 # Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
 _NO_ROOM = 0.1
 
@@ -115,6 +115,17 @@ def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
     return _EPOCHS if problem.X.shape[1] * problem.k <= _LARGEST_NEWTON else _WIDE_EPOCHS
 
 
+def next_tolerance(last: float, tolerance: float) -> float:
+    """The gap to which coordinate descent solves the round after one that it solved to ``last``.
+
+    Ever more precisely; the last round but one nearly as precisely as the last, so that the
+    objective falls by little between them.
+    """
+    if last <= _LAST_BUT_ONE * tolerance:
+        return _LAST * tolerance
+    return max(_FRACTION * last, _LAST_BUT_ONE * tolerance)
+
+
 class _Rounds:
     """The outer loop."""
 
@@ -143,6 +154,7 @@ class _Rounds:
                 self._name = "dcd, then newton"
             self._improve(tolerance)
             terms = self._evaluate()
+            self._solver.compare(terms)
             objective = self._solver.squared_norm() / 2 + terms.true_loss
             if objective <= self._objective or self._outer == "constant":
                 self._end_round(terms)
@@ -184,13 +196,8 @@ class _Rounds:
         if not np.isfinite(objective):
             raise DivergedError(messages.overflow())
         change = abs(self._objective - objective) if self._rounds else np.inf
-        self._objective, self._point = objective, self._solver.snapshot()
-        theta = self._problem.parameters.theta
-        if self._outer == "cccp":
-            self._duals.rival[:], self._duals.upper[:] = terms.rival, 1 + theta
-        else:
-            self._duals.upper[:] = 1 + theta + terms.best
-        self._solver.rivals_changed()
+        self._objective, self._point = objective, self._solver.keep(self._point)
+        self._linearise(terms)
         self._gap = self._relative_gap()
         self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
         self._progress(Progress(self._iteration, objective, self._gap, self._solver.active))
@@ -199,8 +206,18 @@ class _Rounds:
             self._finish(True)
         elif self._iteration >= self._stop.max_iter:
             self._finish(False)
-        fraction = _FIRST_GAP if len(self._rounds) == 1 else _FRACTION * self._tolerance
-        self._tolerance = max(_LAST_GAP * tolerance, fraction)
+        self._tolerance = next_tolerance(self._tolerance, tolerance)
+
+    def _linearise(self, terms: Terms) -> None:
+        """Make the sub-problem at the W of these terms."""
+        duals, theta = self._duals, self._problem.parameters.theta
+        if self._outer == "constant":
+            duals.upper[:] = 1 + theta + terms.best
+            return
+        moving = np.flatnonzero((duals.rival != terms.rival) & (duals.beta > 0))
+        before = duals.rival[moving]
+        duals.rival[:], duals.upper[:] = terms.rival, 1 + theta
+        self._solver.rivals_changed(moving, before)
 
     def _finish(self, converged: bool) -> None:
         self.is_finished, self.converged = True, converged

@@ -6,10 +6,10 @@ Update      in random order, beta_i and then alpha_i of one example to their bes
             problem, W = [w_1 .. w_k], row-major by feature, in O(nonzeros of the row) for
             every class, and for a kernel all scores f_l(x_j) in O(m) for every class whose
             coefficient changed.
-Shrinking   a class of an example whose alpha is 0 and would stay so if scores moved by more
-            than the largest change of a score in the epoch before is left out; so is an
-            example all whose variables are 0. An example's list of classes only shrinks
-            until a new round begins.
+Shrinking   a class of an example whose alpha is 0 and would stay so if scores moved by the
+            average change in the epoch before is left out, and so is an example all whose
+            variables are 0. Examples come back with every round, classes when the gap over
+            all of them shows that it was wrong to leave them out.
 Stop        when the sum of the visited examples' shares of the gap, which costs nothing, is
             small enough; the caller computes the gap itself.
 Source      Zhang & Zhou, TKDE 2019, section 4.1 and 4.2; shrinking after Keerthi et al., "A
@@ -29,13 +29,17 @@ from odmtool.gram import RowCache
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.mcodm_step import alpha_step, beta_step, gap_share
-from odmtool.solvers.mcodm_terms import dual_terms
+from odmtool.solvers.mcodm_terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem
 
 # So many classes, and one more for each width of a vector register, cost as much, taken one
 # by one, as all of them together.
 _FEW = 4
 _WIDTH = 8
+# Classes and examples with more slack than so many average changes of a score are left out.
+_SLACK = 1.0
+# An epoch's estimate of the gap is trusted while the gap is no more than so many times larger.
+_TRUST = 2.0
 _BLOCK_BYTES = 2**24
 # The dual of a solvable problem stays below F(0); far above it there is no solution.
 _DIVERGENCE = 1e6
@@ -78,32 +82,40 @@ class _Descent:
         loss = problem.parameters
         self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
         self._order, self.active = np.arange(m), m
+        self.restore()
 
     def begin(self, tolerance: float) -> None:
-        """Look at every class of every example again, and work to this estimate of the gap."""
-        self.active, self._threshold, self._tolerance = self.problem.size, np.inf, tolerance
+        """Look at every example again, and work to this estimate of the gap."""
+        self.active, self._tolerance = self.problem.size, tolerance
+        list_rivals(self.duals.rival, self._lists.classes, self._lists.count)
+
+    def restore(self) -> None:
+        """Look at every class again."""
+        self._threshold = np.inf
         restore_lists(self.examples.target, self._lists.classes, self._lists.count)
 
     def iterate(self) -> tuple[float, bool]:
         """An epoch; an estimate of the relative gap, and whether it is small enough."""
         self._generator.shuffle(self._order[: self.active])
-        self.active, self._threshold, estimate = self._epoch()
+        visited = self.active
+        self.active, moved, estimate = self._epoch()
+        self._threshold = _SLACK * moved / max(1, visited)
         dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
         if dual > _DIVERGENCE * self._dual_limit:
             raise DivergedError(messages.dual_unbounded())
-        gap = relative(estimate, max(dual, 0.0) + estimate)
-        return gap, gap <= self._tolerance
+        self._gap = relative(estimate, max(dual, 0.0) + estimate)
+        return self._gap, self._gap <= self._tolerance
 
-    def settle(self) -> None:
-        """Undo the rounding errors of many increments."""
-        self._rebuild()
+    def compare(self, terms: Terms) -> None:
+        """Take the lists back if the true gap shows that something left out matters."""
+        primal = terms.relaxed_loss + self.squared_norm() / 2
+        gap = terms.relaxed_loss + self.squared_norm() - terms.dual_terms
+        if gap > _TRUST * self._gap * primal:
+            self.restore()
 
     def dual_squared_norm(self) -> float:
         """|W|^2 of the W that the duals make, here the primal point itself."""
         return self.squared_norm()
-
-    def rivals_changed(self) -> None:
-        self._rebuild()
 
 
 class LinearDescent(_Descent):
@@ -127,8 +139,20 @@ class LinearDescent(_Descent):
         """f_l(x_i), shape (m, k)."""
         return np.asarray(self.problem.X @ self.W)
 
-    def snapshot(self) -> np.ndarray:
-        return self.W.copy()
+    def settle(self) -> None:
+        """Undo the rounding errors of many increments."""
+        self._rebuild()
+
+    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
+        """Take the betas of these examples from the columns before to the present ones."""
+        move_betas(*self._rows, examples, before, self.duals, self.W)
+
+    def keep(self, kept: np.ndarray | None) -> np.ndarray:
+        """A copy of the primal point, in the place of the one kept before."""
+        if kept is None:
+            return self.W.copy()
+        np.copyto(kept, self.W)
+        return kept
 
     def _epoch(self):
         return linear_epoch(
@@ -164,7 +188,22 @@ class KernelDescent(_Descent):
         """f_l(x_i), shape (m, k)."""
         return self._scores.T
 
-    def snapshot(self) -> np.ndarray:
+    def settle(self) -> None:
+        """Scores stay as they are: to compute them again takes as long as an epoch."""
+
+    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
+        """Take the betas of these examples from the columns before to the present ones."""
+        for part in self._parts(np.arange(len(examples))):
+            chosen, rows = examples[part], np.arange(len(part))
+            change = np.zeros((len(part), self.problem.k))
+            for sign, column in ((-1.0, before[part]), (1.0, self.duals.rival[chosen])):
+                named = column >= 0
+                change[rows[named], column[named]] += sign * self.duals.beta[chosen[named]]
+            self._cache.fetch(chosen)
+            self._scores += change.T @ self._cache.rows[self._cache.slot[chosen]]
+
+    def keep(self, _kept: np.ndarray | None) -> np.ndarray:
+        """The coefficients of the primal point."""
         return self.duals.coefficients(self.examples.target)
 
     def _parts(self, examples):
@@ -175,7 +214,7 @@ class KernelDescent(_Descent):
         return (examples[a : a + step] for a in range(0, len(examples), step))
 
     def _epoch(self):
-        kept, estimate, largest = 0, 0.0, 0.0
+        kept, estimate, total = 0, 0.0, 0.0
         order, cache = self._order, self._cache
         for part in self._parts(order[: self.active].copy()):
             cache.fetch(part)
@@ -184,11 +223,11 @@ class KernelDescent(_Descent):
                 self.duals, self._lists, self._work, part, len(part), self._threshold,
             )  # fmt: skip
             order[kept : kept + stay] = part[:stay]
-            kept, estimate, largest = kept + stay, estimate + share, max(largest, moved)
+            kept, estimate, total = kept + stay, estimate + share, total + moved
         shrunk = np.ones(self.problem.size, dtype=bool)
         shrunk[order[:kept]] = False
         order[kept:] = np.flatnonzero(shrunk)
-        return kept, largest, estimate
+        return kept, total, estimate
 
 
 @njit
@@ -200,6 +239,33 @@ def restore_lists(target, classes, count):
             classes[i, j] = j
         classes[i, 0], classes[i, target[i]] = target[i], 0
         count[i] = k
+
+
+@njit
+def list_rivals(rival, classes, count):
+    """List the rival of every example."""
+    for i in range(len(rival)):
+        n, a = count[i], 0
+        if rival[i] < 0:
+            continue
+        while classes[i, a] != rival[i]:
+            a += 1
+        if a >= n:
+            classes[i, a], classes[i, n] = classes[i, n], classes[i, a]
+            count[i] = n + 1
+
+
+@njit
+def move_betas(data, indices, indptr, examples, before, duals, W):
+    """Take beta_i x_i from the column before to that of the present rival."""
+    for a in range(len(examples)):
+        i = examples[a]
+        for q in range(indptr[i], indptr[i + 1]):
+            step = duals.beta[i] * data[q]
+            if before[a] >= 0:
+                W[indices[q], before[a]] -= step
+            if duals.rival[i] >= 0:
+                W[indices[q], duals.rival[i]] += step
 
 
 @njit
@@ -355,12 +421,12 @@ def linear_epoch(
     -------
     active : int
         Examples that stay.
-    largest : float
-        Largest change of an example's own score, the next threshold.
+    total : float
+        Sum over the visited examples of the largest change of an own score.
     estimate : float
         The visited examples' shares of the gap, before their updates.
     """
-    largest, estimate, position = 0.0, 0.0, 0
+    total, estimate, position = 0.0, 0.0, 0
     while position < active:
         i = order[position]
         first, last, n = indptr[i], indptr[i + 1], lists.count[i]
@@ -368,7 +434,7 @@ def linear_epoch(
         work.delta[:] = 0.0
         changes, moved, share, stays = visit(i, loss, examples, duals, lists, work, threshold)
         estimate += share
-        largest = max(largest, moved)
+        total += moved
         if changes > 0:
             add_row(data, indices, first, last, work.delta, work.changed, changes, W)
         if stays:
@@ -376,7 +442,7 @@ def linear_epoch(
         else:
             active -= 1
             order[position], order[active] = order[active], i
-    return active, largest, estimate
+    return active, total, estimate
 
 
 @njit
@@ -388,7 +454,7 @@ def kernel_epoch(
     Row i of the kernel matrix stands at ``rows[slot[i]]``. The other parameters and the
     results are those of :func:`linear_epoch`.
     """
-    largest, estimate, position = 0.0, 0.0, 0
+    total, estimate, position = 0.0, 0.0, 0
     m = scores.shape[1]
     while position < active:
         i = order[position]
@@ -396,7 +462,7 @@ def kernel_epoch(
             work.f[lists.classes[i, a]] = scores[lists.classes[i, a], i]
         changes, moved, share, stays = visit(i, loss, examples, duals, lists, work, threshold)
         estimate += share
-        largest = max(largest, moved)
+        total += moved
         row = rows[slot[i]]
         for a in range(changes):
             step, f = work.delta[work.changed[a]], scores[work.changed[a]]
@@ -407,4 +473,4 @@ def kernel_epoch(
         else:
             active -= 1
             order[position], order[active] = order[active], i
-    return active, largest, estimate
+    return active, total, estimate

@@ -34,7 +34,7 @@ from odmtool.solvers.mcodm_hessian import (
     hessian_weights,
     smoothed,
 )
-from odmtool.solvers.mcodm_terms import evaluate
+from odmtool.solvers.mcodm_terms import Terms, evaluate
 from odmtool.solvers.multi import Duals, MultiProblem
 from odmtool.solvers.spaces import regularised_gram
 
@@ -86,10 +86,14 @@ class LinearNewton:
         W = self._dual_weights()
         return float(np.vdot(W, W))
 
-    def snapshot(self) -> np.ndarray:
-        return self.W.copy()
+    def keep(self, _kept: np.ndarray | None) -> np.ndarray:
+        """The primal point, which steps replace but do not change."""
+        return self.W
 
-    def rivals_changed(self) -> None:
+    def compare(self, _terms: Terms) -> None:
+        """Nothing is left out."""
+
+    def rivals_changed(self, _examples: np.ndarray, _before: np.ndarray) -> None:
         """W does not depend on the duals."""
 
     def settle(self) -> None:
