@@ -27,6 +27,7 @@ from scipy.linalg import LinAlgError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.mcodm_descent import rebuild_weights
 from odmtool.solvers.mcodm_hessian import (
     Pieces,
     hessian,
@@ -44,14 +45,15 @@ _LARGEST_BLOCKS = 2e7
 _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6
 _ROUNDING = 1e-15
-_LOOSE = 0.1
+_LOOSE = 0.2
+_KAPPA = 0.3
 _MOST_PRODUCTS = 1000
 # A factor is used again until conjugate gradients with it take more than so many products.
 _PATIENCE = 6
 # 1/2 |gradient|^2 against the rest of the gap when a smoothed problem counts as solved.
 _INNER_SHARE = 0.3
 _MANY_STEPS = 4
-_RHO = (1e-3, 0.3, 1.0)
+_RHO = (1e-3, 1.0, 3.0)
 """Least, first and largest smoothing."""
 
 
@@ -66,7 +68,7 @@ class LinearNewton:
         self._target = problem.target.astype(np.int64)
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
         self._rho, self._steps = _RHO[1], 2
-        self._precondition, self._factored_at, self._products, self._patience = None, 0.0, 0, 0
+        self._precondition, self._products, self._patience = None, 1, 0
         self._scores = self._product(W)
 
     @property
@@ -137,7 +139,7 @@ class LinearNewton:
         norm = float(np.vdot(W, W)) / 2
         primal = norm + point.relaxed_loss
         gap = primal + float(np.vdot(dual_W, dual_W)) / 2 - point.dual_terms
-        is_solved = unsolved <= max(_INNER_SHARE * (gap - unsolved), _ROUNDING * primal)
+        is_solved = -slope / 2 <= _KAPPA * (gap - unsolved) or unsolved <= max(_INNER_SHARE * (gap - unsolved), _ROUNDING * primal)
         self._scores = scores
         return relative(gap, primal), is_solved
 
@@ -145,7 +147,9 @@ class LinearNewton:
         return np.asarray(self._X @ W)
 
     def _dual_weights(self) -> np.ndarray:
-        return np.asarray(self._X.T @ self.duals.coefficients(self._target))
+        W = np.empty_like(self.W)
+        rebuild_weights(*self._rows, self.duals.coefficients(self._target), W)
+        return W
 
     def _smoothed(self, W, scores) -> float:
         loss = smoothed(scores, *self._model()[:-2], self._centre, self.duals, self._pieces)
@@ -162,9 +166,8 @@ class LinearNewton:
         length = float(np.linalg.norm(self._gradient))
         gap = relative(length**2 / 2, self._value)
         accuracy = length * min(_LOOSE, np.sqrt(gap))
-        if self._products > self._patience or self._factored_at != self._rho:
+        if self._products > self._patience:
             self._precondition = self._preconditioner()
-            self._factored_at = self._rho
         S, self._products = np.zeros_like(self.W), 0
         residual, product = self._gradient.copy(), np.empty_like(S)
         z = self._precondition(residual)
