@@ -38,16 +38,16 @@ from odmtool import messages
 from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.mcodm_descent import KernelDescent, LinearDescent
-from odmtool.solvers.mcodm_newton import LinearNewton
+from odmtool.solvers.mcodm_newton import LinearNewton, blocks_fit
 from odmtool.solvers.mcodm_terms import Terms, dual_terms, evaluate
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 
 OUTER = ("cccp", "constant")
 SOLVERS = ("auto", "dcd", "newton")
 
+# Epochs before Newton's method, if there are so many examples per feature.
 _EPOCHS = 5
-_WIDE_EPOCHS = 200
-_LARGEST_NEWTON = 100_000
+_NARROW = 5
 
 # A round's gap against that of the round before, and of the last two against the tolerance.
 _FRACTION = 0.1
@@ -107,12 +107,19 @@ def solve(
 
 
 def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
-    """After how many epochs Newton's method takes over; infinite if never."""
+    """After how many epochs Newton's method takes over; infinite if never.
+
+    With few examples per feature nearly every one can get the margin that it wants, and
+    coordinate descent is fast for every lambda; else it is for small lambda only
+    (benchmarks/multi.py measures it).
+    """
     if solver == "dcd" or problem.gram is not None:
         return np.inf
     if solver == "newton":
         return 1
-    return _EPOCHS if problem.X.shape[1] * problem.k <= _LARGEST_NEWTON else _WIDE_EPOCHS
+    m, d = problem.X.shape
+    is_wide = m < _NARROW * d or not blocks_fit(d, problem.k)
+    return np.inf if is_wide else _EPOCHS
 
 
 def next_tolerance(last: float, tolerance: float) -> float:

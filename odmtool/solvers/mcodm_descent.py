@@ -129,8 +129,7 @@ class LinearDescent(_Descent):
 
     def _rebuild(self) -> None:
         """W from the duals: the increments of many epochs leave rounding errors behind."""
-        coef = self.duals.coefficients(self.examples.target)
-        rebuild_weights(*self._rows, coef, self.W)
+        rebuild_weights(*self._rows, self.examples.target, self.duals, self.W)
 
     def squared_norm(self) -> float:
         return float(np.vdot(self.W, self.W))
@@ -269,18 +268,22 @@ def move_betas(data, indices, indptr, examples, before, duals, W):
 
 
 @njit
-def rebuild_weights(data, indices, indptr, coef, W):
-    """W = X' coef."""
+def rebuild_weights(data, indices, indptr, target, duals, W):
+    """W = X' C, C the coefficients of the duals."""
     k = W.shape[1]
-    chosen = np.zeros(k, dtype=np.int64)
+    chosen, coef = np.zeros(k, dtype=np.int64), np.zeros(k)
     W[:] = 0.0
     for i in range(len(indptr) - 1):
+        coef[:] = duals.alpha[i]
+        coef[target[i]] -= duals.beta[i]
+        if duals.rival[i] >= 0:
+            coef[duals.rival[i]] += duals.beta[i]
         n = 0
         for j in range(k):
-            if coef[i, j] != 0.0:
+            if coef[j] != 0.0:
                 chosen[n] = j
                 n += 1
-        add_row(data, indices, indptr[i], indptr[i + 1], coef[i], chosen, n, W)
+        add_row(data, indices, indptr[i], indptr[i + 1], coef, chosen, n, W)
 
 
 @njit

@@ -5,10 +5,11 @@ Problem     one round of :mod:`odmtool.solvers.mcodm`, whose loss from below has
             (:mod:`odmtool.solvers.mcodm_hessian`): 1/2 |W|^2 + sum_i h_i(x_i W) + b_i(x_i W)
             is piecewise quadratic with a continuous derivative.
 Update      Newton steps with a line search until the smoothed problem is solved more precisely
-            than it resembles the other, that is until 1/2 |gradient|^2 is less than a share of
-            the rest of the gap. Then its maximisers alpha are the next centre: the dual
-            variables of a proximal point step, in other words an augmented Lagrangian method.
-            The smoothing rho is halved when one step was enough, doubled after many.
+            than it resembles the other: the gap P - D is 1/2 |gradient|^2 and the rest, which
+            is due to the smoothing; a share of the rest must exceed the first part, or what the
+            last step promised to lower the smoothed problem by. Then the maximisers alpha are
+            the next centre: a proximal point step in the dual, that is an augmented Lagrangian
+            method. The smoothing rho is halved when one step was enough, doubled after many.
 Equations   (I + sum_i H_i (x) x_i x_i') S = gradient by conjugate gradients, preconditioned by
             an earlier Hessian where d k is small, else by its d x d blocks of the classes where
             those are small, else by its diagonal.
@@ -46,12 +47,11 @@ _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6
 _ROUNDING = 1e-15
 _LOOSE = 0.2
-_KAPPA = 0.3
 _MOST_PRODUCTS = 1000
 # A factor is used again until conjugate gradients with it take more than so many products.
 _PATIENCE = 6
-# 1/2 |gradient|^2 against the rest of the gap when a smoothed problem counts as solved.
-_INNER_SHARE = 0.3
+# What a smoothed problem's solution lacks, against what the smoothing costs, when it is solved.
+_SOLVED = 0.3
 _MANY_STEPS = 4
 _RHO = (1e-3, 1.0, 3.0)
 """Least, first and largest smoothing."""
@@ -67,7 +67,7 @@ class LinearNewton:
         self._rows = compressed_rows(self._X)
         self._target = problem.target.astype(np.int64)
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
-        self._rho, self._steps = _RHO[1], 2
+        self._rho, self._steps, self._gap = _RHO[1], 2, np.inf
         self._precondition, self._products, self._patience = None, 1, 0
         self._scores = self._product(W)
 
@@ -130,25 +130,28 @@ class LinearNewton:
         else:
             # Rounding only: leave the point where it is.
             self._smoothed(self.W, self._scores)
-            return 0.0, True
+            return self._gap, True
         self.W, self._value = W, value
         dual_W = self._dual_weights()
         self._gradient = W - dual_W
         point = evaluate(self.problem, self.duals, scores)
-        unsolved = float(np.vdot(self._gradient, self._gradient)) / 2
-        norm = float(np.vdot(W, W)) / 2
-        primal = norm + point.relaxed_loss
+        primal = float(np.vdot(W, W)) / 2 + point.relaxed_loss
         gap = primal + float(np.vdot(dual_W, dual_W)) / 2 - point.dual_terms
-        is_solved = -slope / 2 <= _KAPPA * (gap - unsolved) or unsolved <= max(_INNER_SHARE * (gap - unsolved), _ROUNDING * primal)
-        self._scores = scores
-        return relative(gap, primal), is_solved
+        unsolved = float(np.vdot(self._gradient, self._gradient)) / 2
+        smoothing = gap - unsolved
+        is_solved = (
+            -slope / 2 <= _SOLVED * smoothing
+            or unsolved <= max(_SOLVED * smoothing, _ROUNDING * primal)
+        )
+        self._scores, self._gap = scores, relative(gap, primal)
+        return self._gap, is_solved
 
     def _product(self, W) -> np.ndarray:
         return np.asarray(self._X @ W)
 
     def _dual_weights(self) -> np.ndarray:
         W = np.empty_like(self.W)
-        rebuild_weights(*self._rows, self.duals.coefficients(self._target), W)
+        rebuild_weights(*self._rows, self._target, self.duals, W)
         return W
 
     def _smoothed(self, W, scores) -> float:
@@ -172,7 +175,7 @@ class LinearNewton:
         residual, product = self._gradient.copy(), np.empty_like(S)
         z = self._precondition(residual)
         p, rz = z.copy(), float(np.vdot(residual, z))
-        while np.linalg.norm(residual) > accuracy and self._products < _MOST_PRODUCTS:
+        while rz > 0 and np.linalg.norm(residual) > accuracy and self._products < _MOST_PRODUCTS:
             self._products += 1
             hessian_product(*self._rows, *self._model(), p, product)
             step = rz / float(np.vdot(p, product))
@@ -201,20 +204,28 @@ class LinearNewton:
         def centred(V):
             return V if has_sum else V - V.mean(axis=1, keepdims=True)
 
-        if k * d * d <= _LARGEST_BLOCKS:
-            blocks = [
-                cholesky_in_place(regularised_gram(self._X, np.flatnonzero(s), s))
-                for s in weights.T
-            ]
-            self._patience = 2 * _PATIENCE
-            return lambda V: centred(
-                np.column_stack([cholesky_solve(L, v) for L, v in zip(blocks, V.T, strict=True)])
-            )
+        if blocks_fit(d, k):
+            with contextlib.suppress(LinAlgError):
+                blocks = [
+                    cholesky_in_place(regularised_gram(self._X, np.flatnonzero(s), s))
+                    for s in weights.T
+                ]
+                self._patience = 2 * _PATIENCE
+                return lambda V: centred(
+                    np.column_stack(
+                        [cholesky_solve(L, v) for L, v in zip(blocks, V.T, strict=True)]
+                    )
+                )
         X = self._X
         squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
         diagonal = 1.0 + np.asarray(squares.T @ weights)
         self._patience = 0
         return lambda V: centred(V / diagonal)
+
+
+def blocks_fit(d: int, k: int) -> bool:
+    """Whether the Hessian's diagonal blocks are small enough to be factored."""
+    return k * d * d <= _LARGEST_BLOCKS
 
 
 def sorted_rows(X):

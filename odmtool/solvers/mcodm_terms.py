@@ -32,14 +32,14 @@ class Terms(NamedTuple):
 
 
 def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
-    """Scores have shape (m, k)."""
+    """Scores have shape (m, k); they are changed for a moment, which saves a copy."""
     loss, weight, target = problem.parameters, problem.weight, problem.target
     examples = np.arange(problem.size)
     own = scores[examples, target]
-    others = np.array(scores)
-    others[examples, target] = -np.inf
-    rival = others.argmax(axis=1)
-    best = others[examples, rival]
+    scores[examples, target] = -np.inf
+    rival = scores.argmax(axis=1)
+    best = scores[examples, rival]
+    scores[examples, target] = own
     below = loss.c1 * (weight @ np.maximum(0.0, 1 - loss.theta - own + best) ** 2)
     above = weight @ np.maximum(0.0, own - best - 1 - loss.theta) ** 2
     against = np.where(duals.rival >= 0, scores[examples, duals.rival], 0.0)
