@@ -10,7 +10,7 @@ compare with it. A run that is killed goes on where it was (--journal); a finish
 repeated. --only picks runs whose name (set-machine-kernel, set-machine-kernel-bias) matches a
 shell pattern.
 
-Prints the commands as it runs them; --table runs nothing and prints what is finished: mean and
+Prints the commands as it runs them; --table runs nothing and prints what is done: mean and
 standard deviation of the test accuracy in percent, the mean difference from the SVM with the
 paired t-test's p, and the CPU seconds of one split.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import NamedTuple
 
-from odmtool.repeats import compare, summarise
+from odmtool.repeats import SplitResult, compare, summarise
 
 ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 SVM = "l1svm"
@@ -113,7 +113,7 @@ def do(run: Run, data: Path, results: Path, jobs: int) -> None:
     out = results / run.name
     options = ["-s", run.machine, "-t", run.kernel, "--grid", "paper", *run.more.split()]
     options += ["--repeat", str(run.splits), "-j", str(jobs), "--journal", f"{out}.journal"]
-    options += ["--csv", f"{out}.csv", "--json", f"{out}.part"]
+    options += ["--csv", f"{out}.csv"]
     if run.machine != SVM and (results / f"{run.rival}.csv").exists():
         options += ["--against", str(results / f"{run.rival}.csv")]
     file = scaled(run.set, data, results)
@@ -124,13 +124,18 @@ def do(run: Run, data: Path, results: Path, jobs: int) -> None:
     with open(f"{out}.log", "w") as log:
         seconds = execute(command, log)
     Path(f"{out}.seconds").write_text(f"{seconds:.1f} {run.splits - done}\n")
-    Path(f"{out}.part").rename(f"{out}.json")
 
 
-def tests(name: str, results: Path) -> list[float] | None:
-    """Test accuracies in percent of a finished run."""
-    path = results / f"{name}.json"
-    return [100 * row["test"] for row in json.loads(path.read_text())] if path.exists() else None
+def is_finished(run: Run, results: Path) -> bool:
+    return (results / f"{run.name}.seconds").exists()
+
+
+def tests(name: str, results: Path) -> dict[int, float]:
+    """Test accuracies in percent by the number of the split, also of a run that is not finished."""
+    path = results / f"{name}.journal"
+    lines = path.read_text().splitlines()[1:] if path.exists() else []
+    rows = [SplitResult(*json.loads(line)) for line in lines]
+    return {row.split: 100 * row.accuracy for row in rows}
 
 
 def print_table(results: Path, runs: list[Run]) -> None:
@@ -138,20 +143,24 @@ def print_table(results: Path, runs: list[Run]) -> None:
     print("| --- " * 8 + "|")
     for run in runs:
         ours, theirs = tests(run.name, results), tests(run.rival, results)
-        if ours is None:
+        if not ours:
             continue
-        mean, std, count = summarise(ours)
-        against = ""
-        if theirs is not None and run.machine != SVM:
-            comparison = compare(ours, theirs)
+        mean, std, count = summarise(list(ours.values()))
+        of = f" of {run.splits}" if count < run.splits else ""
+        against = seconds = ""
+        common = [number for number in ours if number in theirs]
+        if len(common) > 1 and run.machine != SVM:
+            comparison = compare([ours[n] for n in common], [theirs[n] for n in common])
             against = f"{comparison.mean:+.1f} ({comparison.p:.2g})"
-        seconds, splits = map(float, (results / f"{run.name}.seconds").read_text().split())
+        if is_finished(run, results):
+            total, splits = map(float, (results / f"{run.name}.seconds").read_text().split())
+            seconds = f"{total / splits:.1f}"
         words = run.more.split()
         search = words[words.index("--search") + 1] if "--search" in words else "full"
         search += " of 8" if "-l" in words else ""
         bias = " -B 1" if BIAS in run.more else ""
-        print(f"| {run.set} | {run.machine} | {run.kernel}{bias} | {count} | {search} "
-              f"| {mean:.1f} +- {std:.1f} | {against} | {seconds / splits:.1f} |")  # fmt: skip
+        print(f"| {run.set} | {run.machine} | {run.kernel}{bias} | {count}{of} | {search} "
+              f"| {mean:.1f} +- {std:.1f} | {against} | {seconds} |")  # fmt: skip
 
 
 def main() -> None:
@@ -168,7 +177,7 @@ def main() -> None:
         return
     arguments.results.mkdir(parents=True, exist_ok=True)
     for run in runs:
-        if not (arguments.results / f"{run.name}.json").exists():
+        if not is_finished(run, arguments.results):
             do(run, arguments.data, arguments.results, arguments.jobs)
 
 
