@@ -184,6 +184,17 @@ def test_auto_converges_for_every_lambda(k, lambda_):
     assert never_rises(solution)
 
 
+@pytest.mark.parametrize("solver", mcodm.SOLVERS)
+def test_more_features_than_examples(solver):
+    generator = np.random.default_rng(0)
+    X = sparse.csr_matrix(generator.standard_normal((30, 80)) * (generator.random((30, 80)) < 0.3))
+    loss = losses.mcodm(2.0**10, 0.5, 0.3, 30.0)
+    p = MultiProblem(X, None, np.arange(30) % 3, 3, np.ones(30), loss)
+    solution = solve(p, 1e-6, solver=solver)
+    assert_confirmed(p, solution, 1e-6)
+    assert never_rises(solution)
+
+
 def test_iterations_run_out():
     p = problem(lambda_=2.0**12)
     solution = solve(p, 1e-9, max_iter=4, solver="dcd")

@@ -157,7 +157,9 @@ class _Rounds:
         tolerance = self._tolerance
         while True:
             if self._name == "dcd" and self._iteration >= self._epochs:
-                self._solver = LinearNewton(self._problem, self._duals, self._solver.W)
+                W = self._solver.W.copy()
+                self._point = self._solver.point(self._point)
+                self._solver = LinearNewton(self._problem, self._duals, W)
                 self._name = "dcd, then newton"
             self._improve(tolerance)
             terms = self._evaluate()
@@ -203,7 +205,7 @@ class _Rounds:
         if not np.isfinite(objective):
             raise DivergedError(messages.overflow())
         change = abs(self._objective - objective) if self._rounds else np.inf
-        self._objective, self._point = objective, self._solver.keep(self._point)
+        self._objective, self._point = objective, self._solver.keep()
         self._linearise(terms)
         self._gap = self._relative_gap()
         self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
@@ -231,10 +233,10 @@ class _Rounds:
 
     def solution(self) -> MultiSolution:
         is_linear = self._problem.gram is None
-        duals = self._duals
+        duals, point = self._duals, self._solver.point(self._point)
         return MultiSolution(
-            W=self._point if is_linear else None,
-            coef=None if is_linear else self._point,
+            W=point if is_linear else None,
+            coef=None if is_linear else point,
             objective=self._objective,
             gap=self._gap,
             iterations=self._iteration,

@@ -129,7 +129,8 @@ class LinearDescent(_Descent):
 
     def _rebuild(self) -> None:
         """W from the duals: the increments of many epochs leave rounding errors behind."""
-        rebuild_weights(*self._rows, self.examples.target, self.duals, self.W)
+        coef = self.duals.coefficients(self.examples.target)
+        rebuild_weights(*self._rows, coef, self.W)
 
     def squared_norm(self) -> float:
         return float(np.vdot(self.W, self.W))
@@ -146,11 +147,17 @@ class LinearDescent(_Descent):
         """Take the betas of these examples from the columns before to the present ones."""
         move_betas(*self._rows, examples, before, self.duals, self.W)
 
-    def keep(self, kept: np.ndarray | None) -> np.ndarray:
-        """A copy of the primal point, in the place of the one kept before."""
-        if kept is None:
-            return self.W.copy()
-        np.copyto(kept, self.W)
+    def keep(self) -> np.ndarray:
+        """The primal point in whichever form is smaller: W, or its coefficients."""
+        m, d = self.problem.X.shape
+        return self.W.copy() if d <= m else self.duals.coefficients(self.examples.target)
+
+    def point(self, kept: np.ndarray) -> np.ndarray:
+        """The W that was kept; no work on this problem may follow."""
+        m, d = self.problem.X.shape
+        if d > m:
+            rebuild_weights(*self._rows, kept, self.W)
+            return self.W
         return kept
 
     def _epoch(self):
@@ -201,9 +208,13 @@ class KernelDescent(_Descent):
             self._cache.fetch(chosen)
             self._scores += change.T @ self._cache.rows[self._cache.slot[chosen]]
 
-    def keep(self, _kept: np.ndarray | None) -> np.ndarray:
+    def keep(self) -> np.ndarray:
         """The coefficients of the primal point."""
         return self.duals.coefficients(self.examples.target)
+
+    def point(self, kept: np.ndarray) -> np.ndarray:
+        """The coefficients that were kept."""
+        return kept
 
     def _parts(self, examples):
         """The examples in runs whose rows fit in the cache together."""
@@ -268,22 +279,18 @@ def move_betas(data, indices, indptr, examples, before, duals, W):
 
 
 @njit
-def rebuild_weights(data, indices, indptr, target, duals, W):
-    """W = X' C, C the coefficients of the duals."""
+def rebuild_weights(data, indices, indptr, coef, W):
+    """W = X' coef."""
     k = W.shape[1]
-    chosen, coef = np.zeros(k, dtype=np.int64), np.zeros(k)
+    chosen = np.zeros(k, dtype=np.int64)
     W[:] = 0.0
     for i in range(len(indptr) - 1):
-        coef[:] = duals.alpha[i]
-        coef[target[i]] -= duals.beta[i]
-        if duals.rival[i] >= 0:
-            coef[duals.rival[i]] += duals.beta[i]
         n = 0
         for j in range(k):
-            if coef[j] != 0.0:
+            if coef[i, j] != 0.0:
                 chosen[n] = j
                 n += 1
-        add_row(data, indices, indptr[i], indptr[i + 1], coef, chosen, n, W)
+        add_row(data, indices, indptr[i], indptr[i + 1], coef[i], chosen, n, W)
 
 
 @njit

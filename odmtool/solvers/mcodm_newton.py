@@ -88,9 +88,13 @@ class LinearNewton:
         W = self._dual_weights()
         return float(np.vdot(W, W))
 
-    def keep(self, _kept: np.ndarray | None) -> np.ndarray:
+    def keep(self) -> np.ndarray:
         """The primal point, which steps replace but do not change."""
         return self.W
+
+    def point(self, kept: np.ndarray) -> np.ndarray:
+        """The W that was kept."""
+        return kept
 
     def compare(self, _terms: Terms) -> None:
         """Nothing is left out."""
@@ -151,7 +155,7 @@ class LinearNewton:
 
     def _dual_weights(self) -> np.ndarray:
         W = np.empty_like(self.W)
-        rebuild_weights(*self._rows, self._target, self.duals, W)
+        rebuild_weights(*self._rows, self.duals.coefficients(self._target), W)
         return W
 
     def _smoothed(self, W, scores) -> float:
