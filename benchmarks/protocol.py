@@ -5,7 +5,7 @@ usage: python benchmarks/protocol.py [--only PATTERN] [--jobs 1] [--table] DATA_
 DATA_DIRECTORY holds svmlight files of the sets' names (heart, sonar, ...), RESULTS receives what
 comes out. Every run is one ``odm-cv --repeat``: random splits into 4/5 for training and 1/5 for
 test, five-fold cross validation over the paper's grid within the training part, features scaled
-to [0, 1] by all data (as the paper). The SVM of a set and kernel is run first, the others
+to [0, 1] by all data. The SVM of a set and kernel is run first, the others
 compare with it. A run that is killed goes on where it was (--journal); a finished one is not
 repeated. --only picks runs whose name (set-machine-kernel, and -bias or -eight)
 matches a shell pattern.
