@@ -65,7 +65,7 @@ def start(tmp_path):
 
 
 def _restore_signals() -> None:
-    """Under nohup a process inherits that it ignores SIGHUP, in the background of a script SIGINT."""
+    """Under nohup a process inherits that it ignores SIGHUP, in the background SIGINT."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
