@@ -53,7 +53,7 @@ def start(tmp_path):
         environment = os.environ | options.pop("environment", {})
         process = subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_restore_signals, **options,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=restore_signals, **options,
         )  # fmt: skip
         processes.append(process)
         return process
@@ -64,7 +64,7 @@ def start(tmp_path):
         process.communicate()
 
 
-def _restore_signals() -> None:
+def restore_signals() -> None:
     """Under nohup a process inherits that it ignores SIGHUP, in the background SIGINT."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

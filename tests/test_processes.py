@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from conftest import restore_signals
 
 ENDLESS = ["--solver", "dcd", "-l", "2^20", "-e", "1e-300", "--max-iter", "1e9", "--verbose"]
 
@@ -157,7 +158,10 @@ sys.meta_path.insert(0, Killer())
 from odmtool.cli import train_main
 train_main()
 """
-    result = subprocess.run([sys.executable, "-c", code, heart], cwd=tmp_path, capture_output=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code, heart], cwd=tmp_path, capture_output=True,
+        preexec_fn=restore_signals,
+    )  # fmt: skip
     assert result.returncode == 130
     assert result.stderr == b"odm-train: interrupted; no file was changed\n"
 

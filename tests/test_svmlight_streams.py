@@ -276,5 +276,6 @@ def test_memory_of_blocks_does_not_grow(reader, tmp_path):
             assert sum(len(block.labels) for block in blocks) == rows
 
         work()
-        peaks.append(peak_of(work))
+        # Threads that other tests left behind allocate, too, now and then.
+        peaks.append(min(peak_of(work) for _ in range(3)))
     assert peaks[1] < 1.1 * peaks[0]
