@@ -134,7 +134,8 @@ def test_smoothing_where_classes_coincide_is_finite(power):
     given = problem("hinge", power)
     objective = Objective(given)
     pairs = objective.pairs(objective.zero(), objective.smoothing)
-    assert pairs.value() == 0
+    # Powers of arrays and of scalars may differ by a rounding, once for each pair.
+    assert abs(pairs.value()) <= 10 * np.finfo(float).eps * objective.smoothing.sigma**power
     assert np.all(pairs.gradient() == 0)
     assert np.all(np.isfinite(pairs.product(point(given)[:-1])))
     assert np.all(np.isfinite(pairs.diagonal())) and np.all(np.isfinite(pairs.block(0, 1)))
