@@ -50,6 +50,9 @@ ONLY_OF = {
 SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm", "nystrom",
            "dsvrg")  # fmt: skip
 
+LARGE_SOLVERS = ("sodm", "nystrom", "dsvrg")
+"""Those that work on parts of the data side by side (:mod:`odmtool.machines.scaling_out`)."""
+
 PARTITION_BY = ("stratified", "random", "cluster")
 """How examples are put into parts."""
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import kernels, messages, solvers
+from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.gram import BYTES, Gram
 from odmtool.machines import (
     Machine,
     Prepared,
     class_order,
-    scaling_out,
     with_constant_feature,
 )
 from odmtool.solvers.base import LARGEST_HESSIAN
@@ -126,7 +126,7 @@ def shared_gram(machine: Machine, X) -> Gram | None:
     Solvers for large data choose landmarks among the rows, so they are left the rows.
     """
     gram = machine.gram(X)
-    if gram is None or machine.solver in scaling_out.SOLVERS:
+    if gram is None or machine.solver in LARGE_SOLVERS:
         return gram
     if MATRICES * gram.bytes <= gram.memory:
         gram.matrix()

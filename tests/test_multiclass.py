@@ -128,3 +128,41 @@ def write(path, X, labels):
 
     with open(path, "w") as stream:
         write_svmlight(stream, X, labels)
+
+
+@pytest.mark.parametrize("options, side_by_side", [
+    (["-s", "odm", "--multiclass", "ovr", "-j", "2"], True),
+    (["-s", "odm", "--multiclass", "ovo", "-t", "rbf", "-j", "2"], True),
+    (["-s", "odm", "--multiclass", "ovr"], False),
+    # BLAS has the threads then.
+    (["-s", "odm", "-j", "2"], False),
+])  # fmt: skip
+def test_jobs_reach_the_problems(run, tmp_path, monkeypatch, options, side_by_side):
+    from odmtool.machines import reduction
+
+    write(tmp_path / "data", *clusters())
+    assert run("train", "-q", *options, "data", "m").code == 0
+    called, real = [], reduction._in_threads
+
+    def spy(machine, *arguments):
+        called.append(machine.jobs)
+        return real(machine, *arguments)
+
+    monkeypatch.setattr(reduction, "_in_threads", spy)
+    assert run("train", "-q", *options, "data", "again").code == 0
+    assert called == ([2] if side_by_side else [])
+    first, second = ((tmp_path / name).read_text() for name in ("m", "again"))
+    rows = [text.split("odmtool-model")[0] for text in (first, second)]
+    assert rows[0] == rows[1]
+
+
+def test_threads_share_the_memory():
+    X, labels = clusters()
+    machine = ODM(kernel="rbf", jobs=2, memory=8.0 * len(labels) * 30)
+    prepared = machine.prepare(X, labels)
+    from odmtool.machines import reduction
+
+    shared = reduction._shared_gram(prepared.gram, 2)
+    assert shared.memory == machine.memory / 2 and not shared.is_computed
+    plenty = reduction._shared_gram(machine.copy(memory=1e9).prepare(X, labels).gram, 2)
+    assert plenty.is_computed and plenty.memory == plenty.bytes + (1e9 - plenty.bytes) / 2

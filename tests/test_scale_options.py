@@ -89,3 +89,12 @@ def test_leaving_one_out_needs_no_parts(run, heart, tmp_path):
     options = ["-s", "svr", *RBF, "--solver", "sodm", "--loo", "exact"]
     outcome = run("train", *options, "data", "m")
     assert outcome.code == 0 and "Leave-one-out error = " in outcome.out
+
+
+def test_jobs_reach_the_parts(run, heart, monkeypatch):
+    from odmtool.scalable import executor
+
+    jobs, real = [], executor.local_executor
+    monkeypatch.setattr(executor, "local_executor", lambda n: jobs.append(n) or real(n))
+    assert run("train", *RBF, "--solver", "sodm", *PARTS, "-j", "2", heart, "m").code == 0
+    assert jobs == [2]

@@ -70,10 +70,10 @@ def open_cached_data(options: dict, memory: float, report: Report):
     if weight is not None and len(weight) != store.shape[0]:
         message = messages.weight_count(len(weight), store.shape[0])
         raise DataError(message, options["weights"])
-    labels = set(store.counts)
+    labels = frozenset(store.counts)
     learned = labels if weight is None else _labels_in_use(store, weight)
     say_about_labels(options, labels, learned, store.skipped, report)
-    return TrainingData(store, weight, store.fingerprint)
+    return TrainingData(store, weight, store.fingerprint, labels)
 
 
 def _labels_in_use(store, weight) -> set[int]:
@@ -93,7 +93,6 @@ def fit_from_disk(machine, data, options: dict, report: Report) -> list[str]:
     from odmtool.machines import out_of_core
 
     out_of_core.check(machine)  # of more classes than two it is another one than before
-    machine.jobs = options["jobs"]
     plan = out_of_core.plan(machine, data.dataset, data.weight)
     report.detail(messages.memory_plan(plan.solver, plan.parts, machine.memory_limit()))
     with naming(options["training_file"]):

@@ -282,6 +282,7 @@ def _refit(ctx, machine, data, options: dict, report: Report) -> None:
     """Train on all data and write the model."""
     from odmtool.cli.training import fit, say_probabilities, write_trained_model
 
+    machine.jobs = options["jobs"]
     for sentence in fit(machine, data, options, report):
         report.warning(sentence)
     say_probabilities(machine, report)

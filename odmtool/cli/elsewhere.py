@@ -7,6 +7,7 @@ import os
 from odmtool import messages
 from odmtool.cli.report import Report
 from odmtool.cli.scale_options import scale_arguments
+from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import UsageError
 
 
@@ -58,9 +59,8 @@ def read_elsewhere(options: dict, report: Report):
 
 def uses_scheduler(machine, classes: int) -> bool:
     """Whether ``--scheduler`` is of use to a training, if it is given."""
-    from odmtool.machines import scaling_out
     from odmtool.machines.binary import BinaryMachine
 
     is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
-    is_used = machine.solver in scaling_out.SOLVERS or not is_one_problem
+    is_used = machine.solver in LARGE_SOLVERS or not is_one_problem
     return machine.scale.scheduler is None or is_used

@@ -82,12 +82,12 @@ def leave_one_out(machine, prepared, is_wanted_exactly: bool, report: Report) ->
 def _solver(machine, prepared):
     """Whether Newton's method serves, and a function that solves to a small gap."""
     from odmtool import solvers
-    from odmtool.machines import scaling_out
+    from odmtool.defaults import LARGE_SOLVERS
     from odmtool.validation import EXACT, is_exact
 
     exactly = is_exact(machine, prepared)
     # Of large data's solvers there is no part for what is missing one example only.
-    named = "auto" if machine.solver in scaling_out.SOLVERS else machine.solver
+    named = "auto" if machine.solver in LARGE_SOLVERS else machine.solver
     name = "newton" if exactly else named
     tolerance = min(EXACT if exactly else _TOLERANCE, machine.tolerance)
 

@@ -174,7 +174,9 @@ def machine_options(many: bool):
         click.option("--memory", type=Size(), metavar="SIZE",
                      help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
                           "number is megabytes.  [default: 70 % of what is free]"),
-        jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation."),
+        jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation; "
+                    "with --multiclass for its problems, with sodm, nystrom, dsvrg or --cache for "
+                    "parts of the data, instead of BLAS."),
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip
@@ -220,6 +222,16 @@ def settle_machine(ctx: click.Context, options: dict, classes: int) -> bool:
         options["machine"] = "mcodm" if many else "odm"
         return many
     return False
+
+
+def is_side_by_side(ctx: click.Context, options: dict) -> bool:
+    """Whether -j is for parts or problems side by side; BLAS then has one thread in each.
+
+    How many classes there are is not known when BLAS is told, so problems of more than two
+    run side by side where --multiclass is given.
+    """
+    from_disk, large = options["cache"] is not None, options["solver"] in defaults.LARGE_SOLVERS
+    return from_disk or large or given(ctx, "multiclass")
 
 
 def translate_kdd(options: dict) -> None:

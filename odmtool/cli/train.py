@@ -18,6 +18,7 @@ from odmtool.cli.cache_options import (
 from odmtool.cli.elsewhere import check_elsewhere, is_elsewhere, refuse_elsewhere
 from odmtool.cli.machine_options import (
     format_option,
+    is_side_by_side,
     machine_options,
     probability_option,
     refuse_lambda_and_cost,
@@ -67,8 +68,8 @@ def train(ctx, **options):
     refuse_lambda_and_cost(ctx)
     translate_kdd(options)
     check_cache(options)
-    # The folds of a cross validation run in threads of their own, and so do passes over a cache.
-    has_threads = options["folds"] is not None or options["cache"] is not None
+    # Folds run side by side, too; BLAS threads in each would wait for one another.
+    has_threads = options["folds"] is not None or is_side_by_side(ctx, options)
     common.limit_threads(1 if has_threads else options["jobs"])
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
@@ -91,7 +92,6 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         check_files,
         fit,
         make_machine,
-        read_training_data,
         refuse_one_class,
         say_probabilities,
         warn_of_one_class,
@@ -105,15 +105,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         check_elsewhere(machine, options)
     check_files(options, [path, options["json_file"], options["margins"]])
     started = time.perf_counter()
-    if options["cache"] is None:
-        data = read_training_data(options, report)
-        if is_elsewhere(options):
-            ctx.call_on_close(data.dataset.X.executor.close)
-    else:
-        from odmtool.machines import out_of_core
-
-        out_of_core.check(machine)
-        data = open_cached_data(options, machine.memory_limit(), report)
+    data = _read(ctx, options, machine, report)
     if settle_machine(ctx, options, data.classes):
         machine = make_machine(options)
     refuse_one_class(data, options)
@@ -121,6 +113,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
     warn_of_one_class(data, report)
     read = time.perf_counter()
     announce_compilation(report)
+    machine.jobs = options["jobs"] if is_side_by_side(ctx, options) else 1
     prepared = options["loo"] and leave_one_out.check(machine, data, options)
     train_it = fit if options["cache"] is None else fit_from_disk
     shortcomings = train_it(machine, data, options, report)
@@ -144,6 +137,21 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         found = leave_one_out.leave_one_out(machine, prepared, exactly, report)
     if options["json_file"] is not None:
         _write_json(options["json_file"], machine, seconds, found)
+
+
+def _read(ctx, options: dict, machine, report: Report):
+    """The examples: in memory, with the workers of a scheduler, or in a cache on disk."""
+    if options["cache"] is not None:
+        from odmtool.machines import out_of_core
+
+        out_of_core.check(machine)
+        return open_cached_data(options, machine.memory_limit(), report)
+    from odmtool.cli.training import read_training_data
+
+    data = read_training_data(options, report)
+    if is_elsewhere(options):
+        ctx.call_on_close(data.dataset.X.executor.close)
+    return data
 
 
 def _write_margins(options: dict, model_path: str, machine, data, report: Report) -> None:

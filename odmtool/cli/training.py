@@ -14,17 +14,12 @@ from odmtool.errors import DataError, MemoryLimitError, UsageError
 
 
 class TrainingData(NamedTuple):
-    """Examples (in memory, or a RowStore), their weights (or None), the data's fingerprint."""
+    """Examples (in memory, or a RowStore), weights (or None), fingerprint, and the classes."""
 
     dataset: object
     weight: object
     fingerprint: str
-
-    @property
-    def labels(self) -> set[int]:
-        """The classes."""
-        counts = getattr(self.dataset, "counts", None)
-        return set(self.dataset.labels.tolist()) if counts is None else set(counts)
+    labels: frozenset[int]
 
     @property
     def classes(self) -> int:
@@ -95,6 +90,8 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
     ------
     FileError, DataError, MemoryLimitError
     """
+    import numpy as np
+
     from odmtool.io.svmlight import estimated_bytes, fingerprint, read_svmlight
     from odmtool.io.weights import read_weights
     from odmtool.memory import default_memory
@@ -116,14 +113,14 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
     if weight is not None and len(weight) != len(dataset.labels):
         message = messages.weight_count(len(weight), len(dataset.labels))
         raise DataError(message, options["weights"])
-    labels = set(dataset.labels.tolist())
-    learned = labels if weight is None else set(dataset.labels[weight > 0].tolist())
+    labels = frozenset(np.unique(dataset.labels).tolist())
+    learned = labels if weight is None else set(np.unique(dataset.labels[weight > 0]).tolist())
     say_about_labels(options, labels, learned, dataset.skipped, report)
-    return TrainingData(dataset, weight, mark)
+    return TrainingData(dataset, weight, mark, labels)
 
 
 def say_about_labels(
-    options: dict, labels: set[int], learned: set[int], skipped: int, report: Report
+    options: dict, labels: frozenset[int], learned: set[int], skipped: int, report: Report
 ) -> None:
     """Say what looks like a mistake in the data, or in the weights.
 
@@ -134,7 +131,7 @@ def say_about_labels(
             report.warning(messages.no_such_class(label))
     learned = learned - {k for k, factor in dict(options["class_weight"]).items() if factor == 0}
     if len(learned) == 1 < len(labels):
-        report.warning(messages.one_class_weighs(learned.pop()))
+        report.warning(messages.one_class_weighs(min(learned)))
     if skipped:
         report.detail(messages.lines_skipped(skipped))
 
@@ -155,7 +152,7 @@ def refuse_one_class(data: TrainingData, options: dict) -> None:
 def warn_of_one_class(data: TrainingData, report: Report) -> None:
     """Say if there is nothing to tell apart."""
     if data.classes == 1:
-        report.warning(messages.one_class(data.labels.pop()))
+        report.warning(messages.one_class(min(data.labels)))
 
 
 def make_machine(options: dict):
@@ -232,7 +229,7 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
         report.warning(messages.matrix_not_kept(m, memory))
     if not uses_scheduler(machine, data.classes):
         report.warning(messages.scheduler_unused(machine.solver))
-    if not is_elsewhere(options):
+    if options["verbose"] and not is_elsewhere(options):
         report.detail(messages.memory_needs(needs.parts(machine, data.dataset.X), memory))
     with naming(options["training_file"]):
         if options["probability"] == "1":

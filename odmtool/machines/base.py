@@ -273,7 +273,9 @@ class Machine:
             return self._linear_model(X.shape[1], prepared, solution)
         C, offset = self.functions(prepared, solution)
         classes, facts = prepared.classes, self.facts(prepared, solution)
-        vectors, kernel = sparse.csr_matrix(X[prepared.kept]), self.kernel_for(X.shape[1])
+        everything = len(prepared.kept) == X.shape[0]
+        vectors = sparse.csr_matrix(X if everything else X[prepared.kept])
+        kernel = self.kernel_for(X.shape[1])
         if self.kernel == "precomputed":
             vectors = sparse.csr_matrix(vectors[:, [0]])
         if len(classes) == 1:

@@ -7,10 +7,13 @@ numbers are rows of :mod:`odmtool.losses`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import sparse
 
 from odmtool import losses, messages, solvers
+from odmtool.defaults import LARGE_SOLVERS, MACHINES
 from odmtool.errors import UsageError
 from odmtool.machines import reduction, scaling_out
 from odmtool.machines.base import Machine
@@ -22,13 +25,14 @@ from odmtool.solvers.multi import MultiSolution
 class BinaryMachine(Machine):
     """A machine with a loss of the margins; its parameters are those of :class:`Machine`."""
 
-    def _row(self, lambda_: float, total_weight: float) -> losses.MarginLoss | losses.LDM:
-        """The loss, for M = ``total_weight``."""
-        raise NotImplementedError
+    row: Callable[..., losses.MarginLoss | losses.LDM]
+    """The loss, from the machine's parameters and M, the total weight."""
 
     def loss(self, total_weight: float) -> losses.MarginLoss | losses.LDM:
         """The loss with this machine's parameters; raises UsageError."""
-        loss = self._row(self.lambda_for(total_weight), total_weight)
+        parameters = {name: getattr(self, name) for name in MACHINES[self.name]}
+        parameters["lambda_"] = self.lambda_for(total_weight)
+        loss = self.row(**parameters, total_weight=total_weight)
         if not np.isfinite(losses.magnitude(loss) * self.heaviest() * total_weight):
             raise UsageError(messages.overflow())
         return loss
@@ -37,7 +41,7 @@ class BinaryMachine(Machine):
         """Raise UsageError if a parameter is out of range; needs no data."""
         super().check()
         loss = self.loss(total_weight=1.0)
-        if self.solver in scaling_out.SOLVERS:
+        if self.solver in LARGE_SOLVERS:
             scaling_out.check(self.solver, loss, self.kernel, self.scale)
             return
         solvers.check_kind(self.solver, loss, is_linear=self.kernel == "linear")
@@ -65,7 +69,7 @@ class BinaryMachine(Machine):
 
     def solve_part(self, problem: Problem, start, progress: ProgressCallback) -> Solution:
         """Solve one binary problem."""
-        if self.solver in scaling_out.SOLVERS:
+        if self.solver in LARGE_SOLVERS:
             return scaling_out.solve(self, problem, start, progress)
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
@@ -90,9 +94,7 @@ class ODM(BinaryMachine):
     """
 
     name = "odm"
-
-    def _row(self, lambda_, total_weight):
-        return losses.odm(lambda_, self.mu, self.theta, total_weight)
+    row = staticmethod(losses.odm)
 
 
 class LDM(BinaryMachine):
@@ -103,51 +105,39 @@ class LDM(BinaryMachine):
     """
 
     name = "ldm"
-
-    def _row(self, lambda_, total_weight):
-        return losses.ldm(self.mu1, self.mu2, lambda_, total_weight)
+    row = staticmethod(losses.ldm)
 
 
 class L1SVM(BinaryMachine):
     """Support vector machine: the loss (lambda/M) sum_i u_i max(0, 1-t_i)."""
 
     name = "l1svm"
-
-    def _row(self, lambda_, total_weight):
-        return losses.l1svm(lambda_, total_weight)
+    row = staticmethod(losses.l1svm)
 
 
 class L2SVM(BinaryMachine):
     """Support vector machine with the squared hinge (lambda/M) sum_i u_i max(0, 1-t_i)^2."""
 
     name = "l2svm"
-
-    def _row(self, lambda_, total_weight):
-        return losses.l2svm(lambda_, total_weight)
+    row = staticmethod(losses.l2svm)
 
 
 class LSSVM(BinaryMachine):
     """Least squares support vector machine: the loss (lambda/M) sum_i u_i (1-t_i)^2."""
 
     name = "lssvm"
-
-    def _row(self, lambda_, total_weight):
-        return losses.lssvm(lambda_, total_weight)
+    row = staticmethod(losses.lssvm)
 
 
 class SVR(BinaryMachine):
     """Support vector regression on +-1: the loss (lambda/M) sum_i u_i max(0, |1-t_i| - theta)."""
 
     name = "svr"
-
-    def _row(self, lambda_, total_weight):
-        return losses.svr(lambda_, self.theta, total_weight)
+    row = staticmethod(losses.svr)
 
 
 class MAMC(BinaryMachine):
     """Maximal average margin classifier: the loss -(lambda/M) sum_i u_i t_i."""
 
     name = "mamc"
-
-    def _row(self, lambda_, total_weight):
-        return losses.mamc(lambda_, total_weight)
+    row = staticmethod(losses.mamc)

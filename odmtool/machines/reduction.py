@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.defaults import LARGE_SOLVERS
+from odmtool.gram import Gram
 from odmtool.machines import scaling_out
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Problem, Solution, ignore_progress
@@ -68,7 +70,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     starts = [None] * len(todo) if start is None else start
     if is_for_cluster(machine):
         solutions = _on_cluster(machine, prepared, todo, starts)
-    elif machine.jobs == 1:
+    elif machine.jobs == 1 or machine.solver in LARGE_SOLVERS:
         solutions = [
             machine.solve_part(part_problem(machine, prepared, part), first, progress)
             for part, first in zip(todo, starts, strict=True)
@@ -80,7 +82,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
 
 def is_for_cluster(machine) -> bool:
     """Whether the problems are tasks on a cluster; solvers for large data use it themselves."""
-    return machine.scale.scheduler is not None and machine.solver not in scaling_out.SOLVERS
+    return machine.scale.scheduler is not None and machine.solver not in LARGE_SOLVERS
 
 
 def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:
@@ -98,11 +100,8 @@ def _solve_shared(shared: tuple, part: Part, first) -> Solution:
 def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
     from joblib import Parallel, delayed
 
-    gram = prepared.gram
-    if gram is not None and gram.bytes <= gram.memory:
-        gram.matrix()  # once, before threads would each begin it
-    else:
-        machine = machine.copy(memory=machine.memory_limit() / machine.jobs)
+    if prepared.gram is not None:
+        prepared = prepared._replace(gram=_shared_gram(prepared.gram, machine.jobs))
 
     def one(part, first):
         problem = part_problem(machine, prepared, part)
@@ -110,6 +109,14 @@ def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
 
     work = (delayed(one)(part, first) for part, first in zip(todo, starts, strict=True))
     return Parallel(n_jobs=machine.jobs, prefer="threads")(work)
+
+
+def _shared_gram(gram: Gram, jobs: int) -> Gram:
+    """The kernel matrix, made once, and for each thread its share of what memory is left."""
+    if gram.bytes > gram.memory:
+        return Gram(gram.kernel, gram.X, gram.memory / jobs)
+    left = gram.memory - gram.bytes
+    return Gram.of_matrix(gram.kernel, gram.matrix(), gram.bytes + left / jobs)
 
 
 def part_problem(machine, prepared: Prepared, part: Part) -> Problem:

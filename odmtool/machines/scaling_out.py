@@ -20,7 +20,6 @@ from odmtool.losses import LDM, MarginLoss
 from odmtool.solvers import is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop
 
-SOLVERS = ("sodm", "nystrom", "dsvrg")
 MAX_ITER = {"sodm": 1000, "nystrom": 200, "dsvrg": 100}
 """Epochs, Newton steps, or stages."""
 

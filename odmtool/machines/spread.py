@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
+from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import UsageError
-from odmtool.machines import scaling_out
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared, class_order, targets, weights_in_use
 from odmtool.scalable import spread
@@ -19,8 +19,8 @@ from odmtool.solvers.base import ProgressCallback, ignore_progress
 
 def check(machine: Machine) -> None:
     """Raise UsageError if the machine needs the rows in one place."""
-    if machine.solver not in scaling_out.SOLVERS:
-        raise UsageError(messages.files_need_solver(scaling_out.SOLVERS))
+    if machine.solver not in LARGE_SOLVERS:
+        raise UsageError(messages.files_need_solver(LARGE_SOLVERS))
     if machine.multiclass == "ovo":
         raise UsageError(messages.files_need_ovr())
 

@@ -43,7 +43,7 @@ class Serial:
         pass
 
 
-class Threads:
+class Threads(Serial):
     """As many tasks at a time as there are threads, by joblib.
 
     Parameters
@@ -51,19 +51,8 @@ class Threads:
     jobs : int, > 0
     """
 
-    shares_memory = True
-
     def __init__(self, jobs: int):
         self.jobs = jobs
-
-    def put(self, value):
-        return value
-
-    def keep(self, function: Callable, *arguments):
-        return function(*arguments)
-
-    def keep_each(self, function: Callable, *columns: Iterable) -> list:
-        return self.map(function, *columns)
 
     def map(self, function: Callable, *columns: Iterable) -> list:
         import joblib
@@ -72,11 +61,8 @@ class Threads:
         # Batches of one: tasks are long, and their lengths differ.
         return joblib.Parallel(self.jobs, backend="threading", batch_size=1)(tasks)
 
-    def close(self) -> None:
-        pass
 
-
-def local_executor(jobs: int) -> Serial | Threads:
+def local_executor(jobs: int) -> Serial:
     """Threads, or nothing of the kind for one job."""
     return Serial() if jobs == 1 else Threads(jobs)
 
