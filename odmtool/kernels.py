@@ -27,6 +27,8 @@ from odmtool.errors import DataError
 
 # Rows filled at a time: their temporaries stay in the processor's cache.
 _BLOCK_BYTES = 2**21
+# Rows of a tile of a symmetric matrix.
+_TILE = 1024
 # Below this share of nonzeros a sparse product beats BLAS on a dense copy.
 _DENSE_SHARE = 0.02
 # Precomputed values may differ from their mirror image by this share of the largest,
@@ -113,8 +115,22 @@ def block(kernel: Kernel, A, B, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def gram(kernel: Kernel, X) -> np.ndarray:
-    """The symmetric matrix of kernel values between all rows of X, shape (m, m)."""
-    K = block(kernel, X, X)
+    """The symmetric matrix of kernel values between all rows of X, shape (m, m).
+
+    Of dense rows each pair is computed once, in tiles: NumPy hands ``X @ X.T`` to a routine of
+    OpenBLAS that crashes for some 20,000 rows and more if it has threads (numpy#19685).
+    """
+    if kernel.name == "precomputed" or not isinstance(X, np.ndarray):
+        K = block(kernel, X, X)
+    else:
+        K = np.empty((len(X), len(X)), X.dtype)
+        for top in range(0, len(X), _TILE):
+            rows = slice(top, top + _TILE)
+            for left in range(top, len(X), _TILE):
+                columns = slice(left, left + _TILE)
+                block(kernel, X[rows], X[columns], K[rows, columns])
+                if left > top:
+                    K[columns, rows] = K[rows, columns].T
     if kernel.name == "rbf":
         np.fill_diagonal(K, 1.0 + kernel.bias**2)
     return K

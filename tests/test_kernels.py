@@ -37,6 +37,17 @@ def test_gram_and_diagonal(kernel):
     assert np.diagonal(K) == pytest.approx(kernels.diagonal(kernel, X), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", [*NAMED, KERNELS["rbf with bias"]], ids=str)
+def test_gram_of_several_tiles_is_symmetric_and_the_definition(kernel, precision, monkeypatch):
+    monkeypatch.setattr(kernels, "_TILE", 16)
+    X = examples(m=50)[0].toarray().astype(precision)
+    K = kernels.gram(kernel, X)
+    assert K.dtype == precision and np.array_equal(K, K.T)
+    rel = 1e-12 if precision == np.float64 else 1e-4
+    assert pytest.approx(objective.kernel_matrix(kernel, X, X), rel=rel, abs=rel) == K
+
+
 def test_very_sparse_rows_stay_sparse_and_agree():
     X = sparse.random(300, 5000, density=0.001, random_state=0, format="csr")
     prepared = kernels.prepare(X)
