@@ -15,7 +15,9 @@ are the test rows. One line per level:
 "seconds" is the time to the model of that level, partition included, from the start;
 "certified" adds the passes that compute the gap of the whole problem after each level. "x" is
 the seconds of the faster of the two rivals over "certified" of a run that stops there (one
-pass only). Read it on an idle machine: the load average is printed with every line.
+pass only). As in odm-train, --jobs are BLAS threads for the rivals, and threads that solve
+parts, with one BLAS thread in each, for the others: so each machine has a process of its own.
+Read it on an idle machine: the load average is printed with every line.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 from scipy.sparse import csr_matrix, diags, vstack
@@ -118,28 +122,51 @@ def measure(task: Task, scheme: sodm.Scheme, jobs: int):
     return levels, solved, total
 
 
-def run(task: Task, arguments) -> None:
-    rivals = []
-    for name in () if arguments.no_rivals else ("dcd", "auto"):
-        started = time.perf_counter()
-        solution = solvers.solve(task.problem(), solver=name)
-        rivals.append(time.perf_counter() - started)
-        accuracy = f"{task.accuracy(solution.eta):.2f}"
-        gap = f"{solution.gap:.1e}"
-        task.line(f"ODM ({name})", "", accuracy, gap, f"{rivals[-1]:.1f}", f"{rivals[-1]:.1f}", "")
-    for name, options in {k: v for k, v in STRATEGIES.items() if k in arguments.only}.items():
-        scheme = sodm.Scheme(
-            arguments.partitions, arguments.branch, stop_level=arguments.stop_level, **options
-        )
-        levels, solved, total = measure(task, scheme, arguments.jobs)
-        for level, seconds in zip(levels, solved, strict=True):
-            certified = seconds + level.certifying
-            is_last = level is levels[-1]
-            ratio = f"{min(rivals) / (total if is_last else certified):.1f}" if rivals else ""
-            task.line(
-                name, level.parts, f"{task.accuracy(level.eta):.2f}", f"{level.gap:.1e}",
-                f"{seconds:.1f}", f"{total if is_last else certified:.1f}", ratio,
-            )  # fmt: skip
+def rival(path: str, name: str, arguments) -> float:
+    """The seconds of coordinate descent, or of what --solver auto does, on the whole."""
+    warm_up()
+    task = Task(path, arguments.rows, arguments.memory)
+    problem, started = task.problem(), time.perf_counter()
+    solution = solvers.solve(problem, solver=name)
+    seconds = time.perf_counter() - started
+    accuracy, shown = f"{task.accuracy(solution.eta):.2f}", f"{seconds:.1f}"
+    task.line(f"ODM ({name})", "", accuracy, f"{solution.gap:.1e}", shown, shown, "")
+    return seconds
+
+
+def strategy(path: str, name: str, fastest: float, arguments) -> None:
+    """Lines of one way to cut and merge; ``fastest`` are the seconds of the faster rival."""
+    warm_up()
+    task = Task(path, arguments.rows, arguments.memory)
+    scheme = sodm.Scheme(
+        arguments.partitions, arguments.branch, stop_level=arguments.stop_level, **STRATEGIES[name]
+    )
+    levels, solved, total = measure(task, scheme, arguments.jobs)
+    for level, seconds in zip(levels, solved, strict=True):
+        certified = total if level is levels[-1] else seconds + level.certifying
+        task.line(
+            name, level.parts, f"{task.accuracy(level.eta):.2f}", f"{level.gap:.1e}",
+            f"{seconds:.1f}", f"{certified:.1f}", f"{fastest / certified:.1f}" if fastest else "",
+        )  # fmt: skip
+
+
+def alone(function, *arguments, blas_threads: int):
+    """The result of a function in a new process."""
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ[f"{library}_NUM_THREADS"] = str(blas_threads)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def run(path: str, arguments) -> None:
+    rivals = () if arguments.no_rivals else ("dcd", "auto")
+    seconds = [
+        alone(rival, path, name, arguments, blas_threads=arguments.jobs) for name in rivals
+    ]
+    for name in STRATEGIES:
+        if name in arguments.only:
+            fastest = min(seconds, default=0.0)
+            alone(strategy, path, name, fastest, arguments, blas_threads=1)
 
 
 def warm_up() -> None:
@@ -167,9 +194,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| file | m | machine | parts | accuracy | gap | seconds | certified | x | load |")
     print("| --- " * 10 + "|")
-    warm_up()
     for path in arguments.files:
-        run(Task(path, arguments.rows, arguments.memory), arguments)
+        run(path, arguments)
 
 
 if __name__ == "__main__":

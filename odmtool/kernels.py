@@ -103,9 +103,9 @@ def block(kernel: Kernel, A, B, out: np.ndarray | None = None) -> np.ndarray:
     if kernel.name == "precomputed":
         K = np.take(_dense(A), serial_numbers(B), axis=1, out=out)
     else:
-        K = _products(A, B, out)
+        K = products(A, B, out)
         if kernel.name == "rbf":
-            squares_a, squares_b = _squares(A), _squares(B)
+            squares_a, squares_b = squares(A), squares(B)
         else:
             squares_a = squares_b = None
         _finish(kernel, K, squares_a, squares_b)
@@ -144,7 +144,7 @@ def diagonal(kernel: Kernel, X) -> np.ndarray:
     elif kernel.name == "rbf":
         values = np.ones(X.shape[0])
     else:
-        values = _squares(X)[:, None].copy()
+        values = squares(X)[:, None].copy()
         _finish(kernel, values, None, None)
         values = values.ravel()
     return values + kernel.bias**2
@@ -186,22 +186,22 @@ def _dense(A) -> np.ndarray:
     return A if isinstance(A, np.ndarray) else A.toarray()
 
 
-def _products(A, B, out) -> np.ndarray:
+def products(A, B, out: np.ndarray | None = None) -> np.ndarray:
     """u'v for all pairs, shape (a, b)."""
     if isinstance(A, np.ndarray) != isinstance(B, np.ndarray):
         A, B = _dense(A), _dense(B)
-    products = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
+    values = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
     if isinstance(A, np.ndarray):
-        return np.matmul(A, B.T, out=products)
+        return np.matmul(A, B.T, out=values)
     # A few rows at a time: the sparse product of all would be larger than the result.
     columns = B.T.tocsr()
     step = max(1, _BLOCK_BYTES // (8 * max(1, B.shape[0])))
     for start in range(0, A.shape[0], step):
-        products[start : start + step] = (A[start : start + step] @ columns).toarray()
-    return products
+        values[start : start + step] = (A[start : start + step] @ columns).toarray()
+    return values
 
 
-def _squares(A) -> np.ndarray:
+def squares(A) -> np.ndarray:
     """|u|^2 for every row, shape (a,)."""
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->i", A, A)
@@ -210,7 +210,7 @@ def _squares(A) -> np.ndarray:
 
 def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:
     """Turn inner products into kernel values, in place, a few rows at a time."""
-    step = max(1, _BLOCK_BYTES // (8 * max(1, K.shape[1])))
+    step = max(1, _BLOCK_BYTES // (K.itemsize * max(1, K.shape[1])))
     for start in range(0, K.shape[0], step):
         rows = K[start : start + step]
         if kernel.name == "rbf":

@@ -6,8 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 
-# The rest is left to the data, the factorisation's blocks, and other programs.
-_SHARE = 0.7
+SHARE = 0.7
+"""Of what is free, for plans; the rest is left to data, vectors, and other programs."""
 _FALLBACK = 4e9
 
 
@@ -17,7 +17,7 @@ def default_memory() -> float:
 
     Respects the limit of the control group (containers, batch jobs).
     """
-    return _SHARE * min(_free_on_machine(), _free_in_group())
+    return SHARE * min(_free_on_machine(), _free_in_group())
 
 
 def resident() -> float:

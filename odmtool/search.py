@@ -21,7 +21,7 @@ from odmtool.defaults import KERNELS
 from odmtool.gram import BYTES, Gram
 from odmtool.journal import Fit, Writer
 from odmtool.kernels import dense_bytes
-from odmtool.machines import Machine, scaling_out
+from odmtool.machines import Machine, scaling_out, tasks
 from odmtool.metrics import METRICS
 from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.spaces import matrix_bytes
@@ -209,10 +209,11 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
 def _on_cluster(plan: Plan, work: list[tuple], journal) -> Iterator[list[Fit]]:
     """The same on the workers of ``--scheduler``; the journal is written here."""
     machine, count = plan.machine, len(work)
-    with scaling_out.cluster(machine.scale) as executor:
+    with scaling_out.cluster(machine) as executor:
+        tasks.check(machine, plan.data.X, executor.task_memory)
         # The same memory for every fit, so that its solver does not depend on the worker.
         alone = machine.copy(
-            memory=machine.memory_limit(), jobs=1, scale=machine.scale._replace(scheduler=None)
+            memory=executor.task_memory, jobs=1, scale=machine.scale._replace(scheduler=None)
         )
         shared = executor.put(plan._replace(machine=alone))
         columns = [shared] * count, [u for u, _ in work], [k for _, k in work], [None] * count

@@ -126,6 +126,35 @@ def test_workers_must_have_our_versions(scheduler, monkeypatch):
         cluster.Dask(scheduler)
 
 
+def means(host, threads, limit, free):
+    return cluster.WorkerMeans({}, host, threads, limit, free)
+
+
+def test_a_task_has_its_share_of_the_worker_and_of_the_host():
+    unlimited = float("inf")
+    assert cluster.task_memory([means("a", 2, 8e9, 1e12)]) == pytest.approx(0.7 * 4e9)
+    assert cluster.task_memory([means("a", 1, unlimited, 6e9)] * 3) == pytest.approx(2e9)
+    mixed = [means("a", 1, 4e9, 1e12), means("b", 4, 8e9, 1e12)]
+    assert cluster.task_memory(mixed) == pytest.approx(0.7 * 2e9)
+
+
+def test_memory_bounds_the_tasks(scheduler):
+    bounded = cluster.Dask(scheduler, 1e6)
+    free = cluster.Dask(scheduler)
+    assert bounded.task_memory == 1e6 < free.task_memory < float("inf")
+    bounded.close()
+    free.close()
+
+
+def test_sodm_is_the_same_where_few_kernel_values_are_kept(scheduler):
+    p, scheme = problem("rbf", weight=weights()), Scheme(4, 2, strata=5)
+    small = cluster.Dask(scheduler, 4000.0)
+    here = sodm.solve(p, Stop(1e-6), scheme)
+    there = sodm.solve(p, Stop(1e-6), scheme, executor=small)
+    small.close()
+    assert there.converged and there.primal == pytest.approx(here.primal, rel=1e-5)
+
+
 def test_without_dask_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError) as raised:

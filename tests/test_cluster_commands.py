@@ -70,6 +70,17 @@ def test_a_wrong_line_on_a_worker_is_one_sentence(run, scheduler, pattern, tmp_p
     assert (tmp_path / "m").read_text() == "old"
 
 
+def test_memory_of_tasks_is_planned_and_said(run, scheduler, heart):
+    where = ["-t", "rbf", "--scheduler", scheduler]
+    outcome = run("train", "--verbose", "--solver", "sodm", *PARTS, *where, heart, "m")
+    assert outcome.code == 0
+    assert "a task on a worker takes at most 654 KB: rows 28.1 KB" in outcome.err, outcome.err
+    for options in (["train", "--solver", "sodm"], ["train", "--solver", "nystrom"],
+                    ["train", "--solver", "dsvrg", "-t", "linear"], ["cv"]):  # fmt: skip
+        outcome = run(*options[:1], *where, "--memory", "1K", *options[1:], heart)
+        assert outcome.code == 1 and "a task needs" in outcome.err, outcome.err
+
+
 def test_a_search_is_the_same_on_the_cluster(run, scheduler, heart, tmp_path):
     grid = ["-t", "rbf", "-l", "2^0,2^4", "-g", "0.1,1", "--csv"]
     here = run("cv", *grid, "here", heart)

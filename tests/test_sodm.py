@@ -145,6 +145,18 @@ def test_executors_agree(kernel, scheme, tolerance):
     assert not np.array_equal(one.eta, other.eta)
 
 
+def test_a_part_that_is_done_keeps_no_kernel_values(monkeypatch):
+    grams, real = [], Tiles.parts
+
+    def spy(self, *arguments):
+        grams.extend(real(self, *arguments))
+        return grams[-len(arguments[0]) :]
+
+    monkeypatch.setattr(Tiles, "parts", spy)
+    sodm.solve(problem("rbf"), Stop(1e-3), Scheme(4, 4, stop_level=1))
+    assert len(grams) == 4 and not any(gram.is_computed for gram in grams)
+
+
 def test_levels_are_reported_and_their_gaps_confirmed():
     p, levels, seen = problem("poly"), [], []
     solution = sodm.solve(p, Stop(1e-9, 20000), EIGHT, report=levels.append, progress=seen.append)

@@ -46,7 +46,9 @@ def read_elsewhere(options: dict, report: Report):
     from odmtool.machines import scaling_out
     from odmtool.scalable.spread import SpreadRows
 
-    executor = scaling_out.executor_for(scale_arguments(options), options["jobs"])
+    executor = scaling_out.executor_for(
+        scale_arguments(options), options["jobs"], options["memory"]
+    )
     try:
         found = read_several(options["training_file"], executor, zero_based=options["zero_based"])
     except BaseException:

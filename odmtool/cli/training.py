@@ -222,15 +222,19 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     from functools import partial
 
     from odmtool.gram import BYTES
-    from odmtool.machines import needs, spread
+    from odmtool.machines import needs, spread, tasks
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
     if machine.kernel != "linear" and machine.solver != "newton" and BYTES * m * m > memory:
         report.warning(messages.matrix_not_kept(m, memory))
     if not uses_scheduler(machine, data.classes):
         report.warning(messages.scheduler_unused(machine.solver))
-    if options["verbose"] and not is_elsewhere(options):
-        report.detail(messages.memory_needs(needs.parts(machine, data.dataset.X), memory))
+    if options["verbose"]:
+        X = data.dataset.X
+        if machine.scale.scheduler is not None and uses_scheduler(machine, data.classes):
+            report.detail(messages.task_needs(tasks.needs(machine, X)))
+        else:
+            report.detail(messages.memory_needs(needs.parts(machine, X), memory))
     with naming(options["training_file"]):
         if options["probability"] == "1":
             unconverged = _fit_with_probabilities(machine, data, report)

@@ -17,7 +17,7 @@ import numpy as np
 
 from odmtool.defaults import LARGE_SOLVERS
 from odmtool.gram import Gram
-from odmtool.machines import scaling_out
+from odmtool.machines import scaling_out, tasks
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Problem, Solution, ignore_progress
 from odmtool.solvers.multi import MultiSolution
@@ -86,8 +86,10 @@ def is_for_cluster(machine) -> bool:
 
 
 def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:
-    with scaling_out.cluster(machine.scale) as executor:
-        alone = machine.copy(jobs=1, memory=machine.memory_limit())
+    with scaling_out.cluster(machine) as executor:
+        rows = prepared.rows if prepared.gram is None else prepared.gram.X
+        tasks.check(machine, rows, executor.task_memory)
+        alone = machine.copy(jobs=1, memory=executor.task_memory)
         shared, count = executor.put((alone, prepared)), len(todo)
         return executor.map(_solve_shared, [shared] * count, todo, starts)
 

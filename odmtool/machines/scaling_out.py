@@ -17,16 +17,12 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.errors import UsageError
 from odmtool.losses import LDM, MarginLoss
+from odmtool.machines import tasks
 from odmtool.solvers import is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop
 
 MAX_ITER = {"sodm": 1000, "nystrom": 200, "dsvrg": 100}
 """Epochs, Newton steps, or stages."""
-
-# The smallest parts have at least so many examples: below, merging costs more than solving.
-_LEAST_EXAMPLES = 1000
-# dsvrg's parts take turns, so that more of them than workers only cost time.
-_MOST_TURNS, _LEAST_TURN = 32, 10_000
 
 
 class Scale(NamedTuple):
@@ -91,18 +87,6 @@ def facts(machine) -> dict[str, str]:
     return {}
 
 
-def parts_at_first(m: int, solver: str, scale: Scale) -> int:
-    """The parts of the first level, no more than there are examples."""
-    if scale.partitions is not None:
-        return min(scale.partitions, m)
-    if solver == "dsvrg":
-        return max(1, min(_MOST_TURNS, m // _LEAST_TURN))
-    parts = 1
-    while m >= _LEAST_EXAMPLES * parts * scale.branch:
-        parts *= scale.branch
-    return parts
-
-
 def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solution:
     """Solve one binary problem.
 
@@ -113,11 +97,13 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
 
     scale, X = machine.scale, problem.X if problem.gram is None else problem.gram.X
     is_resident = isinstance(X, SpreadRows)
-    executor = X.executor if is_resident else executor_for(scale, machine.jobs)
+    executor = X.executor if is_resident else executor_for(scale, machine.jobs, machine.memory)
     limit = MAX_ITER[machine.solver] if machine.max_iter is None else machine.max_iter
     arguments = problem, Stop(machine.tolerance, limit)
     shared = {"executor": executor, "seed": machine.seed, "progress": progress}
     try:
+        if not executor.shares_memory:
+            tasks.check(machine, X, executor.task_memory)
         if machine.solver == "nystrom":
             from odmtool.scalable import nystrom
 
@@ -128,7 +114,7 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
 
         machine.levels_ = []
         scheme = sodm.Scheme(
-            parts_at_first(problem.size, machine.solver, scale), scale.branch, scale.strata,
+            tasks.parts_at_first(problem.size, machine.solver, scale), scale.branch, scale.strata,
             scale.stop_level, scale.partition_by, scale.cascade,
         )  # fmt: skip
         if machine.solver == "dsvrg":
@@ -142,17 +128,19 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
 
 
 @contextmanager
-def cluster(scale: Scale):
-    """The executor of ``scale.scheduler``, closed at the end."""
-    executor = executor_for(scale, 1)
+def cluster(machine):
+    """The executor of a machine's ``scale.scheduler``, closed at the end."""
+    executor = executor_for(machine.scale, 1, machine.memory)
     try:
         yield executor
     finally:
         executor.close()
 
 
-def executor_for(scale: Scale, jobs: int):
+def executor_for(scale: Scale, jobs: int, memory: float | None):
     """Where the tasks of a machine run (:mod:`odmtool.scalable.executor`).
+
+    ``memory`` are the most bytes that a task on a cluster may plan with, if that is limited.
 
     Raises
     ------
@@ -165,4 +153,4 @@ def executor_for(scale: Scale, jobs: int):
         return local_executor(jobs)
     from odmtool.scalable.cluster import Dask
 
-    return Dask(scale.scheduler)
+    return Dask(scale.scheduler, memory)

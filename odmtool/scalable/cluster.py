@@ -9,13 +9,17 @@ it runs.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
+from typing import NamedTuple
 
 from odmtool import __version__, messages
 from odmtool.errors import ClusterError, UsageError
+from odmtool.memory import SHARE, default_memory
 from odmtool.scalable.executor import itself
 
 # So often a task may be repeated after workers have died.
@@ -30,6 +34,8 @@ class Dask:
     ----------
     scheduler : str
         Its address (``tcp://host:8786``) or the name of a scheduler file.
+    memory : float, optional
+        The most bytes that a task may plan with; by default its share of the worker's limit.
 
     Raises
     ------
@@ -41,7 +47,7 @@ class Dask:
 
     shares_memory = False
 
-    def __init__(self, scheduler: str):
+    def __init__(self, scheduler: str, memory: float | None = None):
         try:
             import distributed
         except ImportError:
@@ -60,11 +66,13 @@ class Dask:
             raise ClusterError(messages.no_scheduler(scheduler)) from None
         self._scheduler, self._lost = scheduler, _errors_of_loss()
         try:
-            self._check_workers()
+            workers = self._check_workers()
         except BaseException:
             self._client.close()
             raise
-        self.jobs = sum(self._client.nthreads().values())
+        self.jobs = sum(worker.threads for worker in workers)
+        shares = task_memory(workers)
+        self.task_memory = shares if memory is None else min(memory, shares)
 
     def put(self, value) -> Kept:
         """Keep a value on a worker."""
@@ -119,17 +127,58 @@ class Dask:
         except (OSError, ValueError, RuntimeError, *self._lost):
             raise ClusterError(messages.scheduler_lost(self._scheduler)) from error
 
-    def _check_workers(self) -> None:
-        workers = self._client.run(versions)
+    def _check_workers(self) -> list[WorkerMeans]:
+        workers = self._client.run(means)
         if not workers:
             raise ClusterError(messages.no_workers(self._scheduler))
         ours = versions()
-        for worker, theirs in sorted(workers.items()):
-            for name, version in ours.items():
-                if theirs.get(name) != version:
-                    raise UsageError(
-                        messages.other_version(worker, name, theirs.get(name), version)
-                    )
+        for name, worker in sorted(workers.items()):
+            for package, version in ours.items():
+                if worker.versions.get(package) != version:
+                    theirs = worker.versions.get(package)
+                    raise UsageError(messages.other_version(name, package, theirs, version))
+        return list(workers.values())
+
+
+class WorkerMeans(NamedTuple):
+    """What a worker has.
+
+    Attributes
+    ----------
+    versions : dict of str to str
+    host : str
+    threads : int
+    limit : float
+        Bytes at which Dask intervenes; infinite if there is no limit.
+    free : float
+        Bytes that programs on its host may plan with.
+    """
+
+    versions: dict[str, str]
+    host: str
+    threads: int
+    limit: float
+    free: float
+
+
+def means(dask_worker) -> WorkerMeans:
+    """What the worker that runs this has; Dask names it by the name of the argument."""
+    limit = dask_worker.memory_manager.memory_limit
+    return WorkerMeans(
+        versions(), platform.node(), dask_worker.state.nthreads, limit or math.inf,
+        default_memory(),
+    )  # fmt: skip
+
+
+def task_memory(workers: list[WorkerMeans]) -> float:
+    """Bytes that a task may plan with on any worker, the workers of a host sharing what is free."""
+    threads = Counter()
+    for worker in workers:
+        threads[worker.host] += worker.threads
+    return min(
+        min(SHARE * worker.limit / worker.threads, worker.free / threads[worker.host])
+        for worker in workers
+    )
 
 
 class Kept:

@@ -11,7 +11,7 @@ close()                     let go of everything that was put
 
 The results of :func:`map` do not depend on the executor, so the same seed gives the
 same model everywhere. ``shares_memory`` tells whether tasks see, and may fill, the
-arrays of this process.
+arrays of this process; ``task_memory`` are the bytes that a task may plan with where it runs.
 
 Compiled code and BLAS release Python's lock, so threads are processes without copies.
 """
@@ -26,6 +26,7 @@ class Serial:
 
     jobs = 1
     shares_memory = True
+    task_memory = float("inf")
 
     def put(self, value):
         return value

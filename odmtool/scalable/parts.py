@@ -12,12 +12,15 @@ Both compute the same kernel values in the same tiles, so that they find the sam
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
-from odmtool.scalable.spread import SpreadRows, largest_square, resident, stack
-from odmtool.scalable.tiles import Tiles, tile_rows, tile_values
+from odmtool.scalable.executor import Serial
+from odmtool.scalable.spread import SpreadRows, largest_square, resident, row_bytes, stack
+from odmtool.scalable.tiles import Tiles, add_products, tile_rows, tile_values
 from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop
 
@@ -148,7 +151,8 @@ class ResidentParts(_Parts):
             # As LocalParts does: the smallest parts have no tiles.
             is_smallest = len(ranges) > 1 and ranges == self.ranges
             tiles = None if self.cascade or is_smallest else (inside, self._step)
-            columns.append((self.kernel, part - a, tiles, self.y[part], self.loss, *task))
+            same = self.kernel, self.executor.task_memory
+            columns.append((*same, part - a, tiles, self.y[part], self.loss, *task))
         return self.executor.map(solve_kept, self._groups, *zip(*columns, strict=True))
 
     def _merge(self, ranges) -> None:
@@ -189,19 +193,23 @@ def solve_part(problem: Problem, start, values, stop: Stop, seed):
     """The duals of a part, and the epochs they took."""
     if not start.any():
         start = values = None
+    # Its kernel matrix goes when this part is done, while others wait for their turn.
+    problem = problem._replace(gram=copy(problem.gram))
     solution = dcd.solve(problem, stop, seed=seed, start=start, values=values)
     return solution.eta, solution.iterations
 
 
-def solve_kept(X, kernel, chosen, tiles, y, loss, weight, start, values, stop: Stop, seed):
-    """The duals of the chosen rows of a kept part, and the epochs they took."""
-    from odmtool.memory import default_memory
-    from odmtool.scalable.executor import Serial
+def solve_kept(
+    X, kernel, memory, chosen, tiles, y, loss, weight, start, values, stop: Stop, seed
+):  # fmt: skip
+    """The duals of the chosen rows of a kept part, and the epochs they took.
 
+    ``memory`` are the bytes for kernel values and for the rows of the part.
+    """
     if kernel is None:
         problem = Problem(X[chosen], None, y, weight, loss)
         return solve_part(problem, start, None, stop, seed)
-    memory = default_memory()
+    memory -= row_bytes(X)
     ranges, step = tiles or ([(0, X.shape[0])], None)
     filled = Tiles(
         kernel, X, ranges, kept=memory if tiles else 0.0, memory=memory, executor=Serial(),
@@ -233,18 +241,15 @@ def pair_products(kernel: Kernel, A, B, a, b, is_same: bool, step: int):
 
     ``step`` is the size of the tiles, the same as everywhere: BLAS rounds as shapes tell it.
     """
-    above, left = np.zeros(A.shape[0]), np.zeros(B.shape[0])
+    above, left, nothing = np.zeros(A.shape[0]), np.zeros(B.shape[0]), np.zeros(step)
     for row in range(0, A.shape[0], step):
         rows = slice(row, row + step)
         for column in range(row if is_same else 0, B.shape[0], step):
             columns = slice(column, column + step)
             on_diagonal = is_same and row == column
-            tile = tile_values(kernel, A[rows], B[columns], on_diagonal).astype(float, copy=False)
-            above[rows] += tile @ b[columns]
-            if not is_same:
-                left[columns] += a[rows] @ tile
-            elif row != column:
-                above[columns] += a[rows] @ tile
+            tile = tile_values(kernel, A[rows], B[columns], on_diagonal)
+            below = nothing if on_diagonal else (above if is_same else left)[columns]
+            add_products(tile, b[columns], a[rows], above[rows], below)
     return above, left
 
 

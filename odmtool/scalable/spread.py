@@ -134,6 +134,11 @@ def stack(*rows):
     return sparse.vstack(rows, format="csr")
 
 
+def row_bytes(X) -> int:
+    """The size of rows in memory."""
+    return X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
+
+
 # ---- what is done with a piece -----------------------------------------------
 
 

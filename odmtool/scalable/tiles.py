@@ -23,7 +23,6 @@ from odmtool.kernels import Kernel
 _ROWS = 1024
 # At most so many rows of tiles, each of which adds up m numbers.
 _TILES = 64
-_SLAB_BYTES = 2**20
 
 
 def tile_rows(m: int) -> int:
@@ -33,10 +32,30 @@ def tile_rows(m: int) -> int:
 
 def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray:
     """The kernel values of one tile, the same wherever they are computed."""
-    tile = kernels.block(kernel, A, B, out)
-    if on_diagonal and kernel.name == "rbf":
+    if kernel.name != "rbf":
+        return kernels.block(kernel, A, B, out)
+    tile = kernels.products(A, B, out)
+    exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
+    np.exp(tile, out=tile)
+    if kernel.bias:
+        tile += kernel.bias**2
+    if on_diagonal:
         np.fill_diagonal(tile, 1.0 + kernel.bias**2)
     return tile
+
+
+@njit
+def exponents(tile, squares_a, squares_b, gamma):
+    """Turn inner products into exponents of rbf, in place, rounded as by kernels.block.
+
+    In one call: between many short ones, threads would wait for the interpreter's lock.
+    """
+    rows, columns = tile.shape
+    factor, zero = -tile.dtype.type(gamma), tile.dtype.type(0)
+    for i in range(rows):
+        for j in range(columns):
+            distance = (squares_a[i] + squares_b[j]) - 2 * tile[i, j]
+            tile[i, j] = max(distance, zero) * factor
 
 
 class Tiles:
@@ -103,11 +122,12 @@ class Tiles:
         for j in columns:
             self._tile(i, j)
 
-    def _tile(self, i: int, j: int, is_last: bool = False) -> np.ndarray:
-        """Values of the tile in row i and column j >= i."""
+    def _tile(self, i: int, j: int, scratch: np.ndarray | None = None) -> np.ndarray:
+        """Values of the tile in row i and column j >= i; in ``scratch`` if not to be kept."""
         rows, columns = self._slice(i), self._slice(j)
-        if self.matrix is None or (is_last and not self._filled[i, j]):
-            return tile_values(self.kernel, self.X[rows], self.X[columns], i == j)
+        if scratch is not None and (self.matrix is None or not self._filled[i, j]):
+            A, B = self.X[rows], self.X[columns]
+            return tile_values(self.kernel, A, B, i == j, scratch[: A.shape[0], : B.shape[0]])
         tile = self.matrix[rows, columns]
         if not self._filled[i, j]:
             tile_values(self.kernel, self.X[rows], self.X[columns], i == j, out=tile)
@@ -120,16 +140,40 @@ class Tiles:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
         first = self._edges[i]
         product = np.zeros(self.size - first)
+        # One place for all: threads that allocate and free megabytes hold each other up.
+        side = np.diff(self._edges).max()
+        scratch = np.empty((side, side), self.X.dtype) if is_last or self.matrix is None else None
+        rows = self._slice(i)
+        above, nothing = product[: rows.stop - first], np.zeros(side)
         for j in range(i, len(self._edges) - 1):
-            columns, tile = self._slice(j), self._tile(i, j, is_last)
-            step = max(1, _SLAB_BYTES // (8 * tile.shape[1]))
-            for start in range(0, len(tile), step):
-                slab = tile[start : start + step].astype(float)
-                rows = slice(first + start, first + start + len(slab))
-                product[start : start + len(slab)] += slab @ v[columns]
-                if i != j:
-                    product[columns.start - first : columns.stop - first] += v[rows] @ slab
+            columns, tile = self._slice(j), self._tile(i, j, scratch)
+            left = product[columns.start - first : columns.stop - first]
+            add_products(tile, v[columns], v[rows], above, left if i != j else nothing)
         return product
+
+
+@njit
+def add_products(tile, right, left, above, below):
+    """above += tile right and below += left'tile, in double precision."""
+    rows, columns = tile.shape
+    # Sums side by side, which the compiler turns into vectors.
+    sums = np.zeros(32)
+    even = columns - columns % 32
+    for i in range(rows):
+        sums[:] = 0.0
+        for j in range(0, even, 32):
+            for k in range(32):
+                value = np.float64(tile[i, j + k])
+                sums[k] += value * right[j + k]
+                below[j + k] += value * left[i]
+        total = 0.0
+        for k in range(32):
+            total += sums[k]
+        for j in range(even, columns):
+            value = np.float64(tile[i, j])
+            total += value * right[j]
+            below[j] += value * left[i]
+        above[i] += total
 
 
 @njit
