@@ -5,16 +5,18 @@ import pickle
 import numpy as np
 import pytest
 from problems import OTHER_LOSSES, examples, problem, weights
+from scipy import sparse
 from test_certificates import ALL_KERNELS, assert_confirmed, certificate
 
 from odmtool import losses, objective
 from odmtool.gram import Gram
 from odmtool.kernels import Kernel
 from odmtool.scalable import sodm
+from odmtool.scalable.compressed import compressed
 from odmtool.scalable.executor import Serial, Threads
 from odmtool.scalable.parts import parts_of
 from odmtool.scalable.sodm import Scheme
-from odmtool.scalable.tiles import Tiles
+from odmtool.scalable.tiles import Tiles, tile_values
 from odmtool.solvers import dcd, newton
 from odmtool.solvers.base import Problem, Stop
 
@@ -208,6 +210,35 @@ def test_tiles_multiply_as_the_matrix_does(dtype, kept):
         )
     else:
         assert tiles.matrix is None and parts[1].size == 1200
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+def test_tiles_of_rows_without_their_commonest_values_are_the_same(dtype, bias):
+    generator = np.random.default_rng(0)
+    X = np.where(generator.random((300, 12)) < 0.15, generator.random((300, 12)), 1.0)
+    X -= X.mean(axis=0)
+    kernel, sparse_rows = Kernel("rbf", 0.7, bias=bias), compressed(X)
+    assert sparse.issparse(sparse_rows) and sparse_rows.nnz < 0.2 * X.size
+    expected = objective.kernel_matrix(kernel, X, X)
+    S = sparse_rows.astype(dtype)
+    tile = tile_values(kernel, S[:130], S[100:], on_diagonal=False)
+    accuracy = 1e-13 if dtype == np.float64 else 1e-5
+    assert tile.dtype == dtype and np.allclose(tile, expected[:130, 100:], rtol=0, atol=accuracy)
+    assert tile_values(kernel, S[:9], S[:9], on_diagonal=True)[3, 3] == 1.0 + bias**2
+    assert compressed(generator.random((50, 3))).dtype == float  # nothing to gain: left dense
+
+
+@pytest.mark.parametrize("executor", [Serial(), Threads(2), Elsewhere()])
+def test_rows_without_their_commonest_values_lead_to_the_same_solution(executor):
+    generator = np.random.default_rng(1)
+    X = np.where(generator.random((240, 9)) < 0.2, generator.random((240, 9)), 0.5)
+    y = np.where(X.sum(axis=1) + 0.1 * generator.standard_normal(240) > 4.5, 1.0, -1.0)
+    loss = losses.odm(2.0**8, 0.5, 0.3, 240)
+    p = Problem(None, Gram(Kernel("rbf", 0.7), X), y, np.ones(240), loss)
+    solution = sodm.solve(p, Stop(1e-4, 20000), EIGHT, executor=executor)
+    judged = certificate(p, solution)
+    assert judged.gap <= 1e-4 * (1 + 1e-2) and judged.gap == pytest.approx(solution.gap, abs=1e-6)
 
 
 def test_single_precision_is_left_where_it_would_be_seen():

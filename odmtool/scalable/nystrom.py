@@ -92,7 +92,7 @@ def solve(
 def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Blocks:
     """The features L^-1 k(Z, x) of all examples, made anew in every pass."""
     X = gram.X
-    if single_precision_is_enough(gram, tolerance):
+    if single_precision_is_enough(gram.kernel, X, tolerance):
         X = X.astype(np.float32)
     Z = X[chosen.rows]
     if isinstance(X, SpreadRows):

@@ -16,8 +16,8 @@ from copy import copy
 
 import numpy as np
 
-from odmtool.gram import Gram
 from odmtool.kernels import Kernel
+from odmtool.scalable.compressed import compressed
 from odmtool.scalable.executor import Serial
 from odmtool.scalable.spread import SpreadRows, largest_square, resident, row_bytes, stack
 from odmtool.scalable.tiles import Tiles, add_products, tile_rows, tile_values
@@ -51,8 +51,10 @@ def parts_of(problem: Problem, order, ranges, *, tolerance: float, executor, cas
     """
     gram = problem.gram
     X = problem.X if gram is None else gram.X
-    if gram is not None and single_precision_is_enough(gram, tolerance):
-        X = X.astype(np.float32)
+    if gram is not None and gram.kernel.name == "rbf":
+        X = compressed(X)
+        if single_precision_is_enough(gram.kernel, X, tolerance):
+            X = X.astype(np.float32)
     is_here = executor.shares_memory and not isinstance(X, SpreadRows)
     kind = LocalParts if is_here else ResidentParts
     return kind(problem, order, X, ranges, executor, cascade)
@@ -263,13 +265,12 @@ def transposed_product(X, v):
     return np.asarray(X.T @ v)
 
 
-def single_precision_is_enough(gram: Gram, tolerance: float) -> bool:
+def single_precision_is_enough(kernel: Kernel, X, tolerance: float) -> bool:
     """Whether the rounding of single precision stays far below the gap that is wanted."""
-    if gram.kernel.name != "rbf":
+    if kernel.name != "rbf":
         return False
-    X = gram.X
     largest = X.each(largest_square) if isinstance(X, SpreadRows) else [largest_square(X)]
-    return single_is_enough(gram.kernel, max(largest), tolerance)
+    return single_is_enough(kernel, max(largest), tolerance)
 
 
 def single_is_enough(kernel: Kernel, largest_square: float, tolerance: float) -> bool:

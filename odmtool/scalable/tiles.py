@@ -23,6 +23,8 @@ from odmtool.kernels import Kernel
 _ROWS = 1024
 # At most so many rows of tiles, each of which adds up m numbers.
 _TILES = 64
+# Up to so many features, sparse rows become columns of a dense matrix on the way.
+_WIDEST = 4096
 
 
 def tile_rows(m: int) -> int:
@@ -34,14 +36,23 @@ def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray
     """The kernel values of one tile, the same wherever they are computed."""
     if kernel.name != "rbf":
         return kernels.block(kernel, A, B, out)
-    tile = kernels.products(A, B, out)
-    exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
+    tile = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
+    if not isinstance(A, np.ndarray) and A.shape[1] <= _WIDEST:
+        columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
+        sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
+    else:
+        kernels.products(A, B, tile)
+        exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
     np.exp(tile, out=tile)
     if kernel.bias:
         tile += kernel.bias**2
     if on_diagonal:
         np.fill_diagonal(tile, 1.0 + kernel.bias**2)
     return tile
+
+
+def _arrays(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return X.data, X.indices, X.indptr
 
 
 @njit
@@ -56,6 +67,41 @@ def exponents(tile, squares_a, squares_b, gamma):
         for j in range(columns):
             distance = (squares_a[i] + squares_b[j]) - 2 * tile[i, j]
             tile[i, j] = max(distance, zero) * factor
+
+
+@njit
+def sparse_exponents(a, b, gamma, columns, tile):
+    """The same for sparse rows, inner products included.
+
+    Parameters
+    ----------
+    a, b : tuples of data, indices and indptr
+    gamma : float
+    columns : ndarray, shape (d, n)
+        Room for the rows of b, as columns.
+    tile : ndarray, shape (m, n)
+        Gets the exponents.
+    """
+    (a_data, a_places, a_start), (b_data, b_places, b_start) = a, b
+    rows, n = tile.shape
+    factor, zero = -tile.dtype.type(gamma), tile.dtype.type(0)
+    squares = np.zeros(n, tile.dtype)
+    columns[:] = 0
+    for j in range(n):
+        for p in range(b_start[j], b_start[j + 1]):
+            columns[b_places[p], j] = b_data[p]
+            squares[j] += b_data[p] * b_data[p]
+    products = np.empty(n, tile.dtype)
+    for i in range(rows):
+        products[:] = 0
+        square = zero
+        for p in range(a_start[i], a_start[i + 1]):
+            value, column = a_data[p], columns[a_places[p]]
+            square += value * value
+            for j in range(n):
+                products[j] += value * column[j]
+        for j in range(n):
+            tile[i, j] = max((square + squares[j]) - 2 * products[j], zero) * factor
 
 
 class Tiles:
