@@ -170,14 +170,16 @@ def run(path: str, arguments) -> None:
 
 
 def warm_up() -> None:
-    """Load or compile what both sides use."""
-    X = np.random.default_rng(0).random((300, 3))
-    y = np.where(X[:, 0] > 0.5, 1.0, -1.0)
-    gram = Gram(Kernel("rbf", 1.0), X)
-    problem = Problem(None, gram, y, np.ones(300), losses.odm(LAMBDA, MU, THETA, 300))
-    for tolerance in (1e-3, 1e-8):
-        sodm.solve(problem, Stop(tolerance), sodm.Scheme(4))
-    solvers.solve(problem, solver="dcd")
+    """Load or compile what both sides use, for dense and for nearly empty rows."""
+    dense = np.random.default_rng(0).random((300, 3))
+    for X in (dense, np.where(dense < 0.9, 0, dense)):
+        y = np.where(X[:, 0] > 0.5, 1.0, -1.0)
+        gram = Gram(Kernel("rbf", 1.0), X)
+        problem = Problem(None, gram, y, np.ones(300), losses.odm(LAMBDA, MU, THETA, 300))
+        for tolerance in (1e-3, 1e-8):
+            sodm.solve(problem, Stop(tolerance), sodm.Scheme(4))
+            sodm.solve(problem, Stop(tolerance), sodm.Scheme(4, stop_level=1))
+        solvers.solve(problem, solver="dcd")
 
 
 def main() -> None:

@@ -86,7 +86,9 @@ def occurring_columns(X):
     return type(X)((X.data, places, X.indptr), shape=(X.shape[0], max(1, len(columns))))
 
 
-def block(kernel: Kernel, A, B, out: np.ndarray | None = None) -> np.ndarray:
+def block(
+    kernel: Kernel, A, B, out: np.ndarray | None = None, squares_b: np.ndarray | None = None
+) -> np.ndarray:
     """Kernel values between the rows of A and the rows of B, in their precision.
 
     Parameters
@@ -95,6 +97,8 @@ def block(kernel: Kernel, A, B, out: np.ndarray | None = None) -> np.ndarray:
     A, B : csr_matrix or ndarray, shapes (a, d) and (b, d)
     out : ndarray, shape (a, b), optional
         Where to put them.
+    squares_b : ndarray, shape (b,), optional
+        ``squares(B)``, if the same B comes again and again.
 
     Returns
     -------
@@ -103,11 +107,10 @@ def block(kernel: Kernel, A, B, out: np.ndarray | None = None) -> np.ndarray:
     if kernel.name == "precomputed":
         K = np.take(_dense(A), serial_numbers(B), axis=1, out=out)
     else:
-        K = products(A, B, out)
+        K, squares_a = products(A, B, out), None
         if kernel.name == "rbf":
-            squares_a, squares_b = squares(A), squares(B)
-        else:
-            squares_a = squares_b = None
+            squares_a = squares(A)
+            squares_b = squares(B) if squares_b is None else squares_b
         _finish(kernel, K, squares_a, squares_b)
     if kernel.bias:
         K += kernel.bias**2

@@ -71,7 +71,7 @@ def test_little_memory_means_a_smaller_sample(monkeypatch):
     widths = []
     block = kernels.block
     monkeypatch.setattr(
-        kernels, "block", lambda k, A, B: widths.append(B.shape[0]) or block(k, A, B)
+        kernels, "block", lambda k, A, B, **m: widths.append(B.shape[0]) or block(k, A, B, **m)
     )
     found = partition.landmarks(Kernel("rbf", 0.5), X, 10, memory=4 * 8 * 10 * 50)
     assert set(widths) == {50}

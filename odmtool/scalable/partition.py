@@ -79,7 +79,7 @@ def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = n
     residual = kernels.diagonal(kernel, X).astype(float)
     total, smallest = residual.sum(), _RESIDUAL * residual.max()
     count = min(count, len(sample))
-    columns, pivots = np.empty((count, len(sample))), []
+    columns, pivots, squares = np.empty((count, len(sample))), [], kernels.squares(X)
     if np.ptp(residual) <= smallest:
         first = int(generator.integers(len(sample)))
     else:
@@ -89,7 +89,7 @@ def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = n
         if not residual[pivot] > smallest:
             break
         column = columns[s]
-        column[:] = kernels.block(kernel, X[[pivot]], X)[0]
+        column[:] = kernels.block(kernel, X[[pivot]], X, squares_b=squares)[0]
         column -= columns[:s, pivot] @ columns[:s]
         column /= np.sqrt(residual[pivot])
         residual -= column * column
