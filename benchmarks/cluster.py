@@ -1,10 +1,11 @@
 """Speed-up from one to two threads and from one to two Dask workers (docs/large-data.md).
 
-    python benchmarks/cluster.py rbf|linear FILE [EXAMPLES]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/cluster.py rbf|linear FILE [EXAMPLES [STOP_LEVEL]]
 
-trains sodm with an rbf kernel, or dsvrg without, on the first EXAMPLES of a file whose features
-are scaled to [0, 1], and prints the shorter of two times for every place where tasks run.
-The objective must be the same everywhere. Needs the extra dask.
+trains sodm with an rbf kernel, or dsvrg without, on EXAMPLES of a file whose features are scaled
+to [0, 1], and prints the shorter of two times for every place where tasks run, and for every
+level of sodm its parts and the seconds of solving and of the gap. The objective must be the
+same everywhere. Needs the extra dask.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def problem(file: str, m: int | None, is_linear: bool) -> Problem:
     return Problem(None, Gram(Kernel("rbf", 4 / X.shape[1]), X, 4e9), y, weight, loss)
 
 
-def measure(name: str, p: Problem, executor) -> None:
+def measure(name: str, p: Problem, stop_level: int, executor) -> None:
     seconds, levels = [], []
     for _ in range(3):  # the first compiles
         levels.clear()
@@ -42,7 +43,7 @@ def measure(name: str, p: Problem, executor) -> None:
         if p.gram is None:
             found = dsvrg.solve(p, Stop(1e-3, 100), sodm.Scheme(8), executor=executor)
         else:
-            scheme = sodm.Scheme(16, 4)
+            scheme = sodm.Scheme(16, 4, stop_level=stop_level)
             found = sodm.solve(
                 p, Stop(1e-3, 1000), scheme, executor=executor, report=levels.append
             )
@@ -57,16 +58,17 @@ def main() -> None:
 
     kind, file, *rest = sys.argv[1:]
     p = problem(file, int(rest[0]) if rest else None, kind == "linear")
+    stop_level = int(rest[1]) if len(rest) > 1 else 0
     print(f"{file} {p.size} {kind}; load {os.getloadavg()[0]:.1f}", flush=True)
-    measure("serial", p, Serial())
-    measure("2 threads", p, Threads(2))
+    measure("serial", p, stop_level, Serial())
+    measure("2 threads", p, stop_level, Threads(2))
     for workers in (1, 2):
         with distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1",
             worker_dashboard_address=None, silence_logs="CRITICAL",
         ) as running:  # fmt: skip
             executor = cluster.Dask(running.scheduler_address)
-            measure(f"{workers} Dask workers", p, executor)
+            measure(f"{workers} Dask workers", p, stop_level, executor)
             executor.close()
     print(f"load {os.getloadavg()[0]:.1f}")
 
