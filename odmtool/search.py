@@ -283,6 +283,9 @@ def plan_memory(plan: Plan, jobs: int) -> Memory:
     names = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
     if names == {"linear"}:
         needed, keeps_matrix = copies + matrix_bytes(m, d), True
+    elif plan.machine.solver == "nystrom":
+        count = min(plan.machine.scale.landmarks, m)
+        needed, keeps_matrix = copies + matrix_bytes(m, count), True
     else:
         copies += _COPIES * dense_bytes(X, limit / 4)
         keeps_matrix = copies + MATRICES * BYTES * m**2 <= limit

@@ -257,7 +257,11 @@ def _identity(plan, options: dict, data) -> dict:
 
     from odmtool import __version__
 
-    machine = vars(plan.machine) | {"name": plan.machine.name, "memory": None}
+    # Memory, and where it is computed, change no result.
+    machine = vars(plan.machine) | {
+        "name": plan.machine.name, "memory": None,
+        "scale": plan.machine.scale._replace(scheduler=None),
+    }  # fmt: skip
     weights = None if data.weight is None else sha256(data.weight.tobytes()).hexdigest()
     return {
         "version": __version__, "data": data.fingerprint, "grid": plan.settings,

@@ -225,7 +225,8 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     from odmtool.machines import needs, spread, tasks
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
-    if machine.kernel != "linear" and machine.solver != "newton" and BYTES * m * m > memory:
+    wants_matrix = machine.kernel != "linear" and machine.solver not in ("newton", "nystrom")
+    if wants_matrix and BYTES * m * m > memory:
         report.warning(messages.matrix_not_kept(m, memory))
     if not uses_scheduler(machine, data.classes):
         report.warning(messages.scheduler_unused(machine.solver))
