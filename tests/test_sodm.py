@@ -128,7 +128,7 @@ class Elsewhere(Serial):
 
     shares_memory = False
 
-    def put(self, value):
+    def put(self, value, place=None):
         return pickle.loads(pickle.dumps(value))
 
 

@@ -70,20 +70,23 @@ class Dask:
         except BaseException:
             self._client.close()
             raise
-        self.jobs = sum(worker.threads for worker in workers)
-        shares = task_memory(workers)
+        self.jobs = sum(worker.threads for worker in workers.values())
+        self._addresses = sorted(workers)
+        shares = task_memory(list(workers.values()))
         self.task_memory = shares if memory is None else min(memory, shares)
 
-    def put(self, value) -> Kept:
+    def put(self, value, place: float | None = None) -> Kept:
         """Keep a value on a worker."""
         # In a list, for scatter would take a tuple apart.
-        kept = Kept(lambda: self._client.scatter([value], hash=False)[0])
+        kept = Kept(
+            lambda: self._client.scatter([value], hash=False, workers=self._worker_at(place))[0]
+        )
         self._persist(kept.future)
         return kept
 
-    def keep(self, function: Callable, *arguments) -> Kept:
+    def keep(self, function: Callable, *arguments, place: float | None = None) -> Kept:
         """Keep function(arguments), made on a worker."""
-        kept = Kept(lambda: self._submit(function, arguments))
+        kept = Kept(lambda: self._submit(function, arguments, place))
         self._persist(kept.future)
         return kept
 
@@ -108,9 +111,18 @@ class Dask:
         """Forget everything that was kept; the cluster goes on."""
         self._client.close()
 
-    def _submit(self, function: Callable, arguments):
+    def _submit(self, function: Callable, arguments, place: float | None = None):
         arguments = [a.future() if isinstance(a, Kept) else a for a in arguments]
-        return self._client.submit(function, *arguments, pure=False)
+        workers = self._worker_at(place)
+        return self._client.submit(
+            function, *arguments, pure=False, workers=workers, allow_other_workers=bool(workers)
+        )
+
+    def _worker_at(self, place: float | None) -> list[str] | None:
+        """The address of the worker at a place; None, any worker, for none."""
+        if place is None or not self._addresses:
+            return None
+        return [self._addresses[int(place * len(self._addresses))]]
 
     def _persist(self, action: Callable):
         """The result of the action, tried again after workers have died."""
@@ -124,10 +136,11 @@ class Dask:
     def _wait_for_workers(self, error: Exception) -> None:
         try:
             self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+            self._addresses = sorted(self._client.nthreads())
         except (OSError, ValueError, RuntimeError, *self._lost):
             raise ClusterError(messages.scheduler_lost(self._scheduler)) from error
 
-    def _check_workers(self) -> list[WorkerMeans]:
+    def _check_workers(self) -> dict[str, WorkerMeans]:
         workers = self._client.run(means)
         if not workers:
             raise ClusterError(messages.no_workers(self._scheduler))
@@ -137,7 +150,7 @@ class Dask:
                 if worker.versions.get(package) != version:
                     theirs = worker.versions.get(package)
                     raise UsageError(messages.other_version(name, package, theirs, version))
-        return list(workers.values())
+        return workers
 
 
 class WorkerMeans(NamedTuple):

@@ -2,12 +2,16 @@
 
 An executor answers these calls, and the solvers use no others:
 
-put(value)                  keep a value where the tasks are; returns what ``map`` takes for it
-keep(function, *arguments)  make such a value there; arguments may be kept values
+put(value, place)           keep a value where the tasks are; returns what ``map`` takes for it
+keep(function, *arguments, place)
+                            make such a value there; arguments may be kept values
 keep_each(function, *columns)
                             the same for every row of the columns, side by side; a list
 map(function, *columns)     function(a, b, ...) for the rows of the columns, as a list in order
 close()                     let go of everything that was put
+
+A ``place`` from 0 up to 1 is where among the workers a value should lie, so that neighbours
+lie together and every worker has as many; tasks go where their values are.
 
 The results of :func:`map` do not depend on the executor, so the same seed gives the
 same model everywhere. ``shares_memory`` tells whether tasks see, and may fill, the
@@ -28,10 +32,10 @@ class Serial:
     shares_memory = True
     task_memory = float("inf")
 
-    def put(self, value):
+    def put(self, value, place: float | None = None):
         return value
 
-    def keep(self, function: Callable, *arguments):
+    def keep(self, function: Callable, *arguments, place: float | None = None):
         return function(*arguments)
 
     def keep_each(self, function: Callable, *columns: Iterable) -> list:

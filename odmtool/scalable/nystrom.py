@@ -101,7 +101,8 @@ def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Block
     starts = range(0, gram.size, _TASK_ROWS)
     sources = [KernelRows(gram.kernel, Rows(X[k : k + _TASK_ROWS]), Z) for k in starts]
     return Blocks(
-        [executor.put(source) for source in sources], [source.shape[0] for source in sources],
+        [executor.put(source, k / len(sources)) for k, source in enumerate(sources)],
+        [source.shape[0] for source in sources],
         len(chosen.rows), chosen.factor, executor,
     )  # fmt: skip
 

@@ -161,10 +161,13 @@ class ResidentParts(_Parts):
         """Bring the rows of every range together."""
         if ranges != self._level:
             groups = []
-            for a, b in ranges:
+            for number, (a, b) in enumerate(ranges):
                 inside = [k for k, (s, _) in enumerate(self._level) if a <= s < b]
-                pieces = [self._groups[k] for k in inside]
-                groups.append(pieces[0] if len(pieces) == 1 else self.executor.keep(stack, *pieces))
+                pieces, place = [self._groups[k] for k in inside], number / len(ranges)
+                is_one = len(pieces) == 1
+                groups.append(
+                    pieces[0] if is_one else self.executor.keep(stack, *pieces, place=place)
+                )
             self._level, self._groups = ranges, groups
 
     def _products(self, signed: np.ndarray, is_last: bool):
@@ -179,7 +182,10 @@ class ResidentParts(_Parts):
         batches = [batch.tolist() for batch in np.array_split(pairs, count)]
         needed = [sorted({k for pair in batch for k in pair}) for batch in batches]
         vectors = [[signed[k] for k in parts] for parts in needed]
-        rows = [self.executor.keep(together, *[kept[k] for k in parts]) for parts in needed]
+        rows = [
+            self.executor.keep(together, *[kept[k] for k in parts], place=i / count)
+            for i, parts in enumerate(needed)
+        ]
         same = [self.kernel] * count, [self._step] * count
         f = np.zeros(len(self.y))
         for batch, results in zip(

@@ -61,13 +61,14 @@ class SpreadRows:
         brought = stack(*self.executor.map(_take, [self.pieces[k] for k in used], taken))
         return brought[np.argsort(order, kind="stable")]
 
-    def part(self, rows: np.ndarray):
+    def part(self, rows: np.ndarray, place: float | None = None):
         """Some rows, in this order, brought together where the executor keeps them."""
         order = np.argsort(rows, kind="stable")
         used, taken = self._cut(rows[order])
         pieces = [self.pieces[k] for k in used]
         brought = self.executor.keep_each(_take, pieces, taken)
-        return self.executor.keep(_stack_in_order, np.argsort(order, kind="stable"), *brought)
+        back = np.argsort(order, kind="stable")
+        return self.executor.keep(_stack_in_order, back, *brought, place=place)
 
     def rows_with(self, used: np.ndarray) -> sparse.csr_matrix:
         """The whole matrix here, shape (m, d), the rows not in ``used`` left empty."""
@@ -122,9 +123,10 @@ def refuse_huge_values(X: SpreadRows, kernel: Kernel) -> None:
 
 def resident(X, members: list[np.ndarray], executor) -> list:
     """Parts of a matrix, each of the rows ``members[k]``, where the executor keeps them."""
+    count = len(members)
     if isinstance(X, SpreadRows):
-        return [X.part(rows) for rows in members]
-    return [executor.put(X[rows]) for rows in members]
+        return [X.part(rows, k / count) for k, rows in enumerate(members)]
+    return [executor.put(X[rows], k / count) for k, rows in enumerate(members)]
 
 
 def stack(*rows):
