@@ -132,10 +132,11 @@ def means(host, threads, limit, free):
 
 def test_a_task_has_its_share_of_the_worker_and_of_the_host():
     unlimited = float("inf")
-    assert cluster.task_memory([means("a", 2, 8e9, 1e12)]) == pytest.approx(0.7 * 4e9)
+    assert cluster.task_memory([means("a", 2, 8e9, 1e12)]) == pytest.approx((0.7 * 8e9 - 2e8) / 2)
     assert cluster.task_memory([means("a", 1, unlimited, 6e9)] * 3) == pytest.approx(2e9)
+    assert cluster.task_memory([means("a", 1, 2e8, 6e9)]) == 0
     mixed = [means("a", 1, 4e9, 1e12), means("b", 4, 8e9, 1e12)]
-    assert cluster.task_memory(mixed) == pytest.approx(0.7 * 2e9)
+    assert cluster.task_memory(mixed) == pytest.approx((0.7 * 8e9 - 2e8) / 4)
 
 
 def test_memory_bounds_the_tasks(scheduler):

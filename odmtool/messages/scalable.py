@@ -207,14 +207,14 @@ def task_needs(parts: dict[str, float]) -> str:
     needs = ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
     return (
         f"a task on a worker takes at most {size(sum(parts.values()))}: {needs}; of kernel values "
-        f"no more are kept than 70 % of the worker's --memory-limit has room for"
+        f"no more are kept than the worker's --memory-limit has room for"
     )
 
 
 def task_too_large(needed: float, memory: float) -> str:
     return (
         f"a task needs {size(needed)} on a worker, which has {size(memory)} for each of its "
-        f"threads: start workers with fewer threads or a higher --memory-limit"
+        f"threads: start workers with fewer threads, or a higher --memory-limit (or --memory here)"
     )
 
 

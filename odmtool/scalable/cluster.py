@@ -25,6 +25,9 @@ from odmtool.scalable.executor import itself
 # So often a task may be repeated after workers have died.
 _ATTEMPTS = 5
 _CONNECT_SECONDS = 20
+# What Python, Dask, NumPy and compiled code take of a worker's limit. At 80 % of the limit
+# Dask pauses a worker, at 95 % it kills it.
+_PROGRAM = 2e8
 
 
 class Dask:
@@ -189,7 +192,10 @@ def task_memory(workers: list[WorkerMeans]) -> float:
     for worker in workers:
         threads[worker.host] += worker.threads
     return min(
-        min(SHARE * worker.limit / worker.threads, worker.free / threads[worker.host])
+        min(
+            max(0.0, SHARE * worker.limit - _PROGRAM) / worker.threads,
+            worker.free / threads[worker.host],
+        )
         for worker in workers
     )
 
