@@ -432,6 +432,7 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path):
     plan = machine_out_of_core.plan(machine, store)
     assert plan.solver == "newton" and 0 < plan.total <= machine.memory
     assert plan.left == pytest.approx(machine.memory - plan.total)
+    assert 0 <= plan.sample <= plan.left / 2
     # No place for the Hessian, or too wide for one: coordinate descent.
     store.shape = (60, 2990)
     assert machine_out_of_core.plan(machine, store).solver == "dcd"

@@ -94,7 +94,8 @@ def fit_from_disk(machine, data, options: dict, report: Report) -> list[str]:
 
     out_of_core.check(machine)  # of more classes than two it is another one than before
     plan = out_of_core.plan(machine, data.dataset, data.weight)
-    report.detail(messages.memory_plan(plan.solver, plan.parts, machine.memory_limit()))
+    needs = plan.parts | {"samples of the rows": plan.sample}
+    report.detail(messages.memory_plan(plan.solver, needs, machine.memory_limit()))
     with naming(options["training_file"]):
         out_of_core.fit(machine, data.dataset, data.weight, chosen=plan, progress=report.progress)
     report.end_progress()

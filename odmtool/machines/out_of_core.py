@@ -61,11 +61,14 @@ class Plan(NamedTuple):
         What for, and how much.
     left : float
         What remains of the machine's memory, for samples of the rows.
+    sample : float
+        What the larger of the samples takes of it.
     """
 
     solver: str
     parts: dict[str, float]
     left: float
+    sample: float
 
     @property
     def total(self) -> float:
@@ -115,7 +118,7 @@ def plan(machine, store, weight=None) -> Plan:
     left = memory - sum(parts.values())
     if left < 0:
         raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
-    return Plan(solver, parts, left)
+    return Plan(solver, parts, left, _sample_bytes(machine, solver, store, left))
 
 
 def has_newton(machine, n_features: int) -> bool:
@@ -142,7 +145,29 @@ def _parts(machine, solver: str, store, weight) -> dict[str, float]:
 
 def _rows_that_fit(store, left: float, numbers: int) -> int:
     """The rows of a sample of which each has so many other numbers, in part of the memory."""
-    return int(_SAMPLE_SHARE * left / (_SAMPLE_COPIES * _row_bytes(store) + _NUMBER * numbers))
+    return int(_SAMPLE_SHARE * left / _sampled_row_bytes(store, numbers))
+
+
+def _sampled_row_bytes(store, numbers: int) -> float:
+    return _SAMPLE_COPIES * _row_bytes(store) + _NUMBER * numbers
+
+
+def _sample_bytes(machine, solver: str, store, left: float) -> float:
+    """What the larger sample takes: that of Newton's method, or that of the landmarks."""
+    from odmtool.scalable import partition, passes
+
+    (m, d), found = store.shape, [0.0]
+    if solver == "dcd":
+        return 0.0
+    width = min(machine.scale.landmarks, m) if solver == "nystrom" else d + (machine.bias >= 0)
+    most = _rows_that_fit(store, left, _SAMPLE_NUMBERS)
+    sample = passes.sample_size(m, width, most)
+    found.append(sample * _sampled_row_bytes(store, _SAMPLE_NUMBERS))
+    if solver == "nystrom":
+        most = max(width, _rows_that_fit(store, left, width))
+        rows = partition.sample_size(m, width, 4.0 * _NUMBER * width * most)
+        found.append(rows * _sampled_row_bytes(store, width))
+    return max(found)
 
 
 def _row_bytes(store) -> float:

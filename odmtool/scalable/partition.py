@@ -107,11 +107,16 @@ def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = n
 
 def _sample(m: int, count: int, memory: float, generator) -> np.ndarray:
     """The examples to choose among, in ascending order."""
-    table = min(_LARGEST_TABLE, memory / 4 // 8)
-    size = int(max(count, min(LARGEST_SAMPLE, table // count)))
+    size = sample_size(m, count, memory)
     if size >= m:
         return np.arange(m)
     return np.sort(generator.choice(m, size, replace=False))
+
+
+def sample_size(m: int, count: int, memory: float) -> int:
+    """How many of m examples are looked at for ``count`` landmarks in ``memory`` bytes."""
+    table = min(_LARGEST_TABLE, memory / 4 // 8)
+    return min(m, int(max(count, min(LARGEST_SAMPLE, table // count))))
 
 
 def strata(kernel: Kernel, X, Z) -> np.ndarray:

@@ -172,10 +172,16 @@ def sample_of(m: int, width: int, largest: int, seed: int) -> np.ndarray | None:
         So many fit in memory.
     seed : int
     """
-    count = min(SAMPLE * width, largest)
-    if m <= 2 * SAMPLE * width or count < _LEAST_SAMPLE * width:
+    count = sample_size(m, width, largest)
+    if count == 0:
         return None
     return np.sort(np.random.default_rng(seed).choice(m, count, replace=False))
+
+
+def sample_size(m: int, width: int, largest: int) -> int:
+    """The examples of :func:`sample_of`; 0 if all stand for themselves."""
+    count = min(SAMPLE * width, largest)
+    return 0 if m <= 2 * SAMPLE * width or count < _LEAST_SAMPLE * width else count
 
 
 class _Point(NamedTuple):
