@@ -6,6 +6,8 @@ multi-class problem share one.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from odmtool import kernels
@@ -44,6 +46,12 @@ class Gram:
         gram.kernel, gram.X, gram.memory = kernel, None, memory
         gram.size, gram._matrix = len(matrix), matrix
         return gram
+
+    def within(self, memory: float) -> Gram:
+        """The same rows and computed values, with another memory."""
+        other = copy(self)
+        other.memory = memory
+        return other
 
     @property
     def dtype(self) -> np.dtype:

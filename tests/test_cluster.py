@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -97,9 +98,16 @@ def test_a_worker_killed_during_dsvrg_is_survived(dask):
     assert np.allclose(here.w, there.w, rtol=1e-9, atol=1e-12)
 
 
-def slow(k, value):
-    import time
+def test_values_of_a_dead_worker_are_placed_elsewhere(dask):
+    kept = [dask.put(np.full(10, 1.0), 0.0), dask.put(np.full(10, 2.0), 0.6)]
+    address = dask._addresses[0]
+    os.kill(dask._client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+    time.sleep(3)
+    kept.append(dask.put(np.full(10, 3.0), 0.0))
+    assert dask.map(np.sum, kept) == [10.0, 20.0, 30.0]
 
+
+def slow(k, value):
     time.sleep(0.4)
     return k + int(value[0])
 

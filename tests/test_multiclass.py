@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from odmtool import kernels
+from odmtool import kernels, messages
+from odmtool.errors import MemoryLimitError
 from odmtool.kernels import Kernel
 from odmtool.machines import L1SVM, L2SVM, ODM
 
@@ -166,3 +167,26 @@ def test_threads_share_the_memory():
     assert shared.memory == machine.memory / 2 and not shared.is_computed
     plenty = reduction._shared_gram(machine.copy(memory=1e9).prepare(X, labels).gram, 2)
     assert plenty.is_computed and plenty.memory == plenty.bytes + (1e9 - plenty.bytes) / 2
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+@pytest.mark.parametrize("share", [0.5, 1.5, 2.2, 5.0])
+def test_threads_change_no_solver(multiclass, share):
+    X, labels = clusters()
+    memory = share * 8.0 * len(labels) ** 2
+    one, two = (
+        ODM(kernel="rbf", multiclass=multiclass, jobs=jobs, memory=memory).fit(X, labels)
+        for jobs in (1, 2)
+    )
+    assert one.solution_.solver == two.solution_.solver
+    scores = [machine.model_.decision_values(X) for machine in (one, two)]
+    if share > 1:
+        assert np.allclose(*scores, rtol=1e-9, atol=1e-12)
+
+
+def test_memory_is_named_whole_whatever_the_threads():
+    X, labels = clusters()
+    machine = ODM(kernel="rbf", solver="newton", jobs=2, memory=8.0 * len(labels) ** 2)
+    with pytest.raises(MemoryLimitError) as raised:
+        machine.fit(X, labels)
+    assert f"more than the {messages.size(machine.memory)} of --memory" in str(raised.value)

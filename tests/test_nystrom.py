@@ -58,6 +58,18 @@ def test_all_examples_as_landmarks_are_the_whole_problem(name):
     assert solution.primal == pytest.approx(exact.primal, rel=1e-6)
 
 
+def test_landmarks_that_nearly_depend_on_each_other_are_told_the_truth():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((400, 3))
+    y = np.where(X[:, 0] + generator.standard_normal(400) > 0, 1.0, -1.0)
+    gram = Gram(Kernel("rbf", 0.2), X)
+    p = Problem(None, gram, y, np.ones(400), losses.odm(2.0**20, 0.2, 0.2, 400))
+    solution, _ = nystrom.solve(p, Stop(1e-3, 200), 2000)
+    K = objective.kernel_matrix(gram.kernel, gram.X, gram.X)
+    judged = objective.certify_kernel(K, y, p.weight, p.loss, solution.coef, solution.coef)
+    assert judged.primal == pytest.approx(solution.primal, rel=1e-6)
+
+
 def test_more_landmarks_are_a_better_approximation():
     p = problem("rbf")
     found = [nystrom.solve(p, Stop(1e-10, 200), count) for count in (3, 10, 30, 60)]

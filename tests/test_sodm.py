@@ -244,10 +244,13 @@ def test_rows_without_their_commonest_values_lead_to_the_same_solution(executor)
 def test_single_precision_is_left_where_it_would_be_seen():
     p = problem("rbf")
     far = Gram(Kernel("rbf", 1e3), p.gram.X * 1e4)
+    tiny, huge = (Gram(Kernel("rbf", 0.7 / f**2), p.gram.X * f) for f in (1e-20, 1e20))
     for gram, tolerance, single in (
         (p.gram, 1e-3, True),
         (p.gram, 1e-7, False),
         (far, 1e-3, False),
+        (tiny, 1e-3, False),
+        (huge, 1e-3, False),
     ):
         parts = parts_of(
             p._replace(gram=gram), np.arange(60), [(0, 60)], tolerance=tolerance,

@@ -261,14 +261,17 @@ class _Training(NamedTuple):
 
     def basis(self, kernel, chosen):
         """Nystrom's features, in single precision where that is enough."""
-        from odmtool.scalable.parts import single_is_enough
+        from odmtool.scalable.parts import single_is_enough, single_is_enough_for
         from odmtool.scalable.passes import Basis
 
         Z, centre = self.store[chosen.rows], None
         if self.store.is_dense and kernel.name == "rbf":
             centre = Z.mean(axis=0)
             Z = Z - centre
-        if single_is_enough(kernel, self.store.largest_square, self.machine.tolerance):
+        tolerance, largest = self.machine.tolerance, self.store.largest_square
+        if single_is_enough_for(chosen.factor, tolerance) and single_is_enough(
+            kernel, largest, tolerance
+        ):
             Z = Z.astype(np.float32)
         return Basis(kernel, Z, chosen.factor, centre)
 

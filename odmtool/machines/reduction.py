@@ -19,6 +19,7 @@ from odmtool.defaults import LARGE_SOLVERS
 from odmtool.gram import Gram
 from odmtool.machines import scaling_out, tasks
 from odmtool.machines.data import Prepared
+from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.base import Problem, Solution, ignore_progress
 from odmtool.solvers.multi import MultiSolution
 
@@ -90,6 +91,8 @@ def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:
         rows = prepared.rows if prepared.gram is None else prepared.gram.X
         tasks.check(machine, rows, executor.task_memory)
         alone = machine.copy(jobs=1, memory=executor.task_memory)
+        if prepared.gram is not None:
+            prepared = prepared._replace(gram=prepared.gram.within(executor.task_memory))
         shared, count = executor.put((alone, prepared)), len(todo)
         return executor.map(_solve_shared, [shared] * count, todo, starts)
 
@@ -102,23 +105,47 @@ def _solve_shared(shared: tuple, part: Part, first) -> Solution:
 def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
     from joblib import Parallel, delayed
 
+    jobs = machine.jobs
     if prepared.gram is not None:
-        prepared = prepared._replace(gram=_shared_gram(prepared.gram, machine.jobs))
+        jobs = _threads_for(machine, prepared.gram, todo)
+        prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
 
     def one(part, first):
         problem = part_problem(machine, prepared, part)
         return machine.solve_part(problem, first, ignore_progress)
 
     work = (delayed(one)(part, first) for part, first in zip(todo, starts, strict=True))
-    return Parallel(n_jobs=machine.jobs, prefer="threads")(work)
+    return Parallel(n_jobs=jobs, prefer="threads")(work)
+
+
+def _threads_for(machine, gram: Gram, todo: list[Part]) -> int:
+    """As many threads as leave room for Newton's method where one has: -j changes no solver."""
+    needed = [NEWTON_MATRICES * gram.dtype.itemsize * len(part.y) ** 2 for part in todo]
+    if machine.solver == "newton" and max(needed) > gram.memory:
+        return 1  # refused, in terms of the whole of --memory
+
+    def which_fit(memory: float) -> list[bool]:
+        return [need <= memory for need in needed]
+
+    wanted = which_fit(gram.memory)
+    for jobs in range(machine.jobs, 1, -1):
+        if which_fit(_share(gram, jobs)) == wanted:
+            return jobs
+    return 1
+
+
+def _share(gram: Gram, jobs: int) -> float:
+    """What a thread may take: the matrix that all have, and its share of what is left."""
+    if gram.bytes > gram.memory:
+        return gram.memory / jobs
+    return gram.bytes + (gram.memory - gram.bytes) / jobs
 
 
 def _shared_gram(gram: Gram, jobs: int) -> Gram:
-    """The kernel matrix, made once, and for each thread its share of what memory is left."""
-    if gram.bytes > gram.memory:
-        return Gram(gram.kernel, gram.X, gram.memory / jobs)
-    left = gram.memory - gram.bytes
-    return Gram.of_matrix(gram.kernel, gram.matrix(), gram.bytes + left / jobs)
+    """The kernel values with a thread's share of the memory; the matrix is made once."""
+    if gram.bytes <= gram.memory:
+        gram.matrix()
+    return gram.within(_share(gram, jobs))
 
 
 def part_problem(machine, prepared: Prepared, part: Part) -> Problem:

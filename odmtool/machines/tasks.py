@@ -62,9 +62,9 @@ def needs(machine, X) -> dict[str, float]:
         return {"rows": _COPIES * rows} | (linear if machine.kernel == "linear" else values)
     if machine.solver == "nystrom":
         count, share = min(machine.scale.landmarks, m), min(1.0, _TASK_ROWS / m)
+        landmarks = rows * count / m + _COPIES * BYTES * count**2
         return {
-            "rows": _COPIES * share * rows, "landmarks": BYTES * count * (d + _COPIES * count),
-            "features": BYTES * _PIECE,
+            "rows": _COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE,
         }  # fmt: skip
     parts = parts_at_first(m, machine.solver, machine.scale)
     if machine.solver == "sodm":

@@ -80,10 +80,7 @@ class Dask:
 
     def put(self, value, place: float | None = None) -> Kept:
         """Keep a value on a worker."""
-        # In a list, for scatter would take a tuple apart.
-        kept = Kept(
-            lambda: self._client.scatter([value], hash=False, workers=self._worker_at(place))[0]
-        )
+        kept = Kept(lambda: self._scatter(value, self._worker_at(place)))
         self._persist(kept.future)
         return kept
 
@@ -120,6 +117,17 @@ class Dask:
         return self._client.submit(
             function, *arguments, pure=False, workers=workers, allow_other_workers=bool(workers)
         )
+
+    def _scatter(self, value, workers: list[str] | None):
+        # In a list, for scatter would take a tuple apart.
+        try:
+            return self._client.scatter([value], hash=False, workers=workers)[0]
+        except (KeyError, TimeoutError):
+            if workers is None:
+                raise
+            # That worker is gone, or takes nothing: any other will do.
+            self._addresses = sorted(self._client.nthreads())
+            return self._scatter(value, None)
 
     def _worker_at(self, place: float | None) -> list[str] | None:
         """The address of the worker at a place; None, any worker, for none."""

@@ -30,7 +30,7 @@ from odmtool.scalable import blocks
 from odmtool.scalable.blocks import Blocks, KernelRows, Rows
 from odmtool.scalable.executor import Serial
 from odmtool.scalable.partition import Landmarks, landmarks
-from odmtool.scalable.parts import single_precision_is_enough
+from odmtool.scalable.parts import single_is_enough_for, single_precision_is_enough
 from odmtool.scalable.spread import SpreadRows
 from odmtool.solvers import dcd, is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
@@ -92,7 +92,9 @@ def solve(
 def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Blocks:
     """The features L^-1 k(Z, x) of all examples, made anew in every pass."""
     X = gram.X
-    if single_precision_is_enough(gram.kernel, X, tolerance):
+    if single_is_enough_for(chosen.factor, tolerance) and single_precision_is_enough(
+        gram.kernel, X, tolerance
+    ):
         X = X.astype(np.float32)
     Z = X[chosen.rows]
     if isinstance(X, SpreadRows):
