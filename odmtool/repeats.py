@@ -28,6 +28,7 @@ from odmtool.metrics import METRICS
 from odmtool.search import Plan, best, search
 from odmtool.strategies import STRATEGIES
 from odmtool.validation import check_classes, folds
+from odmtool.workers import in_processes
 
 _FINGERPRINT_DIGITS = 16
 # So many examples of every class stay for training: with fewer, a fold would have none.
@@ -200,14 +201,11 @@ def _run(protocol: Protocol, left: list[Split], jobs: int, journal, alive) -> It
         for split in left:
             yield run_split(protocol, split, journal, alive)
         return
-    from joblib import Parallel, delayed
-
     # A process plans with its share of the memory.
     machine = protocol.plan.machine
     machine = machine.copy(memory=machine.memory_limit() / jobs)
     protocol = protocol._replace(plan=protocol.plan._replace(machine=machine))
-    tasks = (delayed(run_split)(protocol, split, journal) for split in left)
-    yield from Parallel(n_jobs=jobs, return_as="generator")(tasks)
+    yield from in_processes(run_split, ((protocol, split, journal) for split in left), jobs)
 
 
 def run_split(

@@ -33,6 +33,7 @@ from odmtool.validation import (
     evaluate_chain,
     shared_gram,
 )
+from odmtool.workers import in_processes
 
 MOST_SETTINGS = 100_000
 """Of one search; more would take gigabytes and days."""
@@ -197,13 +198,10 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
                 shared = (kernel, _gram(plan, unit))
             yield run_unit(plan, unit, k, journal, shared[1])
         return
-    from joblib import Parallel, delayed
-
     # A process plans with its share of the memory.
     machine = plan.machine.copy(memory=plan.machine.memory_limit() / jobs)
     plan = plan._replace(machine=machine)
-    tasks = (delayed(run_unit)(plan, unit, k, journal) for unit, k in work)
-    yield from Parallel(n_jobs=jobs, return_as="generator")(tasks)
+    yield from in_processes(run_unit, ((plan, unit, k, journal) for unit, k in work), jobs)
 
 
 def _on_cluster(plan: Plan, work: list[tuple], journal) -> Iterator[list[Fit]]:

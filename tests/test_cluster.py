@@ -128,6 +128,12 @@ def test_no_scheduler_is_one_sentence(monkeypatch):
         cluster.Dask("tcp://127.0.0.1:1")
 
 
+@pytest.mark.parametrize("address", ["x", "127.0.0.1", "no-file.json"])
+def test_what_is_no_address_is_refused_at_once(address):
+    with pytest.raises(UsageError, match="is no address such as tcp://host:8786"):
+        cluster.Dask(address)
+
+
 def test_workers_must_have_our_versions(scheduler, monkeypatch):
     monkeypatch.setattr(cluster, "__version__", "0.0.1")
     with pytest.raises(UsageError, match="but here it is 0.0.1"):

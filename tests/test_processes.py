@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,45 @@ def test_ctrl_c_while_the_input_is_awaited(start):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert b"interrupted" in process.stderr.read()
+
+
+def children(pid):
+    """The numbers of the processes that a process has started; on Linux."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = (entry / "stat").read_text().rsplit(")")[-1].split()[1]
+        except (OSError, IndexError):
+            continue
+        if entry.name.isdigit() and int(parent) == pid:
+            found.append(int(entry.name))
+    return found
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_stays_behind(start, heart, which):
+    endless = ["-t", "rbf", "-g", "1", "--solver", "dcd", "-e", "1e-300", "--max-iter", "999999999"]
+    process = start("cv", *endless, "-l", "2^20,2^21", "-j", "2", heart)
+    until = time.monotonic() + 60
+    while len(workers := children(process.pid)) < 3 and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(2)
+    workers = children(process.pid)
+    assert len(workers) >= 2 and process.poll() is None
+    process.send_signal(which)
+    process.wait(timeout=60)
+    until = time.monotonic() + 30
+    while any(map(is_running, workers)) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not any(map(is_running, workers))
 
 
 @pytest.mark.parametrize("during", ["write", "replace"])

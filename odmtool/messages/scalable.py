@@ -93,7 +93,14 @@ def captured(share: float, count: int) -> str:
 
 
 def dask_missing() -> str:
-    return "--scheduler needs Dask: pip install odmtool[dask]"
+    return "--scheduler needs Dask: pip install 'odmtool[dask]'"
+
+
+def not_an_address(scheduler: str) -> str:
+    return (
+        f"--scheduler {quoted(scheduler)} is no address such as tcp://host:8786, and there is no "
+        f"scheduler file of that name"
+    )
 
 
 def no_scheduler(scheduler: str) -> str:

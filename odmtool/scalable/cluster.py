@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
@@ -25,6 +26,7 @@ from odmtool.scalable.executor import itself
 # So often a task may be repeated after workers have died.
 _ATTEMPTS = 5
 _CONNECT_SECONDS = 20
+_ADDRESS = re.compile(r"([a-z+]+://)?.+:[0-9]+")
 # What Python, Dask, NumPy and compiled code take of a worker's limit. At 80 % of the limit
 # Dask pauses a worker, at 95 % it kills it.
 _PROGRAM = 2e8
@@ -58,6 +60,8 @@ class Dask:
         for name in ("distributed", "distributed.client"):
             # What is lost is said in one sentence, by an error of ours.
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        if not os.path.isfile(scheduler) and not _ADDRESS.fullmatch(scheduler):
+            raise UsageError(messages.not_an_address(scheduler))
         where = (
             {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
         )
