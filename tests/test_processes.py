@@ -81,6 +81,8 @@ def test_no_worker_stays_behind(start, heart, which):
     assert len(workers) >= 2 and process.poll() is None
     process.send_signal(which)
     process.wait(timeout=60)
+    said = process.stderr.read().decode()
+    assert "resource_tracker" not in said and "Traceback" not in said
     until = time.monotonic() + 30
     while any(map(is_running, workers)) and time.monotonic() < until:
         time.sleep(0.2)

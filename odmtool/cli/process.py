@@ -17,6 +17,9 @@ _SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIG
 def prepare(program: str) -> None:
     """Let INT, TERM and HUP end the process at once, and let no stream be missing."""
     _open_missing_streams()
+    # A process that ends at once leaves joblib's helper to tidy up, which need not tell.
+    filters = os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
 
     def end(number, _frame) -> None:
         files = sys.modules.get("odmtool.io.files")
