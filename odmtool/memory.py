@@ -31,25 +31,24 @@ def resident() -> float:
 
 def peak() -> float:
     """The most bytes of this process that have been in memory; 0 if the system does not tell."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            name, _, amount = line.partition(":")
-            if name == "VmHWM":
-                return 1024.0 * int(amount.split()[0])
-    except (OSError, ValueError, IndexError):
-        pass
-    return 0.0
+    return _told("/proc/self/status", "VmHWM") or 0.0
 
 
 def _free_on_machine() -> float:
+    told = _told("/proc/meminfo", "MemAvailable")
+    return _FALLBACK if told is None else told
+
+
+def _told(file: str, wanted: str) -> float | None:
+    """Bytes by a line such as ``MemAvailable: 1024 kB``; None if the system does not tell."""
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in Path(file).read_text().splitlines():
             name, _, amount = line.partition(":")
-            if name == "MemAvailable":
+            if name == wanted:
                 return 1024.0 * int(amount.split()[0])
     except (OSError, ValueError, IndexError):
         pass
-    return _FALLBACK
+    return None
 
 
 def _free_in_group() -> float:

@@ -60,9 +60,9 @@ def read_elsewhere(options: dict, report: Report):
 
 
 def uses_scheduler(machine, classes: int) -> bool:
-    """Whether ``--scheduler`` is of use to a training, if it is given."""
+    """Whether a training has tasks for ``--scheduler``, and one is given."""
     from odmtool.machines.binary import BinaryMachine
 
     is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
     is_used = machine.solver in LARGE_SOLVERS or not is_one_problem
-    return machine.scale.scheduler is None or is_used
+    return machine.scale.scheduler is not None and is_used

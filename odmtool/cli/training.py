@@ -228,11 +228,12 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     wants_matrix = machine.kernel != "linear" and machine.solver not in ("newton", "nystrom")
     if wants_matrix and BYTES * m * m > memory:
         report.warning(messages.matrix_not_kept(m, memory))
-    if not uses_scheduler(machine, data.classes):
+    is_on_cluster = uses_scheduler(machine, data.classes)
+    if machine.scale.scheduler is not None and not is_on_cluster:
         report.warning(messages.scheduler_unused(machine.solver))
     if options["verbose"]:
         X = data.dataset.X
-        if machine.scale.scheduler is not None and uses_scheduler(machine, data.classes):
+        if is_on_cluster:
             report.detail(messages.task_needs(tasks.needs(machine, X)))
         else:
             report.detail(messages.memory_needs(needs.parts(machine, X), memory))

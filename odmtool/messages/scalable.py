@@ -205,16 +205,19 @@ def cached(store, was_known: bool) -> str:
     return f"cache of {m} examples with {d} features: {size(store.bytes)}, {how}"
 
 
+def _listed(parts: dict[str, float]) -> str:
+    return ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
+
+
 def memory_needs(parts: dict[str, float], memory: float) -> str:
-    needs = ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
-    return f"at most {size(sum(parts.values()))} of memory: {needs} (--memory {size(memory)})"
+    whole, limit = size(sum(parts.values())), size(memory)
+    return f"at most {whole} of memory: {_listed(parts)} (--memory {limit})"
 
 
 def task_needs(parts: dict[str, float]) -> str:
-    needs = ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
     return (
-        f"a task on a worker takes at most {size(sum(parts.values()))}: {needs}; of kernel values "
-        f"no more are kept than the worker's --memory-limit has room for"
+        f"a task on a worker takes at most {size(sum(parts.values()))}: {_listed(parts)}; of "
+        f"kernel values no more are kept than the worker's --memory-limit has room for"
     )
 
 
@@ -230,5 +233,4 @@ def peak_memory(amount: float) -> str:
 
 
 def memory_plan(solver: str, parts: dict[str, float], memory: float) -> str:
-    needs = ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
-    return f"{solver} in {size(sum(parts.values()))} of {size(memory)} of memory: {needs}"
+    return f"{solver} in {size(sum(parts.values()))} of {size(memory)} of memory: {_listed(parts)}"
