@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from conftest import ENDLESS
 
 distributed = pytest.importorskip("distributed")
 
@@ -144,7 +145,7 @@ if __name__ == "__main__":
 
 
 def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
-    run, heart, tmp_path, monkeypatch
+    run, ill_conditioned, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1.0)
     own = subprocess.Popen(
@@ -154,9 +155,8 @@ def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
     (tmp_path / "m").write_text("old")
     timer = threading.Timer(2.0, own.kill)
     timer.start()
-    # It would never end by itself.
-    options = ["--solver", "dsvrg", *PARTS, "-e", "1e-300", "--max-iter", "1000000"]
-    outcome = run("train", *options, "--scheduler", address, heart, "m")
+    options = ["--solver", "dsvrg", "--partitions", "4", *ENDLESS]
+    outcome = run("train", *options, "--scheduler", address, ill_conditioned, "m")
     timer.join()
     own.communicate()
     assert outcome.code == 1
@@ -167,10 +167,10 @@ def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
 
 
-def test_ctrl_c_is_immediate(start, scheduler, heart, tmp_path):
+def test_ctrl_c_is_immediate(start, scheduler, ill_conditioned, tmp_path):
     (tmp_path / "m").write_text("old")
-    options = ["--solver", "dsvrg", *PARTS, "-e", "1e-300", "--max-iter", "1000000", "--verbose"]
-    process = start("train", *options, "--scheduler", scheduler, heart, "m")
+    options = ["--solver", "dsvrg", "--partitions", "4", *ENDLESS, "--verbose"]
+    process = start("train", *options, "--scheduler", scheduler, ill_conditioned, "m")
     for line in process.stderr:
         if b"iteration 1," in line:
             break

@@ -10,15 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import restore_signals
-
-ENDLESS = ["--solver", "dcd", "-l", "2^20", "-e", "1e-300", "--max-iter", "1e9", "--verbose"]
+from conftest import ENDLESS, restore_signals
 
 
-def training_for_ever(start, heart, tmp_path, *arguments):
+def training_for_ever(start, data, tmp_path):
     """A training that has begun and would not end, and its old model file."""
     (tmp_path / "m").write_text("old")
-    process = start("train", *ENDLESS, *arguments, heart, "m")
+    process = start("train", "--solver", "dcd", *ENDLESS, "--verbose", data, "m")
     for line in process.stderr:
         if b"iteration 3," in line:
             break
@@ -29,8 +27,8 @@ def training_for_ever(start, heart, tmp_path, *arguments):
 
 @pytest.mark.parametrize("which, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
                                          (signal.SIGHUP, 129), (signal.SIGKILL, -9)])  # fmt: skip
-def test_a_signal_leaves_the_old_model(start, heart, tmp_path, which, code):
-    process = training_for_ever(start, heart, tmp_path)
+def test_a_signal_leaves_the_old_model(start, ill_conditioned, tmp_path, which, code):
+    process = training_for_ever(start, ill_conditioned, tmp_path)
     process.send_signal(which)
     assert process.wait(timeout=60) == code
     assert (tmp_path / "m").read_text() == "old"
@@ -70,9 +68,8 @@ def is_running(pid):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGKILL])
-def test_no_worker_stays_behind(start, heart, which):
-    endless = ["-t", "rbf", "-g", "1", "--solver", "dcd", "-e", "1e-300", "--max-iter", "999999999"]
-    process = start("cv", *endless, "-l", "2^20,2^21", "-j", "2", heart)
+def test_no_worker_stays_behind(start, ill_conditioned, which):
+    process = start("cv", "--solver", "dcd", *ENDLESS, "-j", "2", ill_conditioned)
     until = time.monotonic() + 60
     while len(workers := children(process.pid)) < 3 and time.monotonic() < until:
         time.sleep(0.1)
