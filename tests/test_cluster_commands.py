@@ -120,15 +120,34 @@ def test_a_scheduler_that_is_of_no_use_is_said(run, scheduler, heart):
     assert outcome.code == 0 and "--scheduler changes nothing with --solver auto" in outcome.err
 
 
-def test_a_worker_killed_while_files_are_trained_on(run, scheduler, pattern, heart, tmp_path):
+@pytest.fixture
+def in_round(monkeypatch):
+    """Do something once, when workers are sent the tasks of a round: in_round(5, action)."""
+    rounds, send = [], cluster.Dask.map
+
+    def prepare(number, action):
+        def send_and_act(self, *arguments):
+            rounds.append(1)
+            if len(rounds) == number:
+                action()
+            return send(self, *arguments)
+
+        monkeypatch.setattr(cluster.Dask, "map", send_and_act)
+        return rounds
+
+    return prepare
+
+
+def test_a_worker_killed_while_files_are_trained_on(
+    run, scheduler, pattern, heart, tmp_path, in_round
+):
     options = ["--solver", "dsvrg", *PARTS, "-e", "1e-10", "--max-iter", "9999"]
     here = objective(run, tmp_path, *options, heart)
     with distributed.Client(scheduler, set_as_default=False) as client:
         victim = min(client.run(os.getpid).values())
-    timer = threading.Timer(1.5, os.kill, (victim, signal.SIGKILL))
-    timer.start()
+    rounds = in_round(10, lambda: os.kill(victim, signal.SIGKILL))
     there = objective(run, tmp_path, *options, "--scheduler", scheduler, pattern)
-    timer.join()
+    assert len(rounds) > 10
     assert there["objective"] == pytest.approx(here["objective"], rel=1e-9)
     assert there["iterations"] == here["iterations"]
 
@@ -145,19 +164,20 @@ if __name__ == "__main__":
 
 
 def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
-    run, ill_conditioned, tmp_path, monkeypatch
+    run, ill_conditioned, tmp_path, monkeypatch, in_round
 ):
-    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1.0)
+    def lose():
+        monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1.0)
+        own.kill()
+
     own = subprocess.Popen(
         [sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True
     )
     address = own.stdout.readline().strip()
     (tmp_path / "m").write_text("old")
-    timer = threading.Timer(2.0, own.kill)
-    timer.start()
+    in_round(10, lose)
     options = ["--solver", "dsvrg", "--partitions", "4", *ENDLESS]
     outcome = run("train", *options, "--scheduler", address, ill_conditioned, "m")
-    timer.join()
     own.communicate()
     assert outcome.code == 1
     (line,) = outcome.err.splitlines()
