@@ -65,9 +65,33 @@ def read_line_by_line(block: bytes, grammar: Grammar) -> Part:
 _COMMENT = re.compile(rb"#[^\n]*")
 _QID = re.compile(rb"^( *[^ \n]+ +)qid:[0-9]+(?=[ \n])", re.MULTILINE)
 
-# Which kind of character may follow which: a bit for each kind.
+
+class _Neighbours:
+    """Which kind of character may follow which; a text of allowed pairs is accepted at once.
+
+    Every kind has a bit; two tables give for a character its own bit and those of the kinds
+    that may follow it.
+    """
+
+    def __init__(self, kinds: dict[int, tuple[bytes, int]]):
+        kind_of, followers_of = bytearray(256), bytearray(256)
+        for kind, (characters, followers) in kinds.items():
+            for character in characters:
+                kind_of[character], followers_of[character] = kind, followers
+        self._kind_of, self._followers_of = bytes(kind_of), bytes(followers_of)
+
+    def accept(self, text: bytes) -> bool:
+        """Whether all characters of a text that ends with a newline stand behind allowed ones.
+
+        The first one stands behind that newline.
+        """
+        kinds = np.frombuffer(text.translate(self._kind_of), np.uint8)
+        followers = np.frombuffer(text.translate(self._followers_of), np.uint8)
+        return bool(kinds[0] & followers[-1] and np.all(kinds[1:] & followers[:-1]))
+
+
 _DIGIT, _SPACE, _NEWLINE, _COLON, _POINT, _SIGN, _EXPONENT = (1 << bit for bit in range(7))
-_KINDS = {
+_CHARACTERS = _Neighbours({
     _DIGIT: (b"0123456789", 0xFF & ~_SIGN),
     _SPACE: (b" ", _DIGIT),
     _NEWLINE: (b"\n", _DIGIT | _SIGN | _POINT),
@@ -75,28 +99,16 @@ _KINDS = {
     _POINT: (b".", _DIGIT),
     _SIGN: (b"+-", _DIGIT | _POINT),
     _EXPONENT: (b"eE", _DIGIT | _SIGN),
-}
-
-
-def _table(value_of_kind) -> bytes:
-    table = bytearray(256)
-    for kind, (characters, followers) in _KINDS.items():
-        for character in characters:
-            table[character] = value_of_kind(kind, followers)
-    return bytes(table)
-
-
-_KIND = _table(lambda kind, followers: kind)
-_FOLLOWERS = _table(lambda kind, followers: followers)
-
-# What a number leaves behind when its digits are deleted and signs are all "+".
-_FIGURES = {
-    sign + point + exponent
-    for sign in (b"", b"+")
-    for point in (b"", b".")
-    for exponent in (b"", b"e", b"e+")
-}
-_SIMPLIFY = bytes.maketrans(b"-E:", b"+e ")
+})  # fmt: skip
+# A number leaves at most a sign, a point and an exponent behind, in this order, when its digits
+# are deleted, and the sign of its exponent.
+_NO_DIGIT = _SPACE | _NEWLINE | _COLON
+_FIGURES = _Neighbours({
+    _NO_DIGIT: (b" \n:", 0xFF),
+    _SIGN: (b"+-", _NO_DIGIT | _POINT | _EXPONENT),
+    _POINT: (b".", _NO_DIGIT | _EXPONENT),
+    _EXPONENT: (b"e", _NO_DIGIT),
+})  # fmt: skip
 
 
 def _read_regular(block: bytes, grammar: Grammar) -> Part | None:
@@ -149,15 +161,15 @@ def _is_regular(text: bytes) -> bool:
     token without its digits is a number's figure; and nothing but digits stands
     between a space and the next colon.
     """
-    kinds = np.frombuffer(text.translate(_KIND), np.uint8)
-    followers = np.frombuffer((b"\n" + text[:-1]).translate(_FOLLOWERS), np.uint8)
-    if not np.all(kinds & followers):
+    if not _CHARACTERS.accept(text):
         return False
     skeleton = text.translate(None, b"0123456789")
     pairs = skeleton.count(b" :")
     if pairs != skeleton.count(b" ") or pairs != skeleton.count(b":"):
         return False
-    return _FIGURES.issuperset(skeleton.translate(_SIMPLIFY).split())
+    for exponent in (b"E", b"e+", b"e-"):
+        skeleton = skeleton.replace(exponent, b"e")
+    return _FIGURES.accept(skeleton)
 
 
 def _colons_per_line(text: bytes) -> np.ndarray:
