@@ -22,6 +22,7 @@ from odmtool.gram import BYTES, Gram
 from odmtool.journal import Fit, Writer
 from odmtool.kernels import dense_bytes
 from odmtool.machines import Machine, scaling_out, tasks
+from odmtool.machines.needs import class_bytes
 from odmtool.metrics import METRICS
 from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.spaces import matrix_bytes
@@ -291,6 +292,8 @@ def plan_memory(plan: Plan, jobs: int) -> Memory:
         # Without room for Newton rows of the matrix are kept, as many as there is room for.
         sizes = (MATRICES * BYTES * m**2, NEWTON_MATRICES * fold, 0)
         needed = copies + next(size for size in sizes if copies + size <= limit or size == 0)
+    k = len(plan.data.class_order())
+    needed += max(class_bytes(plan.machine.copy(kernel=name), m, d, k) for name in names)
     return Memory(needed, limit, keeps_matrix, max(1, min(jobs, int(limit // needed))))
 
 

@@ -311,6 +311,20 @@ def test_memory_is_planned_and_measured(start, heart, options):
     assert 20 < float(peak) <= float(most) * (1000 if "--cache" in options else 1)
 
 
+@pytest.mark.parametrize("options", [["-s", "mcodm", "--max-iter", "7"],
+                                     ["-s", "m3svm", "--max-iter", "1"]])  # fmt: skip
+def test_many_classes_are_planned_for(start, tmp_path, options):
+    generator = np.random.default_rng(0)
+    rows = generator.standard_normal((15_000, 3)).round(3)
+    lines = (f"{row % 300} 1:{a} 2:{b} 3:{c}\n" for row, (a, b, c) in enumerate(rows))
+    (tmp_path / "many").write_text("".join(lines))
+    _, err = start("train", "--verbose", *options, "many", "m").communicate()
+    # Numbers for every example and class are 36 MB.
+    (peak,) = re.findall(r"peak memory ([0-9.]+) MB", err.decode())
+    (most,) = re.findall(r"at most ([0-9.]+) MB", err.decode())
+    assert 250 < float(peak) <= float(most)
+
+
 @pytest.mark.parametrize("options", [["-t", "rbf", "-B", "1"], ["-t", "poly", "-g", "0.1"],
                                      ["-t", "rbf", "-w1", "2", "-j", "2"]])  # fmt: skip
 def test_the_nystrom_model_is_that_of_memory(run, heart, tmp_path, options):

@@ -236,7 +236,7 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
         if is_on_cluster:
             report.detail(messages.task_needs(tasks.needs(machine, X)))
         else:
-            report.detail(messages.memory_needs(needs.parts(machine, X), memory))
+            report.detail(messages.memory_needs(needs.parts(machine, X, data.classes), memory))
     with naming(options["training_file"]):
         if options["probability"] == "1":
             unconverged = _fit_with_probabilities(machine, data, report)

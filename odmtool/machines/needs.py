@@ -22,18 +22,30 @@ _COPIES = 2
 _COMPILER = 2e8
 # The Hessian, a part of it, and its factor.
 _MATRICES = 4
+# With several classes: numbers for every example and class (scores, duals, their changes), for
+# every feature and class (weights, directions), and for every example and binary problem of it.
+_SCORES = {"mcodm": 8, "m3svm": 14, "ism3": 14}
+_WEIGHTS = 10
+_DUALS = 4
+# The preconditioner of mcodm's Newton method has no more numbers, and is made in as many.
+_PRECONDITIONER = 4e7
 
 
-def parts(machine, X) -> dict[str, float]:
-    """Bytes by purpose, before a machine is fitted.
+def parts(machine, X, k: int = 2) -> dict[str, float]:
+    """Bytes by purpose, before a machine is fitted to k classes.
 
     Parameters
     ----------
     machine : Machine
     X : csr_matrix, shape (m, d)
+    k : int
     """
     m, d = X.shape
     found = {"program and data": resident(), "vectors": BYTES * _VECTORS * m}
+    if machine.name in _SCORES or k > 2:
+        found["classes"] = class_bytes(machine, m, d, k)
+        if machine.kernel != "linear":
+            found["model"] = _kernel_model(machine, X, k)
     if "numba" not in sys.modules:
         # Not every solver needs it, and which will run is decided on the way.
         found["compiled code"] = _COMPILER
@@ -49,3 +61,27 @@ def parts(machine, X) -> dict[str, float]:
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
     both = NEWTON_MATRICES * matrix
     return found | {"kernel values": both if both <= limit else min(matrix, limit)}
+
+
+def class_bytes(machine, m: int, d: int, k: int) -> float:
+    """Bytes for what every class, or every pair of classes, has of its own."""
+    if machine.name not in _SCORES and k <= 2:
+        return 0.0
+    weights = _WEIGHTS * d * k if machine.kernel == "linear" else 0
+    if machine.name in _SCORES:
+        newton = min(_PRECONDITIONER, 2 * k * d * d) if weights else 0
+        return BYTES * (_SCORES[machine.name] * m * k + weights + newton)
+    if machine.multiclass == "ovr":
+        return BYTES * (_DUALS * m * k + weights)
+    pairs = k * (k - 1) // 2
+    functions = _WEIGHTS * d if weights else _COPIES * m
+    return BYTES * (_DUALS * m * (k - 1) + functions * pairs)
+
+
+def _kernel_model(machine, X, k: int) -> float:
+    """Every example with its coefficients; of the form for LIBSVM once for every class."""
+    m, row = X.shape[0], (BYTES + 4) * X.nnz / max(1, X.shape[0])
+    if machine.model_format == "compact":
+        return m * (BYTES * k + row)
+    times = k if machine.name in _SCORES or machine.multiclass == "ovr" else 1
+    return times * m * (BYTES * (k - 1) + row)

@@ -98,8 +98,10 @@ def argmax_kernel_model(functions: Functions, classes, facts) -> KernelModel:
     # In the order of the file, which is the reverse.
     C, offset = functions.C[:, ::-1], functions.offset[::-1]
     blocks = [np.flatnonzero(C[:, i]) for i in range(k)]
-    sign = [np.r_[-np.ones(i), np.ones(k - 1 - i)] for i in range(k)]
-    coef = np.vstack([C[rows, i : i + 1] * sign[i] for i, rows in enumerate(blocks)])
+    coef, end = np.empty((sum(map(len, blocks)), k - 1)), 0
+    for i, rows in enumerate(blocks):
+        first, end = end, end + len(rows)
+        coef[first:end] = C[rows, i : i + 1] * np.r_[-np.ones(i), np.ones(k - 1 - i)]
     first, second = np.triu_indices(k, 1)
     facts = facts | {"decision": "argmax"}
     if offset.any():

@@ -39,7 +39,7 @@ from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.mcodm_descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm_newton import LinearNewton, blocks_fit
-from odmtool.solvers.mcodm_terms import Terms, dual_terms, evaluate
+from odmtool.solvers.mcodm_terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 
 OUTER = ("cccp", "constant")
@@ -162,7 +162,7 @@ class _Rounds:
                 self._solver = LinearNewton(self._problem, self._duals, W)
                 self._name = "dcd, then newton"
             self._improve(tolerance)
-            terms = self._evaluate()
+            terms = self._solver.terms()
             self._solver.compare(terms)
             objective = self._solver.squared_norm() / 2 + terms.true_loss
             if objective <= self._objective or self._outer == "constant":
@@ -191,16 +191,13 @@ class _Rounds:
             self._progress(Progress(self._iteration, None, gap, self._solver.active))
         self._solver.settle()
 
-    def _evaluate(self) -> Terms:
-        return evaluate(self._problem, self._duals, self._solver.scores())
-
     def _relative_gap(self) -> float:
         dual = dual_terms(self._problem, self._duals) - self._solver.dual_squared_norm() / 2
         return relative(self._objective - dual, self._objective)
 
     def _end_round(self, terms: Terms | None = None) -> None:
         """Keep W, and linearise F there."""
-        terms = self._evaluate() if terms is None else terms
+        terms = self._solver.terms() if terms is None else terms
         objective = self._solver.squared_norm() / 2 + terms.true_loss
         if not np.isfinite(objective):
             raise DivergedError(messages.overflow())
@@ -251,7 +248,7 @@ class _Rounds:
 
 def _first_duals(problem: MultiProblem, start: Duals | None) -> Duals:
     if start is not None:
-        return Duals(*(np.array(field) for field in start))
+        return start.copy()
     m, k = problem.size, problem.k
     return Duals(
         np.zeros((m, k)), np.zeros(m), np.full(m, -1, dtype=np.int64), np.full(m, np.inf)

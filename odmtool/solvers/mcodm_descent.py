@@ -29,7 +29,7 @@ from odmtool.gram import RowCache
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.mcodm_step import alpha_step, beta_step, gap_share
-from odmtool.solvers.mcodm_terms import Terms, dual_terms
+from odmtool.solvers.mcodm_terms import Terms, dual_terms, evaluate
 from odmtool.solvers.multi import Duals, MultiProblem
 
 # So many classes, and one more for each width of a vector register, cost as much, taken one
@@ -106,6 +106,10 @@ class _Descent:
         self._gap = relative(estimate, max(dual, 0.0) + estimate)
         return self._gap, self._gap <= self._tolerance
 
+    def terms(self) -> Terms:
+        """Of the present point."""
+        return evaluate(self.problem, self.duals, self.scores())
+
     def compare(self, terms: Terms) -> None:
         """Take the lists back if the true gap shows that something left out matters."""
         primal = terms.relaxed_loss + self.squared_norm() / 2
@@ -129,8 +133,7 @@ class LinearDescent(_Descent):
 
     def _rebuild(self) -> None:
         """W from the duals: the increments of many epochs leave rounding errors behind."""
-        coef = self.duals.coefficients(self.examples.target)
-        rebuild_weights(*self._rows, coef, self.W)
+        rebuild_weights(*self._rows, self.examples.target, self.duals, self.W)
 
     def squared_norm(self) -> float:
         return float(np.vdot(self.W, self.W))
@@ -147,16 +150,15 @@ class LinearDescent(_Descent):
         """Take the betas of these examples from the columns before to the present ones."""
         move_betas(*self._rows, examples, before, self.duals, self.W)
 
-    def keep(self) -> np.ndarray:
-        """The primal point in whichever form is smaller: W, or its coefficients."""
+    def keep(self) -> np.ndarray | Duals:
+        """The primal point in whichever form is smaller: W, or the duals that make it."""
         m, d = self.problem.X.shape
-        return self.W.copy() if d <= m else self.duals.coefficients(self.examples.target)
+        return self.W.copy() if d <= m else self.duals.copy()
 
-    def point(self, kept: np.ndarray) -> np.ndarray:
+    def point(self, kept: np.ndarray | Duals) -> np.ndarray:
         """The W that was kept; no work on this problem may follow."""
-        m, d = self.problem.X.shape
-        if d > m:
-            rebuild_weights(*self._rows, kept, self.W)
+        if isinstance(kept, Duals):
+            rebuild_weights(*self._rows, self.examples.target, kept, self.W)
             return self.W
         return kept
 
@@ -279,18 +281,22 @@ def move_betas(data, indices, indptr, examples, before, duals, W):
 
 
 @njit
-def rebuild_weights(data, indices, indptr, coef, W):
-    """W = X' coef."""
+def rebuild_weights(data, indices, indptr, target, duals, W):
+    """W = X' C with the coefficients C of the duals."""
     k = W.shape[1]
-    chosen = np.zeros(k, dtype=np.int64)
+    coef, chosen = np.zeros(k), np.zeros(k, dtype=np.int64)
     W[:] = 0.0
     for i in range(len(indptr) - 1):
+        coef[:] = duals.alpha[i]
+        coef[target[i]] -= duals.beta[i]
+        if duals.rival[i] >= 0:
+            coef[duals.rival[i]] += duals.beta[i]
         n = 0
         for j in range(k):
-            if coef[i, j] != 0.0:
+            if coef[j] != 0.0:
                 chosen[n] = j
                 n += 1
-        add_row(data, indices, indptr[i], indptr[i + 1], coef[i], chosen, n, W)
+        add_row(data, indices, indptr[i], indptr[i + 1], coef, chosen, n, W)
 
 
 @njit

@@ -42,14 +42,18 @@ class Pieces(NamedTuple):
 
 
 @njit
-def smoothed(Z, loss, rho, target, weight, centre, duals, pieces):
-    """Set alpha and beta of ``duals`` from the scores Z, shape (m, k); the sum of the losses."""
+def smoothed(Z, change, step, loss, rho, target, weight, centre, duals, pieces):
+    """Set alpha and beta of ``duals`` from the scores Z - step change; the sum of the losses.
+
+    Z and change have shape (m, k); the difference is never stored.
+    """
     m, k = Z.shape
-    every, B, total = np.arange(k), np.empty(k), 0.0
+    every, B, z, total = np.arange(k), np.empty(k), np.empty(k), 0.0
     for i in range(m):
         y, c1, c2 = target[i], loss.c1 * weight[i], loss.c2 * weight[i]
-        tau, alpha, z = rho / (2.0 * c1), duals.alpha[i], Z[i]
+        tau, alpha = rho / (2.0 * c1), duals.alpha[i]
         for j in range(k):
+            z[j] = Z[i, j] - step * change[i, j]
             B[j] = z[j] - tau * centre[i, j]
         alpha_step(B, every, k, y, tau, 1.0 - loss.theta, c1, alpha)
         value, n = (1.0 - loss.theta) * alpha[y] - 0.25 * alpha[y] * alpha[y] / c1, 0

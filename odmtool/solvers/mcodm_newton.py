@@ -28,7 +28,7 @@ from scipy.linalg import LinAlgError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.mcodm_descent import rebuild_weights
+from odmtool.solvers.mcodm_descent import move_betas, rebuild_weights
 from odmtool.solvers.mcodm_hessian import (
     Pieces,
     hessian,
@@ -58,7 +58,10 @@ _RHO = (1e-3, 1.0, 3.0)
 
 
 class LinearNewton:
-    """The state: W, shape (d, k), scores, shape (m, k), duals and the centre of smoothing."""
+    """The state: W, shape (d, k), scores, shape (m, k), duals and the centre of smoothing.
+
+    ``_dual_W`` is the W that the duals make; W less it is the smoothed problem's gradient.
+    """
 
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
         m, k = problem.size, problem.k
@@ -69,6 +72,7 @@ class LinearNewton:
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
         self._rho, self._steps, self._gap = _RHO[1], 2, np.inf
         self._precondition, self._products, self._patience = None, 1, 0
+        self._dual_W, self._centre = np.empty_like(W), np.empty((m, k))
         self._scores = self._product(W)
 
     @property
@@ -76,17 +80,16 @@ class LinearNewton:
         """Examples whose loss is not flat."""
         return int(np.count_nonzero(self._pieces.count + (self.duals.beta > 0)))
 
-    def scores(self) -> np.ndarray:
-        """f_l(x_i), shape (m, k)."""
-        return self._scores
+    def terms(self) -> Terms:
+        """Of the present point."""
+        return evaluate(self.problem, self.duals, self._scores)
 
     def squared_norm(self) -> float:
         return float(np.vdot(self.W, self.W))
 
     def dual_squared_norm(self) -> float:
         """|W|^2 of the W that the duals make; that of the primal point differs."""
-        W = self._dual_weights()
-        return float(np.vdot(W, W))
+        return float(np.vdot(self._dual_W, self._dual_W))
 
     def keep(self) -> np.ndarray:
         """The primal point, which steps replace but do not change."""
@@ -99,12 +102,13 @@ class LinearNewton:
     def compare(self, _terms: Terms) -> None:
         """Nothing is left out."""
 
-    def rivals_changed(self, _examples: np.ndarray, _before: np.ndarray) -> None:
-        """W does not depend on the duals."""
+    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
+        """Take the betas of these examples to other columns; W does not depend on them."""
+        move_betas(*self._rows, examples, before, self.duals, self._dual_W)
 
     def settle(self) -> None:
-        """Undo the rounding errors of many increments."""
-        self._scores = self._product(self.W)
+        """Undo the rounding errors of increments, which at large lambda exceed F's last falls."""
+        self._scores[:] = self._product(self.W)
 
     def begin(self, _tolerance: float) -> None:
         """Smooth around the present alpha."""
@@ -114,52 +118,55 @@ class LinearNewton:
         elif self._steps >= _MANY_STEPS:
             self._rho = min(most, self._rho * 2)
         self._steps = 0
-        self._centre = self.duals.alpha.copy()
-        self._value = self._smoothed(self.W, self._scores)
-        self._gradient = self.W - self._dual_weights()
+        self._centre[:] = self.duals.alpha
+        self._value = self._smoothed(self.W, self._scores, 0.0)
+        self._rebuild_dual_weights()
 
     def iterate(self) -> tuple[float, bool]:
         """One Newton step; the relative gap, and whether the smoothed problem is solved."""
         self._steps += 1
-        direction = self._direction()
+        gradient = self.W - self._dual_W
+        direction = self._direction(gradient)
         change = self._product(direction)
-        slope = -float(np.vdot(self._gradient, direction))
+        slope = -float(np.vdot(gradient, direction))
         step = 1.0
         while step >= _SHORTEST_STEP:
-            W, scores = self.W - step * direction, self._scores - step * change
-            value = self._smoothed(W, scores)
+            W = self.W - step * direction
+            value = self._smoothed(W, change, step)
             if value <= self._value + _SUFFICIENT_DECREASE * step * slope:
                 break
             step /= 2
         else:
             # Rounding only: leave the point where it is.
-            self._smoothed(self.W, self._scores)
+            self._smoothed(self.W, change, 0.0)
             return self._gap, True
+        change *= step
+        self._scores -= change
         self.W, self._value = W, value
-        dual_W = self._dual_weights()
-        self._gradient = W - dual_W
-        point = evaluate(self.problem, self.duals, scores)
-        primal = float(np.vdot(W, W)) / 2 + point.relaxed_loss
-        gap = primal + float(np.vdot(dual_W, dual_W)) / 2 - point.dual_terms
-        unsolved = float(np.vdot(self._gradient, self._gradient)) / 2
+        self._rebuild_dual_weights()
+        terms, gradient = self.terms(), W - self._dual_W
+        primal = self.squared_norm() / 2 + terms.relaxed_loss
+        gap = primal + self.dual_squared_norm() / 2 - terms.dual_terms
+        unsolved = float(np.vdot(gradient, gradient)) / 2
         smoothing = gap - unsolved
         is_solved = (
             -slope / 2 <= _SOLVED * smoothing
             or unsolved <= max(_SOLVED * smoothing, _ROUNDING * primal)
         )
-        self._scores, self._gap = scores, relative(gap, primal)
+        self._gap = relative(gap, primal)
         return self._gap, is_solved
 
     def _product(self, W) -> np.ndarray:
         return np.asarray(self._X @ W)
 
-    def _dual_weights(self) -> np.ndarray:
-        W = np.empty_like(self.W)
-        rebuild_weights(*self._rows, self.duals.coefficients(self._target), W)
-        return W
+    def _rebuild_dual_weights(self) -> None:
+        rebuild_weights(*self._rows, self._target, self.duals, self._dual_W)
 
-    def _smoothed(self, W, scores) -> float:
-        loss = smoothed(scores, *self._model()[:-2], self._centre, self.duals, self._pieces)
+    def _smoothed(self, W, change, step) -> float:
+        """The smoothed problem at W, whose scores are the present ones less step * change."""
+        loss = smoothed(
+            self._scores, change, step, *self._model()[:-2], self._centre, self.duals, self._pieces
+        )
         return float(np.vdot(W, W)) / 2 + loss
 
     def _model(self):
@@ -168,15 +175,15 @@ class LinearNewton:
             problem.parameters, self._rho, self._target, problem.weight, self.duals, self._pieces
         )  # fmt: skip
 
-    def _direction(self) -> np.ndarray:
+    def _direction(self, gradient: np.ndarray) -> np.ndarray:
         """S with (I + sum_i H_i (x) x_i x_i') S = gradient, nearly."""
-        length = float(np.linalg.norm(self._gradient))
+        length = float(np.linalg.norm(gradient))
         gap = relative(length**2 / 2, self._value)
         accuracy = length * min(_LOOSE, np.sqrt(gap))
         if self._products > self._patience:
             self._precondition = self._preconditioner()
         S, self._products = np.zeros_like(self.W), 0
-        residual, product = self._gradient.copy(), np.empty_like(S)
+        residual, product = gradient.copy(), np.empty_like(S)
         z = self._precondition(residual)
         p, rz = z.copy(), float(np.vdot(residual, z))
         while rz > 0 and np.linalg.norm(residual) > accuracy and self._products < _MOST_PRODUCTS:

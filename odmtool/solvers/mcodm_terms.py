@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool._jit import njit
 from odmtool.solvers.multi import Duals, MultiProblem
 
 
@@ -32,14 +33,12 @@ class Terms(NamedTuple):
 
 
 def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
-    """Scores have shape (m, k); they are changed for a moment, which saves a copy."""
+    """Scores have shape (m, k)."""
     loss, weight, target = problem.parameters, problem.weight, problem.target
     examples = np.arange(problem.size)
-    own = scores[examples, target]
-    scores[examples, target] = -np.inf
-    rival = scores.argmax(axis=1)
-    best = scores[examples, rival]
-    scores[examples, target] = own
+    own, best = scores[examples, target], np.empty(problem.size)
+    rival = np.empty(problem.size, dtype=np.int64)
+    best_others(scores, target, rival, best)
     below = loss.c1 * (weight @ np.maximum(0.0, 1 - loss.theta - own + best) ** 2)
     above = weight @ np.maximum(0.0, own - best - 1 - loss.theta) ** 2
     against = np.where(duals.rival >= 0, scores[examples, duals.rival], 0.0)
@@ -48,6 +47,21 @@ def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
         float(below + loss.c2 * above), float(below + loss.c2 * relaxed),
         dual_terms(problem, duals), rival, best,
     )  # fmt: skip
+
+
+@njit
+def best_others(scores, target, rival, best):
+    """The first of the best classes besides each example's own, and its score."""
+    m, k = scores.shape
+    for i in range(m):
+        y = target[i]
+        first = 1 if y == 0 else 0
+        top, place = scores[i, first], first
+        for j in range(first + 1, k):
+            # Of what overflowed nothing is lost: NaN wins.
+            if j != y and (scores[i, j] > top or scores[i, j] != scores[i, j]):
+                top, place = scores[i, j], j
+        rival[i], best[i] = place, top
 
 
 def dual_terms(problem: MultiProblem, duals: Duals) -> float:

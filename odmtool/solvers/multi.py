@@ -64,6 +64,10 @@ class Duals(NamedTuple):
     rival: np.ndarray
     upper: np.ndarray
 
+    def copy(self) -> Duals:
+        """The same in arrays of their own."""
+        return Duals(*(np.array(field) for field in self))
+
     def coefficients(self, target: np.ndarray) -> np.ndarray:
         """C of w_l = sum_i C_il phi(x_i), shape (m, k)."""
         coef = self.alpha.copy()
