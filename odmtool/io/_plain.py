@@ -81,10 +81,12 @@ class _Neighbours:
         self._kind_of, self._followers_of = bytes(kind_of), bytes(followers_of)
 
     def accept(self, text: bytes) -> bool:
-        """Whether all characters of a text that ends with a newline stand behind allowed ones.
+        """Whether all characters of a text, empty or ended by LF, stand behind allowed ones.
 
-        The first one stands behind that newline.
+        The first one stands behind that LF.
         """
+        if not text:
+            return True
         kinds = np.frombuffer(text.translate(self._kind_of), np.uint8)
         followers = np.frombuffer(text.translate(self._followers_of), np.uint8)
         return bool(kinds[0] & followers[-1] and np.all(kinds[1:] & followers[:-1]))
