@@ -1,7 +1,9 @@
 """A real Dask scheduler and two worker processes on loopback give the model of one process."""
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -120,6 +122,27 @@ def test_a_worker_killed_in_the_middle_of_a_task_is_survived(dask):
     results = dask.map(slow, range(8), [kept[k % 2] for k in range(8)])
     timer.join()
     assert results == [k + (100, 200)[k % 2] for k in range(8)]
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH_9.2\r\n"])
+def test_a_server_of_another_kind_is_no_scheduler(monkeypatch, greeting):
+    """One that waits for us to go on, as HTTP servers do, and one that talks first."""
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def answer():
+            with contextlib.suppress(OSError):  # until it is closed
+                while True:
+                    connections.append(server.accept()[0])
+                    connections[-1].sendall(greeting)
+
+        connections = []
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=f"there is no Dask scheduler at '{address}'"):
+            cluster.Dask(address)
+        assert connections
+        for connection in connections:
+            connection.close()
 
 
 def test_no_scheduler_is_one_sentence(monkeypatch):

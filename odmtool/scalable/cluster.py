@@ -12,7 +12,9 @@ import logging
 import math
 import os
 import platform
+import queue
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
@@ -26,6 +28,7 @@ from odmtool.scalable.executor import itself
 # So often a task may be repeated after workers have died.
 _ATTEMPTS = 5
 _CONNECT_SECONDS = 20
+_GRACE_SECONDS = 1
 _ADDRESS = re.compile(r"([a-z+]+://)?.+:[0-9]+")
 # What Python, Dask, NumPy and compiled code take of a worker's limit. At 80 % of the limit
 # Dask pauses a worker, at 95 % it kills it.
@@ -65,12 +68,9 @@ class Dask:
         where = (
             {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
         )
-        try:
-            self._client = distributed.Client(
-                **where, timeout=_CONNECT_SECONDS, set_as_default=False
-            )
-        except (OSError, TimeoutError, ValueError):
-            raise ClusterError(messages.no_scheduler(scheduler)) from None
+        self._client = _connected(distributed.Client, where)
+        if self._client is None:
+            raise ClusterError(messages.no_scheduler(scheduler))
         self._scheduler, self._lost = scheduler, _errors_of_loss()
         try:
             workers = self._check_workers()
@@ -187,6 +187,37 @@ class WorkerMeans(NamedTuple):
     threads: int
     limit: float
     free: float
+
+
+def _connected(new_client: Callable, where: dict):
+    """A client; None if no scheduler answers in time.
+
+    distributed keeps to its timeout only until the connection is made: for a server of another
+    kind, such as the scheduler's dashboard, it waits without end, or takes its answer for sizes.
+    """
+    outcome = queue.SimpleQueue()
+
+    def connect() -> None:
+        try:
+            outcome.put(new_client(**where, timeout=_CONNECT_SECONDS, set_as_default=False))
+        except (OSError, TimeoutError, ValueError):
+            outcome.put(None)
+        except MemoryError as garbled:
+            outcome.put(None)
+            # Such a client closes in vain, for a minute: it stays in this frame, with its error.
+            threading.Event().wait()
+            del garbled
+        except BaseException as error:
+            outcome.put(error)
+
+    threading.Thread(target=connect, name="connect to the scheduler", daemon=True).start()
+    try:
+        found = outcome.get(timeout=_CONNECT_SECONDS + _GRACE_SECONDS)
+    except queue.Empty:
+        return None
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def means(dask_worker) -> WorkerMeans:
