@@ -22,6 +22,9 @@ from odmtool.errors import DataError, FileError
 VERSION = 1
 _SYNC_SECONDS = 1.0
 
+in_use = False
+"""Whether this process has begun a journal, or goes on with one."""
+
 
 class Fit(NamedTuple):
     """One setting on one fold.
@@ -77,19 +80,22 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
             stream.seek(0)
             content = stream.read()
             is_new = len(content) < len(first) and first.startswith(content)
+            lines = content.split(b"\n")
             if is_new:
                 stream.truncate(0)  # a torn first line
                 stream.write(first)
-            elif not content.endswith(b"\n"):
-                stream.write(b"\n")  # ends a torn line
+            else:
+                _check_head(path, lines[0], head)
+                if not content.endswith(b"\n"):
+                    stream.write(b"\n")  # ends a torn line
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         raise FileError(messages.cannot_write(path, error.strerror or str(error))) from None
+    global in_use
+    in_use = True
     if is_new:
         return []
-    lines = content.split(b"\n")
-    _check_head(path, lines[0], head)
     kinds = get_type_hints(record).values()
     return [entry for line in lines[1:] if (entry := _read(line, record, kinds)) is not None]
 

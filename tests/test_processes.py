@@ -35,6 +35,17 @@ def test_a_signal_leaves_the_old_model(start, ill_conditioned, tmp_path, which, 
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
 
 
+def test_an_interrupted_search_says_that_its_journal_has_changed(start, ill_conditioned, tmp_path):
+    process = start("cv", "--solver", "dcd", *ENDLESS, "--journal", "j", ill_conditioned)
+    until = time.monotonic() + 60
+    while not (tmp_path / "j").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143
+    assert b"terminated; no file but the journal was changed" in process.stderr.read()
+
+
 def test_ctrl_c_while_the_input_is_awaited(start):
     process = start("train", "-", "m", stdin=subprocess.PIPE)
     process.stdin.write(b"1 1:1\n")

@@ -221,10 +221,11 @@ def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
     (tmp_path / "other").write_text(other)
     assert "its data differs" in run("cv", "-l", "1,2", "--journal", "j", "other").err
     assert (tmp_path / "j").read_bytes() == before
-    (tmp_path / "text").write_text("hello\n")
-    outcome = run("cv", "--journal", "text", heart)
-    assert outcome.code == 1 and "is no journal" in outcome.err
-    assert (tmp_path / "text").read_text() == "hello\n"
+    for text in ("hello\n", "hello"):
+        (tmp_path / "text").write_text(text)
+        outcome = run("cv", "--journal", "text", heart)
+        assert outcome.code == 1 and "is no journal" in outcome.err
+        assert (tmp_path / "text").read_text() == text
     assert run("cv", "--journal", "no/such/folder", heart).code == 1
 
 

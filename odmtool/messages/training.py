@@ -79,9 +79,13 @@ def summary(machine, examples: int, seconds: dict[str, float]) -> str:
     spent = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items())
     return (
         f"objective {solution.primal:.10g}, {_how_near(solution)} ({what}tolerance "
-        f"{machine.tolerance:g}), {solution.iterations} iterations ({solution.solver}), "
+        f"{machine.tolerance:g}), {_iterations(solution)} ({solution.solver}), "
         f"{vectors}seconds: {spent}"
     )
+
+
+def _iterations(solution) -> str:
+    return f"{solution.iterations} iteration{'' if solution.iterations == 1 else 's'}"
 
 
 def _how_near(solution) -> str:
@@ -97,7 +101,7 @@ def not_converged(solution, tolerance: float, has_newton: bool) -> str:
     constant = " (the model is constant)" if solution.support_count == 0 else ""
     return (
         f"the tolerance {tolerance:g} was not reached: {_how_near(solution)} after "
-        f"{solution.iterations} iterations of {solution.solver}{constant}; scale the features "
+        f"{_iterations(solution)} of {solution.solver}{constant}; scale the features "
         f"(odm-scale), or take a smaller lambda{other} or a larger --max-iter"
     )
 
