@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from odmtool import defaults, messages
-from odmtool.cli.options import Number, Whole, jobs_option, stacked
+from odmtool.cli.options import Number, Whole, jobs_option, parse_number, stacked
 from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
 from odmtool.cli.scale_options import scale_arguments, scale_options
@@ -38,7 +38,7 @@ class KernelName(click.Choice):
         return super().convert(value, param, ctx)
 
 
-class Size(Number):
+class Size(click.ParamType):
     """Bytes: ``4G``, ``500M``; a bare number counts megabytes, as LIBSVM's -m does."""
 
     name = "size"
@@ -48,7 +48,10 @@ class Size(Number):
             return value
         text = value.strip().upper().removesuffix("B")
         unit = _SIZE_UNITS.get(text[-1:])
-        number = super().convert(text[:-1] if unit else text, param, ctx)
+        try:
+            number = parse_number(text[:-1] if unit else text)
+        except ValueError:
+            self.fail(messages.not_a_size(value), param, ctx)
         if number <= 0:
             self.fail(messages.must_be_positive("memory", number), param, ctx)
         return number * (unit or 1e6)

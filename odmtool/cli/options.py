@@ -47,6 +47,7 @@ class Number(click.ParamType):
     """A number in the grammar of :func:`parse_number`."""
 
     name = "number"
+    not_a_number = staticmethod(messages.not_a_number)
 
     def convert(self, value, param, ctx):
         if not isinstance(value, str):
@@ -54,13 +55,14 @@ class Number(click.ParamType):
         try:
             return parse_number(value)
         except ValueError:
-            self.fail(messages.not_a_number(value), param, ctx)
+            self.fail(self.not_a_number(value), param, ctx)
 
 
 class Whole(Number):
     """A whole number, in the grammar of numbers (``1e3``, ``2^4``)."""
 
     name = "integer"
+    not_a_number = staticmethod(messages.not_whole)
 
     def __init__(self, least: int | None = None):
         self.least = least

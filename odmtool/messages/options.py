@@ -39,7 +39,11 @@ def machine_number(number: str, machines) -> str:
 
 
 def not_whole(text: str) -> str:
-    return f"{quoted(text)} is not a whole number"
+    return f"{quoted(text)} is not a whole number; write 100, 1e3 or 2^4"
+
+
+def not_a_size(text: str) -> str:
+    return f"{quoted(text)} is not a size; write 4G, 500M or 100K"
 
 
 def at_least(number: float, least: int) -> str:
