@@ -124,9 +124,16 @@ def test_a_worker_killed_in_the_middle_of_a_task_is_survived(dask):
     assert results == [k + (100, 200)[k % 2] for k in range(8)]
 
 
-@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH_9.2\r\n"])
+def test_a_worker_is_no_scheduler(dask, monkeypatch):
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1)
+    address = dask._addresses[0]
+    with pytest.raises(ClusterError, match=f"there is no Dask scheduler at '{address}'"):
+        cluster.Dask(address)
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", bytes(8)])
 def test_a_server_of_another_kind_is_no_scheduler(monkeypatch, greeting):
-    """One that waits for us to go on, as HTTP servers do, and one that talks first."""
+    """One that waits for us to go on, as HTTP servers do, and two that talk first."""
     monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         def answer():

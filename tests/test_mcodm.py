@@ -13,6 +13,7 @@ from odmtool.kernels import Kernel
 from odmtool.solvers import mcodm
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm_step import alpha_step, beta_step
+from odmtool.solvers.mcodm_terms import best_others
 from odmtool.solvers.multi import MultiProblem
 
 
@@ -370,3 +371,25 @@ def test_overflow_is_said():
     p = problem()
     with pytest.raises(DivergedError, match="overflow"):
         solve(p._replace(X=p.X * 1e200))
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+def test_a_single_class_has_no_margin(solver):
+    X = np.random.default_rng(0).standard_normal((5, 3))
+    loss = losses.mcodm(1.0, 0.4, 0.4, 5)
+    alone = MultiProblem(X, None, np.zeros(5, dtype=int), 1, np.ones(5), loss)
+    with pytest.raises(DivergedError):
+        mcodm.solve(alone, Stop(1e-6, 20), solver=solver)
+
+
+def test_best_others_are_those_of_argmax():
+    generator = np.random.default_rng(0)
+    scores = generator.integers(0, 3, (500, 4)).astype(float)
+    scores[::7, 2], scores[::11] = np.nan, -np.inf
+    target, rival, best = generator.integers(0, 4, 500), np.empty(500, dtype=int), np.empty(500)
+    best_others(scores, target, rival, best)
+    scores[np.arange(500), target] = -np.inf
+    expected = scores.argmax(axis=1)
+    unclear = np.isneginf(scores).all(axis=1)
+    assert np.array_equal(rival[~unclear], expected[~unclear]) and np.all(rival != target)
+    assert np.array_equal(best, scores[np.arange(500), rival], equal_nan=True)

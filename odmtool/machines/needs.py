@@ -19,7 +19,7 @@ _VECTORS = 45
 # Rows in use by Newton's method, and their scaled copy.
 _COPIES = 2
 # What numba takes when it is loaded, or compiles.
-_COMPILER = 2e8
+_COMPILER = 2.2e8
 # The Hessian, a part of it, and its factor.
 _MATRICES = 4
 # With several classes: numbers for every example and class (scores, duals, their changes), for
@@ -27,8 +27,10 @@ _MATRICES = 4
 _SCORES = {"mcodm": 8, "m3svm": 14, "ism3": 14}
 _WEIGHTS = 10
 _DUALS = 4
-# The preconditioner of mcodm's Newton method has no more numbers, and is made in as many.
-_PRECONDITIONER = 4e7
+# The most numbers of the Hessian of a Newton step, and of mcodm's blocks of the classes; larger
+# ones are not formed.
+_HESSIAN = {"mcodm": 1e6, "m3svm": 4e6, "ism3": 4e6}
+_BLOCKS = 2e7
 
 
 def parts(machine, X, k: int = 2) -> dict[str, float]:
@@ -69,13 +71,22 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
         return 0.0
     weights = _WEIGHTS * d * k if machine.kernel == "linear" else 0
     if machine.name in _SCORES:
-        newton = min(_PRECONDITIONER, 2 * k * d * d) if weights else 0
-        return BYTES * (_SCORES[machine.name] * m * k + weights + newton)
+        return BYTES * (_SCORES[machine.name] * m * k + weights + _system(machine, d, k))
     if machine.multiclass == "ovr":
         return BYTES * (_DUALS * m * k + weights)
     pairs = k * (k - 1) // 2
     functions = _WEIGHTS * d if weights else _COPIES * m
     return BYTES * (_DUALS * m * (k - 1) + functions * pairs)
+
+
+def _system(machine, d: int, k: int) -> float:
+    """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
+    hessian, blocks = (k * (d + 1)) ** 2, k * d * d
+    if machine.kernel != "linear":
+        return 0
+    if hessian <= _HESSIAN[machine.name]:
+        return 3 * hessian
+    return 3 * blocks if machine.name == "mcodm" and blocks <= _BLOCKS else 0
 
 
 def _kernel_model(machine, X, k: int) -> float:

@@ -193,31 +193,24 @@ def _connected(new_client: Callable, where: dict):
     """A client; None if no scheduler answers in time.
 
     distributed keeps to its timeout only until the connection is made: for a server of another
-    kind, such as the scheduler's dashboard, it waits without end, or takes its answer for sizes.
+    kind, such as the scheduler's dashboard or a worker, it waits without end, or fails in any way.
     """
     outcome = queue.SimpleQueue()
 
     def connect() -> None:
         try:
             outcome.put(new_client(**where, timeout=_CONNECT_SECONDS, set_as_default=False))
-        except (OSError, TimeoutError, ValueError):
+        except Exception as error:
             outcome.put(None)
-        except MemoryError as garbled:
-            outcome.put(None)
-            # Such a client closes in vain, for a minute: it stays in this frame, with its error.
+            # The client would close in vain, for a minute: it stays here, with its error.
             threading.Event().wait()
-            del garbled
-        except BaseException as error:
-            outcome.put(error)
+            del error
 
     threading.Thread(target=connect, name="connect to the scheduler", daemon=True).start()
     try:
-        found = outcome.get(timeout=_CONNECT_SECONDS + _GRACE_SECONDS)
+        return outcome.get(timeout=_CONNECT_SECONDS + _GRACE_SECONDS)
     except queue.Empty:
         return None
-    if isinstance(found, BaseException):
-        raise found
-    return found
 
 
 def means(dask_worker) -> WorkerMeans:

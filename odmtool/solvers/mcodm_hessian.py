@@ -53,7 +53,8 @@ def smoothed(Z, change, step, loss, rho, target, weight, centre, duals, pieces):
         y, c1, c2 = target[i], loss.c1 * weight[i], loss.c2 * weight[i]
         tau, alpha = rho / (2.0 * c1), duals.alpha[i]
         for j in range(k):
-            z[j] = Z[i, j] - step * change[i, j]
+            # What overflowed times 0 would be NaN.
+            z[j] = Z[i, j] - step * change[i, j] if step > 0.0 else Z[i, j]
             B[j] = z[j] - tau * centre[i, j]
         alpha_step(B, every, k, y, tau, 1.0 - loss.theta, c1, alpha)
         value, n = (1.0 - loss.theta) * alpha[y] - 0.25 * alpha[y] * alpha[y] / c1, 0

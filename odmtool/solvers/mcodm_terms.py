@@ -54,10 +54,9 @@ def best_others(scores, target, rival, best):
     """The first of the best classes besides each example's own, and its score."""
     m, k = scores.shape
     for i in range(m):
-        y = target[i]
-        first = 1 if y == 0 else 0
-        top, place = scores[i, first], first
-        for j in range(first + 1, k):
+        y, top = target[i], -np.inf
+        place = 1 if y == 0 and k > 1 else 0
+        for j in range(k):
             # Of what overflowed nothing is lost: NaN wins.
             if j != y and (scores[i, j] > top or scores[i, j] != scores[i, j]):
                 top, place = scores[i, j], j
