@@ -12,6 +12,8 @@ from odmtool.gram import BYTES
 from odmtool.kernels import dense_bytes
 from odmtool.memory import resident
 from odmtool.solvers import NEWTON_MATRICES
+from odmtool.solvers.m3svm_system import LARGEST_SYSTEM
+from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR
 from odmtool.solvers.spaces import matrix_bytes
 
 # Losses, margins, duals and what is computed on the way, numbers for every example.
@@ -27,10 +29,8 @@ _MATRICES = 4
 _SCORES = {"mcodm": 8, "m3svm": 14, "ism3": 14}
 _WEIGHTS = 10
 _DUALS = 4
-# The most numbers of the Hessian of a Newton step, and of mcodm's blocks of the classes; larger
-# ones are not formed.
-_HESSIAN = {"mcodm": 1e6, "m3svm": 4e6, "ism3": 4e6}
-_BLOCKS = 2e7
+# The most unknowns with which the Hessian of a Newton step is formed.
+_HESSIAN = {"mcodm": LARGEST_FACTOR, "m3svm": LARGEST_SYSTEM, "ism3": LARGEST_SYSTEM}
 
 
 def parts(machine, X, k: int = 2) -> dict[str, float]:
@@ -44,8 +44,8 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
     """
     m, d = X.shape
     found = {"program and data": resident(), "vectors": BYTES * _VECTORS * m}
-    if machine.name in _SCORES or k > 2:
-        found["classes"] = class_bytes(machine, m, d, k)
+    if several := class_bytes(machine, m, d, k):
+        found["classes"] = several
         if machine.kernel != "linear":
             found["model"] = _kernel_model(machine, X, k)
     if "numba" not in sys.modules:
@@ -81,12 +81,12 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
 
 def _system(machine, d: int, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
-    hessian, blocks = (k * (d + 1)) ** 2, k * d * d
+    unknowns, blocks = k * (d + 1), k * d * d
     if machine.kernel != "linear":
         return 0
-    if hessian <= _HESSIAN[machine.name]:
-        return 3 * hessian
-    return 3 * blocks if machine.name == "mcodm" and blocks <= _BLOCKS else 0
+    if unknowns <= _HESSIAN[machine.name]:
+        return 3 * unknowns**2
+    return 3 * blocks if machine.name == "mcodm" and blocks <= LARGEST_BLOCKS else 0
 
 
 def _kernel_model(machine, X, k: int) -> float:

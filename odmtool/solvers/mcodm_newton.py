@@ -37,12 +37,9 @@ from odmtool.solvers.mcodm_hessian import (
     smoothed,
 )
 from odmtool.solvers.mcodm_terms import Terms, evaluate
-from odmtool.solvers.multi import Duals, MultiProblem
+from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR, Duals, MultiProblem
 from odmtool.solvers.spaces import regularised_gram
 
-# Up to this d k the whole Hessian is factored, up to this k d d its diagonal blocks.
-_LARGEST_FACTOR = 1000
-_LARGEST_BLOCKS = 2e7
 _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6
 _ROUNDING = 1e-15
@@ -201,7 +198,7 @@ class LinearNewton:
     def _preconditioner(self):
         """A function that divides by the Hessian or by a part of it."""
         d, k = self.W.shape
-        if d * k <= _LARGEST_FACTOR:
+        if d * k <= LARGEST_FACTOR:
             with contextlib.suppress(LinAlgError):
                 H = np.empty((d * k, d * k))
                 hessian(*self._rows, *self._model(), H)
@@ -236,7 +233,7 @@ class LinearNewton:
 
 def blocks_fit(d: int, k: int) -> bool:
     """Whether the Hessian's diagonal blocks are small enough to be factored."""
-    return k * d * d <= _LARGEST_BLOCKS
+    return k * d * d <= LARGEST_BLOCKS
 
 
 def sorted_rows(X):

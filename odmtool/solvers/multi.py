@@ -12,6 +12,11 @@ import numpy as np
 
 from odmtool.gram import Gram
 
+# Not in its file, because that loads numba, and plans of memory need them before.
+LARGEST_FACTOR, LARGEST_BLOCKS = 1000, 2e7
+"""Newton's method for mcODM factors the whole Hessian up to this d k, its diagonal blocks up to
+this k d d."""
+
 
 class MultiProblem(NamedTuple):
     """A multi-class problem: linear if ``gram`` is None, otherwise known by its kernel values.
