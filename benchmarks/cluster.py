@@ -16,13 +16,14 @@ import time
 
 import numpy as np
 
-from odmtool import losses
-from odmtool.gram import Gram
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.io.svmlight import read_svmlight
-from odmtool.kernels import Kernel
-from odmtool.scalable import cluster, dsvrg, sodm
-from odmtool.scalable.executor import Serial, Threads
+from odmtool.rows import cluster
+from odmtool.rows.executor import Serial, Threads
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import dsvrg, sodm
 
 
 def problem(file: str, m: int | None, is_linear: bool) -> Problem:

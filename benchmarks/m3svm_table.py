@@ -34,11 +34,12 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.io.svmlight import read_svmlight
-from odmtool.solvers import m3svm, m3svm_adam
+from odmtool.search.validation import folds
 from odmtool.solvers.base import Stop
-from odmtool.solvers.m3svm_objective import LOSSES, M3SVM
+from odmtool.solvers.m3svm import adam as m3svm_adam
+from odmtool.solvers.m3svm import newton as m3svm
+from odmtool.solvers.m3svm.objective import LOSSES, M3SVM
 from odmtool.solvers.multi import MultiProblem
-from odmtool.validation import folds
 
 FOLDS = 5
 TOLERANCE = 1e-3

@@ -25,11 +25,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from odmtool import losses, memory
+from odmtool.core import losses, memory
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
-from odmtool.solvers import mcodm
 from odmtool.solvers.base import Stop
+from odmtool.solvers.mcodm import rounds as mcodm
 from odmtool.solvers.multi import MultiProblem
 
 RUNS = 3

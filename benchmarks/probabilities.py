@@ -20,7 +20,7 @@ import time
 import numpy as np
 
 from odmtool.io.svmlight import read_svmlight
-from odmtool.validation import folds
+from odmtool.search.validation import folds
 
 TRAINERS = {
     "linear": ["odm-train", "-q", "-B", "1"],

@@ -27,7 +27,7 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import NamedTuple
 
-from odmtool.repeats import SplitResult, compare, summarise
+from odmtool.search.repeats import SplitResult, compare, summarise
 
 ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 SVM = "l1svm"

@@ -31,14 +31,15 @@ from multiprocessing import get_context
 import numpy as np
 from scipy.sparse import csr_matrix, diags, vstack
 
-from odmtool import kernels, losses, solvers
-from odmtool.gram import Gram
+from odmtool import solvers
+from odmtool.core import kernels, losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.core.memory import default_memory
 from odmtool.io.svmlight import read_svmlight
-from odmtool.kernels import Kernel
-from odmtool.memory import default_memory
-from odmtool.scalable import sodm
-from odmtool.scalable.executor import local_executor
+from odmtool.rows.executor import local_executor
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import sodm
 
 LAMBDA, MU, THETA = 2.0**10, 0.6, 0.2
 STRATEGIES = {

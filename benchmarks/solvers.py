@@ -21,10 +21,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from scipy.sparse import csr_matrix, diags
 
-from odmtool import losses, solvers
-from odmtool.gram import Gram
+from odmtool import solvers
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.io.svmlight import read_svmlight
-from odmtool.kernels import Kernel
 from odmtool.solvers.base import Problem
 
 RUNS = 3

@@ -51,7 +51,7 @@ SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm",
            "dsvrg")  # fmt: skip
 
 LARGE_SOLVERS = ("sodm", "nystrom", "dsvrg")
-"""Those that work on parts of the data side by side (:mod:`odmtool.machines.scaling_out`)."""
+"""Those that work on parts of the data side by side (:mod:`odmtool.solvers.large.scale`)."""
 
 PARTITION_BY = ("stratified", "random", "cluster")
 """How examples are put into parts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from odmtool.kernels import Kernel
+from odmtool.core.kernels import Kernel
 from odmtool.models import KernelModel, LinearModel
 
 KERNELS = {

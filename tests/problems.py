@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from odmtool import losses
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
-from odmtool.losses import MarginLoss
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.core.losses import MarginLoss
 from odmtool.solvers.base import Problem
 
 HEART_SCALE = Path(__file__).parent / "data" / "heart_scale"
@@ -66,7 +66,7 @@ def problem(kernel=None, loss=None, weight=None, dense=False, lambda_=2.0**4, me
 
 def precomputed_rows(X):
     """Serial numbers and the Gram matrix of an rbf kernel, as a precomputed data set."""
-    from odmtool import kernels
+    from odmtool.core import kernels
 
     K = kernels.gram(Kernel("rbf", 0.4), X)
     return sparse.csr_matrix(np.column_stack([np.arange(1, len(K) + 1), K]))

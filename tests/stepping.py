@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odmtool import objective
+from odmtool.judge import binary as objective
 from odmtool.solvers import stochastic
 
 

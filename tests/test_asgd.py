@@ -14,11 +14,12 @@ from stepping import (
     wide,
 )
 
-from odmtool import losses
+from odmtool.core import losses
 from odmtool.errors import DivergedError
-from odmtool.solvers import asgd, ldm, stochastic
+from odmtool.solvers import asgd, stochastic
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.ldm import descent as ldm
 
 M = 60
 LDM = losses.ldm(1.5, 0.7, 2.0**4, M)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from problems import KERNELS, OTHER_LOSSES, problem, weights
 
-from odmtool import losses, objective, solvers
+from odmtool import solvers
+from odmtool.core import losses
 from odmtool.errors import UsageError
+from odmtool.judge import binary as objective
 
 ALL_KERNELS = [None, *KERNELS, "precomputed"]
 

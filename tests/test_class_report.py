@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from odmtool.confusion import MEASURES, Confusion, mean
 from odmtool.io.model_file import write_model
+from odmtool.measures.confusion import MEASURES, Confusion, mean
 from odmtool.models import LinearModel
 
 

@@ -14,14 +14,16 @@ from problems import problem, weights
 
 pytest.importorskip("distributed")
 
-from odmtool import losses, messages  # noqa: E402
+from odmtool import messages
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.errors import ClusterError, UsageError  # noqa: E402
-from odmtool.gram import Gram  # noqa: E402
-from odmtool.kernels import Kernel  # noqa: E402
-from odmtool.scalable import cluster, dsvrg, nystrom, sodm  # noqa: E402
-from odmtool.scalable.executor import Threads  # noqa: E402
-from odmtool.scalable.sodm import Scheme  # noqa: E402
+from odmtool.rows import cluster
+from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Problem, Stop  # noqa: E402
+from odmtool.solvers.large import dsvrg, nystrom, sodm
+from odmtool.solvers.large.sodm import Scheme
 
 
 @pytest.fixture

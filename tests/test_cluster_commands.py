@@ -12,7 +12,7 @@ from conftest import ENDLESS
 
 distributed = pytest.importorskip("distributed")
 
-from odmtool.scalable import cluster  # noqa: E402
+from odmtool.rows import cluster  # noqa: E402
 
 PARTS = ["--partitions", "4", "-l", "2^4"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from problems import examples, weights
 
-from odmtool import kernels
-from odmtool.kernels import Kernel
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
 from odmtool.machines import L1SVM, L2SVM, LSSVM, MAMC, ODM, SVR
 
 svm = pytest.importorskip("sklearn.svm")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
 from odmtool.machines import ODM
-from odmtool.search import Row, best, grid
-from odmtool.validation import folds
+from odmtool.search.search import Row, best, grid
+from odmtool.search.validation import folds
 
 
 @given(st.lists(st.integers(-2, 3), min_size=2, max_size=60), st.integers(2, 12), st.integers(0, 9))

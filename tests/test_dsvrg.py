@@ -5,13 +5,13 @@ import pytest
 from problems import problem, weights
 from stepping import assert_agree, assert_confirmed, dense, wide
 
-from odmtool import losses
+from odmtool.core import losses
 from odmtool.errors import DivergedError
-from odmtool.scalable import dsvrg
-from odmtool.scalable.executor import Serial, Threads
-from odmtool.scalable.sodm import Scheme
+from odmtool.rows.executor import Serial, Threads
 from odmtool.solvers import newton, stochastic, svrg
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import dsvrg
+from odmtool.solvers.large.sodm import Scheme
 
 M = 60
 SMOOTH = {

@@ -182,7 +182,7 @@ def test_unwritable_folder(run, heart, tmp_path):
 
 
 def test_matrix_larger_than_memory_is_said_before_it_is_made(run, heart, monkeypatch):
-    from odmtool.gram import Gram
+    from odmtool.core.gram import Gram
 
     monkeypatch.setattr(Gram, "matrix", lambda self: pytest.fail("the matrix was made"))
     outcome = run("train", "-t", "rbf", "--solver", "newton", "--memory", "0.1M", heart)

@@ -6,9 +6,10 @@ from naive import kernel_matrix
 from problems import KERNELS, examples, precomputed_rows
 from scipy import sparse
 
-from odmtool import kernels, objective
-from odmtool.gram import Gram, RowCache
-from odmtool.kernels import Kernel
+from odmtool.core import kernels
+from odmtool.core.gram import Gram, RowCache
+from odmtool.core.kernels import Kernel
+from odmtool.judge import binary as objective
 
 NAMED = [Kernel("linear"), Kernel("poly", 0.3, 0.5, 3), Kernel("poly", 0.3, -0.5, 0),
          Kernel("rbf", 0.4), Kernel("sigmoid", 0.2, -0.1)]  # fmt: skip

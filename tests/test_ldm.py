@@ -9,12 +9,18 @@ from scipy.optimize import LinearConstraint, minimize
 from test_certificates import certificate
 from test_solvers import indefinite_problem
 
-from odmtool import losses, messages, objective, solvers
+from odmtool import messages, solvers
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
-from odmtool.solvers import dcd, indefinite, ldm, ldm_dense, ldm_dual, ldm_newton, proximal
+from odmtool.judge import binary as objective
+from odmtool.solvers import dcd, indefinite, proximal
 from odmtool.solvers.base import Problem, Stop, objective_values
+from odmtool.solvers.ldm import dense as ldm_dense
+from odmtool.solvers.ldm import descent as ldm
+from odmtool.solvers.ldm import dual as ldm_dual
+from odmtool.solvers.ldm import newton as ldm_newton
 
 ALL_KERNELS = [None, "rbf", "poly", "rbf with bias", "precomputed"]
 SOLVERS = {"dcd": ldm, "newton": ldm_newton, "dcd-dense": ldm_dense}

@@ -8,13 +8,15 @@ import pytest
 from problems import OTHER_LOSSES, examples, problem, weights
 from scipy.optimize import minimize
 
-from odmtool import kernels, loo, losses, solvers
+from odmtool import solvers
+from odmtool.core import kernels, losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.core.losses import LDM
 from odmtool.errors import UsageError
-from odmtool.gram import Gram
 from odmtool.io.svmlight import read_svmlight
-from odmtool.kernels import Kernel
-from odmtool.losses import LDM
 from odmtool.machines import ODM
+from odmtool.measures import loo
 from odmtool.solvers.base import Problem, Solution
 
 M = 24

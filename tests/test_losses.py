@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from naive import odm_loss
 from problems import OTHER_LOSSES
 
-from odmtool import losses, objective
+from odmtool.core import losses
 from odmtool.errors import UsageError
+from odmtool.judge import binary as objective
 from odmtool.solvers import coordinate
 
 ODM = losses.odm(16.0, 0.4, 0.3, 10)

@@ -9,14 +9,15 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from odmtool import objective_m3svm as judge
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
-from odmtool.solvers import m3svm, m3svm_adam
+from odmtool.judge import m3svm as judge
 from odmtool.solvers.base import Stop
-from odmtool.solvers.m3svm_objective import LOSSES, M3SVM, Objective
-from odmtool.solvers.m3svm_system import System
+from odmtool.solvers.m3svm import adam as m3svm_adam
+from odmtool.solvers.m3svm import newton as m3svm
+from odmtool.solvers.m3svm.objective import LOSSES, M3SVM, Objective
+from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem
 
 POWERS = [1.0, 1.5, 2.0, 4.0, 6.5]
@@ -224,7 +225,7 @@ def test_sparse_is_dense_and_iterated_is_factored(loss, monkeypatch):
     given = problem(loss, 4.0)
     dense = m3svm.solve(given, EXACT)
     alike = m3svm.solve(given._replace(X=sparse.csr_matrix(given.X)), EXACT)
-    monkeypatch.setattr("odmtool.solvers.m3svm_system.LARGEST_SYSTEM", 0)
+    monkeypatch.setattr("odmtool.solvers.m3svm.system.LARGEST_SYSTEM", 0)
     iterated = m3svm.solve(given, Stop(1e-8, 300))
     assert iterated.converged
     for other in (alike, iterated):

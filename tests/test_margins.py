@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from odmtool import margins, objective
+from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError
 from odmtool.io.model_file import read_model, write_model
 from odmtool.io.svmlight import read_svmlight
-from odmtool.kernels import Kernel
-from odmtool.margins import QUANTILES, Margins, Ruler, class_distances
+from odmtool.judge import binary as objective
+from odmtool.measures import margins
+from odmtool.measures.margins import QUANTILES, Margins, Ruler, class_distances
 from odmtool.models import KernelModel, LinearModel
 
 RNG = np.random.default_rng(3)
@@ -363,7 +364,7 @@ def sample(seed, normalised=True):
 
 def test_picture_shows_the_cumulative_distributions():
     pytest.importorskip("matplotlib")
-    from odmtool.margin_plot import margin_figure
+    from odmtool.measures.margin_picture import margin_figure
 
     named = {"SVM": sample(1), "$ODM_x": sample(2)}
     figure = margin_figure(named, [False, True], "data")
@@ -384,7 +385,7 @@ def test_picture_shows_the_cumulative_distributions():
 def test_model_without_normalised_margins_is_left_out():
     pytest.importorskip("matplotlib")
     from odmtool.errors import UsageError
-    from odmtool.margin_plot import margin_figure
+    from odmtool.measures.margin_picture import margin_figure
 
     figure = margin_figure({"a": sample(1, False), "b": sample(2)}, [True])
     assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["b"]

@@ -6,14 +6,16 @@ from problems import KERNELS, precomputed_rows, weights
 from scipy import sparse
 from scipy.optimize import minimize
 
-from odmtool import losses, objective, objective_multi
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
-from odmtool.solvers import mcodm
+from odmtool.judge import binary as objective
+from odmtool.judge import mcodm as objective_multi
 from odmtool.solvers.base import Stop
-from odmtool.solvers.mcodm_step import alpha_step, beta_step
-from odmtool.solvers.mcodm_terms import best_others
+from odmtool.solvers.mcodm import rounds as mcodm
+from odmtool.solvers.mcodm.step import alpha_step, beta_step
+from odmtool.solvers.mcodm.terms import best_others
 from odmtool.solvers.multi import MultiProblem
 
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
+from odmtool.core.kernels import Kernel
 from odmtool.errors import FileError, ModelError
 from odmtool.io.model_file import read_model, write_model
 from odmtool.io.model_grammar import SOLVER_TYPES
-from odmtool.kernels import Kernel
 from odmtool.models import KernelModel, LinearModel
 
 FACTS = {"machine": "odm", "command": "odm-train -l 2^4 data: x.svm", "lambda": "16", "empty": ""}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, vstack
 
-from odmtool.kernels import Kernel
+from odmtool.core.kernels import Kernel
 from odmtool.models import KernelModel, LinearModel, carry
 from odmtool.models import kernel as model_module
 

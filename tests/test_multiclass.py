@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from odmtool import kernels, messages
+from odmtool import messages
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError
-from odmtool.kernels import Kernel
 from odmtool.machines import L1SVM, L2SVM, ODM
 
 svm = pytest.importorskip("sklearn.svm")

@@ -11,10 +11,10 @@ import stock
 from multiclass_data import CLASSES, clusters, put
 from scipy.sparse import csr_matrix
 
-from odmtool import kernels
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
-from odmtool.kernels import Kernel
 from odmtool.machines import ISM3, LDM, M3SVM, MCODM, ODM
 
 LINEAR_ONLY = ("m3svm", "ism3")

@@ -6,16 +6,17 @@ from problems import KERNELS, OTHER_LOSSES, problem, weights
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
-from odmtool import losses, objective
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
-from odmtool.scalable import blocks, nystrom
-from odmtool.scalable.blocks import Blocks, KernelRows, Rows
-from odmtool.scalable.executor import Serial, Threads
-from odmtool.scalable.partition import landmarks
+from odmtool.judge import binary as objective
+from odmtool.rows.executor import Serial, Threads
+from odmtool.rows.partition import landmarks
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import blocks, nystrom
+from odmtool.solvers.large.blocks import Blocks, KernelRows, Rows
 
 NAMES = [name for name in KERNELS if name != "sigmoid"]
 

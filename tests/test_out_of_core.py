@@ -14,17 +14,18 @@ import numpy as np
 import pytest
 from problems import OTHER_LOSSES, examples, weights
 
-from odmtool import losses, objective
+from odmtool.core import losses
+from odmtool.core.memory import resident
 from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
 from odmtool.io import row_store
 from odmtool.io.svmlight import fingerprint, read_svmlight
+from odmtool.judge import binary as objective
 from odmtool.machines import MACHINES
-from odmtool.machines import out_of_core as machine_out_of_core
-from odmtool.memory import resident
-from odmtool.scalable import block_descent, passes
-from odmtool.scalable.examples import Examples
-from odmtool.scalable.executor import Threads
+from odmtool.places import disk as machine_out_of_core
+from odmtool.rows.examples import Examples
+from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
+from odmtool.solvers.large import block_descent, passes
 
 TINY = 700
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from problems import KERNELS, examples, precomputed_rows
 
-from odmtool import kernels
-from odmtool.kernels import Kernel
-from odmtool.scalable import partition
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
+from odmtool.rows import partition
 
 DEFINITE = {name: kernel for name, kernel in KERNELS.items() if kernel.name != "sigmoid"}
 DEFINITE["linear"] = Kernel("linear")

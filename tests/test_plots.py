@@ -13,13 +13,13 @@ pytest.importorskip("matplotlib")
 from matplotlib.colors import to_hex
 from scipy import sparse
 
-from odmtool import plots
 from odmtool.cli.machine_options import PARAMETER_NAMES
 from odmtool.defaults import PerFeature
 from odmtool.errors import UsageError
 from odmtool.machines import ODM
-from odmtool.search import Plan, Row, grid
-from odmtool.validation import Data
+from odmtool.measures import pictures as plots
+from odmtool.search.search import Plan, Row, grid
+from odmtool.search.validation import Data
 
 D = 13
 LAMBDAS = (1.0, 16.0, 256.0)

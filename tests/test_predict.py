@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix
 
 from odmtool.cli import entry
 from odmtool.cli.predict import predict
+from odmtool.core.kernels import Kernel
 from odmtool.io.model_file import write_model
-from odmtool.kernels import Kernel
 from odmtool.models import LinearModel
 
 LINEAR = LinearModel([1, -1], np.array([[1.0], [-2.0]]))
@@ -329,7 +329,7 @@ def loaded_modules(folder, *args) -> set[str]:
 def test_a_linear_model_needs_no_compiled_code(folder):
     loaded = loaded_modules(folder, "t", "m", "o")
     assert {"modules", "numpy", "scipy.sparse"} <= loaded
-    assert not {"numba", "sklearn", "joblib", "odmtool.kernels"} & loaded
+    assert not {"numba", "sklearn", "joblib", "odmtool.core.kernels"} & loaded
 
 
 def test_a_kernel_model_needs_no_compiled_code(folder):

@@ -13,13 +13,13 @@ from scipy.sparse import csr_matrix
 from test_stock_predictors import put
 from test_stock_predictors import run as stock
 
-from odmtool.calibration import FOLDS, add_probabilities, calibrate_chain
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
-from odmtool.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
-from odmtool.search import Plan, search
-from odmtool.validation import Data, evaluate_chain, folds, shared_gram
+from odmtool.models.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
+from odmtool.search.calibration import FOLDS, add_probabilities, calibrate_chain
+from odmtool.search.search import Plan, search
+from odmtool.search.validation import Data, evaluate_chain, folds, shared_gram
 
 
 def noisy_values(m=300, seed=0):
@@ -145,7 +145,7 @@ def test_coupling_of_pairs_that_agree_gives_what_they_agree_on():
 
 
 def test_blocks_of_rows_do_not_show(monkeypatch):
-    from odmtool import probability
+    from odmtool.models import probability
 
     values = np.random.default_rng(0).standard_normal((50, 10))
     A, B = -np.ones(10), np.linspace(-1, 1, 10)

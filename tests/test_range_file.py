@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odmtool.core.scaling import LabelRange, Ranges
 from odmtool.errors import FileError, ModelError
 from odmtool.io.range_file import read_range, write_range
-from odmtool.scaling import LabelRange, Ranges
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 PAIRS = st.tuples(NUMBERS, NUMBERS).map(sorted).filter(lambda pair: pair[0] < pair[1])

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import ttest_rel
 
-from odmtool import metrics
 from odmtool.errors import DataError, UsageError
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
-from odmtool.repeats import Protocol, compare, repeat, run_split, splits
-from odmtool.search import Plan, best, grid, search
-from odmtool.validation import Data, folds
+from odmtool.search import metrics
+from odmtool.search.repeats import Protocol, compare, repeat, run_split, splits
+from odmtool.search.search import Plan, best, grid, search
+from odmtool.search.validation import Data, folds
 
 RBF = ["-t", "rbf", "-l", "1,64,4096", "-g", "0.02,0.5", "--repeat", "4"]
 VALUES = dict(kernel=("rbf",), gamma=(0.02, 0.5), lambda_=(1.0, 64.0))

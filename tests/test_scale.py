@@ -231,7 +231,7 @@ def test_blocks_do_not_show(tmp_path, capfdbinary, monkeypatch):
 def test_extremes_gathered_in_blocks_are_those_of_the_whole():
     import scipy.sparse as sp
 
-    from odmtool.scaling import Extremes
+    from odmtool.core.scaling import Extremes
 
     X = sparse(np.random.default_rng(3))
     whole, parts = Extremes(), Extremes()

@@ -92,7 +92,7 @@ def test_leaving_one_out_needs_no_parts(run, heart, tmp_path):
 
 
 def test_jobs_reach_the_parts(run, heart, monkeypatch):
-    from odmtool.scalable import executor
+    from odmtool.rows import executor
 
     jobs, real = [], executor.local_executor
     monkeypatch.setattr(executor, "local_executor", lambda n: jobs.append(n) or real(n))

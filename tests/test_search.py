@@ -13,13 +13,13 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 
-from odmtool import journal, metrics, strategies
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
-from odmtool.journal import Fit, Writer, open_journal
 from odmtool.machines import ODM
-from odmtool.search import Plan, best, grid, plan_memory, search
-from odmtool.validation import Data, folds
+from odmtool.search import journal, metrics, strategies
+from odmtool.search.journal import Fit, Writer, open_journal
+from odmtool.search.search import Plan, best, grid, plan_memory, search
+from odmtool.search.validation import Data, folds
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
 WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:2", "-m", "0.2,0.8"]

@@ -8,17 +8,18 @@ from problems import OTHER_LOSSES, examples, problem, weights
 from scipy import sparse
 from test_certificates import ALL_KERNELS, assert_confirmed, certificate
 
-from odmtool import losses, objective
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
-from odmtool.scalable import sodm
-from odmtool.scalable.compressed import compressed
-from odmtool.scalable.executor import Serial, Threads
-from odmtool.scalable.parts import parts_of
-from odmtool.scalable.sodm import Scheme
-from odmtool.scalable.tiles import Tiles, tile_values
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.judge import binary as objective
+from odmtool.rows.compressed import compressed
+from odmtool.rows.executor import Serial, Threads
+from odmtool.rows.tiles import Tiles, tile_values
 from odmtool.solvers import dcd, newton
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import sodm
+from odmtool.solvers.large.parts import parts_of
+from odmtool.solvers.large.sodm import Scheme
 
 EIGHT = Scheme(8, 2, strata=5)
 

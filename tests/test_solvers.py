@@ -7,11 +7,12 @@ from problems import OTHER_LOSSES, examples, problem
 from scipy import sparse
 from scipy.optimize import minimize
 
-from odmtool import losses, solvers
+from odmtool import solvers
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.core.losses import MarginLoss
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
-from odmtool.losses import MarginLoss
 from odmtool.machines import ODM
 from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
@@ -258,7 +259,7 @@ def test_a_small_lambda_is_no_reason_to_return_the_start():
 def test_a_large_precomputed_kernel_is_found_positive_in_no_time():
     """Lanczos does not converge on eigenvalues that cluster at zero."""
     X = np.random.default_rng(0).standard_normal((500, 5))
-    from odmtool import kernels
+    from odmtool.core import kernels
     from odmtool.solvers.indefinite import smallest_eigenvalue
 
     K = kernels.gram(Kernel("rbf", 0.4), X)
@@ -302,7 +303,7 @@ def test_the_better_of_what_was_seen_is_returned():
 
 
 def test_wide_linear_data_report_the_values_of_their_w():
-    from odmtool import objective
+    from odmtool.judge import binary as objective
 
     generator = np.random.default_rng(0)
     X = generator.standard_normal((30, 200)) * 1e4

@@ -8,10 +8,10 @@ from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io.several import read_several
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import L1SVM, ODM
-from odmtool.machines import spread as training
-from odmtool.machines.scaling_out import Scale
-from odmtool.scalable.executor import Serial, Threads
-from odmtool.scalable.spread import SpreadRows
+from odmtool.places import workers as training
+from odmtool.rows.executor import Serial, Threads
+from odmtool.rows.spread import SpreadRows
+from odmtool.solvers.large.scale import Scale
 
 
 @pytest.fixture

@@ -14,11 +14,12 @@ from stepping import (
     wide,
 )
 
-from odmtool import losses
+from odmtool.core import losses
 from odmtool.errors import DivergedError
-from odmtool.solvers import dcd, ldm, newton, stochastic, svrg
+from odmtool.solvers import dcd, newton, stochastic, svrg
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.ldm import descent as ldm
 
 M = 60
 SMOOTH = {

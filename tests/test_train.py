@@ -175,8 +175,8 @@ def test_kernel_parameters_that_are_not_used_are_ignored(run, heart):
 
 
 def test_precomputed_kernel_is_the_kernel(run, heart, tmp_path):
-    from odmtool import kernels
-    from odmtool.kernels import Kernel
+    from odmtool.core import kernels
+    from odmtool.core.kernels import Kernel
 
     data = read_svmlight(heart)
     K = kernels.gram(Kernel("rbf", 1 / 13), data.X)

@@ -90,7 +90,7 @@ def _labels_in_use(store, weight) -> set[int]:
 def fit_from_disk(machine, data, options: dict, report: Report) -> list[str]:
     """Train the machine; sentences as those of :func:`odmtool.cli.training.fit`."""
     from odmtool.cli.training import naming, say_scale
-    from odmtool.machines import out_of_core
+    from odmtool.places import disk as out_of_core
 
     out_of_core.check(machine)  # of more classes than two it is another one than before
     plan = out_of_core.plan(machine, data.dataset, data.weight)

@@ -14,7 +14,7 @@ def say_classes(confusion, json_file: str | None, report: Report) -> None:
 
     Parameters
     ----------
-    confusion : odmtool.confusion.Confusion
+    confusion : odmtool.measures.confusion.Confusion
     json_file : str or None
         Where everything is written.
     report : Report
@@ -39,8 +39,8 @@ def write_json(path: str, confusion, correct: int, rows: int) -> None:
     """  # fmt: skip
     import json
 
-    from odmtool.confusion import MEASURES
     from odmtool.io.files import atomic_output
+    from odmtool.measures.confusion import MEASURES
 
     classes = [
         one._asdict() | {measure: _number(getattr(one, measure)) for measure in MEASURES}
@@ -56,7 +56,7 @@ def write_json(path: str, confusion, correct: int, rows: int) -> None:
 
 
 def _means(classes: list) -> dict[str, list[float]]:
-    from odmtool.confusion import MEASURES, mean
+    from odmtool.measures.confusion import MEASURES, mean
 
     return {
         name: [mean(classes, measure, is_weighted=is_weighted) for measure in MEASURES]

@@ -106,7 +106,7 @@ def cv(ctx, **options):
         identity = _identity(plan, options, data)
         repeat_search(plan, identity, options, _varying(values), report)
         return
-    from odmtool.search import best
+    from odmtool.search.search import best
 
     rows = _search(plan, options, values, data, report)
     winner = best(rows, plan.machine, plan.metric)
@@ -140,7 +140,7 @@ def _values(ctx, options: dict) -> dict[str, tuple]:
 def _machine_and_settings(options: dict, values: dict[str, tuple]):
     """The machine, and the settings, all checked."""
     from odmtool.cli.training import make_machine
-    from odmtool.search import MOST_SETTINGS, grid
+    from odmtool.search.search import MOST_SETTINGS, grid
 
     machine = make_machine(options | {name: chosen[0] for name, chosen in values.items()})
     if "precomputed" in values["kernel"] and len(values["kernel"]) > 1:
@@ -175,8 +175,8 @@ def _read(options: dict, report: Report):
 def _plan(machine, settings: list[dict], data, options: dict, report: Report):
     from odmtool.cli.training import folds_for, limit_jobs, naming
     from odmtool.machines import gamma_for
-    from odmtool.search import Plan
-    from odmtool.validation import Data, check_classes, folds
+    from odmtool.search.search import Plan
+    from odmtool.search.validation import Data, check_classes, folds
 
     X, labels = data.dataset.X, data.dataset.labels
     settings = [
@@ -199,9 +199,9 @@ def _plan(machine, settings: list[dict], data, options: dict, report: Report):
 def _search(plan, options: dict, values, data, report: Report) -> list:
     """All rows, said as they are final."""
     from odmtool.cli.training import naming
-    from odmtool.journal import open_journal
-    from odmtool.search import search
-    from odmtool.strategies import STRATEGIES
+    from odmtool.search.journal import open_journal
+    from odmtool.search.search import search
+    from odmtool.search.strategies import STRATEGIES
 
     finished = []
     if options["journal"] is not None:

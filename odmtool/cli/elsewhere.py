@@ -29,7 +29,7 @@ def refuse_elsewhere(options: dict, option: str) -> None:
 
 def check_elsewhere(machine, options: dict) -> None:
     """Raise UsageError for what needs the examples here; the data are elsewhere."""
-    from odmtool.machines import spread
+    from odmtool.places import workers as spread
 
     for name, option in (("margins", "--margins"), ("loo", "--loo"), ("cache", "--cache")):
         if options[name] is not None:
@@ -43,8 +43,8 @@ def read_elsewhere(options: dict, report: Report):
     """What the workers read, and its fingerprint; the connection is ``X.executor``."""
     from odmtool.io.several import read_several
     from odmtool.io.svmlight import Dataset
-    from odmtool.machines import scaling_out
-    from odmtool.scalable.spread import SpreadRows
+    from odmtool.rows.spread import SpreadRows
+    from odmtool.solvers.large import scale as scaling_out
 
     executor = scaling_out.executor_for(
         scale_arguments(options), options["jobs"], options["memory"]

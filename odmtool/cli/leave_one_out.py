@@ -31,7 +31,7 @@ def check(machine, data, options: dict):
     UsageError
         There are not two classes, or the bound would not hold.
     """
-    from odmtool import loo
+    from odmtool.measures import loo
 
     if not hasattr(machine, "problem"):
         raise UsageError(messages.loo_not_for(machine.name))
@@ -50,8 +50,8 @@ def leave_one_out(machine, prepared, is_wanted_exactly: bool, report: Report) ->
 
     Returns the same numbers, for ``--json``.
     """
-    from odmtool import loo
-    from odmtool.losses import MarginLoss
+    from odmtool.core.losses import MarginLoss
+    from odmtool.measures import loo
 
     problem, m = machine.problem(prepared), len(prepared.u)
     if problem.gram is not None and problem.gram.bytes <= problem.gram.memory:
@@ -83,7 +83,7 @@ def _solver(machine, prepared):
     """Whether Newton's method serves, and a function that solves to a small gap."""
     from odmtool import solvers
     from odmtool.defaults import LARGE_SOLVERS
-    from odmtool.validation import EXACT, is_exact
+    from odmtool.search.validation import EXACT, is_exact
 
     exactly = is_exact(machine, prepared)
     # Of large data's solvers there is no part for what is missing one example only.
@@ -102,7 +102,7 @@ def _solver(machine, prepared):
 
 def _count(problem, solution, solve, report: Report) -> int:
     """The leave-one-out errors."""
-    from odmtool import loo
+    from odmtool.measures import loo
 
     def progress(done: int, total: int) -> None:
         report.live(messages.loo_progress(done, total))

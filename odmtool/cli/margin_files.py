@@ -21,7 +21,7 @@ def write_margins(path: str, data_file: str, model_file: str, ruler, report: Rep
     path : str
     data_file, model_file : str
         As the user wrote them.
-    ruler : odmtool.margins.Ruler
+    ruler : odmtool.measures.margins.Ruler
     report : Report
     """
     import numpy as np
@@ -64,7 +64,7 @@ def _head(margins, data: str, model: str, norm: float | None):
 
 def statistics_rows(margins) -> list[tuple]:
     """Name, value for the margins, value for the normalised margins; None if unknown."""
-    from odmtool.margins import QUANTILES
+    from odmtool.measures.margins import QUANTILES
 
     plain, normalised = margins.statistics()
     rows = [(name, getattr(plain, name), getattr(normalised, name))

@@ -107,7 +107,7 @@ def _check(options: dict) -> None:
             if is_same_file(output, other):
                 raise UsageError(messages.write_over(output))
     if options["plot_file"] is not None:
-        from odmtool import plots
+        from odmtool.measures import pictures as plots
 
         plots.check_library()
 
@@ -117,7 +117,7 @@ def _measure(options: dict, report: Report) -> tuple[list, list[int]]:
     from odmtool.io.files import display_name
     from odmtool.io.model_file import read_model
     from odmtool.io.svmlight import iter_svmlight
-    from odmtool.margins import Ruler
+    from odmtool.measures.margins import Ruler
 
     rulers = []
     for path in options["models"]:
@@ -171,9 +171,9 @@ def _short(row: dict) -> dict:
 
 
 def _draw(named: dict, options: dict) -> None:
-    from odmtool import plots
     from odmtool.io.files import atomic_output
-    from odmtool.margin_plot import margin_figure
+    from odmtool.measures import pictures as plots
+    from odmtool.measures.margin_picture import margin_figure
 
     title = options["plot_title"]
     if title is None and options["test_file"] != "-":

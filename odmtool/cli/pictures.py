@@ -52,7 +52,7 @@ def check_pictures(options: dict, settings: list[dict]) -> None:
     """
     if options["plot_file"] is None and options["path_file"] is None:
         return
-    from odmtool import plots
+    from odmtool.measures import pictures as plots
 
     if options["plot_file"] is not None:
         plots.check_search(settings)
@@ -66,8 +66,8 @@ def write_pictures(options: dict, all_rows: list, plan, report: Report) -> None:
     rows = [row for row in all_rows if row.has_solution]
     if options["plot_file"] is None and options["path_file"] is None:
         return
-    from odmtool import plots
     from odmtool.io.files import atomic_output
+    from odmtool.measures import pictures as plots
 
     title, drawn = _title(options), {}
     if options["plot_file"] is not None:

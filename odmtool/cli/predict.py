@@ -190,7 +190,7 @@ def _predict_file(job: Settings, model) -> Tally:
 def _ruler(job: Settings, model):
     if job.margins is None:
         return None
-    from odmtool.margins import Ruler
+    from odmtool.measures.margins import Ruler
 
     return Ruler(model)
 
@@ -198,7 +198,7 @@ def _ruler(job: Settings, model):
 def _confusion(job: Settings):
     if not job.report and job.json_file is None:
         return None
-    from odmtool.confusion import Confusion
+    from odmtool.measures.confusion import Confusion
 
     return Confusion()
 

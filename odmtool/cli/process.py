@@ -25,7 +25,7 @@ def prepare(program: str) -> None:
         files = sys.modules.get("odmtool.io.files")
         if files is not None:
             files.remove_unfinished()
-        journal = getattr(sys.modules.get("odmtool.journal"), "in_use", False)
+        journal = getattr(sys.modules.get("odmtool.search.journal"), "in_use", False)
         but = " but the journal" if journal else ""
         say(f"{program}: {_SENTENCES[number]}; no file{but} was changed")
         # The work goes on in another thread, perhaps inside LAPACK: do not wait for it.

@@ -69,7 +69,7 @@ def repeat_search(plan, identity: dict, options: dict, varying: list[str], repor
     """
     from odmtool.cli.tables import split_records, write_csv, write_json
     from odmtool.cli.training import naming
-    from odmtool.repeats import Protocol, check, splits, summarise
+    from odmtool.search.repeats import Protocol, check, splits, summarise
 
     with naming(options["training_file"]):
         chosen = splits(
@@ -109,8 +109,8 @@ def _table_to_compare(chosen: list, options: dict) -> list | None:
 
 def _results(protocol, identity: dict, options: dict, varying, report: Report) -> list:
     from odmtool.cli.training import naming
-    from odmtool.journal import open_journal
-    from odmtool.repeats import SplitResult, repeat
+    from odmtool.search.journal import open_journal
+    from odmtool.search.repeats import SplitResult, repeat
 
     finished = []
     if options["journal"] is not None:
@@ -139,7 +139,7 @@ def _results(protocol, identity: dict, options: dict, varying, report: Report) -
 
 
 def _compare(results: list, theirs: list[float], path: str, report: Report) -> None:
-    from odmtool.repeats import compare
+    from odmtool.search.repeats import compare
 
     # For accuracy the score is the accuracy.
     comparison = compare([result.score for result in results], theirs)

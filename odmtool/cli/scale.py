@@ -118,8 +118,8 @@ def _check(job: Settings) -> None:
 
 
 def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
+    from odmtool.core.scaling import Extremes, Ranges, Scaler
     from odmtool.io import range_file, svmlight
-    from odmtool.scaling import Extremes, Ranges, Scaler
 
     data = svmlight.read_svmlight(job.data, real_labels=True, zero_based=job.zero_based)
     extremes = Extremes()
@@ -142,8 +142,8 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
 
 
 def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
+    from odmtool.core.scaling import Scaler
     from odmtool.io import range_file, svmlight
-    from odmtool.scaling import Scaler
 
     ranges = range_file.read_range(job.restore)
     given = [("-l", job.lower, ranges.lower), ("-u", job.upper, ranges.upper)]
@@ -168,7 +168,7 @@ def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
 
 
 def _label_range(job: Settings, labels):
-    from odmtool.scaling import LabelRange
+    from odmtool.core.scaling import LabelRange
 
     if not job.scale_labels:
         return None

@@ -41,6 +41,6 @@ def scale_options(function):
 
 def scale_arguments(options: dict):
     """What the machine is told of them."""
-    from odmtool.machines.scaling_out import Scale
+    from odmtool.solvers.large.scale import Scale
 
     return Scale(**{name: options[name] for name in SCALE_OPTIONS})

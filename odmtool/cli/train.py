@@ -97,7 +97,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
         warn_of_one_class,
         write_trained_model,
     )
-    from odmtool.memory import peak
+    from odmtool.core.memory import peak
 
     path = _model_path(options)
     machine = make_machine(options)
@@ -142,7 +142,7 @@ def _train_model(ctx, options: dict, report: Report) -> None:
 def _read(ctx, options: dict, machine, report: Report):
     """The examples: in memory, with the workers of a scheduler, or in a cache on disk."""
     if options["cache"] is not None:
-        from odmtool.machines import out_of_core
+        from odmtool.places import disk as out_of_core
 
         out_of_core.check(machine)
         return open_cached_data(options, machine.memory_limit(), report)
@@ -156,7 +156,7 @@ def _read(ctx, options: dict, machine, report: Report):
 
 def _write_margins(options: dict, model_path: str, machine, data, report: Report) -> None:
     from odmtool.cli.margin_files import write_margins
-    from odmtool.margins import Ruler
+    from odmtool.measures.margins import Ruler
 
     known, model = data.dataset, machine.model_
     ruler = Ruler(model, training_rows=known.X if model.is_precomputed else None)
@@ -190,8 +190,8 @@ def _cross_validate(ctx, options: dict, report: Report) -> None:
         warn_of_one_class,
         warn_of_small_class,
     )
-    from odmtool.search import Plan, search
-    from odmtool.validation import Data, folds
+    from odmtool.search.search import Plan, search
+    from odmtool.search.validation import Data, folds
 
     machine = make_machine(options)
     check_files(options, [options["json_file"]])

@@ -92,9 +92,9 @@ def read_training_data(options: dict, report: Report) -> TrainingData:
     """
     import numpy as np
 
+    from odmtool.core.memory import default_memory
     from odmtool.io.svmlight import estimated_bytes, fingerprint, read_svmlight
     from odmtool.io.weights import read_weights
-    from odmtool.memory import default_memory
 
     path, weight = options["training_file"], None
     memory = default_memory() if options["memory"] is None else options["memory"]
@@ -201,7 +201,7 @@ def warn_of_small_class(labels, folds: int, report: Report) -> None:
 
 def limit_jobs(plan, options: dict, report: Report) -> None:
     """Lower ``-j`` to what the memory allows, and say what does not fit."""
-    from odmtool.search import plan_memory
+    from odmtool.search.search import plan_memory
 
     memory, m = plan_memory(plan, options["jobs"]), len(plan.data.labels)
     if not memory.keeps_matrix:
@@ -221,8 +221,10 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     """
     from functools import partial
 
-    from odmtool.gram import BYTES
-    from odmtool.machines import needs, spread, tasks
+    from odmtool.core.gram import BYTES
+    from odmtool.places import memory as needs
+    from odmtool.places import workers as spread
+    from odmtool.solvers.large import tasks
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
     wants_matrix = machine.kernel != "linear" and machine.solver not in ("newton", "nystrom")
@@ -270,8 +272,8 @@ def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
     """Train the machine and its sigmoid; the number of folds short of the tolerance."""
     import numpy as np
 
-    from odmtool.calibration import add_probabilities, usable_rows
-    from odmtool.validation import Data, shared_gram
+    from odmtool.search.calibration import add_probabilities, usable_rows
+    from odmtool.search.validation import Data, shared_gram
 
     X, labels, weight = data.dataset.X, data.dataset.labels, data.weight
     known = Data(X, labels, weight)
@@ -311,8 +313,8 @@ def say_probabilities(machine, report: Report) -> None:
     model = machine.model_
     if model.probA is None:
         return
-    from odmtool.calibration import FOLDS
     from odmtool.models import LinearModel
+    from odmtool.search.calibration import FOLDS
 
     report.note(messages.probabilities_fitted(model.probA, model.probB, FOLDS, machine.seed))
     if model.probA.max() >= 0:

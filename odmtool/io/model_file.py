@@ -264,7 +264,7 @@ def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel |
 
 def _vectors(text, header, start, end, n_coef: int, first_index: int):
     """The kernel, the coefficients and the vectors."""
-    from odmtool.kernels import Kernel
+    from odmtool.core.kernels import Kernel
 
     total, n_lines = header["total_sv"][0], text.data.count(b"\n", start, end)
     if n_lines != total:

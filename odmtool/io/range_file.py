@@ -22,10 +22,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from odmtool import messages
+from odmtool.core.scaling import LabelRange, Ranges
 from odmtool.errors import ModelError
 from odmtool.io import files
 from odmtool.io.model_text import integer, real
-from odmtool.scaling import LabelRange, Ranges
 
 
 def read_range(path: str) -> Ranges:

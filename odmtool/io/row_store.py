@@ -32,7 +32,8 @@ from typing import IO, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from odmtool import kernels, messages
+from odmtool import messages
+from odmtool.core import kernels
 from odmtool.errors import DataError, FileError
 from odmtool.io.files import atomic_output, check_writable, display_name, is_stream
 from odmtool.io.svmlight import BLOCK_BYTES, Dataset, iter_svmlight

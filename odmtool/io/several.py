@@ -60,7 +60,7 @@ def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
     ----------
     names : str
     executor
-        With ``map`` and ``keep_each`` (:mod:`odmtool.scalable.executor`).
+        With ``map`` and ``keep_each`` (:mod:`odmtool.rows.executor`).
     zero_based : bool
 
     Raises

@@ -2,7 +2,7 @@
 
 from odmtool.machines.base import Machine
 from odmtool.machines.binary import L1SVM, L2SVM, LDM, LSSVM, MAMC, ODM, SVR
-from odmtool.machines.data import Prepared, class_order, gamma_for, with_constant_feature
+from odmtool.machines.data import Prepared, class_order, gamma_for
 from odmtool.machines.multiclass import ISM3, M3SVM, MCODM
 
 _ALL = (ODM, LDM, MCODM, M3SVM, ISM3, L1SVM, L2SVM, LSSVM, SVR, MAMC)
@@ -25,5 +25,4 @@ __all__ = [
     "Prepared",
     "class_order",
     "gamma_for",
-    "with_constant_feature",
 ]

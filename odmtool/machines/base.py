@@ -12,7 +12,12 @@ import copy
 import numpy as np
 from scipy import sparse
 
-from odmtool import kernels, messages
+from odmtool import messages
+from odmtool.core import kernels
+from odmtool.core.columns import with_constant_feature
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.core.memory import default_memory
 from odmtool.defaults import (
     BIAS,
     COEF0,
@@ -24,8 +29,6 @@ from odmtool.defaults import (
     TOLERANCE,
 )
 from odmtool.errors import UsageError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
 from odmtool.machines.data import (
     Prepared,
     canonical_rows,
@@ -34,12 +37,10 @@ from odmtool.machines.data import (
     refuse_huge_values,
     targets,
     weights_in_use,
-    with_constant_feature,
 )
-from odmtool.machines.scaling_out import Scale
-from odmtool.memory import default_memory
 from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
+from odmtool.solvers.large.scale import Scale
 from odmtool.solvers.multi import MultiSolution
 
 # Its square is still a number.
@@ -70,7 +71,7 @@ class Machine:
     memory : float, optional
         Bytes for kernel values; by default what is free.
     outer : {"cccp", "constant"}
-        Of MCODM, see :mod:`odmtool.solvers.mcodm`.
+        Of MCODM, see :mod:`odmtool.solvers.mcodm.rounds`.
     ism3_loss : {"pairwise", "softmax"}
         Of ISM3.
     scale : Scale, optional

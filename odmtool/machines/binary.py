@@ -2,7 +2,7 @@
 
 All minimise 1/2 |w|^2 + the loss of the margins t_i = y_i <w, phi(x_i)>, where y = +1 is
 the first class. Each class below says what its loss is and where it comes from; the
-numbers are rows of :mod:`odmtool.losses`.
+numbers are rows of :mod:`odmtool.core.losses`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse
 
-from odmtool import losses, messages, solvers
+from odmtool import messages, solvers
+from odmtool.core import losses
 from odmtool.defaults import LARGE_SOLVERS, MACHINES
 from odmtool.errors import UsageError
-from odmtool.machines import reduction, scaling_out
+from odmtool.machines import reduction
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
+from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.multi import MultiSolution
 
 

@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from odmtool import kernels, messages
+from odmtool import messages
+from odmtool.core import kernels
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.defaults import PerFeature
 from odmtool.errors import DataError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
 
 
 class Prepared(NamedTuple):
@@ -127,13 +128,3 @@ def refuse_huge_values(rows, gram: Gram | None) -> None:
             squares = squares + gram.diagonal()
     if not np.all(np.isfinite(squares)):
         raise DataError(messages.values_too_large(int(np.argmin(np.isfinite(squares))) + 1))
-
-
-def with_constant_feature(X, bias: float):
-    """X with a last column of ``bias`` if that is not negative."""
-    if bias < 0:
-        return X
-    column = np.full((X.shape[0], 1), float(bias))
-    if isinstance(X, np.ndarray):
-        return np.hstack([X, column])
-    return sparse.hstack([X, column], format="csr")

@@ -9,7 +9,8 @@ from importlib import import_module
 
 import numpy as np
 
-from odmtool import losses, messages
+from odmtool import messages
+from odmtool.core import losses
 from odmtool.errors import UsageError
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared
@@ -66,7 +67,7 @@ class MCODM(MulticlassMachine):
     """
 
     name = "mcodm"
-    solvers = {"auto": "mcodm", "dcd": "mcodm", "newton": "mcodm"}
+    solvers = {"auto": "mcodm.rounds", "dcd": "mcodm.rounds", "newton": "mcodm.rounds"}
     max_iter_of = {"auto": 2000, "dcd": 2000, "newton": 2000}
 
     def parameters(self, total_weight: float) -> losses.MCODM:
@@ -86,7 +87,7 @@ class MCODM(MulticlassMachine):
 class _PairwiseMachine(MulticlassMachine):
     """M3SVM and ISM3: linear, with class biases, and a power of |w_k - w_l| as regulariser."""
 
-    solvers = {"auto": "m3svm", "newton": "m3svm", "adam": "m3svm_adam"}
+    solvers = {"auto": "m3svm.newton", "newton": "m3svm.newton", "adam": "m3svm.adam"}
     max_iter_of = {"auto": 200, "newton": 200, "adam": 500}
 
     def check(self) -> None:
@@ -107,7 +108,7 @@ class _PairwiseMachine(MulticlassMachine):
         return 1 / self.lambda_ if self.cost is None else self.cost
 
     def _parameters(self, loss: str):
-        from odmtool.solvers import m3svm_objective
+        from odmtool.solvers.m3svm import objective as m3svm_objective
 
         parameters = m3svm_objective.M3SVM(loss, self.lambda_for(1.0), self.power)
         m3svm_objective.check(parameters)

@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.core.gram import Gram
 from odmtool.defaults import LARGE_SOLVERS
-from odmtool.gram import Gram
-from odmtool.machines import scaling_out, tasks
 from odmtool.machines.data import Prepared
 from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.base import Problem, Solution, ignore_progress
+from odmtool.solvers.large import scale as scaling_out
+from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
 
 

@@ -17,7 +17,7 @@ def class_table(classes: list, means: dict[str, list[float]]) -> list[str]:
 
     Parameters
     ----------
-    classes : list of odmtool.confusion.ClassScore
+    classes : list of odmtool.measures.confusion.ClassScore
         Those to show.
     means : dict
         From the name of a mean to that of precision, recall and F1.

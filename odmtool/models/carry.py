@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from odmtool.kernels import Kernel
+from odmtool.core.kernels import Kernel
 from odmtool.models.kernel import CompactModel, KernelModel
 from odmtool.models.linear import LinearModel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.probability import class_probabilities
+from odmtool.models.probability import class_probabilities
 
 
 def votes(values: np.ndarray, k: int) -> np.ndarray:

@@ -11,11 +11,11 @@ from scipy.sparse import csr_matrix
 
 from odmtool.models import scores
 from odmtool.models.decide import most_probable, reversed_sigmoids, votes
+from odmtool.models.probability import class_probabilities
 from odmtool.models.rows import KernelRows
-from odmtool.probability import class_probabilities
 
 if TYPE_CHECKING:
-    from odmtool.kernels import Kernel
+    from odmtool.core.kernels import Kernel
 
 # Kernel values held at a time (a block of rows times all support vectors).
 _BLOCK_VALUES = 2**21

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from odmtool.models.decide import first_maximum, most_probable, pair_values
-from odmtool.probability import logistic_probabilities
+from odmtool.models.probability import logistic_probabilities
 
 # The solvers of LIBLINEAR whose values are log odds.
 _LOGISTIC = ("L2R_LR", "L1R_LR", "L2R_LR_DUAL")

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from odmtool.models.linear import with_width
 
 if TYPE_CHECKING:
-    from odmtool.kernels import Kernel
+    from odmtool.core.kernels import Kernel
 
 # Numbers of a block of repeated rows.
 _BLOCK_VALUES = 2**21
@@ -26,7 +26,7 @@ class KernelRows:
     """
 
     def __init__(self, kernel: Kernel, support_vectors: csr_matrix):
-        from odmtool import kernels
+        from odmtool.core import kernels
 
         self.kernel = kernel
         self.vectors = support_vectors
@@ -45,7 +45,7 @@ class KernelRows:
 
         The distance is at most relative * |value| + absolute; both have shape (rows,).
         """
-        from odmtool import kernels
+        from odmtool.core import kernels
 
         known, beyond = self._known(X)
         if self.kernel.name == "precomputed":
@@ -60,7 +60,7 @@ class KernelRows:
 
     def in_stock_order(self, x: csr_matrix) -> np.ndarray:
         """Kernel values of one row with LIBSVM's order of operations, shape (n_sv,)."""
-        from odmtool import kernels
+        from odmtool.core import kernels
 
         kernel, known = self.kernel, self._known(x)[0].toarray().ravel()
         if kernel.name == "precomputed":

@@ -4,13 +4,13 @@
 name       needs                         file
 =========  ============================  ==========================================
 dcd        any loss                      :mod:`odmtool.solvers.dcd`; for the loss of
-                                         LDM :mod:`odmtool.solvers.ldm`
+                                         LDM :mod:`odmtool.solvers.ldm.descent`
 newton     a loss whose derivative is    :mod:`odmtool.solvers.newton`; with a jump
            continuous or jumps once, or  :mod:`odmtool.solvers.proximal`; for the loss
-           that of LDM; for a kernel,    of LDM :mod:`odmtool.solvers.ldm_newton`
+           that of LDM; for a kernel,    of LDM :mod:`odmtool.solvers.ldm.newton`
            memory for two m x m
            matrices (LDM: four)
-dcd-dense  the loss of LDM, m <= 1000    :mod:`odmtool.solvers.ldm_dense`
+dcd-dense  the loss of LDM, m <= 1000    :mod:`odmtool.solvers.ldm.dense`
 svrg       linear; a loss whose          :mod:`odmtool.solvers.svrg`
            derivative is continuous, or
            that of LDM
@@ -29,8 +29,8 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
+from odmtool.core.losses import LDM, MarginLoss
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
-from odmtool.losses import LDM, MarginLoss
 from odmtool.solvers.base import (
     LARGEST_HESSIAN,
     Problem,
@@ -181,7 +181,7 @@ def module_of(name: str, loss: MarginLoss | LDM) -> str | None:
     """The file of a solver for a loss; None if Newton's method is not for this loss."""
     is_ldm = isinstance(loss, LDM)
     if name == "dcd-dense" or (is_ldm and name in ("dcd", "newton")):
-        return {"dcd": "ldm", "newton": "ldm_newton", "dcd-dense": "ldm_dense"}[name]
+        return {"dcd": "ldm.descent", "newton": "ldm.newton", "dcd-dense": "ldm.dense"}[name]
     if name != "newton" or is_smooth(loss):
         return name
     return "proximal" if loss.lo == loss.hi else None
@@ -190,7 +190,7 @@ def module_of(name: str, loss: MarginLoss | LDM) -> str | None:
 def newton_fits(problem: Problem) -> bool:
     """Whether the memory holds what Newton's method makes of the problem."""
     if isinstance(problem.loss, LDM):
-        from odmtool.solvers import ldm_newton
+        from odmtool.solvers.ldm import newton as ldm_newton
 
         return ldm_newton.fits(problem)
     gram = problem.gram
@@ -226,7 +226,7 @@ def check(problem: Problem, name: str) -> None:
     if name != "newton" or newton_fits(problem):
         return
     if isinstance(problem.loss, LDM):
-        from odmtool.solvers import ldm_newton
+        from odmtool.solvers.ldm import newton as ldm_newton
 
         ldm_newton.check(problem)
     else:
@@ -274,7 +274,7 @@ def choose(problem: Problem) -> Plan:
 
 def _choose_with_jump(problem: Problem) -> Plan:
     """The same for LDM and for losses with a jump, where Newton takes more steps."""
-    from odmtool.solvers import ldm_newton
+    from odmtool.solvers.ldm import newton as ldm_newton
 
     if module_of("newton", problem.loss) is None or not ldm_newton.fits(problem):
         return Plan("dcd")

@@ -5,7 +5,7 @@ A solver minimises
     P(w) = 1/2 |w|^2 + sum_i u_i l(t_i),    t_i = y_i <w, phi(x_i)>
 
 and stops when the relative duality gap (P - D) / S is at most the tolerance
-(see :mod:`odmtool.objective` for D and S). It prints nothing and knows no file;
+(see :mod:`odmtool.judge.binary` for D and S). It prints nothing and knows no file;
 after every iteration it calls ``progress``, so that the caller can report, or
 stop it by raising.
 """
@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool import losses
-from odmtool.gram import Gram
-from odmtool.losses import MarginLoss
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.losses import MarginLoss
 
 
 class Problem(NamedTuple):
@@ -130,7 +130,7 @@ def ignore_progress(_progress: Progress) -> None:
 def objective_values(loss: MarginLoss, norm, dual_norm, t, eta) -> tuple[float, float, float]:
     """P, D and the scale S of a solution, from |w|^2, |w(eta)|^2, margins and duals.
 
-    ``loss`` holds one loss per example (see :func:`odmtool.losses.scaled`).
+    ``loss`` holds one loss per example (see :func:`odmtool.core.losses.scaled`).
     """
     values = losses.value(loss, t)
     primal = norm / 2 + values.sum()

@@ -1,6 +1,6 @@
 """Dual coordinate descent for every margin loss, linear and kernel.
 
-Problem     max over eta of D(eta), the dual of P(w) (see :mod:`odmtool.objective`);
+Problem     max over eta of D(eta), the dual of P(w) (see :mod:`odmtool.judge.binary`);
             one signed variable per example. For ODM eta_i = zeta_i - beta_i of the
             paper, of which at most one is nonzero.
 Update      in random order, the exact maximiser of D in one eta_i (see
@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool import losses, messages
+from odmtool import messages
 from odmtool._jit import njit
+from odmtool.core import losses
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
     Problem,

@@ -8,7 +8,7 @@ The second term is strongly concave with modulus at least 1 / (largest slope), s
 e the smallest eigenvalue of Q
 
     -e < 1 / (largest slope)    one solution: Q + sigma I with sigma = -e and the loss
-                                sheared to match (:func:`odmtool.losses.shifted`) have the
+                                sheared to match (:func:`odmtool.core.losses.shifted`) have the
                                 same dual and a positive semidefinite matrix
     -e > 1 / (smallest slope)   unbounded: eta can grow along the eigenvector for ever
     between                     unknown: coordinate descent reaches a stationary point or
@@ -22,8 +22,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from odmtool import losses
-from odmtool.gram import Gram
+from odmtool.core import losses
+from odmtool.core.gram import Gram
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
 from odmtool.solvers.factor import cholesky_in_place
 

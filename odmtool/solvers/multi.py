@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.gram import Gram
+from odmtool.core.gram import Gram
 
 # Not in its file, because that loads numba, and plans of memory need them before.
 LARGEST_FACTOR, LARGEST_BLOCKS = 1000, 2e7
@@ -34,7 +34,7 @@ class MultiProblem(NamedTuple):
     weight : ndarray, shape (m,)
         u_i > 0.
     parameters : NamedTuple
-        Of the machine, scalars only: for mcODM an :class:`odmtool.losses.MCODM`.
+        Of the machine, scalars only: for mcODM an :class:`odmtool.core.losses.MCODM`.
     """
 
     X: object

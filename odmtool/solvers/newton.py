@@ -26,7 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from odmtool import losses, messages
+from odmtool import messages
+from odmtool.core import losses
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
     Problem,
@@ -63,7 +64,7 @@ def solve(
     The loss must have a continuous derivative. For a kernel with negative
     eigenvalues the caller passes a shifted problem (:mod:`odmtool.solvers.indefinite`).
     A ``space`` made before for the same rows or Gram matrix is used again; so is one that
-    reads its rows in passes (:class:`odmtool.scalable.blocks.BlockSpace`).
+    reads its rows in passes (:class:`odmtool.solvers.large.blocks.BlockSpace`).
 
     Raises
     ------

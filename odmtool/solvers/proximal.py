@@ -1,12 +1,12 @@
 """Newton's method for losses whose derivative jumps once, such as the hinge loss.
 
-Problem     as in :mod:`odmtool.objective`, for rows of the table with lo = hi.
+Problem     as in :mod:`odmtool.judge.binary`, for rows of the table with lo = hi.
 Update      a proximal step on the dual,
 
                 eta <- argmax over eta' of D(eta') - 1/2 sum_i sigma_i (eta'_i - eta_i)^2,
 
             by Newton's method: its primal is the problem itself with a smoothed loss
-            (:func:`odmtool.losses.smoothed`), which spreads the jump over an interval of
+            (:func:`odmtool.core.losses.smoothed`), which spreads the jump over an interval of
             margins. The interval is ten times narrower in every step. Examples whose
             margin lies in it are those at the kink, and their number does not grow
             as it narrows, so a Newton step stays cheap.
@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool import losses, messages
+from odmtool import messages
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError
-from odmtool.gram import Gram
-from odmtool.kernels import Kernel
 from odmtool.solvers import newton
 from odmtool.solvers.base import (
     Problem,

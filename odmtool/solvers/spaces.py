@@ -14,9 +14,9 @@ import contextlib
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from odmtool import losses
-from odmtool.gram import BYTES, Gram
-from odmtool.kernels import Kernel
+from odmtool.core import losses
+from odmtool.core.gram import BYTES, Gram
+from odmtool.core.kernels import Kernel
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 

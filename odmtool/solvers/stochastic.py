@@ -22,12 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool import losses, messages
+from odmtool import messages
 from odmtool._jit import njit
+from odmtool.core import losses
+from odmtool.core.columns import occurring_columns
+from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError
-from odmtool.losses import LDM
-from odmtool.solvers import ldm
 from odmtool.solvers.base import Problem, Solution, Stop, relative
+from odmtool.solvers.ldm import descent as ldm
 
 # The hinge has no curvature; its jump by lambda/M counts as if it were spread over a band of
 # margins of this width when the first step size is chosen.
@@ -80,8 +82,7 @@ def occupied_columns(problem: Problem) -> tuple[Problem, Callable[[np.ndarray], 
     X = problem.X
     if isinstance(X, np.ndarray) or X.shape[1] <= X.nnz:
         return problem, lambda w: w
-    columns, places = np.unique(X.indices, return_inverse=True)
-    narrow = type(X)((X.data, places.astype(np.int32), X.indptr), shape=(X.shape[0], len(columns)))
+    narrow, columns = occurring_columns(X)
 
     def widen(w):
         wide = np.zeros(X.shape[1])

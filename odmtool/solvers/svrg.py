@@ -33,10 +33,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool import losses, messages
+from odmtool import messages
 from odmtool._jit import njit
+from odmtool.core import losses
+from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError
-from odmtool.losses import LDM
 from odmtool.solvers import stochastic
 from odmtool.solvers.base import (
     Problem,

@@ -1,0 +1,138 @@
+"""The kernel matrix K(X, X) of a training set: whole, or by rows within a bounded memory.
+
+The matrix knows no labels, so that folds of a cross validation and the parts of a
+multi-class problem share one.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
+
+BYTES = 8
+"""Size of a kernel value in double precision."""
+
+
+class Gram:
+    """K(X, X), computed when it is first needed.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : csr_matrix or ndarray, shape (m, d)
+        In single precision if the kernel values shall be.
+    memory : float
+        Bytes that kernel values and their factorisation may take.
+    """
+
+    def __init__(self, kernel: Kernel, X, memory: float = float("inf")):
+        self.kernel = kernel
+        self.X = X if kernel.name == "precomputed" else kernels.prepare(X, memory / 4)
+        if kernel.name == "rbf" and isinstance(self.X, np.ndarray) and len(self.X):
+            # Distances stay the same, and large offsets (years, prices) no longer cancel.
+            self.X = self.X - self.X.mean(axis=0)
+        self.memory = memory
+        self.size = X.shape[0]
+        self._matrix: np.ndarray | None = None
+
+    @classmethod
+    def of_matrix(cls, kernel: Kernel, matrix: np.ndarray, memory: float = float("inf")) -> Gram:
+        """A Gram whose values are known already."""
+        gram = cls.__new__(cls)
+        gram.kernel, gram.X, gram.memory = kernel, None, memory
+        gram.size, gram._matrix = len(matrix), matrix
+        return gram
+
+    def within(self, memory: float) -> Gram:
+        """The same rows and computed values, with another memory."""
+        other = copy(self)
+        other.memory = memory
+        return other
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the kernel values."""
+        return (self.X if self._matrix is None else self._matrix).dtype
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole matrix."""
+        return self.dtype.itemsize * self.size * self.size
+
+    @property
+    def is_computed(self) -> bool:
+        return self._matrix is not None
+
+    def matrix(self) -> np.ndarray:
+        """The whole matrix, shape (m, m); the caller has checked that it fits."""
+        if self._matrix is None:
+            self._matrix = kernels.gram(self.kernel, self.X)
+        return self._matrix
+
+    def cache(self) -> RowCache:
+        """Rows for compiled code, within the memory."""
+        return RowCache(self)
+
+    def subset(self, rows: np.ndarray) -> Gram:
+        """The Gram of some of the examples; it shares computed values."""
+        if self.is_computed:
+            return Gram.of_matrix(self.kernel, self._matrix[np.ix_(rows, rows)], self.memory)
+        return Gram(self.kernel, self.X[rows], self.memory)
+
+    def diagonal(self) -> np.ndarray:
+        """k(x_i, x_i), shape (m,)."""
+        if self.is_computed:
+            return self._matrix.diagonal().copy()
+        return kernels.diagonal(self.kernel, self.X)
+
+    def rows(self, examples: np.ndarray) -> np.ndarray:
+        """Rows of the matrix, shape (len(examples), m)."""
+        if self.is_computed:
+            return self._matrix[examples]
+        return kernels.block(self.kernel, self.X[examples], self.X)
+
+
+class RowCache:
+    """Rows of a Gram matrix, as many as fit in the memory, oldest replaced first.
+
+    Compiled code reads row i at ``rows[slot[i], first:]``; ``slot[i]`` is -1 for a row
+    that is not there. When everything fits, it is the whole matrix and is filled once.
+    """
+
+    first = 0
+
+    def __init__(self, gram: Gram):
+        self._gram = gram
+        m = gram.size
+        if gram.is_computed or gram.bytes <= gram.memory:
+            self.capacity = m
+            self.rows = gram.matrix()
+            self.slot = np.arange(m)
+            return
+        self.capacity = int(min(m, max(1, gram.memory // (gram.dtype.itemsize * m))))
+        self.rows = np.empty((self.capacity, m), gram.dtype)
+        self.slot = np.full(m, -1)
+        self._owner = np.full(self.capacity, -1)
+        self._next = 0
+
+    def fetch(self, examples: np.ndarray) -> None:
+        """Make the rows of these examples, at most ``capacity``, present."""
+        missing = examples[self.slot[examples] < 0]
+        if missing.size == 0:
+            return
+        kept = np.zeros(self.capacity, dtype=bool)
+        present = self.slot[examples]
+        kept[present[present >= 0]] = True
+        # The ring of slots from the oldest on, without those in use now.
+        ring = np.roll(np.arange(self.capacity), -self._next)
+        places = ring[~kept[ring]][: missing.size]
+        self._next = int(places[-1] + 1) % self.capacity
+        evicted = self._owner[places]
+        self.slot[evicted[evicted >= 0]] = -1
+        self.rows[places] = self._gram.rows(missing)
+        self.slot[missing] = places
+        self._owner[places] = missing

@@ -1,0 +1,238 @@
+"""Kernels: blocks, diagonal and Gram matrices, computed with BLAS.
+
+==============  ==========================================================
+linear          u'v
+poly            (gamma u'v + coef0)^degree
+rbf             exp(-gamma |u - v|^2)
+sigmoid         tanh(gamma u'v + coef0)
+precomputed     the value stored in u's column "serial number of v"
+==============  ==========================================================
+
+With ``-B b`` every kernel value is raised by b^2, which is a constant feature b
+in the kernel's feature space. Kernel values are never computed one by one: all
+solvers take blocks of rows, so no compiled code is needed here.
+
+Examples are rows of a CSR matrix or of an array. Precomputed examples carry
+their serial number (from 1) in column 0 and k(x, x_j) in column j.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.core.columns import occurring_columns
+from odmtool.errors import DataError
+
+# Rows filled at a time: their temporaries stay in the processor's cache.
+_BLOCK_BYTES = 2**21
+# Rows of a tile of a symmetric matrix.
+_TILE = 1024
+# Below this share of nonzeros a sparse product beats BLAS on a dense copy.
+_DENSE_SHARE = 0.02
+# Precomputed values may differ from their mirror image by this share of the largest,
+# which single precision or six printed digits can cause.
+_SYMMETRY = 1e-5
+
+
+class Kernel(NamedTuple):
+    """A kernel and its parameters; those that its name does not use are ignored."""
+
+    name: str
+    gamma: float = 0.0
+    coef0: float = 0.0
+    degree: int = 3
+    bias: float = 0.0
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        """Whether every Gram matrix is known to have no negative eigenvalue."""
+        if self.name == "poly":
+            return self.gamma >= 0 and self.coef0 >= 0
+        return self.name in ("linear", "rbf")
+
+
+def prepare(X, limit: float = 1e9):
+    """The rows in the form in which blocks of kernel values are fastest.
+
+    Parameters
+    ----------
+    X : csr_matrix or ndarray, shape (m, d)
+    limit : float
+        Bytes that a dense copy may take.
+
+    Returns
+    -------
+    csr_matrix or ndarray, shape (m, d)
+        An array when enough entries are nonzero, else the sparse matrix.
+    """
+    if isinstance(X, np.ndarray):
+        return X
+    if X.shape[1] > X.nnz:
+        X, _ = occurring_columns(X)
+    return X.toarray() if dense_bytes(X, limit) else X
+
+
+def dense_bytes(X, limit: float) -> int:
+    """Size of the dense copy of a sparse X that :func:`prepare` makes; 0 if it makes none."""
+    cells = X.shape[0] * X.shape[1]
+    return 8 * cells if X.nnz >= _DENSE_SHARE * cells and 8 * cells <= limit else 0
+
+
+def block(
+    kernel: Kernel, A, B, out: np.ndarray | None = None, squares_b: np.ndarray | None = None
+) -> np.ndarray:
+    """Kernel values between the rows of A and the rows of B, in their precision.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    A, B : csr_matrix or ndarray, shapes (a, d) and (b, d)
+    out : ndarray, shape (a, b), optional
+        Where to put them.
+    squares_b : ndarray, shape (b,), optional
+        ``squares(B)``, if the same B comes again and again.
+
+    Returns
+    -------
+    ndarray, shape (a, b)
+    """
+    if kernel.name == "precomputed":
+        K = np.take(_dense(A), serial_numbers(B), axis=1, out=out)
+    else:
+        K, squares_a = products(A, B, out), None
+        if kernel.name == "rbf":
+            squares_a = squares(A)
+            squares_b = squares(B) if squares_b is None else squares_b
+        _finish(kernel, K, squares_a, squares_b)
+    if kernel.bias:
+        K += kernel.bias**2
+    return K
+
+
+def gram(kernel: Kernel, X) -> np.ndarray:
+    """The symmetric matrix of kernel values between all rows of X, shape (m, m).
+
+    Of dense rows each pair is computed once, in tiles: NumPy hands ``X @ X.T`` to a routine of
+    OpenBLAS that crashes for some 20,000 rows and more if it has threads (numpy#19685).
+    """
+    if kernel.name == "precomputed" or not isinstance(X, np.ndarray):
+        K = block(kernel, X, X)
+    else:
+        K = np.empty((len(X), len(X)), X.dtype)
+        for top in range(0, len(X), _TILE):
+            rows = slice(top, top + _TILE)
+            for left in range(top, len(X), _TILE):
+                columns = slice(left, left + _TILE)
+                block(kernel, X[rows], X[columns], K[rows, columns])
+                if left > top:
+                    K[columns, rows] = K[rows, columns].T
+    if kernel.name == "rbf":
+        np.fill_diagonal(K, 1.0 + kernel.bias**2)
+    return K
+
+
+def diagonal(kernel: Kernel, X) -> np.ndarray:
+    """k(x, x) for every row x of X, shape (m,)."""
+    if kernel.name == "precomputed":
+        rows = np.arange(X.shape[0])
+        values = np.asarray(X[rows, serial_numbers(X)], dtype=float).ravel()
+    elif kernel.name == "rbf":
+        values = np.ones(X.shape[0])
+    else:
+        values = squares(X)[:, None].copy()
+        _finish(kernel, values, None, None)
+        values = values.ravel()
+    return values + kernel.bias**2
+
+
+def serial_numbers(X) -> np.ndarray:
+    """Column 0 of precomputed rows as integers, shape (m,)."""
+    column = X[:, 0] if isinstance(X, np.ndarray) else X[:, [0]].toarray().ravel()
+    return column.astype(np.int64)
+
+
+def check_precomputed(X) -> None:
+    """Raise DataError unless the rows of X are those of a symmetric matrix.
+
+    Parameters
+    ----------
+    X : csr_matrix or ndarray, shape (m, 1 + n)
+        Serial number, then n kernel values.
+    """
+    serials, width = serial_numbers(X), X.shape[1] - 1
+    beyond = np.flatnonzero(serials > width)
+    if beyond.size:
+        raise DataError(messages.serial_beyond(beyond[0] + 1, serials[beyond[0]], width))
+    columns = X if isinstance(X, np.ndarray) else X.tocsc()
+    allowed = _SYMMETRY * abs(X[:, 1:]).max() if X.size else 0.0
+    step = max(1, _BLOCK_BYTES // (8 * max(1, len(serials))))
+    for start in range(0, len(serials), step):
+        part = slice(start, start + step)
+        rows = _dense(X[part])[:, serials]
+        mirrored = _dense(columns[:, serials[part]]).T
+        off = np.abs(rows - mirrored)
+        i, j = np.unravel_index(off.argmax(), off.shape)
+        if off[i, j] > allowed:
+            names = serials[start + i], serials[j]
+            raise DataError(messages.not_symmetric(*names, rows[i, j], mirrored[i, j]))
+
+
+def _dense(A) -> np.ndarray:
+    return A if isinstance(A, np.ndarray) else A.toarray()
+
+
+def products(A, B, out: np.ndarray | None = None) -> np.ndarray:
+    """u'v for all pairs, shape (a, b)."""
+    if isinstance(A, np.ndarray) != isinstance(B, np.ndarray):
+        A, B = _dense(A), _dense(B)
+    values = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
+    if isinstance(A, np.ndarray):
+        return np.matmul(A, B.T, out=values)
+    # A few rows at a time: the sparse product of all would be larger than the result.
+    columns = B.T.tocsr()
+    step = max(1, _BLOCK_BYTES // (8 * max(1, B.shape[0])))
+    for start in range(0, A.shape[0], step):
+        values[start : start + step] = (A[start : start + step] @ columns).toarray()
+    return values
+
+
+def squares(A) -> np.ndarray:
+    """|u|^2 for every row, shape (a,)."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->i", A, A)
+    return np.asarray(A.multiply(A).sum(axis=1), dtype=float).ravel()
+
+
+def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:
+    """Turn inner products into kernel values, in place, a few rows at a time."""
+    step = max(1, _BLOCK_BYTES // (K.itemsize * max(1, K.shape[1])))
+    for start in range(0, K.shape[0], step):
+        rows = K[start : start + step]
+        if kernel.name == "rbf":
+            rows *= -2.0
+            # Added as one sum, so that the result is exactly symmetric.
+            rows += squares_a[start : start + step, None] + squares_b[None, :]
+            np.maximum(rows, 0.0, out=rows)
+            rows *= -kernel.gamma
+            np.exp(rows, out=rows)
+        elif kernel.name in ("poly", "sigmoid"):
+            rows *= kernel.gamma
+            rows += kernel.coef0
+            if kernel.name == "sigmoid":
+                np.tanh(rows, out=rows)
+            else:
+                rows[...] = integer_power(rows, kernel.degree)
+
+
+def integer_power(base: np.ndarray, degree: int) -> np.ndarray:
+    """base**degree by repeated squaring, in LIBSVM's order of multiplications."""
+    result = np.ones_like(base)
+    while degree > 0:
+        if degree % 2:
+            result = result * base
+        base = base * base
+        degree //= 2
+    return result

@@ -1,0 +1,182 @@
+"""Rows that the workers have read themselves, file by file, and keep.
+
+:class:`SpreadRows` stands where a matrix would: it has a shape, and ``X[rows]`` brings some
+rows here. Only labels and what is asked for travel. Rows are counted in the order of the
+files, so that a model is that of all the files in one. :mod:`odmtool.io.several` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from odmtool import messages
+from odmtool.core import columns, kernels
+from odmtool.core.kernels import Kernel
+from odmtool.errors import DataError
+
+
+class SpreadRows:
+    """A matrix in pieces that an executor keeps.
+
+    Parameters
+    ----------
+    pieces : list
+        What ``executor.keep`` made, each a csr_matrix or ndarray.
+    sizes : list of int
+        Their rows.
+    width : int
+    nnz : int
+        Entries that are not zero, in all.
+    executor
+    """
+
+    def __init__(self, pieces: list, sizes: list[int], width: int, nnz: int, executor):
+        self.pieces, self.sizes, self.nnz, self.executor = pieces, sizes, nnz, executor
+        self.shape = (int(sum(sizes)), width)
+        self._edges = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+
+    def each(self, function: Callable, *same) -> list:
+        """function(piece, *same) of every piece; the results come here."""
+        return self.executor.map(function, self.pieces, *([value] * len(self.pieces)
+                                                          for value in same))  # fmt: skip
+
+    def made(self, function: Callable, *same, width: int | None = None) -> SpreadRows:
+        """The pieces function(piece, *same), which stay where they are."""
+        columns = ([value] * len(self.pieces) for value in same)
+        pieces = self.executor.keep_each(function, self.pieces, *columns)
+        width = self.shape[1] if width is None else width
+        return SpreadRows(pieces, self.sizes, width, self.nnz, self.executor)
+
+    def astype(self, dtype) -> SpreadRows:
+        """The same in another precision."""
+        return self.made(_as_type, np.dtype(dtype).str)
+
+    def __getitem__(self, rows: np.ndarray):
+        """Some rows, in this order, brought here."""
+        order = np.argsort(rows, kind="stable")
+        used, taken = self._cut(rows[order])
+        brought = stack(*self.executor.map(_take, [self.pieces[k] for k in used], taken))
+        return brought[np.argsort(order, kind="stable")]
+
+    def part(self, rows: np.ndarray, place: float | None = None):
+        """Some rows, in this order, brought together where the executor keeps them."""
+        order = np.argsort(rows, kind="stable")
+        used, taken = self._cut(rows[order])
+        pieces = [self.pieces[k] for k in used]
+        brought = self.executor.keep_each(_take, pieces, taken)
+        back = np.argsort(order, kind="stable")
+        return self.executor.keep(_stack_in_order, back, *brought, place=place)
+
+    def rows_with(self, used: np.ndarray) -> sparse.csr_matrix:
+        """The whole matrix here, shape (m, d), the rows not in ``used`` left empty."""
+        rows = sparse.csr_matrix(self[used])
+        counts = np.zeros(self.shape[0] + 1, dtype=np.int64)
+        counts[used + 1] = np.diff(rows.indptr)
+        return sparse.csr_matrix(
+            (rows.data, rows.indices, np.cumsum(counts)), shape=self.shape
+        )
+
+    def _cut(self, ascending: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
+        """The pieces in which rows lie, and their places there."""
+        cuts = np.searchsorted(ascending, self._edges)
+        ends = list(zip(cuts[:-1], cuts[1:], self._edges, strict=False))
+        used = [k for k, (a, b, _) in enumerate(ends) if a < b] or [0]
+        return used, [ascending[ends[k][0] : ends[k][1]] - ends[k][2] for k in used]
+
+
+class SpreadGram(NamedTuple):
+    """What the solvers for large data ask of a :class:`odmtool.core.gram.Gram`."""
+
+    kernel: Kernel
+    X: SpreadRows
+    memory: float
+
+    @property
+    def size(self) -> int:
+        return self.X.shape[0]
+
+
+def gram_of(kernel: Kernel, X: SpreadRows, memory: float) -> SpreadGram:
+    """The kernel on rows prepared as :class:`odmtool.core.gram.Gram` prepares them."""
+    if kernels.dense_bytes(X, memory / 4):
+        X = X.made(_dense)
+        if kernel.name == "rbf":
+            X = X.made(_minus, np.sum(X.each(_column_sums), axis=0) / X.shape[0])
+    return SpreadGram(kernel, X, memory)
+
+
+def with_constant_feature(X: SpreadRows, bias: float) -> SpreadRows:
+    """X with a last column of ``bias`` if that is not negative."""
+    return X if bias < 0 else X.made(columns.with_constant_feature, bias, width=X.shape[1] + 1)
+
+
+def refuse_huge_values(X: SpreadRows, kernel: Kernel) -> None:
+    """Raise DataError if a squared norm, of a row or in feature space, is not finite."""
+    wrong = X.each(_first_huge, kernel)
+    for first, edge in zip(wrong, X._edges, strict=False):
+        if first is not None:
+            raise DataError(messages.values_too_large(int(edge) + first + 1))
+
+
+def resident(X, members: list[np.ndarray], executor) -> list:
+    """Parts of a matrix, each of the rows ``members[k]``, where the executor keeps them."""
+    count = len(members)
+    if isinstance(X, SpreadRows):
+        return [X.part(rows, k / count) for k, rows in enumerate(members)]
+    return [executor.put(X[rows], k / count) for k, rows in enumerate(members)]
+
+
+def stack(*rows):
+    """Rows of several parts, one after the other."""
+    if isinstance(rows[0], np.ndarray):
+        return np.concatenate(rows)
+    return sparse.vstack(rows, format="csr")
+
+
+def row_bytes(X) -> int:
+    """The size of rows in memory."""
+    return X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
+
+
+# ---- what is done with a piece -----------------------------------------------
+
+
+def _take(X, rows):
+    return X[rows]
+
+
+def _stack_in_order(order, *pieces):
+    return stack(*pieces)[order]
+
+
+def _as_type(X, dtype: str):
+    return X.astype(dtype)
+
+
+def _dense(X) -> np.ndarray:
+    return X.toarray()
+
+
+def _column_sums(X) -> np.ndarray:
+    return np.asarray(X.sum(axis=0)).ravel()
+
+
+def _minus(X, mean) -> np.ndarray:
+    return X - mean
+
+
+def _first_huge(X, kernel: Kernel) -> int | None:
+    """The first row whose squared norm is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = kernels.diagonal(Kernel("linear"), X) + kernels.diagonal(kernel, X)
+    wrong = np.flatnonzero(~np.isfinite(squares))
+    return int(wrong[0]) if wrong.size else None
+
+
+def largest_square(X) -> float:
+    """The largest |x|^2 of a piece."""
+    return float(np.max(kernels.diagonal(Kernel("linear"), X), initial=0.0))

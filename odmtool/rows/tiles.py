@@ -1,0 +1,260 @@
+"""The kernel matrix of examples that stand in the order of their parts, filled tile by tile.
+
+Partitions at every level are runs of neighbours, so the values that a part needs are a square
+block on the diagonal. The smallest parts have small matrices of their own. After them every
+pair of examples is looked at for the gap of the whole problem; if the matrix fits in the
+memory, and there is a level to come, the values are kept then, each tile with its mirror
+image, and the levels to come find them there. Otherwise every part has rows of its own.
+
+Kernel values may be in single precision: half the memory and half the time. Sums over them
+are in double precision.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool._jit import njit
+from odmtool.core import kernels
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+
+# Rows of a tile: large enough for BLAS, small enough that threads share the work evenly.
+_ROWS = 1024
+# At most so many rows of tiles, each of which adds up m numbers.
+_TILES = 64
+# Up to so many features, sparse rows become columns of a dense matrix on the way.
+_WIDEST = 4096
+
+
+def tile_rows(m: int) -> int:
+    """Rows of a tile for m examples."""
+    return max(_ROWS, -(-m // _TILES))
+
+
+def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray:
+    """The kernel values of one tile, the same wherever they are computed."""
+    if kernel.name != "rbf":
+        return kernels.block(kernel, A, B, out)
+    tile = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
+    if not isinstance(A, np.ndarray) and A.shape[1] <= _WIDEST:
+        columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
+        sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
+    else:
+        kernels.products(A, B, tile)
+        exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
+    np.exp(tile, out=tile)
+    if kernel.bias:
+        tile += kernel.bias**2
+    if on_diagonal:
+        np.fill_diagonal(tile, 1.0 + kernel.bias**2)
+    return tile
+
+
+def _arrays(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return X.data, X.indices, X.indptr
+
+
+@njit
+def exponents(tile, squares_a, squares_b, gamma):
+    """Turn inner products into exponents of rbf, in place, rounded as by kernels.block.
+
+    In one call: between many short ones, threads would wait for the interpreter's lock.
+    """
+    rows, columns = tile.shape
+    factor, zero = -tile.dtype.type(gamma), tile.dtype.type(0)
+    for i in range(rows):
+        for j in range(columns):
+            distance = (squares_a[i] + squares_b[j]) - 2 * tile[i, j]
+            tile[i, j] = max(distance, zero) * factor
+
+
+@njit
+def sparse_exponents(a, b, gamma, columns, tile):
+    """The same for sparse rows, inner products included.
+
+    Parameters
+    ----------
+    a, b : tuples of data, indices and indptr
+    gamma : float
+    columns : ndarray, shape (d, n)
+        Room for the rows of b, as columns.
+    tile : ndarray, shape (m, n)
+        Gets the exponents.
+    """
+    (a_data, a_places, a_start), (b_data, b_places, b_start) = a, b
+    rows, n = tile.shape
+    factor, zero = -tile.dtype.type(gamma), tile.dtype.type(0)
+    squares = np.zeros(n, tile.dtype)
+    columns[:] = 0
+    for j in range(n):
+        for p in range(b_start[j], b_start[j + 1]):
+            columns[b_places[p], j] = b_data[p]
+            squares[j] += b_data[p] * b_data[p]
+    products = np.empty(n, tile.dtype)
+    for i in range(rows):
+        products[:] = 0
+        square = zero
+        for p in range(a_start[i], a_start[i + 1]):
+            value, column = a_data[p], columns[a_places[p]]
+            square += value * value
+            for j in range(n):
+                products[j] += value * column[j]
+        for j in range(n):
+            tile[i, j] = max((square + squares[j]) - 2 * products[j], zero) * factor
+
+
+class Tiles:
+    """K(X, X).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : csr_matrix or ndarray, shape (m, d)
+        Examples in the order of their parts, in the precision that the values shall have.
+    ranges : list of (start, end)
+        The smallest parts.
+    kept : float
+        Bytes for a matrix to keep.
+    memory : float
+        Bytes for kernel values of the parts where that is too small.
+    executor
+        Serial or Threads (:mod:`odmtool.rows.executor`); shares this process's memory.
+    step : int, optional
+        Rows of a tile, if these examples are part of more.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X, ranges, *, kept: float, memory: float, executor, step=None
+    ):  # fmt: skip
+        self.kernel, self.X, self._memory, self._executor = kernel, X, memory, executor
+        self._ranges, self.size = ranges, X.shape[0]
+        step = step or tile_rows(self.size)
+        self._edges = np.concatenate([*(np.arange(a, b, step) for a, b in ranges), [self.size]])
+        fits = X.dtype.itemsize * self.size**2 <= kept
+        self.matrix = np.empty((self.size, self.size), X.dtype) if fits else None
+        tiles = len(self._edges) - 1
+        self._filled = np.zeros((tiles, tiles), dtype=bool)
+
+    def parts(self, ranges: list[tuple[int, int]], members: list[np.ndarray]) -> list:
+        """The Gram of every range of examples, or of its members where no matrix is kept."""
+        is_smallest = len(ranges) > 1 and ranges == self._ranges
+        if self.matrix is None or is_smallest:
+            share = self._memory / min(self._executor.jobs, len(ranges))
+            return [Gram(self.kernel, self.X[part], share) for part in members]
+        wanted = []
+        for a, b in ranges:
+            first, last = np.searchsorted(self._edges, (a, b))
+            wanted += [(i, range(i, last)) for i in range(first, last)]
+        self._executor.map(self._fill, *zip(*wanted, strict=True))
+        return [TilesPart(self, a, b) for a, b in ranges]
+
+    def times(self, v: np.ndarray, *, is_last: bool = False) -> np.ndarray:
+        """K v in double precision, shape (m,); every pair of examples is looked at once.
+
+        Nothing that is not kept yet is kept if ``is_last``.
+        """
+        tiles = len(self._edges) - 1
+        rows = self._executor.map(self._row_times, range(tiles), [v] * tiles, [is_last] * tiles)
+        product = np.zeros(self.size)
+        for start, row in zip(self._edges, rows, strict=False):
+            product[start:] += row
+        return product
+
+    def _slice(self, i: int) -> slice:
+        return slice(self._edges[i], self._edges[i + 1])
+
+    def _fill(self, i: int, columns: range) -> None:
+        for j in columns:
+            self._tile(i, j)
+
+    def _tile(self, i: int, j: int, scratch: np.ndarray | None = None) -> np.ndarray:
+        """Values of the tile in row i and column j >= i; in ``scratch`` if not to be kept."""
+        rows, columns = self._slice(i), self._slice(j)
+        if scratch is not None and (self.matrix is None or not self._filled[i, j]):
+            A, B = self.X[rows], self.X[columns]
+            return tile_values(self.kernel, A, B, i == j, scratch[: A.shape[0], : B.shape[0]])
+        tile = self.matrix[rows, columns]
+        if not self._filled[i, j]:
+            tile_values(self.kernel, self.X[rows], self.X[columns], i == j, out=tile)
+            if i != j:
+                mirror(tile, self.matrix[columns, rows])
+            self._filled[i, j] = True
+        return tile
+
+    def _row_times(self, i: int, v: np.ndarray, is_last: bool) -> np.ndarray:
+        """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
+        first = self._edges[i]
+        product = np.zeros(self.size - first)
+        # One place for all: threads that allocate and free megabytes hold each other up.
+        side = np.diff(self._edges).max()
+        scratch = np.empty((side, side), self.X.dtype) if is_last or self.matrix is None else None
+        rows = self._slice(i)
+        above, nothing = product[: rows.stop - first], np.zeros(side)
+        for j in range(i, len(self._edges) - 1):
+            columns, tile = self._slice(j), self._tile(i, j, scratch)
+            left = product[columns.start - first : columns.stop - first]
+            add_products(tile, v[columns], v[rows], above, left if i != j else nothing)
+        return product
+
+
+@njit
+def add_products(tile, right, left, above, below):
+    """above += tile right and below += left'tile, in double precision."""
+    rows, columns = tile.shape
+    # Sums side by side, which the compiler turns into vectors.
+    sums = np.zeros(32)
+    even = columns - columns % 32
+    for i in range(rows):
+        sums[:] = 0.0
+        for j in range(0, even, 32):
+            for k in range(32):
+                value = np.float64(tile[i, j + k])
+                sums[k] += value * right[j + k]
+                below[j + k] += value * left[i]
+        total = 0.0
+        for k in range(32):
+            total += sums[k]
+        for j in range(even, columns):
+            value = np.float64(tile[i, j])
+            total += value * right[j]
+            below[j] += value * left[i]
+        above[i] += total
+
+
+@njit
+def mirror(tile, out):
+    """out = tile', a square of the processor's cache at a time."""
+    m, n = tile.shape
+    for top in range(0, m, 32):
+        for left in range(0, n, 32):
+            for j in range(left, min(left + 32, n)):
+                for i in range(top, min(top + 32, m)):
+                    out[j, i] = tile[i, j]
+
+
+class TilesPart:
+    """The Gram of neighbours, whose tiles are filled; what coordinate descent needs of one."""
+
+    def __init__(self, tiles: Tiles, start: int, end: int):
+        self.kernel, self.size = tiles.kernel, end - start
+        self._tiles, self._start, self._end = tiles, start, end
+
+    def diagonal(self) -> np.ndarray:
+        """k(x_i, x_i), shape (m,)."""
+        return self._tiles.matrix.diagonal()[self._start : self._end].astype(float)
+
+    def cache(self) -> FilledRows:
+        """The rows, which are all there."""
+        return FilledRows(self._tiles.matrix, self._start, self._end)
+
+
+class FilledRows:
+    """What :class:`odmtool.core.gram.RowCache` is, of a part of a matrix that is there."""
+
+    def __init__(self, matrix: np.ndarray, start: int, end: int):
+        self.rows, self.first, self.capacity = matrix, start, end - start
+        self.slot = np.arange(start, end)
+
+    def fetch(self, examples: np.ndarray) -> None:
+        """All rows are present."""

@@ -1,0 +1,1 @@
+"""Searches of parameters by cross validation: folds, strategies, journal, repeats."""

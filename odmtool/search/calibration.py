@@ -1,0 +1,171 @@
+"""Probabilities of a machine: Platt's sigmoid, fitted on examples left out.
+
+The decision values of the training examples themselves lie too far from 0. So the examples
+are dealt to 5 folds (stratified, seeded; as many as LIBSVM takes), each fold gets its values
+from a machine that was trained on the others, and one sigmoid is fitted on all of them. The
+model itself is that of all examples.
+
+Weights of examples count in the sigmoid as they do in training: as numbers of examples. Those
+of classes do not: they are the costs of errors and say nothing about how frequent a class is.
+
+A sigmoid belongs to a pair of classes; a machine of two classes has one. Those of more than two
+are coupled as in LIBSVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.core.gram import Gram
+from odmtool.errors import DivergedError, UsageError
+from odmtool.machines import Machine
+from odmtool.machines.data import targets, weights_in_use
+from odmtool.models import carry
+from odmtool.models.decide import pair_values
+from odmtool.models.probability import class_probabilities, fit_sigmoid
+from odmtool.search.validation import NO_SOLUTION, Data, FoldResult, evaluate_chain, folds
+
+FOLDS = 5
+"""Parts that the decision values of a sigmoid come from."""
+
+
+class Calibration(NamedTuple):
+    """The sigmoids of one setting.
+
+    Attributes
+    ----------
+    A, B : ndarrays, shape (k (k - 1) / 2,), or None
+        The sigmoids of the pairs of classes; None if there is no solution on some fold.
+    unconverged : int
+        Folds that did not reach the tolerance.
+    """
+
+    A: np.ndarray | None
+    B: np.ndarray | None
+    unconverged: int
+
+
+def usable_rows(machine: Machine, data: Data, rows) -> np.ndarray:
+    """Those of the rows whose weight is not zero, checked to be enough.
+
+    Raises
+    ------
+    DataError
+        All weights are zero.
+    UsageError
+        There is one class only, or a class has fewer examples than folds.
+    """
+    order = data.class_order()
+    if len(order) == 1:
+        raise UsageError(messages.probability_one_class(order[0]))
+    weight = np.ones(len(rows)) if data.weight is None else data.weight[rows]
+    used, _ = weights_in_use(data.labels[rows], weight, machine.class_weight)
+    rows = rows if used is None else rows[used]
+    for label in order:
+        count = int((data.labels[rows] == label).sum())
+        if count < FOLDS:
+            raise UsageError(messages.probability_class_too_small(label, count, FOLDS))
+    return rows
+
+
+def calibrate_chain(
+    machine: Machine, settings: list[dict], data: Data, rows, gram: Gram | None
+) -> list[Calibration]:
+    """Fit the sigmoids of settings that share their kernel; parameters as evaluate_chain's.
+
+    Raises
+    ------
+    DataError, UsageError
+        See :func:`usable_rows`.
+    """
+    rows = usable_rows(machine, data, np.asarray(rows))
+    fold = folds(data.labels[rows], FOLDS, machine.seed)
+    k = len(data.class_order())
+    values = np.empty((len(settings), len(rows), k * (k - 1) // 2))
+    solved, unconverged = np.ones(len(settings), bool), np.zeros(len(settings), int)
+    for part in range(FOLDS):
+        train, test = rows[fold != part], rows[fold == part]
+        results = evaluate_chain(machine, settings, data, train, test, gram)
+        for number, result in enumerate(results):
+            if result is NO_SOLUTION:
+                solved[number] = False
+                continue
+            values[number, fold == part] = _of_pairs(machine, result.values, k)
+            unconverged[number] += not result.converged
+    target = targets(data.labels[rows], data.class_order())
+    weight = None if data.weight is None else data.weight[rows]
+    calibrations = []
+    for of_setting, has_solution, count in zip(values, solved, unconverged, strict=True):
+        A, B = _sigmoids(of_setting, target, k, weight) if has_solution else (None, None)
+        calibrations.append(Calibration(A, B, int(count)))
+    return calibrations
+
+
+def _of_pairs(machine: Machine, values: np.ndarray, k: int) -> np.ndarray:
+    """Decision values as those of the pairs of k classes."""
+    return values if machine.decides_by_votes(k) else pair_values(values, k)
+
+
+def _sigmoids(values, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
+    """One sigmoid for each pair of classes, fitted on the examples of the two."""
+    sigmoids = []
+    for pair, (i, j) in enumerate(zip(*np.triu_indices(k, 1), strict=True)):
+        used = (target == i) | (target == j)
+        of_used = None if weight is None else weight[used]
+        sigmoids.append(fit_sigmoid(values[used, pair], target[used] == i, of_used))
+    A, B = np.array(sigmoids).T
+    return A, B
+
+
+def add_probabilities(machine: Machine, data: Data, gram: Gram | None) -> Calibration:
+    """Give the model of a fitted machine its sigmoid.
+
+    Parameters
+    ----------
+    machine : Machine
+        Fitted on the data; ``model_`` gets probA, probB and a fact.
+    data : Data
+    gram : Gram or None
+        Kernel values of all rows; None for a linear machine.
+
+    Raises
+    ------
+    DataError, UsageError
+        See :func:`usable_rows`.
+    DivergedError
+        A fold has no solution.
+    """
+    (result,) = calibrate_chain(machine, [{}], data, np.arange(len(data.labels)), gram)
+    if result.A is None:
+        raise DivergedError(messages.dual_unbounded())
+    model = machine.model_
+    carry.add_sigmoids(model, machine.classes_, result.A, result.B)
+    model.facts["probability_folds"] = str(FOLDS)
+    return result
+
+
+def evaluate_calibrated(
+    machine: Machine, settings: list[dict], data: Data, train, test, gram: Gram | None
+) -> Iterator[FoldResult]:
+    """:func:`~odmtool.search.validation.evaluate_chain` with the labels of the probabilities.
+
+    The sigmoids of a setting are fitted within the training part. The values are the log odds
+    -(A f + B) of the pairs of classes, of which there is one for two classes.
+    """
+    calibrations = calibrate_chain(machine, settings, data, train, gram)
+    results = evaluate_chain(machine, settings, data, train, test, gram)
+    order = np.array(data.class_order())
+    for calibration, result in zip(calibrations, results, strict=True):
+        if calibration.A is None or result is NO_SOLUTION:
+            yield NO_SOLUTION
+            continue
+        pairs = _of_pairs(machine, result.values, len(order))
+        probabilities = class_probabilities(pairs, calibration.A, calibration.B, len(order))
+        predicted = order[probabilities.argmax(axis=1)]
+        converged = result.converged and not calibration.unconverged
+        log_odds = -(calibration.A * pairs + calibration.B)
+        yield result._replace(predicted=predicted, values=log_odds, converged=converged)

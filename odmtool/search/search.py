@@ -1,0 +1,333 @@
+"""Search over settings by cross validation: in parallel, and resumed from a journal.
+
+A setting is a dict from parameter names of a machine to values. The unit of work is one
+kernel on one fold: its kernel matrix is made once, and all settings with this kernel run
+through it as one chain (:func:`odmtool.search.validation.evaluate_chain`). Results depend neither
+on how many processes share the work nor on where an earlier run was killed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.core.gram import BYTES, Gram
+from odmtool.core.kernels import dense_bytes
+from odmtool.defaults import KERNELS
+from odmtool.machines import Machine
+from odmtool.places.memory import class_bytes
+from odmtool.search.calibration import evaluate_calibrated
+from odmtool.search.journal import Fit, Writer
+from odmtool.search.metrics import METRICS
+from odmtool.search.processes import in_processes
+from odmtool.search.validation import (
+    MATRICES,
+    NO_SOLUTION,
+    Data,
+    FoldResult,
+    evaluate_chain,
+    shared_gram,
+)
+from odmtool.solvers import NEWTON_MATRICES
+from odmtool.solvers.large import scale as scaling_out
+from odmtool.solvers.large import tasks
+from odmtool.solvers.spaces import matrix_bytes
+
+MOST_SETTINGS = 100_000
+"""Of one search; more would take gigabytes and days."""
+
+KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
+
+
+class Plan(NamedTuple):
+    """What is searched.
+
+    Attributes
+    ----------
+    machine : Machine
+        Gives what a setting does not name; it is not fitted.
+    settings : list of dict
+        Those that share their kernel stand together, as :func:`grid` makes them.
+    data : Data
+    fold : int array, shape (m,)
+        See :func:`odmtool.search.validation.folds`.
+    metric : str
+        One of :data:`odmtool.search.metrics.METRICS`.
+    numbers : list of int, optional
+        What the settings are called in a journal; by default their places in the list.
+    probability : bool
+        Labels are those of the largest probability (:mod:`odmtool.search.calibration`).
+    """
+
+    machine: Machine
+    settings: list[dict]
+    data: Data
+    fold: np.ndarray
+    metric: str = "accuracy"
+    numbers: list[int] | None = None
+    probability: bool = False
+
+    @property
+    def evaluate(self) -> Callable[..., Iterator[FoldResult]]:
+        """What evaluates a chain of settings on one fold."""
+        return evaluate_calibrated if self.probability else evaluate_chain
+
+    def named(self) -> dict[int, dict]:
+        """The settings by their numbers."""
+        numbers = range(len(self.settings)) if self.numbers is None else self.numbers
+        return dict(zip(numbers, self.settings, strict=True))
+
+    @property
+    def n_folds(self) -> int:
+        return int(self.fold.max()) + 1
+
+
+class Row(NamedTuple):
+    """One setting on all folds.
+
+    Attributes
+    ----------
+    setting : dict
+    accuracy : float
+        Share of all examples that were predicted correctly (not the mean over folds).
+    scores : ndarray, shape (n,)
+        The metric by fold.
+    unconverged : int
+        Folds that did not reach the tolerance.
+    has_solution : bool
+        On every fold.
+    """
+
+    setting: dict
+    accuracy: float
+    scores: np.ndarray
+    unconverged: int
+    has_solution: bool = True
+
+    @property
+    def mean(self) -> float:
+        return float(self.scores.mean())
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over the folds."""
+        return float(self.scores.std(ddof=1)) if len(self.scores) > 1 else 0.0
+
+    def score(self, metric: str) -> float:
+        """What is compared: the accuracy over all examples, or the mean of the metric."""
+        return self.accuracy if metric == "accuracy" else self.mean
+
+
+def grid(values: dict[str, tuple]) -> list[dict]:
+    """All combinations of the values: kernel parameters vary slowest, lambda fastest.
+
+    A setting does not name what its kernel ignores, and none comes twice.
+    """
+    speed = {"lambda_": 2, "cost": 2} | dict.fromkeys(KERNEL_PARAMETERS, 0)
+    names = sorted(values, key=lambda name: speed.get(name, 1))
+    settings = {}
+    for chosen in product(*(values[name] for name in names)):
+        setting = dict(zip(names, chosen, strict=True))
+        unused = set(KERNEL_PARAMETERS) - {"kernel", *KERNELS[setting["kernel"]]}
+        setting = {name: value for name, value in setting.items() if name not in unused}
+        settings[tuple(setting.items())] = setting
+    return list(settings.values())
+
+
+def search(
+    plan: Plan, *, jobs: int = 1, finished: list[Fit] = (), journal: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[Row]:  # fmt: skip
+    """Cross validate the settings on the same folds; one row each, in their order.
+
+    Parameters
+    ----------
+    plan : Plan
+    jobs : int
+        Processes.
+    finished : list of Fit
+        Results of an earlier run, from :func:`odmtool.search.journal.open_journal`.
+    journal : str, optional
+        Where new results are appended.
+    progress : callable
+        Called with the fits done so far and the fits in all.
+    """
+    total, n = len(plan.settings) * plan.n_folds, plan.n_folds
+    # A process may have another working directory.
+    journal = None if journal is None else os.path.abspath(journal)
+    named = plan.named()
+    fits = {(fit.setting, fit.fold): fit for fit in finished if fit.setting in named}
+    chains = _chains(plan)
+    units = [[i for i in chain if (i, k) not in fits] for chain in chains for k in range(n)]
+    outcomes = _run(plan, units, n, jobs, journal)
+    for position, chain in enumerate(chains):
+        for unit in units[position * n : (position + 1) * n]:
+            if unit:
+                fits |= {(fit.setting, fit.fold): fit for fit in next(outcomes)}
+                progress(len(fits), total)
+        for number in chain:
+            yield summarise(plan, [fits[number, k] for k in range(n)])
+    # Lets the processes' generator end, so that the next search finds them free.
+    for _ in outcomes:
+        pass
+
+
+def _chains(plan: Plan) -> list[list[int]]:
+    """The numbers of the settings, those with one kernel together."""
+    chains: dict[tuple, list[int]] = {}
+    for number, setting in plan.named().items():
+        kernel = [setting.get(name, getattr(plan.machine, name)) for name in KERNEL_PARAMETERS]
+        chains.setdefault(tuple(kernel), []).append(number)
+    return list(chains.values())
+
+
+def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
+    """The fits of every unit that is not empty; unit i is on fold i modulo n."""
+    work = [(unit, i % n) for i, unit in enumerate(units) if unit]
+    named = plan.named()
+    if plan.machine.scale.scheduler is not None:
+        yield from _on_cluster(plan, work, journal)
+        return
+    if jobs == 1:
+        shared: tuple = (None, None)
+        for unit, k in work:
+            kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
+            if kernel != shared[0]:
+                shared = (kernel, _gram(plan, unit))
+            yield run_unit(plan, unit, k, journal, shared[1])
+        return
+    # A process plans with its share of the memory.
+    machine = plan.machine.copy(memory=plan.machine.memory_limit() / jobs)
+    plan = plan._replace(machine=machine)
+    yield from in_processes(run_unit, ((plan, unit, k, journal) for unit, k in work), jobs)
+
+
+def _on_cluster(plan: Plan, work: list[tuple], journal) -> Iterator[list[Fit]]:
+    """The same on the workers of ``--scheduler``; the journal is written here."""
+    machine, count = plan.machine, len(work)
+    with scaling_out.cluster(machine) as executor:
+        tasks.check(machine, plan.data.X, executor.task_memory)
+        # The same memory for every fit, so that its solver does not depend on the worker.
+        alone = machine.copy(
+            memory=executor.task_memory, jobs=1, scale=machine.scale._replace(scheduler=None)
+        )
+        shared = executor.put(plan._replace(machine=alone))
+        columns = [shared] * count, [u for u, _ in work], [k for _, k in work], [None] * count
+        with Writer(journal) if journal else nullcontext() as writer:
+            for fits in executor.stream(run_unit, *columns):
+                for fit in fits if writer is not None else ():
+                    writer.write(fit)
+                yield fits
+
+
+def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = None) -> list[Fit]:
+    """The settings with these numbers, which share their kernel, on fold k."""
+    gram = _gram(plan, unit) if gram is None else gram
+    train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
+    labels, fits = plan.data.labels[test], []
+    classes = plan.data.class_order()
+    named = plan.named()
+    chain = [named[number] for number in unit]
+    with Writer(journal) if journal else nullcontext() as writer:
+        results = plan.evaluate(plan.machine, chain, plan.data, train, test, gram)
+        for number, result in zip(unit, results, strict=True):
+            correct, score = 0, 0.0
+            if result is not NO_SOLUTION:
+                correct = int((result.predicted == labels).sum())
+                score = METRICS[plan.metric](classes, labels, result.predicted, result.values)
+            fit = Fit(number, k, correct, score, float(result.gap), bool(result.converged))
+            fits.append(fit)
+            if writer is not None:
+                writer.write(fit)
+    return fits
+
+
+# Of the data: the training and the test part of a fold, and one that is being made.
+_COPIES = 2
+
+
+class Memory(NamedTuple):
+    """What a search needs; see :func:`plan_memory`.
+
+    Attributes
+    ----------
+    needed : float
+        About the bytes that one process takes.
+    limit : float
+        Bytes for all of them.
+    keeps_matrix : bool
+        Whether a process keeps the kernel matrix of all rows (True without a kernel).
+    jobs : int
+        The processes for which there is room, at least one.
+    """
+
+    needed: float
+    limit: float
+    keeps_matrix: bool
+    jobs: int
+
+
+def plan_memory(plan: Plan, jobs: int) -> Memory:
+    """How many of ``jobs`` processes the memory allows.
+
+    One process with its matrices is faster than several without, and which solver a fit gets
+    must not depend on how many share the work.
+    """
+    X, limit = plan.data.X, plan.machine.memory_limit()
+    m, d = X.shape
+    copies = _COPIES * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    names = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
+    if names == {"linear"}:
+        needed, keeps_matrix = copies + matrix_bytes(m, d), True
+    elif plan.machine.solver == "nystrom":
+        count = min(plan.machine.scale.landmarks, m)
+        needed, keeps_matrix = copies + matrix_bytes(m, count), True
+    else:
+        copies += _COPIES * dense_bytes(X, limit / 4)
+        keeps_matrix = copies + MATRICES * BYTES * m**2 <= limit
+        fold = BYTES * (m - m // plan.n_folds) ** 2
+        # Without room for Newton rows of the matrix are kept, as many as there is room for.
+        sizes = (MATRICES * BYTES * m**2, NEWTON_MATRICES * fold, 0)
+        needed = copies + next(size for size in sizes if copies + size <= limit or size == 0)
+    k = len(plan.data.class_order())
+    needed += max(class_bytes(plan.machine.copy(kernel=name), m, d, k) for name in names)
+    return Memory(needed, limit, keeps_matrix, max(1, min(jobs, int(limit // needed))))
+
+
+def _gram(plan: Plan, unit: list[int]) -> Gram | None:
+    """Kernel values of all rows for the settings with these numbers."""
+    return shared_gram(plan.machine.copy(**plan.named()[unit[0]]), plan.data.X)
+
+
+def summarise(plan: Plan, fits: list[Fit]) -> Row:
+    """The fits of one setting on all folds as one row."""
+    correct = sum(fit.correct for fit in fits)
+    scores = np.array([fit.score for fit in fits])
+    unconverged = sum(not fit.converged for fit in fits)
+    has_solution = all(np.isfinite(fit.gap) for fit in fits)
+    setting, m = plan.named()[fits[0].setting], len(plan.fold)
+    return Row(setting, correct / m, scores, unconverged if has_solution else 0, has_solution)
+
+
+def best(rows: list[Row], machine: Machine, metric: str = "accuracy") -> Row:
+    """The best row; among equals the stronger regularisation, then the smoother kernel."""
+
+    return ranking(rows, machine, metric)[0]
+
+
+def ranking(rows: list[Row], machine: Machine, metric: str = "accuracy") -> list[Row]:
+    """The rows from the best to the worst, in the order of :func:`best`."""
+
+    def preference(row: Row):
+        candidate = machine.copy(**row.setting)
+        score = row.score(metric) if row.has_solution else -1.0
+        used = KERNELS[candidate.kernel]
+        smoothness = [getattr(candidate, n) if n in used else 0 for n in ("gamma", "degree")]
+        return -score, candidate.loss_weight, *smoothness
+
+    return sorted(rows, key=preference)

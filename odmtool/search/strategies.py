@@ -1,0 +1,142 @@
+"""Searches that do not try every setting on all data.
+
+halving   Successive halving: every setting is cross validated on a small stratified
+          subset; the better third goes on to a subset three times as large, until
+          what is left is cross validated on all data. Source: Jamieson & Talwalkar,
+          "Non-stochastic best arm identification and hyperparameter optimization",
+          AISTATS 2016.
+coarse    Coarse to fine: the grid with steps of four in every parameter, then the
+          neighbours of the best setting with steps of two, then of one, until the best
+          has no better neighbour.
+
+Both end with rows on all data, from which the best is taken as in a full search. The
+subsets are seeded and depend on the labels only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from odmtool.search.search import Plan, Row, ranking
+from odmtool.search.validation import folds
+
+FACTOR = 3
+"""Growth of the subsets, and the share of settings that is dropped less one."""
+
+# The first subset of halving has at least so many examples, and so many per fold and class.
+_SMALLEST = 200
+_LEAST_PER_FOLD = 2
+_FIRST_STRIDE = 4
+
+Evaluate = Callable[[Plan], Iterator[Row]]
+Announce = Callable[[int, int], None]
+
+
+def full(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Row]:
+    """Every setting on all data."""
+    announce(len(plan.settings), len(plan.fold))
+    yield from evaluate(plan)
+
+
+def halving(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Row]:
+    """Rows of the settings that reach the last round.
+
+    Parameters
+    ----------
+    plan : Plan
+    evaluate : callable
+        Cross validates the settings of a plan, as :func:`odmtool.search.search.search`.
+    announce : callable
+        Told, before a round, the number of its settings and of its examples.
+    seed : int
+    """
+    survivors, m = list(plan.named().items()), len(plan.fold)
+    for level, size in enumerate(subset_sizes(plan)):
+        part = plan if size == m else _on_subset(plan, size, seed)
+        # Rounds are told apart in a journal by the numbers of their settings.
+        numbers = [number + level * len(plan.settings) for number, _ in survivors]
+        part = part._replace(settings=[setting for _, setting in survivors], numbers=numbers)
+        announce(len(survivors), size)
+        if size == m:
+            yield from evaluate(part)
+            return
+        order = ranking(list(evaluate(part)), plan.machine, plan.metric)
+        better = {tuple(row.setting.items()) for row in order[: -(-len(order) // FACTOR)]}
+        survivors = [(n, s) for n, s in survivors if tuple(s.items()) in better]
+
+
+def subset_sizes(plan: Plan) -> list[int]:
+    """Sizes of the rounds: all examples in the last, a third of the next in each before.
+
+    No more rounds than it takes to come down to one setting, and none too small.
+    """
+    m, counts = len(plan.fold), np.unique(plan.data.labels, return_counts=True)[1]
+    smallest = max(_SMALLEST, _LEAST_PER_FOLD * plan.n_folds * m / counts.min())
+    sizes, settings = [m], len(plan.settings)
+    while settings > FACTOR and sizes[0] / FACTOR >= smallest:
+        sizes.insert(0, sizes[0] // FACTOR)
+        settings = -(-settings // FACTOR)
+    return sizes
+
+
+def _on_subset(plan: Plan, size: int, seed: int) -> Plan:
+    """The plan on a stratified subset of about this many examples."""
+    labels = plan.data.labels
+    # The first of as many stratified folds as the subset fits into the data.
+    rows = np.flatnonzero(folds(labels, max(2, round(len(labels) / size)), seed) == 0)
+    data = plan.data.part(rows)
+    return plan._replace(data=data, fold=folds(data.labels, plan.n_folds, seed))
+
+
+def coarse(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Row]:
+    """Rows of the settings that were tried; parameters as in :func:`halving`."""
+    named = plan.named()
+    places = _places(plan.settings)
+    number_at = {place: number for number, place in zip(named, places, strict=True)}
+    largest = np.max(places, axis=0)
+    stride, tried = _FIRST_STRIDE, {}
+    candidates = [p for p in places if all(_on_lattice(i, stride, end) for i, end in zip(
+        p, largest, strict=True))]  # fmt: skip
+    while True:
+        new = sorted(number_at[place] for place in candidates if number_at[place] not in tried)
+        if new:
+            announce(len(new), len(plan.fold))
+            part = plan._replace(settings=[named[n] for n in new], numbers=new)
+            for number, row in zip(new, evaluate(part), strict=True):
+                tried[number] = row
+                yield row
+        elif stride == 1:
+            return
+        if stride > 1:
+            stride //= 2
+        top = ranking(list(tried.values()), plan.machine, plan.metric)[0]
+        centre = places[plan.settings.index(top.setting)]
+        candidates = [
+            p for p in places
+            if all(abs(i - c) <= stride and (i - c) % stride == 0
+                   for i, c in zip(p, centre, strict=True))
+        ]  # fmt: skip
+
+
+def _on_lattice(index: int, stride: int, end: int) -> bool:
+    return index % stride == 0 or index == end
+
+
+def _places(settings: list[dict]) -> list[tuple[int, ...]]:
+    """The place of every setting in the grid: the rank of each of its values."""
+    names = list(dict.fromkeys(name for setting in settings for name in setting))
+    ranks = []
+    for name in names:
+        values = list(dict.fromkeys(setting.get(name) for setting in settings))
+        if all(isinstance(value, (int, float)) for value in values):
+            values.sort()
+        ranks.append({value: rank for rank, value in enumerate(values)})
+    return [
+        tuple(rank[setting.get(name)] for name, rank in zip(names, ranks, strict=True))
+        for setting in settings
+    ]
+
+
+STRATEGIES = {"full": full, "halving": halving, "coarse": coarse}

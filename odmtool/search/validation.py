@@ -1,0 +1,239 @@
+"""Cross validation: stratified, seeded folds, and how well settings do on them.
+
+A fold is evaluated for a whole chain of settings that share their kernel, each fit
+starting from the solution before. So that the start cannot change a prediction, fits
+are solved to a relative gap of ``EXACT`` wherever Newton's method serves; where it does
+not, every fit starts from zero. Either way a setting gets the same predictions alone
+(``odm-train -v``) as in a search (``odm-cv``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import messages, solvers
+from odmtool.core import kernels
+from odmtool.core.columns import with_constant_feature
+from odmtool.core.gram import BYTES, Gram
+from odmtool.defaults import LARGE_SOLVERS
+from odmtool.errors import DataError, DivergedError, UsageError
+from odmtool.machines import (
+    Machine,
+    Prepared,
+    class_order,
+)
+from odmtool.solvers.base import LARGEST_HESSIAN
+
+EXACT = 1e-10
+"""Relative gap of the fits inside a cross validation."""
+
+# Beyond these sizes a Newton step is too dear for thousands of fits.
+_LARGEST_EXACT_GRAM = 5000
+_LARGEST_EXACT_NONZEROS = 20_000_000
+_BLOCK_VALUES = 2**22
+MATRICES = 3
+"""Matrices in memory: that of all rows, the part of a fold, and what Newton makes of that."""
+
+
+class Data(NamedTuple):
+    """What is cross validated.
+
+    Attributes
+    ----------
+    X : csr_matrix, shape (m, d)
+    labels : int array, shape (m,)
+    weight : ndarray, shape (m,), or None
+        Used in training; every example counts once in the accuracy.
+    classes : list of int, optional
+        Their order; by default that of the labels. A part keeps the order of the whole, so
+        that the first class, on which the metrics depend, is the same in every part.
+    """
+
+    X: object
+    labels: np.ndarray
+    weight: np.ndarray | None = None
+    classes: list[int] | None = None
+
+    def class_order(self) -> list[int]:
+        return class_order(self.labels) if self.classes is None else self.classes
+
+    def part(self, rows) -> Data:
+        """Some of the examples."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Data(self.X[rows], self.labels[rows], weight, self.class_order())
+
+
+class FoldResult(NamedTuple):
+    """One setting on one fold: what was predicted for the examples left out.
+
+    Attributes
+    ----------
+    predicted : int array, shape (examples of the fold,)
+    values : ndarray, shape (examples of the fold, c)
+        Decision values: of two classes one, positive for the first class.
+    gap : float
+    converged : bool
+    """
+
+    predicted: np.ndarray
+    values: np.ndarray
+    gap: float
+    converged: bool
+
+
+NO_SOLUTION = FoldResult(np.empty(0), np.empty(0), math.inf, False)
+"""The result of a setting that has none (a kernel that is not positive definite)."""
+
+
+def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Deal the examples to n folds, every class evenly; the sizes differ by one at most.
+
+    Depends on the labels, n and the seed only.
+
+    Parameters
+    ----------
+    labels : int array, shape (m,)
+    n : int, 2 <= n <= m
+    seed : int
+
+    Returns
+    -------
+    int array, shape (m,)
+        Fold of each example, 0 to n - 1.
+
+    Raises
+    ------
+    UsageError
+    """
+    if not 2 <= n <= len(labels):
+        raise UsageError(messages.fold_count(n, len(labels)))
+    generator = np.random.default_rng(seed)
+    fold, dealt = np.empty(len(labels), dtype=np.int64), 0
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        # Going on where the class before ended keeps the folds equally large.
+        fold[members] = (dealt + np.arange(len(members))) % n
+        dealt += len(members)
+    return fold
+
+
+def shared_gram(machine: Machine, X) -> Gram | None:
+    """Kernel values of all rows, computed if they and a fold's share of them fit.
+
+    Solvers for large data choose landmarks among the rows, so they are left the rows.
+    """
+    gram = machine.gram(X)
+    if gram is None or machine.solver in LARGE_SOLVERS:
+        return gram
+    if MATRICES * gram.bytes <= gram.memory:
+        gram.matrix()
+    return gram
+
+
+def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
+    """Raise DataError where a fold or what is left without it would lack a class.
+
+    Leaving one out serves where only the predictions are counted.
+    """
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) == 1:
+        raise DataError(messages.one_class_to_search(classes[0]))
+    label, least = classes[counts.argmin()], counts.min()
+    leaves_one_out = n == len(labels) and metric == "accuracy" and least > 1
+    if least < n and not leaves_one_out:
+        raise DataError(messages.class_smaller_than_folds(label, least, n))
+
+
+def evaluate_chain(
+    machine: Machine, settings: list[dict], data: Data, train, test, gram: Gram | None
+) -> Iterator[FoldResult]:
+    """Train on one part with every setting in turn, and predict the other part.
+
+    Parameters
+    ----------
+    machine : Machine
+        Gives what a setting does not name.
+    settings : list of dict
+        They agree in the kernel and its parameters.
+    data : Data
+    train, test : int arrays
+        Rows of the two parts.
+    gram : Gram or None
+        Kernel values of all rows (:meth:`Machine.gram`); None for a linear machine.
+    """
+    part, known = data.part(train), None if gram is None else gram.subset(train)
+    first = machine.copy(**settings[0])
+    order = data.class_order()
+    present = [label for label in order if np.any(part.labels == label)]
+    prepared = first.prepare(part.X, part.labels, part.weight, gram=known, classes=present)
+    values_of = _predictor(first, prepared, data.X, train, test, gram)
+    start = None
+    for setting in settings:
+        candidate = machine.copy(**setting)
+        exact = is_exact(candidate, prepared)
+        if exact:
+            candidate = candidate.copy(solver="newton", tolerance=min(EXACT, machine.tolerance))
+        try:
+            solution = candidate.solve(prepared, start=start if exact else None)
+        except DivergedError:
+            start = None
+            yield NO_SOLUTION
+            continue
+        start = solution.warm_start
+        values = values_of(*candidate.functions(prepared, solution))
+        predicted = np.asarray(present)[candidate.winners(values, len(present))]
+        if len(present) == 1:
+            # Who knows one class only always answers that.
+            values = np.full((len(test), 1), 1.0 if present[0] == order[0] else -1.0)
+        yield FoldResult(predicted, values, solution.gap, solution.converged)
+
+
+def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram | None):
+    """From the decision functions of a solution to their values of the rows ``test``."""
+    if gram is None:
+        rows = with_constant_feature(X[test], machine.bias)
+        return lambda C, offset: np.asarray(rows @ C) + offset
+    support = train[prepared.kept]
+    if gram.is_computed:
+        K = gram.matrix()[np.ix_(test, support)]
+    elif len(test) * len(support) * BYTES <= gram.memory / 2:
+        K = kernels.block(gram.kernel, X[test], X[support])
+    else:
+        K = None
+
+    def values(C, offset):
+        if K is None:
+            return _by_blocks(gram.kernel, X, test, support, C) + offset
+        return K @ C + offset
+
+    return values
+
+
+def _by_blocks(kernel, X, test, support, C) -> np.ndarray:
+    """Decision values where the kernel values of all test rows do not fit."""
+    step = max(1, _BLOCK_VALUES // max(1, len(support)))
+    return np.concatenate([
+        kernels.block(kernel, X[test[k : k + step]], X[support]) @ C
+        for k in range(0, len(test), step)
+    ])  # fmt: skip
+
+
+def is_exact(machine: Machine, prepared: Prepared) -> bool:
+    """Whether a fit is solved to ``EXACT`` by Newton's method."""
+    if machine.solver not in ("auto", "newton") or machine.max_iter is not None:
+        return False
+    if not machine.is_smooth():
+        return False
+    rows, gram = prepared.rows, prepared.gram
+    if gram is None:
+        return rows.shape[1] <= LARGEST_HESSIAN and rows.nnz <= _LARGEST_EXACT_NONZEROS
+    is_psd = gram.kernel.is_positive_semidefinite
+    return (
+        is_psd
+        and gram.size <= _LARGEST_EXACT_GRAM
+        and solvers.newton_fits(machine.problem(prepared))
+    )

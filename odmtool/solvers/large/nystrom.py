@@ -1,0 +1,124 @@
+"""Nystrom: a linear machine on the landmarks' features, for millions of rows.
+
+Problem     P(w) = 1/2 |w|^2 + sum_i u_i l(t_i) over the w in the span of phi(z_1), ...,
+            phi(z_S), the landmarks of :mod:`odmtool.rows.partition`. With K_ZZ = L L'
+            these are linear machines on the S features
+
+                x -> L^-1 k(Z, x),        w = sum_s a_s phi(z_s),   a = L^-T w.
+
+Update      Newton's method in w for losses with a continuous derivative. The features are
+            made again in every pass and never stored, and L^-T is applied to w, not to the
+            data. It begins with the solution on a sample, whose Hessian then serves for all.
+            Other losses: coordinate descent, on features in memory.
+Stop        when the gap of the problem in the span is at most the tolerance. P is that of
+            the whole problem; how much of phi the span holds, the trace share tells.
+Source      Williams & Seeger, "Using the Nystrom method to speed up kernel machines", NIPS
+            2000; the sample's Hessian as in Roosta-Khorasani & Mahoney, "Sub-sampled Newton
+            methods", Math. Programming 174, 2019.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from odmtool import messages
+from odmtool.core import kernels
+from odmtool.core.gram import BYTES, Gram
+from odmtool.core.kernels import Kernel
+from odmtool.errors import MemoryLimitError
+from odmtool.rows.executor import Serial
+from odmtool.rows.partition import Landmarks, landmarks
+from odmtool.rows.spread import SpreadRows
+from odmtool.solvers import dcd, is_smooth
+from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.large import blocks
+from odmtool.solvers.large.blocks import Blocks, KernelRows, Rows
+from odmtool.solvers.large.parts import single_is_enough_for, single_precision_is_enough
+
+_TASK_ROWS = 2**16
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    count: int,
+    *,
+    executor=None,
+    seed: int = 0,
+    progress: ProgressCallback = ignore_progress,
+) -> tuple[Solution, float]:
+    """Solve a kernel problem in the span of ``count`` landmarks.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a kernel.
+    stop : Stop
+        ``max_iter`` counts Newton steps, or epochs.
+    count : int, > 0
+    executor : optional
+    seed : int
+        Seeds the landmarks and the sample.
+    progress : callable
+
+    Returns
+    -------
+    Solution
+        ``coef`` is nonzero for landmarks only; ``eta`` and the gap are those of the problem
+        in the span.
+    float
+        The share of the trace of the kernel matrix that the span holds.
+
+    Raises
+    ------
+    MemoryLimitError
+        The loss needs the features in memory, and they do not fit.
+    DivergedError
+    """
+    gram, executor = problem.gram, executor or Serial()
+    chosen = landmarks(gram.kernel, gram.X, count, seed=seed, memory=gram.memory)
+    if is_smooth(problem.loss):
+        X = features(gram, chosen, stop.tolerance, executor)
+        solution = blocks.solve(problem, X, stop, seed=seed, progress=progress)
+    else:
+        linear = problem._replace(X=features_in_memory(gram, chosen), gram=None)
+        solution = dcd.solve(linear, stop, seed=seed, progress=progress)
+    coef = np.zeros(problem.size)
+    a = solve_triangular(chosen.factor, solution.w, lower=True, trans="T")
+    coef[chosen.rows] = a * problem.y[chosen.rows]
+    return solution._replace(w=None, coef=coef, solver="nystrom"), chosen.captured
+
+
+def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Blocks:
+    """The features L^-1 k(Z, x) of all examples, made anew in every pass."""
+    X = gram.X
+    if single_is_enough_for(chosen.factor, tolerance) and single_precision_is_enough(
+        gram.kernel, X, tolerance
+    ):
+        X = X.astype(np.float32)
+    Z = X[chosen.rows]
+    if isinstance(X, SpreadRows):
+        made = X.made(_kernel_rows, gram.kernel, Z)
+        return Blocks(made.pieces, made.sizes, len(chosen.rows), chosen.factor, executor)
+    starts = range(0, gram.size, _TASK_ROWS)
+    sources = [KernelRows(gram.kernel, Rows(X[k : k + _TASK_ROWS]), Z) for k in starts]
+    return Blocks(
+        [executor.put(source, k / len(sources)) for k, source in enumerate(sources)],
+        [source.shape[0] for source in sources],
+        len(chosen.rows), chosen.factor, executor,
+    )  # fmt: skip
+
+
+def _kernel_rows(X, kernel: Kernel, Z) -> KernelRows:
+    return KernelRows(kernel, Rows(X), Z)
+
+
+def features_in_memory(gram: Gram, chosen: Landmarks) -> np.ndarray:
+    """The features of all examples, shape (m, S)."""
+    needed = 2 * BYTES * gram.size * len(chosen.rows)
+    if needed > gram.memory:
+        raise MemoryLimitError(messages.features_too_large(gram.size, needed, gram.memory))
+    X = gram.X[np.arange(gram.size)] if isinstance(gram.X, SpreadRows) else gram.X
+    values = kernels.block(gram.kernel, X, X[chosen.rows])
+    return solve_triangular(chosen.factor, values.T, lower=True).T

@@ -1,0 +1,203 @@
+"""Scalable ODM: solve parts of the data, merge them level by level, start from what is known.
+
+Problem     P(w) = 1/2 |w|^2 + sum_i u_i l(t_i), for every margin loss.
+Update      The examples are cut into parts (:mod:`odmtool.rows.partition`). Part k, of
+            the share q_k = (sum of its u_i) / (sum of all u_i), gets a problem of its own,
+
+                1/2 |w|^2 + 1/q_k sum_(i in k) u_i l(t_i),
+
+            which is the whole one as this part sees it. Its solution is w_k, its duals
+            eta_k. Parts are then merged ``branch`` at a time, and the merged problem starts
+            from q_k eta_k: its w is sum_k q_k w_k. (Concatenated as the paper prints them,
+            without q_k, the duals are a worse start than zero.) Level l is the l-th merge
+            before the last; level 0 is the whole problem.
+Stop        when the gap of the whole problem at w = sum_k q_k w_k is at most the tolerance,
+            computed after every level at the price of one pass over all pairs of
+            examples; or after ``stop_level``, with that w.
+Cascade     keeps only examples with nonzero duals for the next level (Cascade SVM); with
+            parts that are clusters it is DC-SVM's scheme, with stratified ones DiP's.
+Source      Wang et al., "Scalable optimal margin distribution machine", IJCAI 2023,
+            Algorithm 1 and Theorem 1; with the start rescaled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.rows import partition
+from odmtool.rows.executor import Serial
+from odmtool.rows.spread import SpreadRows
+from odmtool.solvers import dcd
+from odmtool.solvers.base import (
+    Problem,
+    Progress,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+    objective_values,
+    relative,
+)
+from odmtool.solvers.large.parts import parts_of
+
+LOCAL_TOLERANCE = 1e-2
+"""Relative gap at which a part is left, unless its level is the last: merging changes more."""
+
+
+class Scheme(NamedTuple):
+    """How the data are cut and merged.
+
+    Attributes
+    ----------
+    partitions : int
+        Parts at the first level.
+    branch : int
+        So many are merged at a time.
+    strata : int
+        Landmarks of the stratified partition.
+    stop_level : int
+        The last level to solve; 0 is the whole problem.
+    by : str
+        "stratified", "random" or "cluster".
+    cascade : bool
+    """
+
+    partitions: int
+    branch: int = 4
+    strata: int = 64
+    stop_level: int = 0
+    by: str = "stratified"
+    cascade: bool = False
+
+
+class Level(NamedTuple):
+    """What was reached after a level.
+
+    ``primal`` and ``gap`` are those of the whole problem; ``solving`` and ``certifying``
+    are seconds; ``eta`` are duals of the whole problem in the order of its examples.
+    """
+
+    level: int
+    parts: int
+    epochs: int
+    primal: float
+    gap: float
+    solving: float
+    certifying: float
+    eta: np.ndarray
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    scheme: Scheme,
+    *,
+    executor=None,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+    report: Callable[[Level], None] = lambda level: None,
+) -> Solution:
+    """Solve a linear or kernel problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    stop : Stop
+        ``max_iter`` counts epochs, in every part of every level.
+    scheme : Scheme
+    executor : optional
+        Where the parts are solved (:mod:`odmtool.rows.executor`).
+    seed : int
+        Seeds the parts, and the order of the examples in each.
+    start : ndarray, shape (m,), optional
+        Dual variables of the whole problem to start from.
+    progress : callable
+        Called with the gap of the whole problem after every level.
+    report : callable
+        Called with a Level after every level.
+
+    Raises
+    ------
+    DivergedError
+        See :func:`odmtool.solvers.dcd.solve`.
+    """
+    if scheme.partitions == 1:
+        problem = brought_here(problem)
+        return dcd.solve(problem, stop, seed=seed, start=start, progress=progress)
+    order, levels = arrange(problem, scheme, seed)
+    parts = parts_of(
+        problem, order, levels[0], tolerance=stop.tolerance, executor=executor or Serial(),
+        cascade=scheme.cascade,
+    )  # fmt: skip
+    eta = np.zeros(problem.size) if start is None else np.asarray(start, dtype=float)[order]
+    place, epochs = np.argsort(order), 0
+    for level, ranges in zip(range(len(levels) - 1, -1, -1), levels, strict=True):
+        began = time.perf_counter()
+        rough = 0.0 if level == scheme.stop_level else LOCAL_TOLERANCE
+        used = parts.solve(ranges, eta, Stop(max(stop.tolerance, rough), stop.max_iter), seed)
+        epochs += used
+        solved = time.perf_counter()
+        w, primal, dual, gap = certify(parts, eta, is_last=level == scheme.stop_level)
+        progress(Progress(epochs, primal, gap, int(np.count_nonzero(eta))))
+        seconds = solved - began, time.perf_counter() - solved
+        report(Level(level, len(ranges), used, primal, gap, *seconds, eta[place]))
+        if gap <= stop.tolerance or level == scheme.stop_level:
+            break
+    return Solution(
+        w, eta[place], eta[place], primal, dual, gap, epochs, gap <= stop.tolerance, "sodm"
+    )
+
+
+def brought_here(problem: Problem) -> Problem:
+    """The problem with its rows in this process's memory."""
+    gram = problem.gram
+    X = problem.X if gram is None else gram.X
+    if not isinstance(X, SpreadRows):
+        return problem
+    rows = X[np.arange(problem.size)]
+    if gram is None:
+        return problem._replace(X=rows)
+    return problem._replace(gram=Gram(gram.kernel, rows, gram.memory))
+
+
+def arrange(problem: Problem, scheme: Scheme, seed: int):
+    """The order in which parts are neighbours at every level, and where each lies.
+
+    Returns
+    -------
+    order : int array, shape (m,)
+    levels : list of lists of (start, end)
+        From the first level, the smallest parts, to level 0, the whole.
+    """
+    gram = problem.gram
+    kernel, X = (Kernel("linear"), problem.X) if gram is None else (gram.kernel, gram.X)
+    memory = np.inf if gram is None else gram.memory
+    part = partition.partition(
+        kernel, X, problem.y, scheme.partitions, by=scheme.by, count=scheme.strata, seed=seed,
+        memory=memory,
+    )  # fmt: skip
+    order = np.argsort(part, kind="stable")
+    edges = np.concatenate([[0], np.cumsum(np.bincount(part))])
+    levels = [edges]
+    while len(edges) > 2:
+        edges = np.append(edges[: -1 : max(2, scheme.branch)], problem.size)
+        levels.append(edges)
+    return order, [list(zip(e[:-1].tolist(), e[1:].tolist(), strict=True)) for e in levels]
+
+
+def certify(parts, eta: np.ndarray, *, is_last: bool):
+    """w (None for a kernel), P, D and the relative gap of the whole problem at its duals."""
+    w, f = parts.values(eta, is_last=is_last)
+    t = parts.y * f
+    norm = eta @ t
+    loss = losses.scaled(parts.loss, parts.weight)
+    primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+    return w, primal, dual, relative(primal - dual, scale)

@@ -1,0 +1,84 @@
+"""How large the tasks of the solvers for large data are, and what they take on a worker.
+
+On a cluster all of a task, its rows included, has to stay below the share that its worker has
+for a thread (``task_memory`` of :mod:`odmtool.rows.executor`). Of kernel values a task keeps
+no more than there is room for; for the rest there must be room.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.core.gram import BYTES
+from odmtool.core.kernels import dense_bytes
+from odmtool.defaults import LARGE_SOLVERS
+from odmtool.errors import MemoryLimitError
+from odmtool.solvers import NEWTON_MATRICES
+from odmtool.solvers.spaces import matrix_bytes
+
+# The smallest parts have at least so many examples: below, merging costs more than solving.
+_LEAST_EXAMPLES = 1000
+# dsvrg's parts take turns, so that more of them than workers only cost time.
+_MOST_TURNS, _LEAST_TURN = 32, 10_000
+# Rows that are kept, and those that a task makes of them.
+_COPIES = 2
+# Numbers for an example while a part is solved.
+_VECTORS = 20
+# A nonzero entry of sparse rows, with its place.
+_ENTRY = BYTES + 4
+# Examples of a task of nystrom, and the numbers of a piece of their features.
+_TASK_ROWS, _PIECE = 2**16, 2**20
+
+
+def parts_at_first(m: int, solver: str, scale) -> int:
+    """The parts of the first level, no more than there are examples; ``scale`` is a Scale."""
+    if scale.partitions is not None:
+        return min(scale.partitions, m)
+    if solver == "dsvrg":
+        return max(1, min(_MOST_TURNS, m // _LEAST_TURN))
+    parts = 1
+    while m >= _LEAST_EXAMPLES * parts * scale.branch:
+        parts *= scale.branch
+    return parts
+
+
+def needs(machine, X) -> dict[str, float]:
+    """Bytes by purpose that the largest task may take; kernel values if all are kept.
+
+    Parameters
+    ----------
+    machine : Machine
+    X : csr_matrix, ndarray or SpreadRows, shape (m, d)
+    """
+    m, d = X.shape
+    is_dense = isinstance(X, np.ndarray) or dense_bytes(X, math.inf) > 0
+    rows = BYTES * m * d if is_dense else _ENTRY * X.nnz
+    if machine.solver not in LARGE_SOLVERS:
+        values = {"kernel values": NEWTON_MATRICES * BYTES * m * m}
+        linear = {"matrices": 2 * matrix_bytes(m, d)}
+        return {"rows": _COPIES * rows} | (linear if machine.kernel == "linear" else values)
+    if machine.solver == "nystrom":
+        count, share = min(machine.scale.landmarks, m), min(1.0, _TASK_ROWS / m)
+        landmarks = rows * count / m + _COPIES * BYTES * count**2
+        return {
+            "rows": _COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE,
+        }  # fmt: skip
+    parts = parts_at_first(m, machine.solver, machine.scale)
+    if machine.solver == "sodm":
+        parts = min(parts, machine.scale.branch**machine.scale.stop_level)
+    n = m / parts
+    if machine.kernel == "linear":
+        return {"rows": _COPIES * rows / parts, "vectors": BYTES * (4 * d + _VECTORS * n)}
+    # For the gap of the whole, a task may need all rows.
+    return {"rows": rows, "vectors": BYTES * _VECTORS * n, "kernel values": BYTES * n * n}
+
+
+def check(machine, X, memory: float) -> None:
+    """Raise MemoryLimitError if a task needs more than ``memory``, kernel values apart."""
+    found = needs(machine, X)
+    least = sum(found.values()) - found.get("kernel values", 0)
+    if least > memory:
+        raise MemoryLimitError(messages.task_too_large(least, memory))

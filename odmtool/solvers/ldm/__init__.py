@@ -1,0 +1,1 @@
+"""Solvers for LDM, whose loss is a margin loss given the mean b of the margins."""

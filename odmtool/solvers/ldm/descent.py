@@ -1,0 +1,164 @@
+"""LDM by dual coordinate descent without a matrix inverse, linear and kernel.
+
+Problem     min over w of P(w) = 1/2 |w|^2 + min_b sum_i u_i l_b(t_i),
+            l_b(t) = c/2 (t - b)^2 - nu t + rho max(0, 1 - t),
+            c = 2 mu1/M, nu = mu2/M, rho = lambda/M (:func:`odmtool.core.losses.ldm_row`).
+            The best b is the mean margin, so this is LDM with its variance.
+Update      an epoch of coordinate descent on the dual of a given b
+            (:mod:`odmtool.solvers.dcd`), then b = sum u t / sum u; O(nonzeros) an epoch.
+            Extrapolating b does not save epochs, nor does, for mu1 up to 16, keeping it exact
+            after every coordinate step (docs/solvers.md). What is slow at a large lambda
+            is coordinate descent itself; there Newton's method goes on
+            (:mod:`odmtool.solvers.ldm.newton`).
+            On features of very different scales, where an epoch solves little, this can
+            diverge. It then begins again and keeps b until the gap for that b is small.
+Stop        when the relative gap of the whole problem, not that of the given b, is at
+            most the tolerance (:mod:`odmtool.solvers.ldm.dual`).
+Source      Zhang & Zhou, "Large margin distribution machine", KDD 2014, and TKDE 2019,
+            section 3.1, for the problem; they invert an m x m matrix instead
+            (:mod:`odmtool.solvers.ldm.dense`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.errors import DivergedError
+from odmtool.solvers import dcd
+from odmtool.solvers.base import (
+    Problem,
+    Progress,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+    not_worse_than_zero,
+    relative,
+)
+from odmtool.solvers.ldm.dual import certificate, feasible, is_bounded
+
+# The epochs' estimates of the gap fall; one so many times the smallest shows that they diverge.
+_DIVERGENCE = 1e3
+# Relative gap for a given b, below which a patient run takes the next b.
+_PATIENT_GAP = 0.05
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+) -> Solution:
+    """Solve a linear or kernel problem whose loss is an LDM.
+
+    Parameters are those of :func:`odmtool.solvers.dcd.solve`; ``start`` need not be
+    feasible. In the solution w = sum_i eta_i y_i phi(x_i), eta_i in -u_i l_b'(t_i).
+
+    Raises
+    ------
+    DivergedError
+        The dual is unbounded (only with a kernel that is not positive semidefinite), or
+        numbers overflow.
+    """
+    loss, weight = problem.loss, problem.weight
+    start = feasible(loss, weight, np.zeros(problem.size) if start is None else start)
+    if loss.mu1 == 0:
+        row = problem._replace(loss=losses.ldm_row(loss, 0.0))
+        return dcd.solve(row, stop, seed=seed, start=start, progress=progress)
+    run = _Alternation(problem, start, seed)
+    state, epoch = run.state, 0
+
+    while True:
+        with np.errstate(over="ignore", invalid="ignore"):
+            repaired = feasible(loss, weight, state.eta)
+            if repaired is not state.eta:
+                state.assign(repaired)
+            t = state.margins()
+            primal, dual, scale = certificate(loss, weight, state.eta @ t, t, state.eta)
+        if not is_bounded(problem, primal, dual):
+            raise DivergedError(dcd.why_diverged(problem))
+        gap = relative(primal - dual, scale)
+        progress(Progress(epoch, primal, gap, problem.size))
+        if gap <= stop.tolerance or epoch >= stop.max_iter:
+            break
+        estimate = np.inf
+        while epoch < stop.max_iter and not estimate <= stop.tolerance * scale:
+            estimate, epoch = run.epoch(scale), epoch + 1
+            if not np.isfinite(estimate):
+                break
+            progress(Progress(epoch, None, relative(estimate, scale), problem.size))
+
+    found = Solution(
+        state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
+    )
+
+    def primal_at(s):
+        primal, _dual, scale = certificate(loss, weight, s * s * (state.eta @ t), s * t, state.eta)
+        return primal, scale
+
+    return not_worse_than_zero(found, primal_at, primal_at(0.0)[0], stop)
+
+
+class _Alternation:
+    """Coordinate descent for a given b, and the next b."""
+
+    def __init__(self, problem: Problem, start: np.ndarray, seed: int):
+        self._loss, self._start, self._size = problem.loss, start, problem.size
+        self.state = dcd.state_of(problem._replace(loss=losses.ldm_row(problem.loss, 0.0)), start)
+        self._generator, self._order = np.random.default_rng(seed), np.arange(problem.size)
+        self._total, self._is_patient, self._smallest = problem.weight.sum(), False, np.inf
+        self._b = self.state.margin_sum() / self._total
+
+    def epoch(self, scale: float) -> float:
+        """One epoch and, if it is time, a new b; an estimate of the gap."""
+        state = self.state
+        state.loss = losses.ldm_row(self._loss, self._b)
+        self._generator.shuffle(self._order)
+        estimate = state.epoch(self._order, self._size, np.inf)[2]
+        self._smallest = min(self._smallest, estimate)
+        if not self._is_patient and not estimate <= _DIVERGENCE * self._smallest:
+            self._is_patient, self._b = True, 0.0
+            state.assign(self._start)
+            # Nothing is known yet of this beginning.
+            return np.finfo(float).max
+        if self._is_patient and estimate > _PATIENT_GAP * scale:
+            return estimate
+        before, self._b = self._b, state.margin_sum() / self._total
+        with np.errstate(over="ignore"):
+            # By so much is P at the mean below P at the b of the epoch.
+            return estimate + state.loss.slope_below * self._total / 2 * (self._b - before) ** 2
+
+
+def polish(problem: Problem, stop: Stop, start: np.ndarray, seed: int = 0) -> Solution:
+    """A certified solution near a primal iterate, by at most ``stop.max_iter`` epochs.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its loss is an LDM.
+    stop : Stop
+    start : ndarray, shape (m,)
+        Dual variables, feasible or not; :func:`demanded` has those of given margins.
+    seed : int
+    """
+    return solve(problem, stop, seed=seed, start=start)
+
+
+def demanded(problem: Problem, t: np.ndarray, width: float = 1e-3) -> np.ndarray:
+    """The dual variables that margins t demand, shape (m,).
+
+    Parameters
+    ----------
+    t : ndarray, shape (m,)
+    width : float, > 0
+        Where the hinge has its kink any share of rho could be meant: it falls from all to
+        nothing while the margin rises from 1 - width to 1 + width.
+    """
+    loss, weight = problem.loss, problem.weight
+    row = losses.ldm_row(loss, weight @ t / weight.sum())
+    share = np.clip((1 + width - t) / (2 * width), 0.0, 1.0)
+    jump = row.right_hi - row.left_lo
+    return weight * (share * jump - row.slope_above * (t - 1) - row.right_hi)

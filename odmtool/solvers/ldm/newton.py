@@ -1,0 +1,99 @@
+"""LDM by Newton's method.
+
+Problem     as in :mod:`odmtool.solvers.ldm.descent`.
+Update      LDM is brought into the inner product in which it is a support vector machine
+            (:mod:`odmtool.solvers.ldm.reduced`), once; there proximal Newton steps
+            solve it (:mod:`odmtool.solvers.proximal`), which take 10 to 80 Newton steps
+            for every lambda, mu1 and mu2.
+Stop        when the relative gap of LDM is at most the tolerance.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.core import losses
+from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.solvers import proximal
+from odmtool.solvers.base import (
+    LARGEST_GRAM,
+    LARGEST_HESSIAN,
+    Problem,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+)
+from odmtool.solvers.ldm import reduced as ldm_reduced
+
+# The kernel matrix, the reduced one, and two for the factorisation.
+_MATRICES = 4
+_LARGEST_ROWS = 2**28
+"""Numbers in the dense rows of a reduced linear problem, 2 GB."""
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+) -> Solution:
+    """Solve a problem whose loss is an LDM; parameters of
+    :func:`odmtool.solvers.ldm.descent.solve`.
+
+    ``stop.max_iter`` counts Newton steps. Nothing is random here: every ``seed`` gives the
+    same solution.
+
+    Raises
+    ------
+    UsageError
+        The kernel is not positive semidefinite, or the linear problem is too large in
+        both directions.
+    MemoryLimitError
+        The matrices of a kernel problem do not fit.
+    DivergedError
+        Numbers overflow.
+    """
+    method = functools.partial(proximal.solve, progress=progress)
+    if problem.loss.mu1 == 0:
+        row = problem._replace(loss=losses.ldm_row(problem.loss, 0.0))
+        return method(row, stop, start=start)
+    check(problem)
+    reduced = ldm_reduced.by_rows if _takes_rows(problem) else ldm_reduced.by_gram
+    return ldm_reduced.solve(problem, reduced(problem), method, stop, start, "newton")
+
+
+def check(problem: Problem) -> None:
+    """Raise if the problem is too large; before any long work.
+
+    Raises
+    ------
+    UsageError, MemoryLimitError
+    """
+    if fits(problem):
+        return
+    gram = problem.gram
+    if gram is None:
+        raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
+    raise MemoryLimitError(
+        messages.matrix_too_large(gram.size, _MATRICES * gram.bytes, gram.memory)
+    )
+
+
+def fits(problem: Problem) -> bool:
+    """Whether the matrices fit in the memory, or one side of a linear problem is short."""
+    if problem.gram is not None:
+        return _MATRICES * problem.gram.bytes <= problem.gram.memory
+    return _takes_rows(problem) or problem.size <= LARGEST_GRAM
+
+
+def _takes_rows(problem: Problem) -> bool:
+    if problem.gram is not None or problem.size <= proximal.FEW:
+        return False
+    m, d = problem.X.shape
+    return d <= min(LARGEST_HESSIAN, m) and m * d <= _LARGEST_ROWS

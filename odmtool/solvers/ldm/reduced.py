@@ -1,0 +1,178 @@
+"""LDM as a support vector machine in another inner product.
+
+Without its hinge LDM is quadratic, with the Hessian
+
+    H = 1 + c sum_i u_i z_i z_i',    z_i = y_i phi(x_i) - mean,    c = 2 mu1/M
+
+(mean = sum u y phi / sum u). Put w~ = H^1/2 w and phi~ = H^-1/2 phi: then
+
+    P = 1/2 |w~|^2 + sum_i u_i [rho max(0, 1 - t_i) - nu t_i],    t_i = y_i <w~, phi~(x_i)>,
+
+a problem with a row of the table, whose duals lie in u_i [nu, nu + rho], and whose gap is
+that of LDM. This is the papers' dual. What it costs is H: either d x d for rows, or in the
+kernel matrix K~ = phi~ phi~'. With the diagonal D = c u that is, by Woodbury's identity
+and Cholesky, without a general inverse,
+
+    E = K (1 + D K)^-1 = K - V'V,    V = L^-1 D^1/2 K,    L L' = 1 + D^1/2 K D^1/2,
+
+and the rank-one term of the mean follows by Sherman and Morrison's: with a = E (y u)
+
+    K~ = E + k a a' / (1 - k (y u)'a),    k = c / sum u.
+
+Back in the first space, w = sum_i (eta~_i - c u_i (t_i - mean t)) y_i phi(x_i).
+Source: Zhang & Zhou, "Large margin distribution machine", KDD 2014, eq. (6)-(11), where the
+inverse is a general one of an m x m matrix that is not symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, solve_triangular
+
+from odmtool import messages
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.errors import DivergedError, UsageError
+from odmtool.solvers.base import Problem, Solution, Stop
+from odmtool.solvers.factor import cholesky_in_place
+from odmtool.solvers.indefinite import smallest_eigenvalue
+from odmtool.solvers.ldm.dual import certified, feasible
+
+
+def solve(
+    problem: Problem,
+    reduced: Problem,
+    method: Callable[..., Solution],
+    stop: Stop,
+    start: np.ndarray | None,
+    name: str,
+) -> Solution:
+    """Solve LDM by solving the reduced problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its loss is an LDM.
+    reduced : Problem
+        From :func:`by_gram` or :func:`by_rows`.
+    method : callable
+        ``method(reduced, stop, start=eta)`` solves a problem with a row of the table.
+    stop : Stop
+    start : ndarray, shape (m,), optional
+        Dual variables of LDM.
+    name : str
+        Of the solver, for the solution.
+    """
+    inner_start = None if start is None else _reduced_duals(problem, start)
+    tolerance, iterations = stop.tolerance, 0
+    while True:
+        limit = Stop(tolerance, stop.max_iter - iterations)
+        inner = method(reduced, limit, start=inner_start)
+        iterations += inner.iterations
+        eta = _duals(problem, _margins(reduced, inner.eta), inner.eta)
+        solution = certified(problem, eta, iterations, stop.tolerance, name)
+        if solution.converged or not inner.converged or iterations >= stop.max_iter:
+            return solution
+        # The gap is the same, but the scale to which it is relative is not quite.
+        tolerance, inner_start = tolerance / 4, inner.eta
+
+
+def _margins(problem: Problem, eta: np.ndarray) -> np.ndarray:
+    y = problem.y
+    if problem.gram is None:
+        return y * np.asarray(problem.X @ np.asarray(problem.X.T @ (y * eta)))
+    return y * (problem.gram.matrix() @ (y * eta))
+
+
+def _pull(problem: Problem, t: np.ndarray) -> np.ndarray:
+    """c u_i (t_i - mean t), by which the variance draws each margin."""
+    weight, c = problem.weight, 2 * problem.loss.mu1 / problem.loss.total_weight
+    return c * weight * (t - weight @ t / weight.sum())
+
+
+def _duals(problem: Problem, t: np.ndarray, reduced_eta: np.ndarray) -> np.ndarray:
+    return reduced_eta - _pull(problem, t)
+
+
+def _reduced_duals(problem: Problem, eta: np.ndarray) -> np.ndarray:
+    eta = feasible(problem.loss, problem.weight, eta)
+    without_variance = problem.loss._replace(mu1=0.0)
+    pulled = eta + _pull(problem, _margins(problem, eta))
+    return feasible(without_variance, problem.weight, pulled)
+
+
+def by_rows(problem: Problem) -> Problem:
+    """The reduced problem of a linear one, with dense rows of as many features.
+
+    Its margins are those of the problem itself.
+    """
+    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    weight, c = problem.weight, 2 * problem.loss.mu1 / problem.loss.total_weight
+    labelled = problem.y[:, None] * X
+    labelled -= weight @ labelled / weight.sum()
+    labelled *= np.sqrt(c * weight)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        H = labelled.T @ labelled
+    H.flat[:: len(H) + 1] += 1.0
+    rows = solve_triangular(_cholesky(H), X.T, lower=True, check_finite=False).T
+    return problem._replace(X=np.ascontiguousarray(rows), loss=_row(problem))
+
+
+def by_gram(problem: Problem) -> Problem:
+    """The reduced problem of a kernel problem, or of a linear one with few rows.
+
+    Raises
+    ------
+    UsageError
+        The kernel is not positive semidefinite.
+    """
+    gram = problem.gram or Gram(Kernel("linear"), problem.X)
+    K = gram.matrix()
+    if not gram.kernel.is_positive_semidefinite:
+        eigenvalue = smallest_eigenvalue(K)
+        if eigenvalue < 0:
+            raise UsageError(messages.ldm_needs_convex(eigenvalue))
+    weight, c = problem.weight, 2 * problem.loss.mu1 / problem.loss.total_weight
+    E = _ridge_kernel(K, np.sqrt(c * weight))
+    share = c / weight.sum()
+    signed = problem.y * weight
+    a = E @ signed
+    a /= np.sqrt(1 - share * (signed @ a)) / np.sqrt(share)
+    E += a[:, None] * a
+    return problem._replace(
+        X=None, gram=Gram.of_matrix(gram.kernel, E, gram.memory), loss=_row(problem)
+    )
+
+
+def _row(problem: Problem) -> losses.MarginLoss:
+    return losses.ldm_row(problem.loss._replace(mu1=0.0), 0.0)
+
+
+def _ridge_kernel(K: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """K (1 + D K)^-1, D = diag(root^2) > 0."""
+    scaled = root[:, None] * K
+    B = scaled * root
+    largest = B.diagonal().max()
+    B.flat[:: len(B) + 1] += 1.0
+    L = _cholesky(B)
+    if largest < 1:
+        V = solve_triangular(L, scaled, lower=True, overwrite_b=True, check_finite=False)
+        return K - V.T @ V
+    # The same as D^-1/2 (1 - B^-1) D^-1/2, without the differences of large numbers.
+    V = solve_triangular(L, np.diag(1 / root), lower=True, overwrite_b=True, check_finite=False)
+    E = -(V.T @ V)
+    E.flat[:: len(E) + 1] += root**-2.0
+    return E
+
+
+def _cholesky(A: np.ndarray) -> np.ndarray:
+    """The lower factor of A, which is overwritten; zeros above its diagonal are not made."""
+    if not np.all(np.isfinite(A)):
+        raise DivergedError(messages.overflow())
+    try:
+        return cholesky_in_place(A)
+    except LinAlgError:
+        raise DivergedError(messages.overflow()) from None

@@ -1,0 +1,241 @@
+"""Semismooth Newton method on smoothed sub-problems of mcODM, for a linear problem.
+
+Problem     one round of :mod:`odmtool.solvers.mcodm.rounds`, whose loss from below has kinks where
+            scores of two classes tie. It is smoothed around the present alpha = a
+            (:mod:`odmtool.solvers.mcodm.hessian`): 1/2 |W|^2 + sum_i h_i(x_i W) + b_i(x_i W)
+            is piecewise quadratic with a continuous derivative.
+Update      Newton steps with a line search until the smoothed problem is solved more precisely
+            than it resembles the other: the gap P - D is 1/2 |gradient|^2 and the rest, which
+            is due to the smoothing; a share of the rest must exceed the first part, or what the
+            last step promised to lower the smoothed problem by. Then the maximisers alpha are
+            the next centre: a proximal point step in the dual, that is an augmented Lagrangian
+            method. The smoothing rho is halved when one step was enough, doubled after many.
+Equations   (I + sum_i H_i (x) x_i x_i') S = gradient by conjugate gradients, preconditioned by
+            an earlier Hessian where d k is small, else by its d x d blocks of the classes where
+            those are small, else by its diagonal.
+Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
+Source      Li, Sun & Toh, "A highly efficient semismooth Newton augmented Lagrangian method
+            for solving Lasso problems", SIAM J. Optim. 2018, carried over to mcODM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from odmtool.solvers.base import relative
+from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.mcodm.descent import move_betas, rebuild_weights
+from odmtool.solvers.mcodm.hessian import (
+    Pieces,
+    hessian,
+    hessian_product,
+    hessian_weights,
+    smoothed,
+)
+from odmtool.solvers.mcodm.terms import Terms, evaluate
+from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR, Duals, MultiProblem
+from odmtool.solvers.spaces import regularised_gram
+
+_SUFFICIENT_DECREASE = 1e-4
+_SHORTEST_STEP = 1e-6
+_ROUNDING = 1e-15
+_LOOSE = 0.2
+_MOST_PRODUCTS = 1000
+# A factor is used again until conjugate gradients with it take more than so many products.
+_PATIENCE = 6
+# What a smoothed problem's solution lacks, against what the smoothing costs, when it is solved.
+_SOLVED = 0.3
+_MANY_STEPS = 4
+_RHO = (1e-3, 1.0, 3.0)
+"""Least, first and largest smoothing."""
+
+
+class LinearNewton:
+    """The state: W, shape (d, k), scores, shape (m, k), duals and the centre of smoothing.
+
+    ``_dual_W`` is the W that the duals make; W less it is the smoothed problem's gradient.
+    """
+
+    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
+        m, k = problem.size, problem.k
+        self.problem, self.duals, self.W = problem, duals, W
+        self._X = sorted_rows(problem.X)
+        self._rows = compressed_rows(self._X)
+        self._target = problem.target.astype(np.int64)
+        self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
+        self._rho, self._steps, self._gap = _RHO[1], 2, np.inf
+        self._precondition, self._products, self._patience = None, 1, 0
+        self._dual_W, self._centre = np.empty_like(W), np.empty((m, k))
+        self._scores = self._product(W)
+
+    @property
+    def active(self) -> int:
+        """Examples whose loss is not flat."""
+        return int(np.count_nonzero(self._pieces.count + (self.duals.beta > 0)))
+
+    def terms(self) -> Terms:
+        """Of the present point."""
+        return evaluate(self.problem, self.duals, self._scores)
+
+    def squared_norm(self) -> float:
+        return float(np.vdot(self.W, self.W))
+
+    def dual_squared_norm(self) -> float:
+        """|W|^2 of the W that the duals make; that of the primal point differs."""
+        return float(np.vdot(self._dual_W, self._dual_W))
+
+    def keep(self) -> np.ndarray:
+        """The primal point, which steps replace but do not change."""
+        return self.W
+
+    def point(self, kept: np.ndarray) -> np.ndarray:
+        """The W that was kept."""
+        return kept
+
+    def compare(self, _terms: Terms) -> None:
+        """Nothing is left out."""
+
+    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
+        """Take the betas of these examples to other columns; W does not depend on them."""
+        move_betas(*self._rows, examples, before, self.duals, self._dual_W)
+
+    def settle(self) -> None:
+        """Undo the rounding errors of increments, which at large lambda exceed F's last falls."""
+        self._scores[:] = self._product(self.W)
+
+    def begin(self, _tolerance: float) -> None:
+        """Smooth around the present alpha."""
+        least, _first, most = _RHO
+        if self._steps <= 1:
+            self._rho = max(least, self._rho / 2)
+        elif self._steps >= _MANY_STEPS:
+            self._rho = min(most, self._rho * 2)
+        self._steps = 0
+        self._centre[:] = self.duals.alpha
+        self._value = self._smoothed(self.W, self._scores, 0.0)
+        self._rebuild_dual_weights()
+
+    def iterate(self) -> tuple[float, bool]:
+        """One Newton step; the relative gap, and whether the smoothed problem is solved."""
+        self._steps += 1
+        gradient = self.W - self._dual_W
+        direction = self._direction(gradient)
+        change = self._product(direction)
+        slope = -float(np.vdot(gradient, direction))
+        step = 1.0
+        while step >= _SHORTEST_STEP:
+            W = self.W - step * direction
+            value = self._smoothed(W, change, step)
+            if value <= self._value + _SUFFICIENT_DECREASE * step * slope:
+                break
+            step /= 2
+        else:
+            # Rounding only: leave the point where it is.
+            self._smoothed(self.W, change, 0.0)
+            return self._gap, True
+        change *= step
+        self._scores -= change
+        self.W, self._value = W, value
+        self._rebuild_dual_weights()
+        terms, gradient = self.terms(), W - self._dual_W
+        primal = self.squared_norm() / 2 + terms.relaxed_loss
+        gap = primal + self.dual_squared_norm() / 2 - terms.dual_terms
+        unsolved = float(np.vdot(gradient, gradient)) / 2
+        smoothing = gap - unsolved
+        is_solved = (
+            -slope / 2 <= _SOLVED * smoothing
+            or unsolved <= max(_SOLVED * smoothing, _ROUNDING * primal)
+        )
+        self._gap = relative(gap, primal)
+        return self._gap, is_solved
+
+    def _product(self, W) -> np.ndarray:
+        return np.asarray(self._X @ W)
+
+    def _rebuild_dual_weights(self) -> None:
+        rebuild_weights(*self._rows, self._target, self.duals, self._dual_W)
+
+    def _smoothed(self, W, change, step) -> float:
+        """The smoothed problem at W, whose scores are the present ones less step * change."""
+        loss = smoothed(
+            self._scores, change, step, *self._model()[:-2], self._centre, self.duals, self._pieces
+        )
+        return float(np.vdot(W, W)) / 2 + loss
+
+    def _model(self):
+        problem = self.problem
+        return (
+            problem.parameters, self._rho, self._target, problem.weight, self.duals, self._pieces
+        )  # fmt: skip
+
+    def _direction(self, gradient: np.ndarray) -> np.ndarray:
+        """S with (I + sum_i H_i (x) x_i x_i') S = gradient, nearly."""
+        length = float(np.linalg.norm(gradient))
+        gap = relative(length**2 / 2, self._value)
+        accuracy = length * min(_LOOSE, np.sqrt(gap))
+        if self._products > self._patience:
+            self._precondition = self._preconditioner()
+        S, self._products = np.zeros_like(self.W), 0
+        residual, product = gradient.copy(), np.empty_like(S)
+        z = self._precondition(residual)
+        p, rz = z.copy(), float(np.vdot(residual, z))
+        while rz > 0 and np.linalg.norm(residual) > accuracy and self._products < _MOST_PRODUCTS:
+            self._products += 1
+            hessian_product(*self._rows, *self._model(), p, product)
+            step = rz / float(np.vdot(p, product))
+            S += step * p
+            residual -= step * product
+            z = self._precondition(residual)
+            rz, before = float(np.vdot(residual, z)), rz
+            p *= rz / before
+            p += z
+        return S
+
+    def _preconditioner(self):
+        """A function that divides by the Hessian or by a part of it."""
+        d, k = self.W.shape
+        if d * k <= LARGEST_FACTOR:
+            with contextlib.suppress(LinAlgError):
+                H = np.empty((d * k, d * k))
+                hessian(*self._rows, *self._model(), H)
+                L, self._patience = cholesky_in_place(H), _PATIENCE
+                return lambda V: cholesky_solve(L, V.T.ravel()).reshape(k, d).T
+        weights = hessian_weights(*self._model())
+        # The losses see differences of scores only: gradients sum to 0 over the classes, and
+        # the parts of the Hessian would lead out of that space.
+        has_sum = bool(np.any((self.duals.rival < 0) & (self.duals.beta > 0)))
+
+        def centred(V):
+            return V if has_sum else V - V.mean(axis=1, keepdims=True)
+
+        if blocks_fit(d, k):
+            with contextlib.suppress(LinAlgError):
+                blocks = [
+                    cholesky_in_place(regularised_gram(self._X, np.flatnonzero(s), s))
+                    for s in weights.T
+                ]
+                self._patience = 2 * _PATIENCE
+                return lambda V: centred(
+                    np.column_stack(
+                        [cholesky_solve(L, v) for L, v in zip(blocks, V.T, strict=True)]
+                    )
+                )
+        X = self._X
+        squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
+        diagonal = 1.0 + np.asarray(squares.T @ weights)
+        self._patience = 0
+        return lambda V: centred(V / diagonal)
+
+
+def blocks_fit(d: int, k: int) -> bool:
+    """Whether the Hessian's diagonal blocks are small enough to be factored."""
+    return k * d * d <= LARGEST_BLOCKS
+
+
+def sorted_rows(X):
+    """X with ascending columns in every row."""
+    return X if isinstance(X, np.ndarray) or X.has_sorted_indices else X.sorted_indices()

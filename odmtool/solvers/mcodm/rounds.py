@@ -1,0 +1,255 @@
+"""Multi-class ODM by convex sub-problems.
+
+Problem     min over w_1..w_k of the true objective
+                F = 1/2 sum_l |w_l|^2 + sum_i u_i [c1 max(0, 1-theta-g_i)^2
+                                                   + c2 max(0, g_i-1-theta)^2],
+                g_i = <w_{y_i}, phi(x_i)> - max over l != y_i of <w_l, phi(x_i)>
+            which the maximum in the second term makes non-convex.
+Round       ``outer="cccp"``: l*_i, the best other class now, replaces the maximum in the second
+            term. The sub-problem P so made is convex, is nowhere below F, and equals F at the
+            present W, so whoever lowers P enough lowers F:
+
+                D = -1/2 sum_l |w_l|^2 + sum_i [(1-theta) alpha_i^y - (alpha_i^y)^2 / (4 c1 u_i)
+                                                - upper_i beta_i - beta_i^2 / (4 c2 u_i)]
+                w_l = sum_i (alpha_i^l - [l=y_i] beta_i + [l=l*_i] beta_i) phi(x_i)
+                sum_l alpha_i^l = 0, alpha_i^l <= 0 for l != y_i, beta_i >= 0
+
+            with upper_i = 1 + theta. When l*_i changes, beta_i goes to another column.
+            ``outer="constant"``, the paper's, replaces the maximum by its present value M_i:
+            upper_i = 1 + theta + M_i, and no column for beta_i. P is then no bound of F, which
+            may rise. The first round has no constraint from above.
+Solvers     of a round: block coordinate descent (:mod:`odmtool.solvers.mcodm.descent`) and, for
+            linear problems on which it is slow, a smoothed Newton method
+            (:mod:`odmtool.solvers.mcodm.newton`). A round's work ends when its gap is a fraction
+            of the one before; with cccp it goes on until F has not risen, or the gap shows that
+            F can hardly fall, and then the W of the round before is kept.
+Stop        when F fell by at most the tolerance times F in the last round and the gap of the
+            next one's sub-problem at the present W, (F - D) / F, is at most the tolerance. This
+            shows a nearly stationary point, not an optimal one.
+Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, section 4 (constant);
+            Yuille & Rangarajan, "The concave-convex procedure", Neural Computation 15, 2003.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.errors import DivergedError, UsageError
+from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
+from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
+from odmtool.solvers.mcodm.terms import Terms, dual_terms
+from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
+
+OUTER = ("cccp", "constant")
+SOLVERS = ("auto", "dcd", "newton")
+
+# Epochs before Newton's method, if there are so many examples per feature.
+_EPOCHS = 5
+_NARROW = 5
+
+# A round's gap against that of the round before, and of the last two against the tolerance.
+_FRACTION = 0.1
+_LAST_BUT_ONE = 2.0
+_LAST = 0.9
+# Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
+_NO_ROOM = 0.1
+
+
+def solve(
+    problem: MultiProblem,
+    stop: Stop,
+    *,
+    outer: str = "cccp",
+    solver: str = "auto",
+    seed: int = 0,
+    start: Duals | None = None,
+    progress: ProgressCallback = ignore_progress,
+) -> MultiSolution:
+    """Find a nearly stationary point.
+
+    Parameters
+    ----------
+    problem : MultiProblem
+        ``parameters`` is an :class:`odmtool.core.losses.MCODM`.
+    stop : Stop
+        ``max_iter`` counts epochs and Newton steps of all rounds together.
+    outer : str, "cccp" or "constant"
+    solver : str, "auto", "dcd" or "newton"
+        "newton" is for linear problems; it begins with an epoch of coordinate descent.
+    seed : int
+        Seeds the order of the examples.
+    start : Duals, optional
+        Of another solution of the same examples, for instance with another lambda.
+    progress : callable
+        Called after every iteration, without the objective, and after every round, with it.
+
+    Raises
+    ------
+    UsageError
+        An unknown ``outer`` or ``solver``, or "newton" for a kernel.
+    DivergedError
+        Numbers overflow, or the kernel is not positive semidefinite and there is no solution.
+    """
+    if outer not in OUTER:
+        raise UsageError(messages.unknown_outer(outer, OUTER))
+    if solver not in SOLVERS:
+        raise UsageError(messages.unknown_solver(solver, SOLVERS))
+    if solver == "newton" and problem.gram is not None:
+        raise UsageError(messages.solver_is_linear("newton"))
+    rounds = _Rounds(problem, stop, outer, epochs_before_newton(problem, solver), progress)
+    rounds.begin(seed, start)
+    with np.errstate(over="ignore", invalid="ignore"):
+        while not rounds.is_finished:
+            rounds.work()
+    return rounds.solution()
+
+
+def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
+    """After how many epochs Newton's method takes over; infinite if never.
+
+    With few examples per feature nearly every one can get the margin that it wants, and
+    coordinate descent is fast for every lambda; else it is for small lambda only
+    (benchmarks/multi.py measures it).
+    """
+    if solver == "dcd" or problem.gram is not None:
+        return np.inf
+    if solver == "newton":
+        return 1
+    m, d = problem.X.shape
+    is_wide = m < _NARROW * d or not blocks_fit(d, problem.k)
+    return np.inf if is_wide else _EPOCHS
+
+
+def next_tolerance(last: float, tolerance: float) -> float:
+    """The gap to which coordinate descent solves the round after one that it solved to ``last``.
+
+    Ever more precisely; the last round but one nearly as precisely as the last, so that the
+    objective falls by little between them.
+    """
+    if last <= _LAST_BUT_ONE * tolerance:
+        return _LAST * tolerance
+    return max(_FRACTION * last, _LAST_BUT_ONE * tolerance)
+
+
+class _Rounds:
+    """The outer loop."""
+
+    def __init__(self, problem, stop, outer, epochs, progress):
+        self._problem, self._stop, self._outer = problem, stop, outer
+        self._epochs, self._progress = epochs, progress
+        self._name = "dcd"
+        self._objective, self._point, self._gap = np.inf, None, np.inf
+        self._iteration, self._rounds = 0, []
+        self._tolerance = 1.0
+        self.is_finished = self.converged = False
+
+    def begin(self, seed: int, start: Duals | None) -> None:
+        self._duals = _first_duals(self._problem, start)
+        descent = LinearDescent if self._problem.gram is None else KernelDescent
+        self._solver = descent(self._problem, self._duals, seed)
+        if start is not None:
+            self._end_round()
+
+    def work(self) -> None:
+        """Work on the sub-problem until F has fallen, and make the next one."""
+        tolerance = self._tolerance
+        while True:
+            if self._name == "dcd" and self._iteration >= self._epochs:
+                W = self._solver.W.copy()
+                self._point = self._solver.point(self._point)
+                self._solver = LinearNewton(self._problem, self._duals, W)
+                self._name = "dcd, then newton"
+            self._improve(tolerance)
+            terms = self._solver.terms()
+            self._solver.compare(terms)
+            objective = self._solver.squared_norm() / 2 + terms.true_loss
+            if objective <= self._objective or self._outer == "constant":
+                self._end_round(terms)
+                return
+            # The duals have improved: what do they say about the W that is kept?
+            self._gap = self._relative_gap()
+            has_room = self._gap > _NO_ROOM * self._stop.tolerance
+            if not has_room or self._iteration >= self._stop.max_iter:
+                self._finish(not has_room)
+                return
+            tolerance /= 2
+
+    def _improve(self, tolerance: float) -> None:
+        """Epochs or Newton steps until the solver is content."""
+        limit = self._stop.max_iter
+        if self._name == "dcd":
+            limit = min(limit, self._epochs)
+        self._solver.begin(tolerance)
+        is_done = False
+        while not is_done and self._iteration < limit:
+            gap, is_done = self._solver.iterate()
+            self._iteration += 1
+            if not np.isfinite(gap):
+                raise DivergedError(messages.overflow())
+            self._progress(Progress(self._iteration, None, gap, self._solver.active))
+        self._solver.settle()
+
+    def _relative_gap(self) -> float:
+        dual = dual_terms(self._problem, self._duals) - self._solver.dual_squared_norm() / 2
+        return relative(self._objective - dual, self._objective)
+
+    def _end_round(self, terms: Terms | None = None) -> None:
+        """Keep W, and linearise F there."""
+        terms = self._solver.terms() if terms is None else terms
+        objective = self._solver.squared_norm() / 2 + terms.true_loss
+        if not np.isfinite(objective):
+            raise DivergedError(messages.overflow())
+        change = abs(self._objective - objective) if self._rounds else np.inf
+        self._objective, self._point = objective, self._solver.keep()
+        self._linearise(terms)
+        self._gap = self._relative_gap()
+        self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
+        self._progress(Progress(self._iteration, objective, self._gap, self._solver.active))
+        tolerance = self._stop.tolerance
+        if change <= tolerance * objective and self._gap <= tolerance:
+            self._finish(True)
+        elif self._iteration >= self._stop.max_iter:
+            self._finish(False)
+        self._tolerance = next_tolerance(self._tolerance, tolerance)
+
+    def _linearise(self, terms: Terms) -> None:
+        """Make the sub-problem at the W of these terms."""
+        duals, theta = self._duals, self._problem.parameters.theta
+        if self._outer == "constant":
+            duals.upper[:] = 1 + theta + terms.best
+            return
+        moving = np.flatnonzero((duals.rival != terms.rival) & (duals.beta > 0))
+        before = duals.rival[moving]
+        duals.rival[:], duals.upper[:] = terms.rival, 1 + theta
+        self._solver.rivals_changed(moving, before)
+
+    def _finish(self, converged: bool) -> None:
+        self.is_finished, self.converged = True, converged
+
+    def solution(self) -> MultiSolution:
+        is_linear = self._problem.gram is None
+        duals, point = self._duals, self._solver.point(self._point)
+        return MultiSolution(
+            W=point if is_linear else None,
+            coef=None if is_linear else point,
+            objective=self._objective,
+            gap=self._gap,
+            iterations=self._iteration,
+            converged=self.converged,
+            solver=self._name,
+            optimal=False,
+            duals=duals,
+            rounds=tuple(self._rounds),
+            support_count=int(np.count_nonzero(duals.coefficients(self._problem.target).any(axis=1))),
+        )
+
+
+def _first_duals(problem: MultiProblem, start: Duals | None) -> Duals:
+    if start is not None:
+        return start.copy()
+    m, k = problem.size, problem.k
+    return Duals(
+        np.zeros((m, k)), np.zeros(m), np.full(m, -1, dtype=np.int64), np.full(m, np.inf)
+    )
