@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from odmtool.rows.spread import SpreadRows
+from odmtool.rows.spread import pieces_of
 
 # Up to this share of entries that are not 0, sparse products are faster than dense ones.
 _SPARSE_SHARE = 0.25
@@ -37,10 +37,9 @@ def compressed(X):
         return X
     # A value that more than half of the entries have is the median.
     common = np.median(some, axis=0)
-    if isinstance(X, SpreadRows):
-        entries = sum(X.each(_entries, common))
-        return X if entries > _SPARSE_SHARE * m * d else X.made(_without, common)
-    return X if _entries(X, common) > _SPARSE_SHARE * m * d else _without(X, common)
+    pieces = pieces_of(X)
+    entries = sum(pieces.each(_entries, common))
+    return X if entries > _SPARSE_SHARE * m * d else pieces.made(_without, common)
 
 
 def _entries(X: np.ndarray, common: np.ndarray) -> int:

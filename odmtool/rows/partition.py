@@ -26,7 +26,7 @@ import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
-from odmtool.rows.spread import SpreadRows
+from odmtool.rows.spread import pieces_of
 
 LARGEST_SAMPLE = 50_000
 """Examples among which landmarks are looked for, and fewer when there are many landmarks."""
@@ -130,9 +130,7 @@ def strata(kernel: Kernel, X, Z) -> np.ndarray:
     Z : csr_matrix or ndarray, shape (S, d)
         Landmarks.
     """
-    if isinstance(X, SpreadRows):
-        return np.concatenate(X.each(_nearest, kernel, Z))
-    return _nearest(X, kernel, Z)
+    return np.concatenate(pieces_of(X).each(_nearest, kernel, Z))
 
 
 def _nearest(X, kernel: Kernel, Z) -> np.ndarray:

@@ -3,6 +3,7 @@
 :class:`SpreadRows` stands where a matrix would: it has a shape, and ``X[rows]`` brings some
 rows here. Only labels and what is asked for travel. Rows are counted in the order of the
 files, so that a model is that of all the files in one. :mod:`odmtool.io.several` reads them.
+:class:`OnePiece` answers the same questions of a matrix that is here; :func:`pieces_of` chooses.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class SpreadRows:
         Entries that are not zero, in all.
     executor
     """
+
+    is_here = False
 
     def __init__(self, pieces: list, sizes: list[int], width: int, nnz: int, executor):
         self.pieces, self.sizes, self.nnz, self.executor = pieces, sizes, nnz, executor
@@ -71,6 +74,21 @@ class SpreadRows:
         back = np.argsort(order, kind="stable")
         return self.executor.keep(_stack_in_order, back, *brought, place=place)
 
+    def here(self):
+        """All rows, brought here."""
+        return self[np.arange(self.shape[0])]
+
+    def parts(self, members: list[np.ndarray], _executor) -> list:
+        """Parts, each of the rows ``members[k]``, where the executor keeps them."""
+        return [self.part(rows, k / len(members)) for k, rows in enumerate(members)]
+
+    def kept(self, function: Callable, *same, rows: int, executor) -> tuple[list, list[int]]:
+        """function(piece, *same) where the executor keeps it, and the rows of each.
+
+        Rows that are here are cut into pieces of ``rows`` first.
+        """
+        return self.made(function, *same).pieces, self.sizes
+
     def rows_with(self, used: np.ndarray) -> sparse.csr_matrix:
         """The whole matrix here, shape (m, d), the rows not in ``used`` left empty."""
         rows = sparse.csr_matrix(self[used])
@@ -86,6 +104,44 @@ class SpreadRows:
         ends = list(zip(cuts[:-1], cuts[1:], self._edges, strict=False))
         used = [k for k, (a, b, _) in enumerate(ends) if a < b] or [0]
         return used, [ascending[ends[k][0] : ends[k][1]] - ends[k][2] for k in used]
+
+
+class OnePiece:
+    """A matrix of this process, a csr_matrix or ndarray, asked as :class:`SpreadRows` is."""
+
+    is_here, executor = True, None
+
+    def __init__(self, X):
+        self._X = X
+
+    def each(self, function: Callable, *same) -> list:
+        """function(X, *same), in a list."""
+        return [function(self._X, *same)]
+
+    def made(self, function: Callable, *same):
+        """function(X, *same)."""
+        return function(self._X, *same)
+
+    def here(self):
+        """All rows."""
+        return self._X
+
+    def parts(self, members: list[np.ndarray], executor) -> list:
+        """See :meth:`SpreadRows.parts`."""
+        count = len(members)
+        return [executor.put(self._X[rows], k / count) for k, rows in enumerate(members)]
+
+    def kept(self, function: Callable, *same, rows: int, executor) -> tuple[list, list[int]]:
+        """See :meth:`SpreadRows.kept`."""
+        starts = range(0, self._X.shape[0], rows)
+        made = [function(self._X[k : k + rows], *same) for k in starts]
+        kept = [executor.put(piece, k / len(made)) for k, piece in enumerate(made)]
+        return kept, [piece.shape[0] for piece in made]
+
+
+def pieces_of(X) -> SpreadRows | OnePiece:
+    """The rows X, wherever they lie, with the questions of :class:`SpreadRows`."""
+    return X if isinstance(X, SpreadRows) else OnePiece(X)
 
 
 class SpreadGram(NamedTuple):
@@ -120,14 +176,6 @@ def refuse_huge_values(X: SpreadRows, kernel: Kernel) -> None:
     for first, edge in zip(wrong, X._edges, strict=False):
         if first is not None:
             raise DataError(messages.values_too_large(int(edge) + first + 1))
-
-
-def resident(X, members: list[np.ndarray], executor) -> list:
-    """Parts of a matrix, each of the rows ``members[k]``, where the executor keeps them."""
-    count = len(members)
-    if isinstance(X, SpreadRows):
-        return [X.part(rows, k / count) for k, rows in enumerate(members)]
-    return [executor.put(X[rows], k / count) for k, rows in enumerate(members)]
 
 
 def stack(*rows):

@@ -27,7 +27,7 @@ from odmtool import messages
 from odmtool.core import losses
 from odmtool.errors import DivergedError
 from odmtool.rows.executor import Serial, itself
-from odmtool.rows.spread import SpreadRows, resident
+from odmtool.rows.spread import pieces_of
 from odmtool.solvers import stochastic, svrg
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.dcd import compressed_rows, row_squares
@@ -68,7 +68,7 @@ def solve(
         Numbers overflow.
     """
     narrow, widen = problem, np.asarray
-    if not isinstance(problem.X, SpreadRows):
+    if pieces_of(problem.X).is_here:
         narrow, widen = stochastic.occupied_columns(problem)
     order, levels = arrange(narrow, scheme, seed)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -109,7 +109,7 @@ class Spread:
     def __init__(self, problem: Problem, order, ranges, executor, seed: int):
         self.size, self._executor, self._seed, self._stage = problem.size, executor, seed, 0
         self._problem, self._order, self._members = problem, order, [order[a:b] for a, b in ranges]
-        X = resident(problem.X, self._members, executor)
+        X = pieces_of(problem.X).parts(self._members, executor)
         y, weight = self._split(problem.y), self._split(problem.weight)
         self._parts = executor.keep_each(
             Problem, X, [None] * len(X), y, weight, [problem.loss] * len(X)

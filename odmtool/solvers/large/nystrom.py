@@ -29,7 +29,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError
 from odmtool.rows.executor import Serial
 from odmtool.rows.partition import Landmarks, landmarks
-from odmtool.rows.spread import SpreadRows
+from odmtool.rows.spread import pieces_of
 from odmtool.solvers import dcd, is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.large import blocks
@@ -98,16 +98,10 @@ def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Block
     ):
         X = X.astype(np.float32)
     Z = X[chosen.rows]
-    if isinstance(X, SpreadRows):
-        made = X.made(_kernel_rows, gram.kernel, Z)
-        return Blocks(made.pieces, made.sizes, len(chosen.rows), chosen.factor, executor)
-    starts = range(0, gram.size, _TASK_ROWS)
-    sources = [KernelRows(gram.kernel, Rows(X[k : k + _TASK_ROWS]), Z) for k in starts]
-    return Blocks(
-        [executor.put(source, k / len(sources)) for k, source in enumerate(sources)],
-        [source.shape[0] for source in sources],
-        len(chosen.rows), chosen.factor, executor,
-    )  # fmt: skip
+    sources, sizes = pieces_of(X).kept(
+        _kernel_rows, gram.kernel, Z, rows=_TASK_ROWS, executor=executor
+    )
+    return Blocks(sources, sizes, len(chosen.rows), chosen.factor, executor)
 
 
 def _kernel_rows(X, kernel: Kernel, Z) -> KernelRows:
@@ -119,6 +113,6 @@ def features_in_memory(gram: Gram, chosen: Landmarks) -> np.ndarray:
     needed = 2 * BYTES * gram.size * len(chosen.rows)
     if needed > gram.memory:
         raise MemoryLimitError(messages.features_too_large(gram.size, needed, gram.memory))
-    X = gram.X[np.arange(gram.size)] if isinstance(gram.X, SpreadRows) else gram.X
+    X = pieces_of(gram.X).here()
     values = kernels.block(gram.kernel, X, X[chosen.rows])
     return solve_triangular(chosen.factor, values.T, lower=True).T

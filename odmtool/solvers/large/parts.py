@@ -19,7 +19,7 @@ import numpy as np
 from odmtool.core.kernels import Kernel
 from odmtool.rows.compressed import compressed
 from odmtool.rows.executor import Serial
-from odmtool.rows.spread import SpreadRows, largest_square, resident, row_bytes, stack
+from odmtool.rows.spread import largest_square, pieces_of, row_bytes, stack
 from odmtool.rows.tiles import Tiles, add_products, tile_rows, tile_values
 from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop
@@ -58,7 +58,7 @@ def parts_of(problem: Problem, order, ranges, *, tolerance: float, executor, cas
         X = compressed(X)
         if single_precision_is_enough(gram.kernel, X, tolerance):
             X = X.astype(np.float32)
-    is_here = executor.shares_memory and not isinstance(X, SpreadRows)
+    is_here = executor.shares_memory and pieces_of(X).is_here
     kind = LocalParts if is_here else ResidentParts
     return kind(problem, order, X, ranges, executor, cascade)
 
@@ -144,7 +144,7 @@ class ResidentParts(_Parts):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         members = [self.order[a:b] for a, b in self.ranges]
-        self._kept = resident(self.X, members, self.executor)
+        self._kept = pieces_of(self.X).parts(members, self.executor)
         self._step = tile_rows(len(self.y))
         self._level, self._groups = self.ranges, self._kept
 
@@ -278,8 +278,7 @@ def single_precision_is_enough(kernel: Kernel, X, tolerance: float) -> bool:
     """Whether the rounding of single precision stays far below the gap that is wanted."""
     if kernel.name != "rbf":
         return False
-    largest = X.each(largest_square) if isinstance(X, SpreadRows) else [largest_square(X)]
-    return single_is_enough(kernel, max(largest), tolerance)
+    return single_is_enough(kernel, max(pieces_of(X).each(largest_square)), tolerance)
 
 
 def single_is_enough(kernel: Kernel, largest_square: float, tolerance: float) -> bool:

@@ -11,7 +11,7 @@ None takes the loss of LDM, or a precomputed kernel.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from odmtool import messages
@@ -93,15 +93,11 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
     ``machine.levels_`` gets what sodm reached after every level, ``machine.captured_`` the
     share of the kernel matrix's trace that nystrom's landmarks hold.
     """
-    from odmtool.rows.spread import SpreadRows
-
     scale, X = machine.scale, problem.X if problem.gram is None else problem.gram.X
-    is_resident = isinstance(X, SpreadRows)
-    executor = X.executor if is_resident else executor_for(scale, machine.jobs, machine.memory)
     limit = MAX_ITER[machine.solver] if machine.max_iter is None else machine.max_iter
     arguments = problem, Stop(machine.tolerance, limit)
-    shared = {"executor": executor, "seed": machine.seed, "progress": progress}
-    try:
+    with _executor(machine, X) as executor:
+        shared = {"executor": executor, "seed": machine.seed, "progress": progress}
         if not executor.shares_memory:
             tasks.check(machine, X, executor.task_memory)
         if machine.solver == "nystrom":
@@ -122,19 +118,23 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
         return sodm.solve(
             *arguments, scheme, start=start, report=machine.levels_.append, **shared
         )  # fmt: skip
-    finally:
-        if not is_resident:
-            executor.close()
 
 
 @contextmanager
-def cluster(machine):
-    """The executor of a machine's ``scale.scheduler``, closed at the end."""
-    executor = executor_for(machine.scale, 1, machine.memory)
-    try:
+def _executor(machine, X):
+    """The executor that keeps the rows X, or one of the machine's own, closed at the end."""
+    from odmtool.rows.spread import pieces_of
+
+    if (kept_by := pieces_of(X).executor) is not None:
+        yield kept_by
+        return
+    with closing(executor_for(machine.scale, machine.jobs, machine.memory)) as executor:
         yield executor
-    finally:
-        executor.close()
+
+
+def cluster(machine):
+    """The executor of a machine's ``scale.scheduler``; a context, at whose end it is closed."""
+    return closing(executor_for(machine.scale, 1, machine.memory))
 
 
 def executor_for(scale: Scale, jobs: int, memory: float | None):

@@ -33,7 +33,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.rows import partition
 from odmtool.rows.executor import Serial
-from odmtool.rows.spread import SpreadRows
+from odmtool.rows.spread import pieces_of
 from odmtool.solvers import dcd
 from odmtool.solvers.base import (
     Problem,
@@ -160,9 +160,10 @@ def brought_here(problem: Problem) -> Problem:
     """The problem with its rows in this process's memory."""
     gram = problem.gram
     X = problem.X if gram is None else gram.X
-    if not isinstance(X, SpreadRows):
+    pieces = pieces_of(X)
+    if pieces.is_here:
         return problem
-    rows = X[np.arange(problem.size)]
+    rows = pieces.here()
     if gram is None:
         return problem._replace(X=rows)
     return problem._replace(gram=Gram(gram.kernel, rows, gram.memory))
