@@ -68,6 +68,10 @@ class ClusterError(OdmError):
     """The cluster cannot be reached, or is lost."""
 
 
+class ProcessLostError(OdmError):
+    """A process that shared the work was killed."""
+
+
 class DivergedError(OdmError):
     """The problem has no solution (an indefinite kernel), or none was found."""
 

@@ -77,24 +77,47 @@ def is_running(pid):
         return False
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def wait_for_workers(process, count=2, seconds=60):
+    """The processes that a command has started, once there are ``count`` besides a helper."""
+    until = time.monotonic() + seconds
+    while len(workers := children(process.pid)) <= count and time.monotonic() < until:
+        time.sleep(0.01)
+    assert len(workers) > count and process.poll() is None
+    return workers
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+
+
+@needs_proc
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGKILL])
-def test_no_worker_stays_behind(start, ill_conditioned, which):
+@pytest.mark.parametrize("after", [0.0, 2.0])
+def test_no_worker_stays_behind(start, ill_conditioned, which, after):
     process = start("cv", "--solver", "dcd", *ENDLESS, "-j", "2", ill_conditioned)
-    until = time.monotonic() + 60
-    while len(workers := children(process.pid)) < 3 and time.monotonic() < until:
-        time.sleep(0.1)
-    time.sleep(2)
-    workers = children(process.pid)
-    assert len(workers) >= 2 and process.poll() is None
+    workers = wait_for_workers(process)
+    time.sleep(after)
     process.send_signal(which)
     process.wait(timeout=60)
-    said = process.stderr.read().decode()
-    assert "resource_tracker" not in said and "Traceback" not in said
     until = time.monotonic() + 30
     while any(map(is_running, workers)) and time.monotonic() < until:
         time.sleep(0.2)
     assert not any(map(is_running, workers))
+    # The end of the pipe comes when the last of them has gone.
+    said = process.stderr.read().decode()
+    assert "resource_tracker" not in said and "Traceback" not in said
+
+
+@needs_proc
+def test_a_killed_worker_ends_a_search_with_one_sentence(start, ill_conditioned):
+    process = start("cv", "--solver", "dcd", *ENDLESS, "-j", "2", ill_conditioned)
+    workers = wait_for_workers(process)
+    time.sleep(2)
+    # The last that was started works; the first is joblib's helper.
+    os.kill(max(workers), signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    lines = [line for line in said.decode().splitlines() if "compiling" not in line]
+    assert process.returncode == 1 and len(lines) == 1
+    assert "a process that shared the work was killed" in lines[0]
 
 
 @pytest.mark.parametrize("during", ["write", "replace"])

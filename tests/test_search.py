@@ -208,6 +208,41 @@ def test_a_short_write_does_not_swallow_the_next_line(tmp_path, monkeypatch):
     assert open_journal(path, {}) == [fit._replace(fold=1)]
 
 
+def test_a_changed_line_of_a_journal_is_not_believed(run, heart, tmp_path):
+    whole = run("cv", "-l", "1,2", "--journal", "j", heart)
+    content = (tmp_path / "j").read_bytes()
+    fit = content.splitlines()[1]
+    for changed in (fit.replace(b", ", b", 9", 2), fit[:-1], b"[" * 100_000, b"[0, 0, 9999]"):
+        (tmp_path / "j").write_bytes(content.replace(fit, changed))
+        again = run("cv", "-l", "1,2", "--journal", "j", heart)
+        assert (again.code, again.out) == (0, whole.out)
+
+
+def test_journals_of_version_1_are_read(run, heart, tmp_path):
+    whole = run("cv", "-l", "1,2", "--journal", "j", heart)
+    head, *lines = (tmp_path / "j").read_bytes().splitlines()
+    old = [head.replace(b'"odmtool-journal": 2', b'"odmtool-journal": 1')]
+    old += [line.rpartition(b" ")[0] for line in lines]
+    (tmp_path / "j").write_bytes(b"\n".join(old[:4]) + b"\n")
+    again = run("cv", "-l", "1,2", "--journal", "j", heart)
+    assert again.out == whole.out and "3 fits" in again.err
+    # Without checksums, what is impossible is not believed.
+    impossible = old[1].replace(old[1].split(b",")[2], b" 9999")
+    (tmp_path / "j").write_bytes(b"\n".join([old[0], impossible]) + b"\n")
+    assert run("cv", "-l", "1,2", "--journal", "j", heart).out == whole.out
+
+
+def test_journals_that_cannot_be_are_refused(run, heart, tmp_path):
+    run("cv", "-l", "1,2", "--journal", "j", heart)
+    content = (tmp_path / "j").read_bytes()
+    (tmp_path / "j").write_bytes(content.replace(b'"odmtool-journal": 2', b'"odmtool-journal": 9'))
+    outcome = run("cv", "-l", "1,2", "--journal", "j", heart)
+    assert outcome.code == 1 and "version 9" in outcome.err
+    for name in ("/dev/full", "/dev/zero"):
+        outcome = run("cv", "-l", "1,2", "--journal", name, heart)
+        assert outcome.code == 1 and "is no journal" in outcome.err
+
+
 def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
     run("cv", "-l", "1,2", "--journal", "j", heart)
     before = (tmp_path / "j").read_bytes()

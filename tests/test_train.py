@@ -214,3 +214,9 @@ def test_data_from_a_descriptor_need_a_model_name(run):
     for path in ("-", "/dev/stdin", "/dev/fd/63", "/proc/self/fd/63"):
         outcome = run("train", path)
         assert outcome.code == 2 and "name the MODEL_FILE" in outcome.err
+
+
+def test_numbers_in_a_model_are_plain(run, tmp_path):
+    (tmp_path / "d").write_text("1\n-1\n")
+    assert run("train", "-t", "rbf", "--solver", "dcd", "d", "m").code == 0
+    assert "np.float64" not in (tmp_path / "m").read_text()

@@ -336,8 +336,8 @@ class Machine:
             "solver": solution.solver,
             "seed": str(self.seed),
             "tolerance": _text(self.tolerance),
-            "objective": repr(solution.primal),
-            "gap": repr(solution.gap),
+            "objective": _text(solution.primal),
+            "gap": _text(solution.gap),
             "iterations": str(solution.iterations),
             "status": status(solution),
         }

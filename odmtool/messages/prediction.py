@@ -147,6 +147,10 @@ def no_journal() -> str:
     return "is no journal of odm-cv; name another file, or delete it"
 
 
+def newer_journal(version: int) -> str:
+    return f"the journal has version {version}, which a newer odmtool writes; use that one"
+
+
 def other_journal(key: str) -> str:
     return f"the journal is of another search: its {key} differs; name another file, or delete it"
 

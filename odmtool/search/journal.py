@@ -4,23 +4,28 @@ The first line says what is searched: a JSON object with the fingerprint of the 
 everything else on which a result depends. Then comes one line per finished piece of work,
 in any order: of a search a :class:`Fit`, ``[setting, fold, correct, score, gap, converged]``
 with the number of the setting in the grid; of repeated splits a
-:class:`odmtool.search.repeats.SplitResult`. Processes append whole lines on their own and sync them
-in batches; a torn last line, which a kill or a full disk can leave, is ignored.
+:class:`odmtool.search.repeats.SplitResult`. Behind each stands its CRC-32, eight hexadecimal
+digits; lines of version 1 had none. Processes append whole lines on their own and sync them
+in batches. A line that a kill or a full disk has torn, or that was changed, is ignored: its
+work is done again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import time
+import zlib
 from contextlib import contextmanager
 from typing import NamedTuple, get_type_hints
 
 from odmtool import messages
 from odmtool.errors import DataError, FileError
 
-VERSION = 1
+VERSION = 2
 _SYNC_SECONDS = 1.0
+_LONGEST_LINE = 1 << 20
 
 in_use = False
 """Whether this process has begun a journal, or goes on with one."""
@@ -75,18 +80,24 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
     """
     head = {"odmtool-journal": VERSION} | search
     first = json.dumps(head).encode() + b"\n"
+    _check_kind(path)
     try:
         with open(path, "a+b") as stream:
             stream.seek(0)
-            content = stream.read()
-            is_new = len(content) < len(first) and first.startswith(content)
-            lines = content.split(b"\n")
+            line = stream.readline(_LONGEST_LINE)
+            is_new = len(line) < len(first) and first.startswith(line)
+            finished = []
             if is_new:
                 stream.truncate(0)  # a torn first line
                 stream.write(first)
             else:
-                _check_head(path, lines[0], head)
-                if not content.endswith(b"\n"):
+                version = _check_head(path, line, head)
+                kinds, last = tuple(get_type_hints(record).values()), line
+                while line := stream.readline(_LONGEST_LINE):
+                    last, entry = line, _read(line, record, kinds, version)
+                    if entry is not None:
+                        finished.append(entry)
+                if not last.endswith(b"\n"):
                     stream.write(b"\n")  # ends a torn line
             stream.flush()
             os.fsync(stream.fileno())
@@ -94,29 +105,52 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
         raise FileError(messages.cannot_write(path, error.strerror or str(error))) from None
     global in_use
     in_use = True
-    if is_new:
-        return []
-    kinds = get_type_hints(record).values()
-    return [entry for line in lines[1:] if (entry := _read(line, record, kinds)) is not None]
+    return finished
 
 
-def _check_head(path: str, line: bytes, head: dict) -> None:
+def _check_kind(path: str) -> None:
+    """Raise DataError for what has no end, or is gone once it is read."""
+    try:
+        is_regular = stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return  # a new file, or one whose error opening it tells
+    if not is_regular and not os.path.isdir(path):
+        raise DataError(messages.no_journal(), path)
+
+
+def _check_head(path: str, line: bytes, head: dict) -> int:
+    """The version of the journal whose first line this is."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or "odmtool-journal" not in found:
+    version = found.get("odmtool-journal") if isinstance(found, dict) else None
+    if not isinstance(version, int) or version < 1:
         raise DataError(messages.no_journal(), path, 1)
-    expected = json.loads(json.dumps(head))
+    if version > VERSION:
+        raise DataError(messages.newer_journal(version), path, 1)
+    expected = json.loads(json.dumps(head)) | {"odmtool-journal": version}
     for key in expected | found:
         if found.get(key) != expected.get(key):
             raise DataError(messages.other_journal(key), path)
+    return version
 
 
-def _read(line: bytes, record: type, kinds):
+def _seal(text: bytes) -> bytes:
+    """The text with its checksum, a line of the journal."""
+    return b"%b %08x\n" % (text, zlib.crc32(text))
+
+
+def _read(line: bytes, record: type, kinds: tuple, version: int):
+    """What a line holds; None if it is torn or was changed."""
+    text = line[:-10]
+    if line != _seal(text):
+        if version > 1:
+            return None
+        text = line
     try:
-        entry = record(*json.loads(line))
-    except (ValueError, TypeError):
+        entry = record(*json.loads(text))
+    except (ValueError, TypeError, RecursionError):
         return None
     is_whole = all(isinstance(value, kind) for value, kind in zip(entry, kinds, strict=True))
     return entry if is_whole else None
@@ -132,7 +166,7 @@ class Writer:
 
     def write(self, record: tuple) -> None:
         """Append one line, by one call, so that lines of several processes do not mix."""
-        line = json.dumps(record).encode() + b"\n"
+        line = _seal(json.dumps(record).encode())
         with self._named_errors():
             if os.write(self._descriptor, line) < len(line):
                 # A full disk takes a part; what follows must not be appended to that.

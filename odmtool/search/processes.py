@@ -1,16 +1,19 @@
 """Calls in processes of their own, which end when the process that wants them does.
 
 joblib's processes wait minutes for more work after theirs was killed or interrupted, and hold
-their memory meanwhile. Ours look after their parent.
+its stdout and their memory meanwhile. Ours look after their parent from their first moment on.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+
+from odmtool import messages
+from odmtool.errors import ProcessLostError
 
 _LOOK_SECONDS = 0.5
 
@@ -24,23 +27,35 @@ def in_processes(function: Callable, rows: Iterable[tuple], jobs: int) -> Iterat
         At the top level of a module, so that it can be sent to a process.
     rows : iterable of tuples
     jobs : int, > 1
+
+    Raises
+    ------
+    ProcessLostError
+        One of the processes was killed.
     """
     from joblib import Parallel, delayed
 
-    tasks = (delayed(_call)(os.getpid(), function, row) for row in rows)
-    yield from Parallel(n_jobs=jobs, return_as="generator")(tasks)
+    tasks = (delayed(function)(*row) for row in rows)
+    try:
+        yield from Parallel(n_jobs=jobs, backend=_backend(), return_as="generator")(tasks)
+    except BrokenProcessPool:
+        raise ProcessLostError(messages.process_lost()) from None
 
 
-def _call(parent: int, function: Callable, row: tuple):
-    _leave_with(parent)
-    return function(*row)
+def _backend():
+    """joblib's processes, each of which calls :func:`leave_with` before anything else."""
+    from joblib.parallel import LokyBackend
+
+    class Backend(LokyBackend):
+        def configure(self, *args, **settings):
+            watch = {"initializer": leave_with, "initargs": (os.getpid(),)}
+            return super().configure(*args, **watch | settings)
+
+    return Backend()
 
 
-@functools.cache
-def _leave_with(parent: int) -> None:
-    """End this process when its parent is gone."""
-    if os.getppid() != parent:
-        return
+def leave_with(parent: int) -> None:
+    """End this process when its parent is gone, now or later."""
 
     def look() -> None:
         while os.getppid() == parent:

@@ -176,7 +176,8 @@ def repeat(
     progress : callable
         Called with the number of splits done so far.
     """
-    known = {result.split: result for result in finished}
+    sizes = {split.number: len(split.test) for split in protocol.splits}
+    known = {r.split: r for r in finished if 0 <= r.correct <= r.size == sizes.get(r.split)}
     check(protocol)
     # A process may have another working directory.
     journal = None if journal is None else os.path.abspath(journal)

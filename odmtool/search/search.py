@@ -161,7 +161,12 @@ def search(
     # A process may have another working directory.
     journal = None if journal is None else os.path.abspath(journal)
     named = plan.named()
-    fits = {(fit.setting, fit.fold): fit for fit in finished if fit.setting in named}
+    sizes = np.bincount(plan.fold, minlength=n)
+    fits = {
+        (fit.setting, fit.fold): fit
+        for fit in finished
+        if fit.setting in named and 0 <= fit.fold < n and 0 <= fit.correct <= sizes[fit.fold]
+    }
     chains = _chains(plan)
     units = [[i for i in chain if (i, k) not in fits] for chain in chains for k in range(n)]
     outcomes = _run(plan, units, n, jobs, journal)

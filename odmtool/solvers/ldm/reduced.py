@@ -41,6 +41,9 @@ from odmtool.solvers.factor import cholesky_in_place
 from odmtool.solvers.indefinite import smallest_eigenvalue
 from odmtool.solvers.ldm.dual import certified, feasible
 
+# A reduced problem solved to this gap is solved: what is missing is rounding.
+_ROUNDING = 1e-16
+
 
 def solve(
     problem: Problem,
@@ -77,7 +80,9 @@ def solve(
         if solution.converged or not inner.converged or iterations >= stop.max_iter:
             return solution
         # The gap is the same, but the scale to which it is relative is not quite.
-        tolerance, inner_start = tolerance / 4, inner.eta
+        tolerance, inner_start = min(tolerance, inner.gap) / 4, inner.eta
+        if not tolerance > _ROUNDING:
+            return solution
 
 
 def _margins(problem: Problem, eta: np.ndarray) -> np.ndarray:
