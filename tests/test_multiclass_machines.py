@@ -16,6 +16,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ISM3, LDM, M3SVM, MCODM, ODM
+from odmtool.solvers.settings import Settings
 
 LINEAR_ONLY = ("m3svm", "ism3")
 MACHINES = {
@@ -260,7 +261,7 @@ def test_options_of_other_machines_are_named(run, arguments, flags):
 WEIGHTED = {
     "mcodm": MCODM(lambda_=30.0),
     "mcodm rbf": MCODM(lambda_=30.0, kernel="rbf", gamma=0.2),
-    "constant": MCODM(lambda_=30.0, outer="constant"),
+    "constant": MCODM(lambda_=30.0, settings=Settings(outer="constant")),
     "m3svm": M3SVM(),
     "m3svm adam": M3SVM(solver="adam", max_iter=1000, power=2.0),
     "ism3": ISM3(),

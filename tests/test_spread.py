@@ -11,7 +11,7 @@ from odmtool.machines import L1SVM, ODM
 from odmtool.places import workers as training
 from odmtool.rows.executor import Serial, Threads
 from odmtool.rows.spread import SpreadRows
-from odmtool.solvers.large.scale import Scale
+from odmtool.solvers.settings import Settings
 
 
 @pytest.fixture
@@ -68,13 +68,13 @@ def test_the_width_is_that_of_the_widest_file(files, tmp_path):
 @pytest.mark.parametrize("options", [
     {"solver": "dsvrg"}, {"solver": "dsvrg", "bias": 1.0}, {"solver": "sodm"},
     {"solver": "sodm", "kernel": "rbf"}, {"solver": "sodm", "kernel": "poly", "bias": 0.5},
-    {"solver": "nystrom", "kernel": "rbf"}, {"solver": "sodm", "scale": Scale(partitions=1)},
-    {"solver": "sodm", "kernel": "rbf", "scale": Scale(partitions=1)},
+    {"solver": "nystrom", "kernel": "rbf"}, {"solver": "sodm", "settings": Settings(partitions=1)},
+    {"solver": "sodm", "kernel": "rbf", "settings": Settings(partitions=1)},
 ], ids=str)  # fmt: skip
 def test_the_model_is_that_of_one_file(data, heart, options):
     """With tolerances so small that the model is the optimum, however it is reached."""
-    options = {"scale": Scale(partitions=4, landmarks=20), "tolerance": 1e-11, "lambda_": 2.0**4,
-               "max_iter": 20000} | options  # fmt: skip
+    options = {"settings": Settings(partitions=4, landmarks=20), "tolerance": 1e-11,
+               "lambda_": 2.0**4, "max_iter": 20000} | options  # fmt: skip
     whole = read_svmlight(heart)
     here = ODM(**options).fit(whole.X, whole.labels)
     there = training.fit(ODM(**options), data.X, data.labels)
@@ -87,7 +87,7 @@ def test_the_model_is_that_of_one_file(data, heart, options):
 
 def test_a_loss_with_a_jump_takes_nystrom_to_the_features(data, heart):
     options = {"solver": "nystrom", "kernel": "rbf", "lambda_": 2.0**4, "tolerance": 1e-8,
-               "scale": Scale(landmarks=20)}  # fmt: skip
+               "settings": Settings(landmarks=20)}  # fmt: skip
     whole = read_svmlight(heart)
     here = L1SVM(**options).fit(whole.X, whole.labels)
     there = training.fit(L1SVM(**options), data.X, data.labels)
@@ -97,7 +97,8 @@ def test_a_loss_with_a_jump_takes_nystrom_to_the_features(data, heart):
 def test_one_against_the_rest_on_spread_rows(data, heart):
     whole, labels = read_svmlight(heart), data.labels.copy()
     labels[::3] = 7
-    options = {"solver": "dsvrg", "tolerance": 1e-10, "scale": Scale(partitions=4), "lambda_": 4.0}
+    options = {"solver": "dsvrg", "tolerance": 1e-10, "settings": Settings(partitions=4),
+               "lambda_": 4.0}  # fmt: skip
     here = ODM(**options).fit(whole.X, labels)
     there = training.fit(ODM(**options), data.X, labels)
     assert np.array_equal(here.predict(whole.X), there.predict(whole.X))

@@ -260,7 +260,7 @@ def _identity(plan, options: dict, data) -> dict:
     # Memory, and where it is computed, change no result.
     machine = vars(plan.machine) | {
         "name": plan.machine.name, "memory": None,
-        "scale": plan.machine.scale._replace(scheduler=None),
+        "settings": plan.machine.settings._replace(scheduler=None),
     }  # fmt: skip
     weights = None if data.weight is None else sha256(data.weight.tobytes()).hexdigest()
     return {

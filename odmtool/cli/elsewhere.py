@@ -6,7 +6,6 @@ import os
 
 from odmtool import messages
 from odmtool.cli.report import Report
-from odmtool.cli.scale_options import scale_arguments
 from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import UsageError
 
@@ -46,9 +45,7 @@ def read_elsewhere(options: dict, report: Report):
     from odmtool.rows.spread import SpreadRows
     from odmtool.solvers.large import scale as scaling_out
 
-    executor = scaling_out.executor_for(
-        scale_arguments(options), options["jobs"], options["memory"]
-    )
+    executor = scaling_out.executor_for(options["scheduler"], options["jobs"], options["memory"])
     try:
         found = read_several(options["training_file"], executor, zero_based=options["zero_based"])
     except BaseException:
@@ -65,4 +62,4 @@ def uses_scheduler(machine, classes: int) -> bool:
 
     is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
     is_used = machine.solver in LARGE_SOLVERS or not is_one_problem
-    return machine.scale.scheduler is not None and is_used
+    return machine.settings.scheduler is not None and is_used

@@ -14,7 +14,7 @@ from odmtool import defaults, messages
 from odmtool.cli.options import Number, Whole, jobs_option, parse_number, stacked
 from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
-from odmtool.cli.scale_options import scale_arguments, scale_options
+from odmtool.cli.scale_options import scale_options, settings_of
 from odmtool.errors import UsageError
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -271,13 +271,15 @@ def machine_arguments(options: dict) -> dict:
     """The keyword arguments of a machine, from the options of a command."""
     kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
     names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory",
-             "multiclass", "model_format", "snapshot", "outer", "ism3_loss")
+             "multiclass", "model_format")
     arguments = {name: options[name] for name in names}
     for name in defaults.MACHINES[machine_name(options)]:
         if options[name] is not None:
             arguments[name] = options[name]
+    if machine_name(options) == "ism3":
+        arguments["ism3_loss"] = options["ism3_loss"]
     weights = dict(options["class_weight"])
-    return arguments | {"class_weight": weights, "scale": scale_arguments(options)}
+    return arguments | {"class_weight": weights, "settings": settings_of(options)}
 
 
 def format_option(function):

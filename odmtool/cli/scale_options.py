@@ -7,9 +7,6 @@ import click
 from odmtool import defaults
 from odmtool.cli.options import Whole, stacked
 
-SCALE_OPTIONS = ("partitions", "strata", "branch", "stop_level", "partition_by", "cascade",
-                 "landmarks", "scheduler")  # fmt: skip
-
 
 def scale_options(function):
     """Decorator: the options of sodm, nystrom and dsvrg."""
@@ -39,8 +36,8 @@ def scale_options(function):
     return stacked(options)(function)
 
 
-def scale_arguments(options: dict):
-    """What the machine is told of them."""
-    from odmtool.solvers.large.scale import Scale
+def settings_of(options: dict):
+    """The settings of single solvers, as the machine carries them."""
+    from odmtool.solvers.settings import Settings
 
-    return Scale(**{name: options[name] for name in SCALE_OPTIONS})
+    return Settings(**{name: options[name] for name in Settings._fields})

@@ -231,7 +231,7 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     if wants_matrix and BYTES * m * m > memory:
         report.warning(messages.matrix_not_kept(m, memory))
     is_on_cluster = uses_scheduler(machine, data.classes)
-    if machine.scale.scheduler is not None and not is_on_cluster:
+    if machine.settings.scheduler is not None and not is_on_cluster:
         report.warning(messages.scheduler_unused(machine.solver))
     if options["verbose"]:
         X = data.dataset.X
@@ -286,7 +286,7 @@ def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
 
 def stopped_early(machine) -> bool:
     """Whether sodm stopped at the level that it was told."""
-    return machine.solver == "sodm" and machine.scale.stop_level > 0
+    return machine.solver == "sodm" and machine.settings.stop_level > 0
 
 
 def say_scale(machine, report: Report) -> None:

@@ -40,8 +40,8 @@ from odmtool.machines.data import (
 )
 from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
-from odmtool.solvers.large.scale import Scale
 from odmtool.solvers.multi import MultiSolution
+from odmtool.solvers.settings import DEFAULTS
 
 # Its square is still a number.
 _LARGEST_BIAS = 1e150
@@ -66,16 +66,12 @@ class Machine:
         Negative: no intercept.
     class_weight : dict, optional
         Label to weight >= 0; 1 for classes not named.
-    solver, tolerance, max_iter, seed, snapshot
+    solver, tolerance, max_iter, seed
         See :func:`odmtool.solvers.solve`.
     memory : float, optional
         Bytes for kernel values; by default what is free.
-    outer : {"cccp", "constant"}
-        Of MCODM, see :mod:`odmtool.solvers.mcodm.rounds`.
-    ism3_loss : {"pairwise", "softmax"}
-        Of ISM3.
-    scale : Scale, optional
-        What the solvers for large data need.
+    settings : Settings
+        What only some solvers read.
     multiclass : {"ovr", "ovo"}
         How a binary machine takes more than two classes (:mod:`odmtool.machines.reduction`).
     jobs : int
@@ -104,8 +100,8 @@ class Machine:
     def __init__(
         self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
         class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
-        memory=None, multiclass="ovr", jobs=1, model_format=None, snapshot="last", outer="cccp",
-        ism3_loss="pairwise", scale=None, **parameters,
+        memory=None, multiclass="ovr", jobs=1, model_format=None, settings=DEFAULTS,
+        **parameters,
     ):  # fmt: skip
         unknown = parameters.keys() - MACHINES[self.name].keys()
         if unknown:
@@ -116,8 +112,7 @@ class Machine:
         self.bias, self.class_weight = bias, class_weight
         self.solver, self.tolerance, self.max_iter = solver, tolerance, max_iter
         self.seed, self.memory = seed, memory
-        self.scale = Scale() if scale is None else scale
-        self.snapshot, self.outer, self.ism3_loss = snapshot, outer, ism3_loss
+        self.settings = settings
         self.multiclass, self.jobs, self.model_format = multiclass, jobs, model_format
 
     def copy(self, **parameters) -> Machine:

@@ -44,7 +44,7 @@ class BinaryMachine(Machine):
         super().check()
         loss = self.loss(total_weight=1.0)
         if self.solver in LARGE_SOLVERS:
-            scaling_out.check(self.solver, loss, self.kernel, self.scale)
+            scaling_out.check(self.solver, loss, self.kernel, self.settings)
             return
         solvers.check_kind(self.solver, loss, is_linear=self.kernel == "linear")
 
@@ -75,7 +75,7 @@ class BinaryMachine(Machine):
             return scaling_out.solve(self, problem, start, progress)
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
-            seed=self.seed, snapshot=self.snapshot, start=start, progress=progress,
+            seed=self.seed, settings=self.settings, start=start, progress=progress,
         )  # fmt: skip
 
     def decides_by_votes(self, k: int) -> bool:

@@ -81,7 +81,7 @@ class MCODM(MulticlassMachine):
             raise UsageError(messages.solver_is_linear("newton"))
 
     def _extra(self) -> dict:
-        return {"outer": self.outer, "solver": self.solver}
+        return {"outer": self.settings.outer, "solver": self.solver}
 
 
 class _PairwiseMachine(MulticlassMachine):
@@ -133,10 +133,15 @@ class ISM3(_PairwiseMachine):
     """Logistic regression with M3SVM's regulariser.
 
     Problem: sum_i u_i times the pairwise logistic loss (eq. 32) or the softmax loss,
-    + lambda sum_{k<l} |w_k - w_l|^p. Source: Hao et al., AAAI 2024.
+    + lambda sum_{k<l} |w_k - w_l|^p; ``ism3_loss`` is "pairwise" or "softmax".
+    Source: Hao et al., AAAI 2024.
     """
 
     name = "ism3"
+
+    def __init__(self, *, ism3_loss="pairwise", **parameters):
+        super().__init__(**parameters)
+        self.ism3_loss = ism3_loss
 
     def parameters(self, total_weight: float):
         """The objective's."""

@@ -84,7 +84,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
 
 def is_for_cluster(machine) -> bool:
     """Whether the problems are tasks on a cluster; solvers for large data use it themselves."""
-    return machine.scale.scheduler is not None and machine.solver not in LARGE_SOLVERS
+    return machine.settings.scheduler is not None and machine.solver not in LARGE_SOLVERS
 
 
 def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:

@@ -134,7 +134,7 @@ def _parts(machine, solver: str, store, weight) -> dict[str, float]:
     if solver == "dcd":
         parts["rows"] = _COPIES * store.block_bytes()
         return parts | {"dual variables": _NUMBER * m, "w": 4 * _NUMBER * d}
-    width = min(machine.scale.landmarks, m) if solver == "nystrom" else d
+    width = min(machine.settings.landmarks, m) if solver == "nystrom" else d
     pieces = _COPIES * machine.jobs * _NUMBER * gram_rows(width) * width
     parts["rows"] = _COPIES * machine.jobs * store.block_bytes()
     parts["matrices"] = _MATRICES * _NUMBER * width * width + pieces
@@ -160,7 +160,7 @@ def _sample_bytes(machine, solver: str, store, left: float) -> float:
     (m, d), found = store.shape, [0.0]
     if solver == "dcd":
         return 0.0
-    width = min(machine.scale.landmarks, m) if solver == "nystrom" else d + (machine.bias >= 0)
+    width = min(machine.settings.landmarks, m) if solver == "nystrom" else d + (machine.bias >= 0)
     most = _rows_that_fit(store, left, _SAMPLE_NUMBERS)
     sample = passes.sample_size(m, width, most)
     found.append(sample * _sampled_row_bytes(store, _SAMPLE_NUMBERS))
@@ -239,7 +239,7 @@ class _Training(NamedTuple):
 
         machine, store = self.machine, self.store
         kernel = machine.kernel_for(store.shape[1])._replace(bias=max(machine.bias, 0.0))
-        count = min(machine.scale.landmarks, store.shape[0])
+        count = min(machine.settings.landmarks, store.shape[0])
         # The sample among which they are chosen is in memory while they are.
         most = max(count, _rows_that_fit(store, self.plan.left, count))
         memory = min(machine.memory_limit(), 4.0 * _NUMBER * count * most)

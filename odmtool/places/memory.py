@@ -57,7 +57,7 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
     limit, matrix = machine.memory_limit(), BYTES * m * m
     found["copies"] = _COPIES * (dense_bytes(X, limit / 4) or data)
     if machine.solver == "nystrom":
-        count = min(machine.scale.landmarks, m)
+        count = min(machine.settings.landmarks, m)
         found["matrices"] = _MATRICES * BYTES * count**2
         return found | {"landmarks": min(limit / 4, BYTES * 2e7)}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.

@@ -195,7 +195,7 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
     """The fits of every unit that is not empty; unit i is on fold i modulo n."""
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
     named = plan.named()
-    if plan.machine.scale.scheduler is not None:
+    if plan.machine.settings.scheduler is not None:
         yield from _on_cluster(plan, work, journal)
         return
     if jobs == 1:
@@ -219,7 +219,7 @@ def _on_cluster(plan: Plan, work: list[tuple], journal) -> Iterator[list[Fit]]:
         tasks.check(machine, plan.data.X, executor.task_memory)
         # The same memory for every fit, so that its solver does not depend on the worker.
         alone = machine.copy(
-            memory=executor.task_memory, jobs=1, scale=machine.scale._replace(scheduler=None)
+            memory=executor.task_memory, jobs=1, settings=machine.settings._replace(scheduler=None)
         )
         shared = executor.put(plan._replace(machine=alone))
         columns = [shared] * count, [u for u, _ in work], [k for _, k in work], [None] * count
@@ -290,7 +290,7 @@ def plan_memory(plan: Plan, jobs: int) -> Memory:
     if names == {"linear"}:
         needed, keeps_matrix = copies + matrix_bytes(m, d), True
     elif plan.machine.solver == "nystrom":
-        count = min(plan.machine.scale.landmarks, m)
+        count = min(plan.machine.settings.landmarks, m)
         needed, keeps_matrix = copies + matrix_bytes(m, count), True
     else:
         copies += _COPIES * dense_bytes(X, limit / 4)

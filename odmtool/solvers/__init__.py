@@ -39,11 +39,15 @@ from odmtool.solvers.base import (
     Stop,
     ignore_progress,
 )
+from odmtool.solvers.settings import DEFAULTS, Settings
 
 MAX_ITER = {"dcd": 1000, "newton": 200, "dcd-dense": 20000, "svrg": 100, "asgd": 100}
 """Epochs or Newton steps, unless the caller says otherwise."""
 
 _STOCHASTIC = ("svrg", "asgd")
+
+_READS = {"svrg": ("snapshot",)}
+"""What a solver is told of the settings."""
 
 # A kernel problem's factorisation keeps the matrix and the part that it overwrites.
 NEWTON_MATRICES = 2
@@ -56,7 +60,7 @@ def solve(
     tolerance: float = 1e-3,
     max_iter: int | None = None,
     seed: int = 0,
-    snapshot: str = "last",
+    settings: Settings = DEFAULTS,
     start=None,
     progress: ProgressCallback = ignore_progress,
 ) -> Solution:
@@ -70,8 +74,8 @@ def solve(
         Relative duality gap at which to stop.
     max_iter : int, optional
     seed : int
-    snapshot : str, one of SNAPSHOTS
-        See :func:`odmtool.solvers.svrg.solve`.
+    settings : Settings
+        What only some solvers read.
     start : ndarray, shape (m,), optional
         Dual variables to start from.
     progress : callable
@@ -88,7 +92,7 @@ def solve(
     """
     if solver != "auto":
         check(problem, solver)
-    run = _Run(tolerance, max_iter, seed, snapshot, progress)
+    run = _Run(tolerance, max_iter, seed, settings, progress)
     if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
         return _solve_indefinite(problem, solver, run, start)
     return run.plan(problem, choose(problem) if solver == "auto" else Plan(solver), start)
@@ -107,7 +111,7 @@ class _Run(NamedTuple):
     stop_tolerance: float
     max_iter: int | None
     seed: int
-    snapshot: str
+    settings: Settings
     progress: ProgressCallback
 
     def one(
@@ -119,9 +123,9 @@ class _Run(NamedTuple):
         # Each is imported when it is used: most need compiled code, which takes time to load.
         module = module or module_of(name, problem.loss)
         solver = import_module(f"odmtool.solvers.{module}")
-        extra = {"snapshot": self.snapshot} if name == "svrg" else {}
         return solver.solve(
-            problem, stop, seed=self.seed, start=start, progress=self.progress, **extra
+            problem, stop, seed=self.seed, start=start, progress=self.progress,
+            **self.settings.read_by(_READS.get(name, ())),
         )  # fmt: skip
 
     def plan(self, problem: Problem, plan: Plan, start) -> Solution:

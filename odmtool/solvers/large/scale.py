@@ -12,7 +12,6 @@ None takes the loss of LDM, or a precomputed kernel.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import NamedTuple
 
 from odmtool import messages
 from odmtool.core.losses import LDM, MarginLoss
@@ -20,45 +19,13 @@ from odmtool.errors import UsageError
 from odmtool.solvers import is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop
 from odmtool.solvers.large import tasks
+from odmtool.solvers.settings import Settings
 
 MAX_ITER = {"sodm": 1000, "nystrom": 200, "dsvrg": 100}
 """Epochs, Newton steps, or stages."""
 
 
-class Scale(NamedTuple):
-    """What only these solvers need.
-
-    Attributes
-    ----------
-    partitions : int or None
-        Parts at the first level; by default a power of ``branch``, with parts of at least
-        1000 examples.
-    strata : int
-        Landmarks that the stratified partition has.
-    branch : int
-        So many parts are merged at a time.
-    stop_level : int
-        The last level to solve; 0 is the whole problem.
-    partition_by : str, one of :data:`odmtool.defaults.PARTITION_BY`
-    cascade : bool
-        Whether only examples with nonzero duals go on to the next level.
-    landmarks : int
-        The basis of nystrom.
-    scheduler : str or None
-        Address of a Dask scheduler, or its file; None is this process.
-    """
-
-    partitions: int | None = None
-    strata: int = 64
-    branch: int = 4
-    stop_level: int = 0
-    partition_by: str = "stratified"
-    cascade: bool = False
-    landmarks: int = 1000
-    scheduler: str | None = None
-
-
-def check(solver: str, loss: MarginLoss | LDM, kernel: str, scale: Scale) -> None:
+def check(solver: str, loss: MarginLoss | LDM, kernel: str, settings: Settings) -> None:
     """Raise UsageError if the solver is not one for such problems; needs no data."""
     if isinstance(loss, LDM):
         raise UsageError(messages.scalable_not_for_ldm(solver))
@@ -72,7 +39,7 @@ def check(solver: str, loss: MarginLoss | LDM, kernel: str, scale: Scale) -> Non
         raise UsageError(messages.dsvrg_needs_smooth())
     least = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks": 1}
     for name, smallest in least.items():
-        value = getattr(scale, name)
+        value = getattr(settings, name)
         if value is not None and value < smallest:
             raise UsageError(messages.at_least_named(name.replace("_", "-"), value, smallest))
 
@@ -83,7 +50,7 @@ def facts(machine) -> dict[str, str]:
         return {"trace_captured": repr(machine.captured_)}
     if machine.solver == "sodm" and machine.levels_:
         last = machine.levels_[-1]
-        return {"partition_by": machine.scale.partition_by, "level": str(last.level)}
+        return {"partition_by": machine.settings.partition_by, "level": str(last.level)}
     return {}
 
 
@@ -93,7 +60,7 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
     ``machine.levels_`` gets what sodm reached after every level, ``machine.captured_`` the
     share of the kernel matrix's trace that nystrom's landmarks hold.
     """
-    scale, X = machine.scale, problem.X if problem.gram is None else problem.gram.X
+    settings, X = machine.settings, problem.X if problem.gram is None else problem.gram.X
     limit = MAX_ITER[machine.solver] if machine.max_iter is None else machine.max_iter
     arguments = problem, Stop(machine.tolerance, limit)
     with _executor(machine, X) as executor:
@@ -103,15 +70,15 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
         if machine.solver == "nystrom":
             from odmtool.solvers.large import nystrom
 
-            count = min(scale.landmarks, problem.size)
+            count = min(settings.landmarks, problem.size)
             solution, machine.captured_ = nystrom.solve(*arguments, count, **shared)
             return solution
         from odmtool.solvers.large import dsvrg, sodm
 
         machine.levels_ = []
         scheme = sodm.Scheme(
-            tasks.parts_at_first(problem.size, machine.solver, scale), scale.branch, scale.strata,
-            scale.stop_level, scale.partition_by, scale.cascade,
+            tasks.parts_at_first(problem.size, machine.solver, settings), settings.branch,
+            settings.strata, settings.stop_level, settings.partition_by, settings.cascade,
         )  # fmt: skip
         if machine.solver == "dsvrg":
             return dsvrg.solve(*arguments, scheme, start=start, **shared)
@@ -128,16 +95,17 @@ def _executor(machine, X):
     if (kept_by := pieces_of(X).executor) is not None:
         yield kept_by
         return
-    with closing(executor_for(machine.scale, machine.jobs, machine.memory)) as executor:
+    own = executor_for(machine.settings.scheduler, machine.jobs, machine.memory)
+    with closing(own) as executor:
         yield executor
 
 
 def cluster(machine):
-    """The executor of a machine's ``scale.scheduler``; a context, at whose end it is closed."""
-    return closing(executor_for(machine.scale, 1, machine.memory))
+    """The executor of a machine's ``settings.scheduler``; a context, at whose end it is closed."""
+    return closing(executor_for(machine.settings.scheduler, 1, machine.memory))
 
 
-def executor_for(scale: Scale, jobs: int, memory: float | None):
+def executor_for(scheduler: str | None, jobs: int, memory: float | None):
     """Where the tasks of a machine run (:mod:`odmtool.rows.executor`).
 
     ``memory`` are the most bytes that a task on a cluster may plan with, if that is limited.
@@ -149,8 +117,8 @@ def executor_for(scale: Scale, jobs: int, memory: float | None):
     """
     from odmtool.rows.executor import local_executor
 
-    if scale.scheduler is None:
+    if scheduler is None:
         return local_executor(jobs)
     from odmtool.rows.cluster import Dask
 
-    return Dask(scale.scheduler, memory)
+    return Dask(scheduler, memory)

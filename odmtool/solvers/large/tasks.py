@@ -17,6 +17,7 @@ from odmtool.core.kernels import dense_bytes
 from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import MemoryLimitError
 from odmtool.solvers import NEWTON_MATRICES
+from odmtool.solvers.settings import Settings
 from odmtool.solvers.spaces import matrix_bytes
 
 # The smallest parts have at least so many examples: below, merging costs more than solving.
@@ -33,15 +34,15 @@ _ENTRY = BYTES + 4
 _TASK_ROWS, _PIECE = 2**16, 2**20
 
 
-def parts_at_first(m: int, solver: str, scale) -> int:
-    """The parts of the first level, no more than there are examples; ``scale`` is a Scale."""
-    if scale.partitions is not None:
-        return min(scale.partitions, m)
+def parts_at_first(m: int, solver: str, settings: Settings) -> int:
+    """The parts of the first level, no more than there are examples."""
+    if settings.partitions is not None:
+        return min(settings.partitions, m)
     if solver == "dsvrg":
         return max(1, min(_MOST_TURNS, m // _LEAST_TURN))
     parts = 1
-    while m >= _LEAST_EXAMPLES * parts * scale.branch:
-        parts *= scale.branch
+    while m >= _LEAST_EXAMPLES * parts * settings.branch:
+        parts *= settings.branch
     return parts
 
 
@@ -61,14 +62,14 @@ def needs(machine, X) -> dict[str, float]:
         linear = {"matrices": 2 * matrix_bytes(m, d)}
         return {"rows": _COPIES * rows} | (linear if machine.kernel == "linear" else values)
     if machine.solver == "nystrom":
-        count, share = min(machine.scale.landmarks, m), min(1.0, _TASK_ROWS / m)
+        count, share = min(machine.settings.landmarks, m), min(1.0, _TASK_ROWS / m)
         landmarks = rows * count / m + _COPIES * BYTES * count**2
         return {
             "rows": _COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE,
         }  # fmt: skip
-    parts = parts_at_first(m, machine.solver, machine.scale)
+    parts = parts_at_first(m, machine.solver, machine.settings)
     if machine.solver == "sodm":
-        parts = min(parts, machine.scale.branch**machine.scale.stop_level)
+        parts = min(parts, machine.settings.branch**machine.settings.stop_level)
     n = m / parts
     if machine.kernel == "linear":
         return {"rows": _COPIES * rows / parts, "vectors": BYTES * (4 * d + _VECTORS * n)}
