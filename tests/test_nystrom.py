@@ -108,7 +108,7 @@ def test_a_sample_begins_and_its_hessian_serves_for_all(monkeypatch, tolerance):
     p = Problem(None, Gram(Kernel("rbf", 0.5), X), y, u, losses.odm(2.0**8, 0.5, 0.3, u.sum()))
     monkeypatch.setattr(nystrom, "_TASK_ROWS", 700)
     whole, steps = nystrom.solve(p, Stop(1e-12, 200), 8)[0], []
-    monkeypatch.setattr(blocks, "_SAMPLE", 40)
+    monkeypatch.setattr(blocks, "SAMPLE", 40)
     solution, _ = nystrom.solve(p, Stop(tolerance, 200), 8, progress=steps.append)
     assert solution.converged and len(steps) < 15
     assert solution.primal == pytest.approx(whole.primal, rel=2 * tolerance)
@@ -127,7 +127,7 @@ def test_blocks_multiply_as_the_matrix_does(form, monkeypatch):
     L = np.tril(generator.uniform(0.5, 1, (6, 6)))
     if form == "kernel":
         kernel = Kernel("rbf", 0.4)
-        sources = [KernelRows(kernel, Rows(X[k : k + 50]), X[:6]) for k in (0, 50, 100)]
+        sources = [KernelRows(X[k : k + 50], kernel, X[:6]) for k in (0, 50, 100)]
         matrix = objective.kernel_matrix(kernel, X, X[:6])
     else:
         matrix, X = X, sparse.csr_matrix(X) if form == "sparse" else X

@@ -25,7 +25,7 @@ from odmtool.places import disk as machine_out_of_core
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
-from odmtool.solvers.large import block_descent, passes
+from odmtool.solvers.large import block_descent, blocks, passes
 
 TINY = 700
 
@@ -199,7 +199,7 @@ def test_the_judge_confirms_coordinate_descent_by_blocks(monkeypatch, loss, weig
 def test_the_judge_confirms_newton_by_passes(monkeypatch, loss, sampled):
     loss = losses.odm(256.0, 0.5, 0.3, 60) if loss == "odm" else OTHER_LOSSES[loss]
     rows, X, y, u = setting(loss, True, 2.0)
-    monkeypatch.setattr(passes, "_LEAST_SAMPLE", 1)
+    monkeypatch.setattr(passes, "LEAST_SAMPLE", 1)
     sample = np.flatnonzero(np.arange(60) % 6) if sampled else None
     found = passes.solve(rows, loss, Stop(1e-10, 100), sample=sample)
     eta = -u * losses.derivative(loss, y * (X @ found.w))
@@ -228,12 +228,12 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
 
 
 def test_samples_are_seeded_and_bounded():
-    assert passes.sample_of(2000, 10, 10**6, 0) is None
-    sample = passes.sample_of(2001, 10, 10**6, 0)
+    assert blocks.sample_of(2000, 10, 10**6, 0) is None
+    sample = blocks.sample_of(2001, 10, 10**6, 0)
     assert len(sample) == 1000 and np.all(np.diff(sample) > 0)
-    assert np.array_equal(sample, passes.sample_of(2001, 10, 10**6, 0))
-    assert len(passes.sample_of(2001, 10, 300, 0)) == 300
-    assert passes.sample_of(2001, 10, 99, 0) is None
+    assert np.array_equal(sample, blocks.sample_of(2001, 10, 10**6, 0))
+    assert len(blocks.sample_of(2001, 10, 300, 0)) == 300
+    assert blocks.sample_of(2001, 10, 99, 0) is None
 
 
 # ---- the command -------------------------------------------------------------

@@ -34,7 +34,7 @@ from odmtool.solvers.base import (
     Stop,
     ignore_progress,
 )
-from odmtool.solvers.large.blocks import gram_rows
+from odmtool.solvers.large.blocks import expansion, gram_rows, sample_of, sample_size
 from odmtool.solvers.multi import MultiSolution
 
 SOLVERS = ("auto", "newton", "dcd", "nystrom")
@@ -155,14 +155,13 @@ def _sampled_row_bytes(store, numbers: int) -> float:
 def _sample_bytes(machine, solver: str, store, left: float) -> float:
     """What the larger sample takes: that of Newton's method, or that of the landmarks."""
     from odmtool.rows import partition
-    from odmtool.solvers.large import passes
 
     (m, d), found = store.shape, [0.0]
     if solver == "dcd":
         return 0.0
     width = min(machine.settings.landmarks, m) if solver == "nystrom" else d + (machine.bias >= 0)
     most = _rows_that_fit(store, left, _SAMPLE_NUMBERS)
-    sample = passes.sample_size(m, width, most)
+    sample = sample_size(m, width, most)
     found.append(sample * _sampled_row_bytes(store, _SAMPLE_NUMBERS))
     if solver == "nystrom":
         most = max(width, _rows_that_fit(store, left, width))
@@ -236,6 +235,7 @@ class _Training(NamedTuple):
     def nystrom(self):
         """The same; the rows are the landmarks."""
         from odmtool.rows.partition import landmarks
+        from odmtool.solvers.large.nystrom import basis_of
 
         machine, store = self.machine, self.store
         kernel = machine.kernel_for(store.shape[1])._replace(bias=max(machine.bias, 0.0))
@@ -245,36 +245,16 @@ class _Training(NamedTuple):
         memory = min(machine.memory_limit(), 4.0 * _NUMBER * count * most)
         chosen = landmarks(kernel, store, count, seed=machine.seed, memory=memory)
         machine.captured_ = chosen.captured
-        basis = self.basis(kernel, chosen)
+        basis = basis_of(store, kernel, chosen, machine.tolerance)
         found = [self.solve(part, basis) for part in self.signs()]
-        from scipy.linalg import solve_triangular
-
         order = np.argsort(chosen.rows)
-        A = np.column_stack(
-            [solve_triangular(chosen.factor, f.w, lower=True, trans="T") for f in found]
-        )[order]
+        A = np.column_stack([expansion(chosen.factor, f.w) for f in found])[order]
         rows = sparse.csr_matrix(store[chosen.rows[order]])
         solution = self.together(found)._replace(
             W=None, coef=A, solver="nystrom",
             support_count=int(np.count_nonzero(np.any(A != 0, axis=1))),
         )  # fmt: skip
         return solution, rows, self.prepared(chosen.rows[order])
-
-    def basis(self, kernel, chosen):
-        """Nystrom's features, in single precision where that is enough."""
-        from odmtool.solvers.large.parts import single_is_enough, single_is_enough_for
-        from odmtool.solvers.large.passes import Basis
-
-        Z, centre = self.store[chosen.rows], None
-        if self.store.is_dense and kernel.name == "rbf":
-            centre = Z.mean(axis=0)
-            Z = Z - centre
-        tolerance, largest = self.machine.tolerance, self.store.largest_square
-        if single_is_enough_for(chosen.factor, tolerance) and single_is_enough(
-            kernel, largest, tolerance
-        ):
-            Z = Z.astype(np.float32)
-        return Basis(kernel, Z, chosen.factor, centre)
 
     def signs(self) -> list[dict]:
         """The sign of every label, problem by problem; 0 takes no part."""
@@ -307,7 +287,7 @@ class _Training(NamedTuple):
             )
         width = examples.shape[1] if basis is None else len(basis.factor)
         most = _rows_that_fit(self.store, self.plan.left, _SAMPLE_NUMBERS)
-        sample = passes.sample_of(examples.shape[0], width, most, machine.seed)
+        sample = sample_of(examples.shape[0], width, most, machine.seed)
         executor = local_executor(machine.jobs)
         return passes.solve(
             examples, loss, stop, basis=basis, sample=sample, executor=executor,

@@ -21,6 +21,7 @@ Source      for linear machines Keerthi & DeCoste, "A modified finite Newton met
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,8 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.spaces import Space, space_of
 
-_SUFFICIENT_DECREASE = 1e-4
+SUFFICIENT_DECREASE = 1e-4
+"""Share of what the slope promises by which a whole step must lower P."""
 _BISECTIONS = 40
 # Steps that lower neither the gap nor P by more than this share of P are rounding only;
 # after so many of them the method has reached what the arithmetic allows.
@@ -73,43 +75,28 @@ def solve(
     """
     loss = losses.scaled(problem.loss, problem.weight)
     space = space_of(problem) if space is None else space
+
+    def point_at(v, t) -> Point:
+        values, norm = losses.value(loss, t), space.squared_norm(v, t)
+        primal, scale = norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
+        demanded = -losses.derivative(loss, t)
+        gap, eta = space.gap(loss, v, t, demanded, stop.tolerance * scale)
+        support = int(np.count_nonzero(eta))
+        return Point(v, float(primal), float(gap), float(scale), support, eta, t)
+
+    def step(point: Point, now: float) -> Point:
+        v, t = point.v, point.t
+        slopes, demanded = losses.slope(loss, t), -losses.derivative(loss, t)
+        direction = space.newton_point(slopes, demanded, t, v, now) - v
+        change = space.margins(direction)
+        length = step_length(loss, t, change, space.cross(v, t, direction, change))
+        v = v + length * direction
+        return point_at(v, space.margins(v) if length == 1.0 else t + length * change)
+
     v = space.zero() if start is None else space.point(start)
-    t = space.margins(v)
-    # Without a start there is always a step: at w = 0 the gap is small for a small
-    # lambda, but a model that answers nothing is of no use.
-    least = 0 if start is not None else min(1, stop.max_iter)
-    track, iteration = Track(), 0
-
     with np.errstate(over="ignore", invalid="ignore"):
-        while True:
-            demanded = -losses.derivative(loss, t)
-            values = losses.value(loss, t)
-            norm = space.squared_norm(v, t)
-            primal, scale = norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
-            gap, eta = space.gap(loss, v, t, demanded, stop.tolerance * scale)
-            if not (np.isfinite(primal) and np.isfinite(gap)):
-                raise DivergedError(messages.overflow())
-            point = Point(v, t, eta, float(primal), float(gap), float(scale))
-            if iteration >= least:
-                track.add(point)
-            now = relative(gap, scale)
-            progress(Progress(iteration, float(primal), now, int(np.count_nonzero(eta))))
-            if iteration >= least and (now <= stop.tolerance or track.is_stalled):
-                break
-            if iteration >= stop.max_iter:
-                break
-            try:
-                goal = space.newton_point(losses.slope(loss, t), demanded, t, v, now)
-            except LinAlgError:
-                track.add(point)
-                break  # singular to working precision: no better step can be had
-            direction = goal - v
-            change = space.margins(direction)
-            step = step_length(loss, t, change, space.cross(v, t, direction, change))
-            v = v + step * direction
-            t = space.margins(v) if step == 1.0 else t + step * change
-            iteration += 1
-
+        first = point_at(v, space.margins(v))
+        track, iteration = descend(first, step, stop, start is not None, progress)
     point, eta, gap = track.best(stop.tolerance)
     w, coef = space.solution(point.v, eta)
     return Solution(
@@ -119,14 +106,60 @@ def solve(
 
 
 class Point(NamedTuple):
-    """An iterate, its margins, a dual point, P, P - D and S."""
+    """An iterate: w or coef, P, P - D, S, the number of nonzero duals, and what made them.
+
+    ``eta`` is a dual point, ``t`` the margins, ``gradient`` that of P; None where a method
+    does not keep it.
+    """
 
     v: np.ndarray
-    t: np.ndarray
-    eta: np.ndarray
     primal: float
     gap: float
     scale: float
+    support: int
+    eta: np.ndarray | None = None
+    t: np.ndarray | None = None
+    gradient: np.ndarray | None = None
+
+
+def descend(
+    point: Point, step: Callable, stop: Stop, has_start: bool, progress: ProgressCallback
+) -> tuple[Track, int]:
+    """Step until the gap is small enough; the best points, and how many steps there were.
+
+    Parameters
+    ----------
+    point : Point
+    step : callable
+        ``step(point, gap)``, with the relative gap there, gives the next Point.
+    stop : Stop
+    has_start : bool
+        Without a start there is always a step: at w = 0 the gap is small for a small
+        lambda, but a model that answers nothing is of no use.
+    progress : callable
+
+    Raises
+    ------
+    DivergedError
+        Numbers overflow.
+    """
+    track, iteration, least = Track(), 0, 0 if has_start else min(1, stop.max_iter)
+    while True:
+        if not np.isfinite(point.primal + point.gap):
+            raise DivergedError(messages.overflow())
+        now = relative(point.gap, point.scale)
+        if iteration >= least:
+            track.add(point)
+        progress(Progress(iteration, point.primal, now, point.support))
+        is_done = iteration >= least and (now <= stop.tolerance or track.is_stalled)
+        if is_done or iteration >= stop.max_iter:
+            return track, iteration
+        try:
+            point = step(point, now)
+        except LinAlgError:
+            track.add(point)
+            return track, iteration  # singular to working precision: no better step can be had
+        iteration += 1
 
 
 class Track:
@@ -189,7 +222,7 @@ def step_length(loss, t, change, products) -> float:
         values = losses.value(loss, t + step * change) - losses.value(loss, t)
         return step * along + step * step / 2 * squared + values.sum()
 
-    if rise(1.0) <= _SUFFICIENT_DECREASE * slope_at(0.0) or slope_at(1.0) <= 0:
+    if rise(1.0) <= SUFFICIENT_DECREASE * slope_at(0.0) or slope_at(1.0) <= 0:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(_BISECTIONS):

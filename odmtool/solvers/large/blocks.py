@@ -3,7 +3,7 @@
 A *source* makes the rows of a share of the examples, one piece at a time:
 
 :class:`Rows`          rows that are at hand
-:class:`KernelRows`    kernel values k(x, z) between another source's rows and landmarks
+:class:`KernelRows`    kernel values k(x, z) between such rows and landmarks
 
 :class:`Blocks` is the matrix of several sources, wherever they are kept, and answers what
 Newton's method asks (:class:`BlockSpace`): X w, X'v and X'SX, each in one pass.
@@ -12,12 +12,14 @@ Newton's method asks (:class:`BlockSpace`): X w, X'v and X'SX, each in one pass.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from odmtool.core import kernels
+from odmtool.core import kernels, losses
 from odmtool.core.kernels import Kernel
+from odmtool.core.losses import MarginLoss
 from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
@@ -31,8 +33,10 @@ _GRAM_ROWS, _LEAST_GRAM_ROWS = 2048, 256
 _GRAM_NUMBERS = 2**20
 # From this share of nonzeros on, X'SX by BLAS is faster than as a sparse product.
 _DENSE_SHARE = 0.05
-# Examples per column whose Hessian stands for that of all: off by about 1 / sqrt of it.
-_SAMPLE = 100
+SAMPLE = 100
+"""Examples per column whose Hessian stands for that of all: off by about 1 / sqrt of it."""
+LEAST_SAMPLE = 10
+"""With fewer per column that of all is made."""
 
 
 class Rows:
@@ -59,33 +63,76 @@ class Rows:
         return Rows(self._X[rows])
 
 
-class KernelRows:
-    """Rows k(x, Z) for the rows x of another source, shape (m, S).
+class KernelRows(Rows):
+    """Rows k(x, Z) for given rows x, shape (m, S).
 
     Parameters
     ----------
+    X : csr_matrix or ndarray, shape (m, d)
     kernel : Kernel
-    source : Rows or the like
     Z : csr_matrix or ndarray, shape (S, d)
         Landmarks. In the precision of Z and x the values are computed; they come in double.
     """
 
-    def __init__(self, kernel: Kernel, source, Z):
-        self._kernel, self._source, self._Z = kernel, source, Z
-        self.shape = (source.shape[0], Z.shape[0])
+    def __init__(self, X, kernel: Kernel, Z):
+        self._X, self._kernel, self._Z = X, kernel, Z
+        self.shape = (X.shape[0], Z.shape[0])
 
     def pieces(self, step: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
         step = step or max(1, _PIECE_BYTES // (8 * self.shape[1]))
         values = np.empty((step, self.shape[1]), self._Z.dtype)
         double = values if values.dtype == float else np.empty(values.shape)
-        for part, rows in self._source.pieces(step):
+        for part, rows in super().pieces(step):
             count = rows.shape[0]
             kernels.block(self._kernel, rows, self._Z, values[:count])
             double[:count] = values[:count]
             yield part, double[:count]
 
     def some(self, rows: np.ndarray) -> KernelRows:
-        return KernelRows(self._kernel, self._source.some(rows), self._Z)
+        return KernelRows(self._X[rows], self._kernel, self._Z)
+
+
+class Basis(NamedTuple):
+    """Landmarks, whose features of a row x are L^-1 k(Z, x).
+
+    Attributes
+    ----------
+    kernel : Kernel
+    Z : ndarray or csr_matrix, shape (S, d)
+        Landmarks, less ``centre``, in the precision of the kernel values.
+    factor : ndarray, shape (S, S)
+        L, lower triangular, K_ZZ = L L'.
+    centre : ndarray, shape (d,), or None
+        Taken from every row.
+    """
+
+    kernel: Kernel
+    Z: object
+    factor: np.ndarray
+    centre: np.ndarray | None = None
+
+    def source(self, X) -> KernelRows:
+        """The rows k(x, Z)."""
+        if self.centre is not None:
+            X = X - self.centre
+        return KernelRows(X.astype(self.Z.dtype, copy=False), self.kernel, self.Z)
+
+
+def expansion(factor: np.ndarray | None, w: np.ndarray) -> np.ndarray:
+    """L^-T w, by which rows k(x, Z) are multiplied; without a factor w, for rows as they are."""
+    return w if factor is None else solve_triangular(factor, w, lower=True, trans="T")
+
+
+def coordinates(factor: np.ndarray | None, v: np.ndarray) -> np.ndarray:
+    """L^-1 v, or v: from sums over rows k(x, Z) to sums over their features."""
+    return v if factor is None else solve_triangular(factor, v, lower=True)
+
+
+def both_sides(factor: np.ndarray | None, H: np.ndarray) -> np.ndarray:
+    """L^-1 H L^-T, or H; H is symmetric."""
+    if factor is None:
+        return H
+    return np.ascontiguousarray(coordinates(factor, coordinates(factor, H).T))
 
 
 def times(source, w: np.ndarray) -> np.ndarray:
@@ -133,6 +180,29 @@ def some(source, rows: np.ndarray):
     return source.some(rows)
 
 
+def sample_of(m: int, width: int, largest: int, seed: int) -> np.ndarray | None:
+    """The examples whose Hessian stands for that of all, ascending; None: all do.
+
+    Parameters
+    ----------
+    m, width : int
+        Rows and columns.
+    largest : int
+        So many fit in memory.
+    seed : int
+    """
+    count = sample_size(m, width, largest)
+    if count == 0:
+        return None
+    return np.sort(np.random.default_rng(seed).choice(m, count, replace=False))
+
+
+def sample_size(m: int, width: int, largest: int) -> int:
+    """The examples of :func:`sample_of`; 0 if all stand for themselves."""
+    count = min(SAMPLE * width, largest)
+    return 0 if m <= 2 * SAMPLE * width or count < LEAST_SAMPLE * width else count
+
+
 def solve(
     problem: Problem, X: Blocks, stop: Stop, *, seed: int = 0,
     progress: ProgressCallback = ignore_progress,
@@ -150,14 +220,11 @@ def solve(
     stop, seed, progress
         As for :func:`odmtool.solvers.newton.solve`; the seed is the sample's.
     """
-    m, d = X.shape
-    y, weight, first, sample = problem.y, problem.weight, np.zeros(d), None
-    if m > 2 * _SAMPLE * d:
-        sample = np.sort(np.random.default_rng(seed).choice(m, _SAMPLE * d, replace=False))
-        heavier = weight[sample] * (weight.sum() / weight[sample].sum())
-        part = problem._replace(y=y[sample], weight=heavier)
-        space = BlockSpace(X.subset(sample), part.y, first)
-        first = newton.solve(part, stop, space=space).w
+    y, weight, sample = problem.y, problem.weight, None
+    rows = sample_of(*X.shape, X.shape[0], seed)
+    if rows is not None:
+        sample = Sample(X.subset(rows), y[rows], weight[rows], weight.sum(), problem.loss)
+    first = np.zeros(X.shape[1]) if sample is None else sample.solution(stop)
     space = BlockSpace(X, y, first, sample)
     return newton.solve(problem, stop, space=space, progress=progress)
 
@@ -186,22 +253,19 @@ class Blocks:
 
     def times(self, w: np.ndarray) -> np.ndarray:
         """X w, shape (m,)."""
-        if self._factor is not None:
-            w = solve_triangular(self._factor, w, lower=True, trans="T")
+        w = expansion(self._factor, w)
         parts = self._executor.map(times, self._sources, [w] * len(self._sources))
         return np.concatenate(parts)
 
     def transposed_times(self, v: np.ndarray) -> np.ndarray:
         """X'v, shape (d,)."""
         product = sum(self._executor.map(transposed_times, self._sources, self._split(v)))
-        return product if self._factor is None else self._solve(product)
+        return coordinates(self._factor, product)
 
     def weighted_gram(self, s: np.ndarray) -> np.ndarray:
         """X'SX, shape (d, d)."""
         product = sum(self._executor.map(weighted_gram, self._sources, self._split(s)))
-        if self._factor is None:
-            return product
-        return np.ascontiguousarray(self._solve(self._solve(product).T))
+        return both_sides(self._factor, product)
 
     def subset(self, rows: np.ndarray) -> Blocks:
         """Some of the rows, in ascending order; from the same sources."""
@@ -217,8 +281,39 @@ class Blocks:
     def _split(self, v: np.ndarray) -> list[np.ndarray]:
         return np.split(v, self._edges[1:-1])
 
-    def _solve(self, right: np.ndarray) -> np.ndarray:
-        return solve_triangular(self._factor, right, lower=True)
+
+class Sample:
+    """X'SX of a sample, whose weights stand for those of all examples.
+
+    Parameters
+    ----------
+    X : Blocks, shape (n, d)
+        Rows of the sample.
+    y, u : ndarrays, shape (n,)
+    total : float
+        The sum of all weights.
+    loss : MarginLoss
+    """
+
+    def __init__(self, X: Blocks, y: np.ndarray, u: np.ndarray, total: float, loss: MarginLoss):
+        self._X, self._y, self._u, self._loss = X, y, u * (total / u.sum()), loss
+
+    def solution(self, stop: Stop) -> np.ndarray:
+        """Where the sample's P is smallest."""
+        problem = Problem(None, None, self._y, self._u, self._loss)
+        space = BlockSpace(self._X, self._y, np.zeros(self._X.shape[1]))
+        return newton.solve(problem, stop, space=space).w
+
+    def hessian(self, w: np.ndarray) -> np.ndarray:
+        """X'SX at w."""
+        slopes = self._u * losses.slope(self._loss, self._y * self._X.times(w))
+        return self._X.weighted_gram(slopes)
+
+
+def newton_direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """-(I + H)^-1 gradient; H is overwritten."""
+    H.flat[:: len(H) + 1] += 1.0
+    return -cholesky_solve(cholesky_in_place(H), gradient)
 
 
 class BlockSpace(WeightSpace):
@@ -234,13 +329,12 @@ class BlockSpace(WeightSpace):
     y : ndarray of +1.0 and -1.0, shape (m,)
     first : ndarray, shape (d,)
         Where to begin.
-    sample : int array, optional
+    sample : Sample, optional
         The examples of H; all if None.
     """
 
-    def __init__(self, X: Blocks, y: np.ndarray, first: np.ndarray, sample=None):
+    def __init__(self, X: Blocks, y: np.ndarray, first: np.ndarray, sample: Sample | None = None):
         self._X, self._y, self._first, self._sample = X, y, first, sample
-        self._sampled = X if sample is None else X.subset(sample)
         self._gradient = None
 
     def zero(self):
@@ -259,8 +353,6 @@ class BlockSpace(WeightSpace):
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w - H^-1 (w - w(eta)), by Cholesky."""
-        if self._sample is not None:
-            slopes = slopes[self._sample] * (len(slopes) / len(self._sample))
-        H = self._sampled.weighted_gram(slopes)
-        H.flat[:: len(H) + 1] += 1.0
-        return w - cholesky_solve(cholesky_in_place(H), self._gradient)
+        sample = self._sample
+        H = self._X.weighted_gram(slopes) if sample is None else sample.hessian(w)
+        return w + newton_direction(H, self._gradient)

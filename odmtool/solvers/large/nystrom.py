@@ -29,12 +29,12 @@ from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError
 from odmtool.rows.executor import Serial
 from odmtool.rows.partition import Landmarks, landmarks
-from odmtool.rows.spread import pieces_of
+from odmtool.rows.spread import largest_square, pieces_of
 from odmtool.solvers import dcd, is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.large import blocks
-from odmtool.solvers.large.blocks import Blocks, KernelRows, Rows
-from odmtool.solvers.large.parts import single_is_enough_for, single_precision_is_enough
+from odmtool.solvers.large.blocks import Basis, Blocks, KernelRows, expansion
+from odmtool.solvers.large.parts import SINGLE_ROUNDING, single_is_enough
 
 _TASK_ROWS = 2**16
 
@@ -85,27 +85,51 @@ def solve(
         linear = problem._replace(X=features_in_memory(gram, chosen), gram=None)
         solution = dcd.solve(linear, stop, seed=seed, progress=progress)
     coef = np.zeros(problem.size)
-    a = solve_triangular(chosen.factor, solution.w, lower=True, trans="T")
-    coef[chosen.rows] = a * problem.y[chosen.rows]
+    coef[chosen.rows] = expansion(chosen.factor, solution.w) * problem.y[chosen.rows]
     return solution._replace(w=None, coef=coef, solver="nystrom"), chosen.captured
 
 
 def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Blocks:
     """The features L^-1 k(Z, x) of all examples, made anew in every pass."""
-    X = gram.X
-    if single_is_enough_for(chosen.factor, tolerance) and single_precision_is_enough(
-        gram.kernel, X, tolerance
-    ):
+    X, kernel = gram.X, gram.kernel
+    largest = max(pieces_of(X).each(largest_square))
+    if is_single_enough(kernel, chosen.factor, largest, tolerance):
         X = X.astype(np.float32)
-    Z = X[chosen.rows]
     sources, sizes = pieces_of(X).kept(
-        _kernel_rows, gram.kernel, Z, rows=_TASK_ROWS, executor=executor
+        KernelRows, kernel, X[chosen.rows], rows=_TASK_ROWS, executor=executor
     )
     return Blocks(sources, sizes, len(chosen.rows), chosen.factor, executor)
 
 
-def _kernel_rows(X, kernel: Kernel, Z) -> KernelRows:
-    return KernelRows(kernel, Rows(X), Z)
+def basis_of(store, kernel: Kernel, chosen: Landmarks, tolerance: float) -> Basis:
+    """The landmarks for rows as a store of :mod:`odmtool.rows.examples` has them.
+
+    Parameters
+    ----------
+    store
+        Also with ``is_dense`` and ``largest_square``.
+    kernel : Kernel
+    chosen : Landmarks
+    tolerance : float
+        The gap that is wanted.
+    """
+    Z, centre = store[chosen.rows], None
+    if store.is_dense and kernel.name == "rbf":
+        centre = Z.mean(axis=0)
+        Z = Z - centre
+    if is_single_enough(kernel, chosen.factor, store.largest_square, tolerance):
+        Z = Z.astype(np.float32)
+    return Basis(kernel, Z, chosen.factor, centre)
+
+
+def is_single_enough(kernel: Kernel, factor: np.ndarray, largest: float, tolerance: float) -> bool:
+    """Whether L^-1 k(Z, x) can do with kernel values in single precision.
+
+    L is ``factor``, ``largest`` the largest |x|^2.
+    """
+    pivots = factor.diagonal()
+    is_harmless = SINGLE_ROUNDING * (pivots.max() / pivots.min()) ** 2 <= 0.1 * tolerance
+    return bool(is_harmless) and single_is_enough(kernel, largest, tolerance)
 
 
 def features_in_memory(gram: Gram, chosen: Landmarks) -> np.ndarray:

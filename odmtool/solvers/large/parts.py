@@ -30,7 +30,7 @@ SINGLE_TOLERANCE = 1e-5
 _BATCHES = 4
 # Largest error that single precision may cause in the exponent of rbf.
 _SINGLE_ERROR = 1e-5
-_SINGLE_ROUNDING = float(np.finfo(np.float32).eps)
+SINGLE_ROUNDING = float(np.finfo(np.float32).eps)
 # Numbers from here to the reciprocal are far from the ends of what single precision holds.
 _LEAST_SINGLE = 1e-30
 
@@ -287,10 +287,4 @@ def single_is_enough(kernel: Kernel, largest_square: float, tolerance: float) ->
         return False
     if not _LEAST_SINGLE < kernel.gamma < 1 / _LEAST_SINGLE or largest_square > 1 / _LEAST_SINGLE:
         return False
-    return bool(kernel.gamma * largest_square * _SINGLE_ROUNDING <= _SINGLE_ERROR)
-
-
-def single_is_enough_for(factor: np.ndarray, tolerance: float) -> bool:
-    """Whether L^-1 k(Z, x) can do with kernel values in single precision; L is ``factor``."""
-    pivots = factor.diagonal()
-    return bool(_SINGLE_ROUNDING * (pivots.max() / pivots.min()) ** 2 <= 0.1 * tolerance)
+    return bool(kernel.gamma * largest_square * SINGLE_ROUNDING <= _SINGLE_ERROR)

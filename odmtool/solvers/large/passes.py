@@ -19,63 +19,32 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from odmtool import messages
 from odmtool.core import losses
-from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
-from odmtool.errors import DivergedError
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
-from odmtool.solvers.base import (
-    Problem,
-    Progress,
-    ProgressCallback,
-    Stop,
-    ignore_progress,
-    relative,
+from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.large.blocks import (
+    LEAST_SAMPLE,
+    Basis,
+    Blocks,
+    Rows,
+    Sample,
+    both_sides,
+    coordinates,
+    expansion,
+    newton_direction,
+    times,
+    weighted_gram,
 )
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.large.blocks import Blocks, BlockSpace, KernelRows, Rows, times, weighted_gram
+from odmtool.solvers.newton import SUFFICIENT_DECREASE, Point
 
-SAMPLE = 100
-"""Examples per column whose Hessian stands for that of all: off by about 1 / sqrt of it."""
-# With fewer than so many, that of all is made.
-_LEAST_SAMPLE = 10
-
-_SUFFICIENT_DECREASE = 1e-4
 # Lengths tried in a pass, and passes, when a whole step goes too far.
 _LENGTHS, _SEARCHES = 15, 4
 # Rows of a piece of features; they stay in the processor's cache.
 _PIECE_ROWS = 256
-
-
-class Basis(NamedTuple):
-    """Nystrom's features.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    Z : ndarray or csr_matrix, shape (S, d)
-        Landmarks, less ``centre``, in the precision of the kernel values.
-    factor : ndarray, shape (S, S)
-        L, lower triangular, K_ZZ = L L'.
-    centre : ndarray, shape (d,), or None
-        Taken from every row.
-    """
-
-    kernel: Kernel
-    Z: object
-    factor: np.ndarray
-    centre: np.ndarray | None
-
-    def source(self, X) -> KernelRows:
-        """The rows k(x, Z)."""
-        if self.centre is not None:
-            X = X - self.centre
-        return KernelRows(self.kernel, Rows(X.astype(self.Z.dtype, copy=False)), self.Z)
 
 
 class Sums(NamedTuple):
@@ -121,7 +90,7 @@ def solve(
     basis : Basis, optional
         The problem is that of Nystrom's features.
     sample : int array, optional
-        The examples of H, ascending (:func:`sample_of`); all if None.
+        The examples of H, ascending (:func:`.blocks.sample_of`); all if None.
     executor : optional
     progress : callable
 
@@ -131,70 +100,22 @@ def solve(
         Numbers overflow.
     """
     problem = _Passes(examples, loss, basis, executor or Serial())
-    hessian = problem.hessian
-    w = np.zeros(problem.width)
+    hessian, w = problem.hessian, np.zeros(problem.width)
     if sample is not None:
         y, u = examples.signs(sample)
-        if np.count_nonzero(u) >= _LEAST_SAMPLE * problem.width:
-            hessian = _SampleHessian(problem, sample, y, u)
-            w = hessian.solution(stop)
-    track, iteration, least = newton.Track(), 0, min(1, stop.max_iter)
-    found = problem.at(w)
-    while True:
-        now = relative(found.gap, found.scale)
-        if not np.isfinite(found.primal + found.gap):
-            raise DivergedError(messages.overflow())
-        progress(Progress(iteration, found.primal, now, found.support))
-        if iteration >= least:
-            track.add(found)
-        if iteration >= least and (now <= stop.tolerance or track.is_stalled):
-            break
-        if iteration >= stop.max_iter:
-            break
-        H = hessian(found.v)
-        H.flat[:: len(H) + 1] += 1.0
-        found = problem.step(found, -cholesky_solve(cholesky_in_place(H), found.gradient))
-        iteration += 1
+        if np.count_nonzero(u) >= LEAST_SAMPLE * problem.width:
+            known = problem.sample(sample, y, u)
+            hessian, w = known.hessian, known.solution(stop)
+
+    def step(point: Point, _gap: float) -> Point:
+        return problem.step(point, newton_direction(hessian(point.v), point.gradient))
+
+    track, iteration = newton.descend(problem.at(w), step, stop, False, progress)
     best, _, gap = track.best(stop.tolerance)
     gap = relative(gap, best.scale)
     return Found(
         best.v, best.primal, gap, iteration, gap <= stop.tolerance, best.support, "newton"
     )  # fmt: skip
-
-
-def sample_of(m: int, width: int, largest: int, seed: int) -> np.ndarray | None:
-    """The examples whose Hessian stands for that of all, ascending; None: all do.
-
-    Parameters
-    ----------
-    m, width : int
-        Rows and columns.
-    largest : int
-        So many fit in memory.
-    seed : int
-    """
-    count = sample_size(m, width, largest)
-    if count == 0:
-        return None
-    return np.sort(np.random.default_rng(seed).choice(m, count, replace=False))
-
-
-def sample_size(m: int, width: int, largest: int) -> int:
-    """The examples of :func:`sample_of`; 0 if all stand for themselves."""
-    count = min(SAMPLE * width, largest)
-    return 0 if m <= 2 * SAMPLE * width or count < _LEAST_SAMPLE * width else count
-
-
-class _Point(NamedTuple):
-    """An iterate, P, P - D, S, the gradient and the number of nonzero duals."""
-
-    v: np.ndarray
-    primal: float
-    gap: float
-    scale: float
-    gradient: np.ndarray
-    support: int
-    eta: None = None
 
 
 class _Passes:
@@ -203,32 +124,32 @@ class _Passes:
     def __init__(self, examples: Examples, loss: MarginLoss, basis: Basis | None, executor):
         self.examples, self.loss, self.basis, self.executor = examples, loss, basis, executor
         self.width = examples.shape[1] if basis is None else len(basis.factor)
+        self._factor = None if basis is None else basis.factor
 
-    def at(self, w: np.ndarray) -> _Point:
+    def at(self, w: np.ndarray) -> Point:
         """P, gap and gradient at w; one pass."""
-        a = self._raw(w)
-        sums = self._map(_sums, a)
-        point = sum(part.point for part in sums)
-        if self.basis is not None:
-            point = solve_triangular(self.basis.factor, point, lower=True)
+        sums = self._map(_sums, expansion(self._factor, w))
+        point = coordinates(self._factor, sum(part.point for part in sums))
         gradient, norm = w - point, w @ w
         with np.errstate(over="ignore", invalid="ignore"):
             primal = norm / 2 + sum(part.loss for part in sums)
             scale = norm / 2 + sum(part.size for part in sums)
             gap = gradient @ gradient / 2
         support = sum(part.support for part in sums)
-        return _Point(w, float(primal), float(gap), float(scale), gradient, support)
+        return Point(
+            w, float(primal), float(gap), float(scale), support, gradient=gradient
+        )  # fmt: skip
 
-    def step(self, point: _Point, direction: np.ndarray) -> _Point:
+    def step(self, point: Point, direction: np.ndarray) -> Point:
         """The point after the whole step, or at the minimum along it."""
         slope = point.gradient @ direction
         whole = self.at(point.v + direction)
-        enough = whole.primal - point.primal <= _SUFFICIENT_DECREASE * slope
+        enough = whole.primal - point.primal <= SUFFICIENT_DECREASE * slope
         if enough or whole.gradient @ direction <= 0:
             return whole
         low, high = 0.0, 1.0
         along, squared = point.v @ direction, direction @ direction
-        a, change = self._raw(point.v), self._raw(direction)
+        a, change = (expansion(self._factor, v) for v in (point.v, direction))
         for _ in range(_SEARCHES):
             lengths = np.linspace(low, high, _LENGTHS + 2)[1:-1]
             slopes = along + lengths * squared + sum(self._map(_slopes, a, change, lengths))
@@ -239,57 +160,32 @@ class _Passes:
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
         """X'SX of all examples; one pass, of a linear problem or of features."""
-        H, a = np.zeros((self.width, self.width)), self._raw(w)
+        H, a = np.zeros((self.width, self.width)), expansion(self._factor, w)
         for k in range(self.examples.count):
             block = self.examples.block(k)
-            source = Rows(block.X) if self.basis is None else self.basis.source(block.X)
+            source = self._source(block.X)
             t = block.y * times(source, a)
             H += weighted_gram(source, block.u * losses.slope(self.loss, t))
-        return self._reduced(H)
+        return both_sides(self._factor, H)
 
-    def _reduced(self, H: np.ndarray) -> np.ndarray:
-        if self.basis is None:
-            return H
-        H = solve_triangular(self.basis.factor, H, lower=True)
-        return np.ascontiguousarray(solve_triangular(self.basis.factor, H.T, lower=True))
+    def sample(self, rows: np.ndarray, y: np.ndarray, u: np.ndarray) -> Sample:
+        """The Hessian of some examples, whose rows will be in memory."""
+        used = u > 0
+        X = self.examples.rows(rows[used])
+        cuts = np.linspace(0, X.shape[0], self.executor.jobs + 1).astype(int).tolist()
+        parts = [X[a:b] for a, b in zip(cuts, cuts[1:], strict=False)] if len(cuts) > 2 else [X]
+        del X
+        sources, sizes = [self._source(part) for part in parts], [part.shape[0] for part in parts]
+        X = Blocks(sources, sizes, self.width, self._factor, self.executor)
+        return Sample(X, y[used], u[used], self.examples.total_weight(), self.loss)
 
-    def _raw(self, w: np.ndarray) -> np.ndarray:
-        """What the rows, or kernel values, are multiplied by."""
-        if self.basis is None:
-            return w
-        return solve_triangular(self.basis.factor, w, lower=True, trans="T")
+    def _source(self, X) -> Rows:
+        return Rows(X) if self.basis is None else self.basis.source(X)
 
     def _map(self, function, *arguments) -> list:
         tasks = self.examples.tasks()
         fixed = (self.examples, self.loss, self.basis, *arguments)
         return self.executor.map(function, tasks, *([value] * len(tasks) for value in fixed))
-
-
-class _SampleHessian:
-    """X'SX of a sample, whose weights stand for all; its rows are in memory."""
-
-    def __init__(self, problem: _Passes, sample: np.ndarray, y: np.ndarray, u: np.ndarray):
-        examples, basis, used = problem.examples, problem.basis, u > 0
-        X = examples.rows(sample[used])
-        self._y, self._u = y[used], u[used] * (examples.total_weight() / u.sum())
-        cuts = np.linspace(0, len(self._y), problem.executor.jobs + 1).astype(int).tolist()
-        rows = [X[a:b] for a, b in zip(cuts, cuts[1:], strict=False)] if len(cuts) > 2 else [X]
-        del X
-        sources = [Rows(part) if basis is None else basis.source(part) for part in rows]
-        factor = None if basis is None else basis.factor
-        sizes = [part.shape[0] for part in rows]
-        self._X = Blocks(sources, sizes, problem.width, factor, problem.executor)
-        self._loss = problem.loss
-
-    def solution(self, stop: Stop) -> np.ndarray:
-        """Where the sample's P is smallest."""
-        problem = Problem(None, None, self._y, self._u, self._loss)
-        space = BlockSpace(self._X, self._y, np.zeros(self._X.shape[1]))
-        return newton.solve(problem, stop, space=space).w
-
-    def __call__(self, w: np.ndarray) -> np.ndarray:
-        slopes = self._u * losses.slope(self._loss, self._y * self._X.times(w))
-        return self._X.weighted_gram(slopes)
 
 
 def _pieces(examples: Examples, blocks: range, basis: Basis | None):
