@@ -6,7 +6,8 @@ from ``common.in``. ``odm-format.5`` is written from ``odm-format.in`` alone.
 
 An ``.in`` file is plain text: ``# HEADING``; paragraphs between blank lines;
 lines indented by four blanks stay as they are; ``- `term` text`` (continued by
-lines indented by two) is an entry of a list; `bold` stands between backquotes.
+lines indented by two) is an entry of a list; `bold` stands between backquotes;
+a line ``@NAME`` is replaced by what the package knows of NAME (``_TABLES``).
 """
 
 from __future__ import annotations
@@ -35,6 +36,21 @@ _STRICT_ONLY = r"- `3`.*?\n\n"
 _ESCAPES = str.maketrans(
     {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 )
+
+
+def kernels() -> str:
+    """A literal line for every kernel."""
+    from odmtool.core.kernel_table import KERNELS
+
+    return "\n".join(f"    {row.name:<13} {row.formula}" for row in KERNELS.values())
+
+
+_TABLES = {"kernels": kernels}
+
+
+def filled(text: str) -> str:
+    """The text of an ``.in`` file with its tables."""
+    return re.sub(r"^@(\w+)$", lambda found: _TABLES[found.group(1)](), text, flags=re.MULTILINE)
 
 
 def escape(text: str) -> str:
@@ -138,7 +154,7 @@ def command_page(name: str) -> str:
         text = (HERE / source).read_text(encoding="utf-8")
         if not any(param.name == "strict" for param in command.params):
             text = re.sub(_STRICT_ONLY, "", text, flags=re.DOTALL)
-        out += markup(text)
+        out += markup(filled(text))
     return finish(out, f"{page}.1")
 
 

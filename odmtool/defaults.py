@@ -56,15 +56,6 @@ LARGE_SOLVERS = ("sodm", "nystrom", "dsvrg")
 PARTITION_BY = ("stratified", "random", "cluster")
 """How examples are put into parts."""
 
-KERNELS = {
-    "linear": (),
-    "poly": ("gamma", "coef0", "degree"),
-    "rbf": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
-    "precomputed": (),
-}
-"""The kernels in the order of LIBSVM's numbers 0 to 4, and the parameters each uses."""
-
 FORMATS = ("liblinear", "libsvm", "compact")
 STRATEGIES = ("full", "halving", "coarse")
 METRICS = ("accuracy", "balanced", "auc", "f1")

@@ -24,18 +24,6 @@ def odm_primal(X, y, w, lambda_, mu, theta, weight=None, total_weight=None):
     return w @ w / 2 + sum(losses)
 
 
-KERNELS = {
-    "linear": lambda u, v, gamma, coef0, degree: u @ v,
-    "poly": lambda u, v, gamma, coef0, degree: (gamma * (u @ v) + coef0) ** degree,
-    "rbf": lambda u, v, gamma, coef0, degree: math.exp(-gamma * ((u - v) @ (u - v))),
-    "sigmoid": lambda u, v, gamma, coef0, degree: math.tanh(gamma * (u @ v) + coef0),
-}
-
-
-def kernel_matrix(name, A, B, gamma=0.0, coef0=0.0, degree=3):
-    return np.array([[KERNELS[name](u, v, gamma, coef0, degree) for v in B] for u in A])
-
-
 def sigmoid_objective(values, is_first, weight, A, B):
     """The cross entropy of Platt's sigmoid and its regularised targets."""
     first, other = weight[is_first].sum(), weight[~is_first].sum()

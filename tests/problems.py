@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from odmtool.core import losses
+from odmtool.core import kernel_table, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
@@ -15,12 +15,15 @@ from odmtool.solvers.base import Problem
 
 HEART_SCALE = Path(__file__).parent / "data" / "heart_scale"
 
-KERNELS = {
+# Every kernel that is computed from the rows; some need numbers of their own.
+KERNELS = {name: Kernel(name, 0.4) for name in kernel_table.KERNELS} | {
     "poly": Kernel("poly", 0.3, 0.5, 2),
-    "rbf": Kernel("rbf", 0.4),
     "sigmoid": Kernel("sigmoid", 0.02, 0.1),
     "rbf with bias": Kernel("rbf", 0.4, bias=1.5),
 }
+del KERNELS["linear"], KERNELS["precomputed"]
+DEFINITE = [name for name, kernel in KERNELS.items() if kernel.is_positive_semidefinite]
+"""Those without negative eigenvalues."""
 
 # Every other row of the table, and two that no machine uses: LDM's for a given mean margin,
 # and one with all that a row can have.

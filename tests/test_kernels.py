@@ -2,17 +2,81 @@
 
 import numpy as np
 import pytest
-from naive import kernel_matrix
 from problems import KERNELS, examples, precomputed_rows
 from scipy import sparse
 
-from odmtool.core import kernels
+from odmtool.core import kernel_table, kernels
 from odmtool.core.gram import Gram, RowCache
 from odmtool.core.kernels import Kernel
+from odmtool.errors import UsageError
 from odmtool.judge import binary as objective
 
-NAMED = [Kernel("linear"), Kernel("poly", 0.3, 0.5, 3), Kernel("poly", 0.3, -0.5, 0),
-         Kernel("rbf", 0.4), Kernel("sigmoid", 0.2, -0.1)]  # fmt: skip
+NAMED = [*(Kernel(name, 0.3, 0.2, 3) for name in kernel_table.KERNELS if name != "precomputed"),
+         Kernel("poly", 0.3, -0.5, 0)]  # fmt: skip
+
+
+def test_the_judge_knows_every_kernel():
+    assert objective.KERNELS.keys() == kernel_table.KERNELS.keys()
+
+
+def test_the_judges_definitions_are_the_textbooks():
+    u, v = np.array([1.0, 2.0, 0.5]), np.array([-0.5, 1.0, 3.0])
+    for kernel, value in [
+        (Kernel("linear"), 3.0), (Kernel("poly", 0.5, 2.0, 3), 3.5**3),
+        (Kernel("rbf", 0.2), np.exp(-0.2 * 9.5)), (Kernel("sigmoid", 0.5, -1.0), np.tanh(0.5)),
+    ]:  # fmt: skip
+        assert objective.kernel_value(kernel, u, v) == pytest.approx(value, rel=1e-14)
+        assert objective.kernel_value(kernel._replace(bias=2.0), u, v) == pytest.approx(value + 4)
+
+
+@pytest.mark.parametrize("kernel", NAMED, ids=str)
+def test_kernels_said_to_be_positive_semidefinite_are(kernel):
+    X, _ = examples()
+    if kernel.is_positive_semidefinite:
+        K = objective.kernel_matrix(kernel, X, X)
+        assert np.linalg.eigvalsh(K)[0] > -1e-12 * len(K)
+
+
+def test_an_unknown_kernel_is_refused_wherever_a_kernel_is_taken():
+    from odmtool.io.model_write import write_model
+    from odmtool.machines import MACHINES
+    from odmtool.models import KernelModel
+    from odmtool.models.rows import KernelRows
+    from odmtool.rows import partition, tiles
+    from odmtool.search.search import grid
+    from odmtool.solvers.large import parts
+
+    # Past the check of Kernel itself.
+    unknown, X = Kernel("linear")._replace(name="magic"), examples()[0]
+    dense = X.toarray()
+    model = KernelModel([1, -1], unknown, X[:2], np.ones((2, 1)), np.zeros(1), [1, 1])
+    calls = [
+        lambda: Kernel("magic"),
+        lambda: unknown.is_positive_semidefinite,
+        lambda: kernel_table.row_of("magic"),
+        lambda: kernels.block(unknown, X, X),
+        lambda: kernels.gram(unknown, dense),
+        lambda: kernels.diagonal(unknown, X),
+        lambda: Gram(unknown, X),
+        lambda: KernelRows(unknown, X),
+        lambda: model.predict(X),
+        lambda: model.is_precomputed,
+        lambda: write_model("-", model),
+        lambda: objective.kernel_value(unknown, dense[0], dense[1]),
+        lambda: tiles.tile_values(unknown, dense, dense, True),
+        lambda: partition.landmarks(unknown, X, 3),
+        lambda: partition.strata(unknown, X, X[:3]),
+        lambda: parts.single_is_enough(unknown, 1.0, 1e-3),
+        lambda: grid({"kernel": ("magic",)}),
+        *(lambda machine=machine: machine(kernel="magic").fit(X, np.arange(60) % 2)
+          for machine in MACHINES.values()),
+        lambda: MACHINES["odm"](kernel="magic").gram(X),
+        lambda: MACHINES["odm"](kernel="magic").kernel_for(3),
+    ]  # fmt: skip
+    for position, call in enumerate(calls):
+        with pytest.raises(UsageError, match="'magic'"):
+            call()
+            pytest.fail(f"call {position} took an unknown kernel")
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -20,12 +84,10 @@ NAMED = [Kernel("linear"), Kernel("poly", 0.3, 0.5, 3), Kernel("poly", 0.3, -0.5
 def test_block_is_the_definition(kernel, dense):
     X, _ = examples()
     A, B = X[:20], X[15:50]
-    expected = kernel_matrix(kernel.name, A.toarray(), B.toarray(), *kernel[1:4])
+    expected = objective.kernel_matrix(kernel, A, B)
     if dense:
         A, B = A.toarray(), B.toarray()
     assert kernels.block(kernel, A, B) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    judged = objective.kernel_matrix(kernel, A, B)
-    assert judged == pytest.approx(expected, rel=1e-12, abs=1e-12)
     raised = kernels.block(kernel._replace(bias=2.0), A, B)
     assert raised == pytest.approx(expected + 4, rel=1e-12, abs=1e-12)
 
@@ -53,7 +115,7 @@ def test_very_sparse_rows_stay_sparse_and_agree():
     X = sparse.random(300, 5000, density=0.001, random_state=0, format="csr")
     prepared = kernels.prepare(X)
     assert sparse.issparse(prepared) and prepared.shape[1] == len(np.unique(X.indices)) < 5000
-    expected = kernel_matrix("rbf", X.toarray(), X[:7].toarray(), 0.5)
+    expected = objective.kernel_matrix(Kernel("rbf", 0.5), X, X[:7])
     for rows in (X, prepared):
         K = kernels.block(Kernel("rbf", 0.5), rows, rows[:7])
         assert pytest.approx(expected) == K

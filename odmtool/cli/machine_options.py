@@ -15,7 +15,9 @@ from odmtool.cli.options import Number, Whole, jobs_option, parse_number, stacke
 from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
 from odmtool.cli.scale_options import scale_options, settings_of
+from odmtool.core.kernel_table import KERNELS
 from odmtool.errors import UsageError
+from odmtool.messages.words import listed
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -29,12 +31,16 @@ class MachineName(click.Choice):
         return super().convert(value, param, ctx)
 
 
+# LIBSVM's numbers of the kernels that it has.
+_NUMBERED = {row.number: row.name for row in KERNELS.values() if row.number is not None}
+
+
 class KernelName(click.Choice):
     """A kernel by name or by LIBSVM's number."""
 
     def convert(self, value, param, ctx):
-        if str(value).isdigit() and int(value) < len(self.choices):
-            value = self.choices[int(value)]
+        if str(value).isdigit():
+            value = _NUMBERED.get(int(value), value)
         return super().convert(value, param, ctx)
 
 
@@ -100,10 +106,15 @@ def _defaults_of(name: str) -> str:
     return "; ".join([f"{common:g}", *others])
 
 
+def _with(parameter: str) -> str:
+    """The kernels that use a parameter."""
+    return listed([row.name for row in KERNELS.values() if parameter in row.parameters])
+
+
 # name, flags, type, default, help; the machine knows the default where it is None
 _PARAMETERS = (
-    ("kernel", ("-t", "--kernel"), KernelName(tuple(defaults.KERNELS)), "linear",
-     "Kernel, by name or as LIBSVM's 0 to 4."),
+    ("kernel", ("-t", "--kernel"), KernelName(tuple(KERNELS)), "linear",
+     f"Kernel, by name or as LIBSVM's {min(_NUMBERED)} to {max(_NUMBERED)}."),
     ("lambda_", ("-l", "--lambda"), Number(), None,
      "Weight of the loss against 1/2 |w|^2, > 0; m3svm, ism3: weight of the regulariser."),
     ("cost", ("-c", "--cost"), Number(), None,
@@ -118,10 +129,10 @@ _PARAMETERS = (
     ("power", ("--power",), Number(), None,
      "m3svm, ism3: the power p >= 1 of |w_k - w_l| in their regulariser."),
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
-     "Degree of the poly kernel (gamma u'v + coef0)^degree."),
+     f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
-     "gamma of poly, rbf and sigmoid; 4/d means 4 / number of features, 0 means 1/d."),
-    ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, "coef0 of poly and sigmoid."),
+     f"gamma of {_with('gamma')}; 4/d means 4 / number of features, 0 means 1/d."),
+    ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, f"coef0 of {_with('coef0')}."),
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
 FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}

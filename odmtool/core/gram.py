@@ -11,6 +11,7 @@ from copy import copy
 import numpy as np
 
 from odmtool.core import kernels
+from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.kernels import Kernel
 
 BYTES = 8
@@ -31,8 +32,9 @@ class Gram:
 
     def __init__(self, kernel: Kernel, X, memory: float = float("inf")):
         self.kernel = kernel
-        self.X = X if kernel.name == "precomputed" else kernels.prepare(X, memory / 4)
-        if kernel.name == "rbf" and isinstance(self.X, np.ndarray) and len(self.X):
+        of = kernel.row.of
+        self.X = X if of == STORED else kernels.prepare(X, memory / 4)
+        if of == DISTANCES and isinstance(self.X, np.ndarray) and len(self.X):
             # Distances stay the same, and large offsets (years, prices) no longer cancel.
             self.X = self.X - self.X.mean(axis=0)
         self.memory = memory

@@ -1,12 +1,7 @@
 """Kernels: blocks, diagonal and Gram matrices, computed with BLAS.
 
-==============  ==========================================================
-linear          u'v
-poly            (gamma u'v + coef0)^degree
-rbf             exp(-gamma |u - v|^2)
-sigmoid         tanh(gamma u'v + coef0)
-precomputed     the value stored in u's column "serial number of v"
-==============  ==========================================================
+Which kernels there are, and what each makes of inner products or distances, stands in
+:mod:`odmtool.core.kernel_table`; every function here raises UsageError for any other name.
 
 With ``-B b`` every kernel value is raised by b^2, which is a constant feature b
 in the kernel's feature space. Kernel values are never computed one by one: all
@@ -18,12 +13,11 @@ their serial number (from 1) in column 0 and k(x, x_j) in column j.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from odmtool import messages
 from odmtool.core.columns import occurring_columns
+from odmtool.core.kernel_table import DISTANCES, STORED, Kernel
 from odmtool.errors import DataError
 
 # Rows filled at a time: their temporaries stay in the processor's cache.
@@ -35,23 +29,6 @@ _DENSE_SHARE = 0.02
 # Precomputed values may differ from their mirror image by this share of the largest,
 # which single precision or six printed digits can cause.
 _SYMMETRY = 1e-5
-
-
-class Kernel(NamedTuple):
-    """A kernel and its parameters; those that its name does not use are ignored."""
-
-    name: str
-    gamma: float = 0.0
-    coef0: float = 0.0
-    degree: int = 3
-    bias: float = 0.0
-
-    @property
-    def is_positive_semidefinite(self) -> bool:
-        """Whether every Gram matrix is known to have no negative eigenvalue."""
-        if self.name == "poly":
-            return self.gamma >= 0 and self.coef0 >= 0
-        return self.name in ("linear", "rbf")
 
 
 def prepare(X, limit: float = 1e9):
@@ -82,8 +59,9 @@ def dense_bytes(X, limit: float) -> int:
 
 
 def block(
-    kernel: Kernel, A, B, out: np.ndarray | None = None, squares_b: np.ndarray | None = None
-) -> np.ndarray:
+    kernel: Kernel, A, B, out: np.ndarray | None = None, squares_b: np.ndarray | None = None,
+    beyond: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
     """Kernel values between the rows of A and the rows of B, in their precision.
 
     Parameters
@@ -94,17 +72,20 @@ def block(
         Where to put them.
     squares_b : ndarray, shape (b,), optional
         ``squares(B)``, if the same B comes again and again.
+    beyond : ndarray, shape (a,), optional
+        Squares of columns that were left out of A, because B has nothing there.
 
     Returns
     -------
     ndarray, shape (a, b)
     """
-    if kernel.name == "precomputed":
+    row = kernel.row
+    if row.of == STORED:
         K = np.take(_dense(A), serial_numbers(B), axis=1, out=out)
     else:
         K, squares_a = products(A, B, out), None
-        if kernel.name == "rbf":
-            squares_a = squares(A)
+        if row.of == DISTANCES:
+            squares_a = squares(A) if beyond is None else squares(A) + beyond
             squares_b = squares(B) if squares_b is None else squares_b
         _finish(kernel, K, squares_a, squares_b)
     if kernel.bias:
@@ -118,7 +99,8 @@ def gram(kernel: Kernel, X) -> np.ndarray:
     Of dense rows each pair is computed once, in tiles: NumPy hands ``X @ X.T`` to a routine of
     OpenBLAS that crashes for some 20,000 rows and more if it has threads (numpy#19685).
     """
-    if kernel.name == "precomputed" or not isinstance(X, np.ndarray):
+    row = kernel.row
+    if row.of == STORED or not isinstance(X, np.ndarray):
         K = block(kernel, X, X)
     else:
         K = np.empty((len(X), len(X)), X.dtype)
@@ -129,22 +111,19 @@ def gram(kernel: Kernel, X) -> np.ndarray:
                 block(kernel, X[rows], X[columns], K[rows, columns])
                 if left > top:
                     K[columns, rows] = K[rows, columns].T
-    if kernel.name == "rbf":
-        np.fill_diagonal(K, 1.0 + kernel.bias**2)
+    if row.of == DISTANCES:
+        np.fill_diagonal(K, diagonal(kernel, X))
     return K
 
 
 def diagonal(kernel: Kernel, X) -> np.ndarray:
     """k(x, x) for every row x of X, shape (m,)."""
-    if kernel.name == "precomputed":
-        rows = np.arange(X.shape[0])
-        values = np.asarray(X[rows, serial_numbers(X)], dtype=float).ravel()
-    elif kernel.name == "rbf":
-        values = np.ones(X.shape[0])
+    row, m = kernel.row, X.shape[0]
+    if row.of == STORED:
+        values = np.asarray(X[np.arange(m), serial_numbers(X)], dtype=float).ravel()
     else:
-        values = squares(X)[:, None].copy()
-        _finish(kernel, values, None, None)
-        values = values.ravel()
+        z = np.zeros(m) if row.of == DISTANCES else squares(X)
+        values = row.values(kernel, z, np)
     return values + kernel.bias**2
 
 
@@ -209,30 +188,14 @@ def squares(A) -> np.ndarray:
 def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:
     """Turn inner products into kernel values, in place, a few rows at a time."""
     step = max(1, _BLOCK_BYTES // (K.itemsize * max(1, K.shape[1])))
+    row = kernel.row
     for start in range(0, K.shape[0], step):
-        rows = K[start : start + step]
-        if kernel.name == "rbf":
-            rows *= -2.0
+        z = K[start : start + step]
+        if row.of == DISTANCES:
+            z *= -2.0
             # Added as one sum, so that the result is exactly symmetric.
-            rows += squares_a[start : start + step, None] + squares_b[None, :]
-            np.maximum(rows, 0.0, out=rows)
-            rows *= -kernel.gamma
-            np.exp(rows, out=rows)
-        elif kernel.name in ("poly", "sigmoid"):
-            rows *= kernel.gamma
-            rows += kernel.coef0
-            if kernel.name == "sigmoid":
-                np.tanh(rows, out=rows)
-            else:
-                rows[...] = integer_power(rows, kernel.degree)
-
-
-def integer_power(base: np.ndarray, degree: int) -> np.ndarray:
-    """base**degree by repeated squaring, in LIBSVM's order of multiplications."""
-    result = np.ones_like(base)
-    while degree > 0:
-        if degree % 2:
-            result = result * base
-        base = base * base
-        degree //= 2
-    return result
+            z += squares_a[start : start + step, None] + squares_b[None, :]
+            np.maximum(z, 0.0, out=z)
+        values = row.values(kernel, z, np)
+        if values is not z:
+            z[...] = values

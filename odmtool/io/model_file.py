@@ -49,6 +49,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from odmtool import messages
+from odmtool.core.kernel_table import KERNELS, STORED
 from odmtool.io.files import display_name, open_input
 from odmtool.io.model_grammar import (
     BLOCK,
@@ -60,7 +61,6 @@ from odmtool.io.model_grammar import (
     NEED_CLASSES,
     NEEDED,
     NOT_NEGATIVE,
-    PARAMETERS,
     SIGMOIDS,
     UNSUPPORTED,
 )
@@ -205,8 +205,9 @@ def _values(text: ModelText, tokens: Iterator, key: str, n_classes: int) -> list
 
 def _require(text: ModelText, header: dict[str, list], kind: str, position: int) -> None:
     """Every key that the kind of model needs is there."""
-    kernel = KERNEL_NAMES.get(header.get("kernel_type", [""])[0], "")
-    for key in (*NEEDED[kind], *PARAMETERS.get(kernel, ())):
+    words = header.get("kernel_type", ())
+    parameters = [key for word in words for key in KERNELS[KERNEL_NAMES[word]].parameters]
+    for key in (*NEEDED[kind], *parameters):
         if key not in header:
             raise text.error(messages.model_key_missing(key, kind), position)
 
@@ -271,17 +272,18 @@ def _vectors(text, header, start, end, n_coef: int, first_index: int):
         sentence = messages.model_rows_cut(total, "support vectors", n_lines)
         raise text.error(sentence, end - 1)
     coef, values, indices, indptr = text.sparse_rows(start, end, n_coef)
-    name = KERNEL_NAMES[header["kernel_type"][0]]
-    if name == "precomputed":
+    row = KERNELS[KERNEL_NAMES[header["kernel_type"][0]]]
+    is_stored = row.of == STORED
+    if is_stored:
         _check_serials(text, start, values, indices, indptr)
         first_index = 0
     elif first_index == 1 and (indices == 0).any():
         row = int(np.searchsorted(indptr, np.argmax(indices == 0), side="right")) - 1
         raise text.error(messages.model_index_zero(), _line_start(text, start, row))
-    width = max(int(indices.max(initial=-1)) + 1 - first_index, int(name == "precomputed"))
-    parameters = {key: header[key][0] for key in PARAMETERS.get(name, ())}
+    width = max(int(indices.max(initial=-1)) + 1 - first_index, int(is_stored))
+    parameters = {key: header[key][0] for key in row.parameters}
     vectors = csr_matrix((values, indices - first_index, indptr), shape=(total, max(width, 0)))
-    return Kernel(name, **parameters), coef, vectors
+    return Kernel(row.name, **parameters), coef, vectors
 
 
 def _check_serials(text, start, values, indices, indptr) -> None:

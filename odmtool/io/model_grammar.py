@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from odmtool.core.kernel_table import KERNELS
 from odmtool.io.model_text import integer, real
 
 SOLVER_TYPES = (
@@ -28,19 +29,8 @@ UNSUPPORTED = (
     "epsilon_svr",
     "nu_svr",
 )
-KERNEL_NAMES = {
-    "linear": "linear",
-    "polynomial": "poly",
-    "rbf": "rbf",
-    "sigmoid": "sigmoid",
-    "precomputed": "precomputed",
-}
-STOCK_NAMES = {ours: stock for stock, ours in KERNEL_NAMES.items()}
-PARAMETERS = {
-    "poly": ("degree", "gamma", "coef0"),
-    "rbf": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
-}
+KERNEL_NAMES = {row.word: row.name for row in KERNELS.values()}
+"""From the words of model files to our names."""
 
 BLOCK = b"odmtool-model"
 END = re.compile(rb"end sha256 ([0-9a-f]{64})\n")

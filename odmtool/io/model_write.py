@@ -13,9 +13,7 @@ from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import (
     BLOCK,
     FACT_KEY,
-    PARAMETERS,
     SIGMOIDS,
-    STOCK_NAMES,
 )
 from odmtool.models import CompactModel, KernelModel, LinearModel
 
@@ -102,9 +100,10 @@ def _kernel_header(model: KernelModel | CompactModel) -> str:
     kernel = model.kernel
     if kernel.bias != 0:
         raise ValueError("a kernel model's intercept stands in rho, not in the kernel")
-    parameters = (f"{key} {getattr(kernel, key):.17g}\n" for key in PARAMETERS.get(kernel.name, ()))
+    row = kernel.row
+    parameters = (f"{key} {getattr(kernel, key):.17g}\n" for key in row.parameters)
     return (
-        f"kernel_type {STOCK_NAMES[kernel.name]}\n{''.join(parameters)}"
+        f"kernel_type {row.word}\n{''.join(parameters)}"
         f"nr_class {len(model.labels)}\ntotal_sv {model.support_vectors.shape[0]}\n"
     )
 
@@ -117,7 +116,7 @@ def _probability_header(model: KernelModel | CompactModel) -> str:
 
 def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str]:
     vectors = model.support_vectors
-    first_index = 0 if model.kernel.name == "precomputed" else 1
+    first_index = 0 if model.is_precomputed else 1
     for start in range(0, vectors.shape[0], _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         yield _vector_lines(model.coef[rows], vectors[rows], first_index)

@@ -25,8 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool import messages
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import LDM, MarginLoss
+from odmtool.errors import UsageError
 
 
 class Certificate(NamedTuple):
@@ -73,19 +75,23 @@ def loss_dual_value(loss: MarginLoss, eta: float) -> float:
     return best
 
 
+KERNELS = {
+    "linear": lambda kernel, u, v: math.fsum(u * v),
+    "poly": lambda kernel, u, v: (
+        (kernel.gamma * math.fsum(u * v) + kernel.coef0) ** kernel.degree
+    ),
+    "rbf": lambda kernel, u, v: math.exp(-kernel.gamma * math.fsum((u - v) ** 2)),
+    "sigmoid": lambda kernel, u, v: math.tanh(kernel.gamma * math.fsum(u * v) + kernel.coef0),
+    "precomputed": lambda kernel, u, v: u[int(v[0])],
+}
+"""The definitions of the kernels for one pair of examples."""
+
+
 def kernel_value(kernel: Kernel, u: np.ndarray, v: np.ndarray) -> float:
     """k(u, v) from its definition; u and v dense rows."""
-    if kernel.name == "precomputed":
-        value = u[int(v[0])]
-    elif kernel.name == "rbf":
-        value = math.exp(-kernel.gamma * math.fsum((u - v) ** 2))
-    else:
-        value = math.fsum(u * v)
-        if kernel.name == "poly":
-            value = (kernel.gamma * value + kernel.coef0) ** kernel.degree
-        elif kernel.name == "sigmoid":
-            value = math.tanh(kernel.gamma * value + kernel.coef0)
-    return value + kernel.bias**2
+    if kernel.name not in KERNELS:
+        raise UsageError(messages.unknown_kernel(kernel.name, KERNELS))
+    return KERNELS[kernel.name](kernel, u, v) + kernel.bias**2
 
 
 def kernel_matrix(kernel: Kernel, A, B) -> np.ndarray:

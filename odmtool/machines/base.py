@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import messages
-from odmtool.core import kernels
+from odmtool.core import kernel_table, kernels
 from odmtool.core.columns import with_constant_feature
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
@@ -22,7 +22,6 @@ from odmtool.defaults import (
     BIAS,
     COEF0,
     DEGREE,
-    KERNELS,
     MACHINES,
     SEED,
     SOLVERS,
@@ -59,7 +58,7 @@ class Machine:
         Those that :data:`odmtool.defaults.MACHINES` names for the machine.
     cost : float, optional
         Instead of ``lambda_``: lambda = cost times the sum of the weights.
-    kernel : str, one of :data:`odmtool.defaults.KERNELS`
+    kernel : str, one of :data:`odmtool.core.kernel_table.KERNELS`
     gamma, coef0, degree : float, float, int
         Kernel parameters; gamma 0 means 1 / number of features.
     bias : float
@@ -126,8 +125,7 @@ class Machine:
         """Raise UsageError if a parameter is out of range; needs no data."""
         if self.cost is not None and not self.cost > 0:
             raise UsageError(messages.must_be_positive("cost", self.cost))
-        if self.kernel not in KERNELS:
-            raise UsageError(messages.unknown_kernel(self.kernel, KERNELS))
+        kernel_table.row_of(self.kernel)
         if self.bias > _LARGEST_BIAS:
             raise UsageError(messages.overflow())
         if self.gamma < 0:

@@ -10,7 +10,7 @@ from importlib import import_module
 import numpy as np
 
 from odmtool import messages
-from odmtool.core import losses
+from odmtool.core import kernel_table, losses
 from odmtool.errors import UsageError
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared
@@ -92,7 +92,7 @@ class _PairwiseMachine(MulticlassMachine):
 
     def check(self) -> None:
         """Raise UsageError if a parameter is out of range; needs no data."""
-        if self.kernel != "linear":
+        if kernel_table.row_of(self.kernel).name != "linear":
             raise UsageError(messages.machine_is_linear(self.name))
         if self.bias >= 0:
             raise UsageError(messages.machine_has_biases(self.name))

@@ -20,6 +20,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernels
+from odmtool.core.kernel_table import STORED
 from odmtool.errors import DataError
 from odmtool.models import CompactModel, KernelModel, LinearModel
 
@@ -248,7 +249,7 @@ def _compact_squares(model: CompactModel, training_rows) -> np.ndarray:
 def _kernel_values(model: KernelModel, training_rows):
     """A function from two slices of the support vectors to their kernel values, or None."""
     vectors, kernel = model.support_vectors, model.kernel
-    if kernel.name != "precomputed":
+    if kernel.row.of != STORED:
         rows = kernels.prepare(vectors)
         return lambda a, b: kernels.block(kernel, rows[a], rows[b])
     if training_rows is None:

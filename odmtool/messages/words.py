@@ -16,6 +16,12 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def listed(names, last: str = "and") -> str:
+    """a, b and c."""
+    *others, end = names
+    return f"{', '.join(others)} {last} {end}" if others else end
+
+
 def size(amount: float) -> str:
     """Bytes in a unit a person reads."""
     for unit in ("bytes", "KB", "MB", "GB"):

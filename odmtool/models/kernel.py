@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from odmtool.core.kernel_table import STORED
 from odmtool.models import scores
 from odmtool.models.decide import most_probable, reversed_sigmoids, votes
 from odmtool.models.probability import class_probabilities
@@ -61,7 +62,7 @@ class KernelModel:
     @property
     def is_precomputed(self) -> bool:
         """Whether the rows to predict are rows of kernel values."""
-        return self.kernel.name == "precomputed"
+        return self.kernel.row.of == STORED
 
     @cached_property
     def scores(self) -> scores.Scores | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.models.linear import with_width
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ class KernelRows:
     def __init__(self, kernel: Kernel, support_vectors: csr_matrix):
         from odmtool.core import kernels
 
-        self.kernel = kernel
+        self.kernel, self.row = kernel, kernel.row
         self.vectors = support_vectors
-        if kernel.name == "precomputed":
+        if self.row.of == STORED:
             serials = kernels.serial_numbers(support_vectors)
             self.columns, self.positions = np.unique(serials, return_inverse=True)
             return
@@ -47,35 +48,32 @@ class KernelRows:
         """
         from odmtool.core import kernels
 
+        kernel, row = self.kernel, self.row
         known, beyond = self._known(X)
-        if self.kernel.name == "precomputed":
+        if row.of == STORED:
             no_error = np.zeros(X.shape[0])
             return known.toarray()[:, self.positions], no_error, no_error
         if isinstance(self.fast_vectors, np.ndarray):
             known = known.toarray()
-        K = kernels.block(self.kernel, known, self.fast_vectors)
-        if self.kernel.name == "rbf" and beyond.any():
-            K *= np.exp(-self.kernel.gamma * beyond)[:, None]
+        if not row.factors:
+            K = kernels.block(kernel, known, self.fast_vectors, beyond=beyond)
+        else:
+            K = kernels.block(kernel, known, self.fast_vectors)
+            if beyond.any():
+                K *= row.values(kernel, beyond, np)[:, None]
         return K, *self._errors(X)
 
     def in_stock_order(self, x: csr_matrix) -> np.ndarray:
         """Kernel values of one row with LIBSVM's order of operations, shape (n_sv,)."""
-        from odmtool.core import kernels
-
-        kernel, known = self.kernel, self._known(x)[0].toarray().ravel()
-        if kernel.name == "precomputed":
+        known = self._known(x)[0].toarray().ravel()
+        if self.row.of == STORED:
             return known[self.positions]
-        if kernel.name == "rbf":
-            distances = _squared_distances(x, self.vectors)
-            return _like_c("exp", -kernel.gamma * distances)
-        # A CSR product adds one feature after the other, as LIBSVM's dot does.
-        products = self.known_vectors @ known
-        if kernel.name == "linear":
-            return products
-        inner = kernel.gamma * products + kernel.coef0
-        if kernel.name == "poly":
-            return kernels.integer_power(inner, kernel.degree)
-        return _like_c("tanh", inner)
+        if self.row.of == DISTANCES:
+            z = _squared_distances(x, self.vectors)
+        else:
+            # A CSR product adds one feature after the other, as LIBSVM's dot does.
+            z = self.known_vectors @ known
+        return self.row.values(self.kernel, z, _CLibrary)
 
     def _known(self, X: csr_matrix) -> tuple[csr_matrix, np.ndarray]:
         """X on :attr:`columns`, and per row the sum of squares of what is left out."""
@@ -96,21 +94,13 @@ class KernelRows:
         distance by n eps (|u| + |v|)^2, in any order and also as
         |u|^2 + |v|^2 - 2 u'v.
         """
-        kernel, eps = self.kernel, np.finfo(float).eps
         norms = _norms(X)
-        terms = np.diff(X.indptr) + self.most_terms + 4
+        share = 2 * (np.diff(X.indptr) + self.most_terms + 4) * np.finfo(float).eps
+        is_distance = self.row.of == DISTANCES
+        size = (norms + self.largest_norm) ** 2 if is_distance else norms * self.largest_norm
         nothing = np.zeros(X.shape[0])
-        if kernel.name == "rbf":
-            off = 2 * terms * eps * (norms + self.largest_norm) ** 2
-            return np.expm1(abs(kernel.gamma) * off) + 16 * eps, nothing
-        if kernel.name == "linear":
-            return nothing, 2 * terms * eps * norms * self.largest_norm
-        largest = abs(kernel.gamma) * norms * self.largest_norm + abs(kernel.coef0)
-        off = 2 * terms * eps * largest
-        if kernel.name == "sigmoid":
-            return nothing, off + 8 * eps
-        slope = kernel.degree * (largest + off) ** max(kernel.degree - 1, 0)
-        return nothing, slope * off + (2 * kernel.degree + 4) * eps * largest**kernel.degree
+        relative, absolute = self.row.rounding(self.kernel, size, share, np)
+        return nothing + relative, nothing + absolute
 
 
 def _norms(X: csr_matrix) -> np.ndarray:
@@ -140,14 +130,23 @@ def _squared_distances(x: csr_matrix, vectors: csr_matrix) -> np.ndarray:
     return distances
 
 
-def _like_c(name: str, values: np.ndarray) -> np.ndarray:
-    """exp or tanh of the C library, whose last bit numpy's need not share."""
-    function = getattr(math, name)
+def _one_by_one(function):
+    """A function of arrays made of one of the C library, whose last bit numpy's need not share."""
 
-    def value(argument: float) -> float:
+    def value(number: float) -> float:
         try:
-            return function(argument)
+            return function(number)
         except OverflowError:
             return math.inf
 
-    return np.array([value(argument) for argument in values.tolist()])
+    def values(numbers: np.ndarray, out: np.ndarray) -> np.ndarray:
+        out[:] = [value(number) for number in numbers.tolist()]
+        return out
+
+    return staticmethod(values)
+
+
+class _CLibrary:
+    """What a row of the table computes with, where the last bits shall be LIBSVM's."""
+
+    exp, tanh = _one_by_one(math.exp), _one_by_one(math.tanh)

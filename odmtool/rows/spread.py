@@ -16,6 +16,7 @@ from scipy import sparse
 
 from odmtool import messages
 from odmtool.core import columns, kernels
+from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError
 
@@ -160,7 +161,7 @@ def gram_of(kernel: Kernel, X: SpreadRows, memory: float) -> SpreadGram:
     """The kernel on rows prepared as :class:`odmtool.core.gram.Gram` prepares them."""
     if kernels.dense_bytes(X, memory / 4):
         X = X.made(_dense)
-        if kernel.name == "rbf":
+        if kernel.row.of == DISTANCES:
             X = X.made(_minus, np.sum(X.each(_column_sums), axis=0) / X.shape[0])
     return SpreadGram(kernel, X, memory)
 

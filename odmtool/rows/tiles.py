@@ -17,6 +17,7 @@ import numpy as np
 from odmtool._jit import njit
 from odmtool.core import kernels
 from odmtool.core.gram import Gram
+from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 
 # Rows of a tile: large enough for BLAS, small enough that threads share the work evenly.
@@ -34,9 +35,18 @@ def tile_rows(m: int) -> int:
 
 def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray:
     """The kernel values of one tile, the same wherever they are computed."""
-    if kernel.name != "rbf":
-        return kernels.block(kernel, A, B, out)
-    tile = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
+    if kernel.row.name == "rbf":
+        tile = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
+        _rbf(kernel, A, B, tile)
+    else:
+        tile = kernels.block(kernel, A, B, out)
+    if on_diagonal and kernel.row.of == DISTANCES:
+        np.fill_diagonal(tile, kernels.diagonal(kernel, A))
+    return tile
+
+
+def _rbf(kernel: Kernel, A, B, tile) -> None:
+    """The same for the kernel that has compiled code of its own."""
     if not isinstance(A, np.ndarray) and A.shape[1] <= _WIDEST:
         columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
         sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
@@ -46,9 +56,6 @@ def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray
     np.exp(tile, out=tile)
     if kernel.bias:
         tile += kernel.bias**2
-    if on_diagonal:
-        np.fill_diagonal(tile, 1.0 + kernel.bias**2)
-    return tile
 
 
 def _arrays(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core.gram import BYTES, Gram
+from odmtool.core.kernel_table import row_of
 from odmtool.core.kernels import dense_bytes
-from odmtool.defaults import KERNELS
 from odmtool.machines import Machine
 from odmtool.places.memory import class_bytes
 from odmtool.search.calibration import evaluate_calibrated
@@ -133,7 +133,7 @@ def grid(values: dict[str, tuple]) -> list[dict]:
     settings = {}
     for chosen in product(*(values[name] for name in names)):
         setting = dict(zip(names, chosen, strict=True))
-        unused = set(KERNEL_PARAMETERS) - {"kernel", *KERNELS[setting["kernel"]]}
+        unused = set(KERNEL_PARAMETERS) - {"kernel", *row_of(setting["kernel"]).parameters}
         setting = {name: value for name, value in setting.items() if name not in unused}
         settings[tuple(setting.items())] = setting
     return list(settings.values())
@@ -331,7 +331,7 @@ def ranking(rows: list[Row], machine: Machine, metric: str = "accuracy") -> list
     def preference(row: Row):
         candidate = machine.copy(**row.setting)
         score = row.score(metric) if row.has_solution else -1.0
-        used = KERNELS[candidate.kernel]
+        used = row_of(candidate.kernel).parameters
         smoothness = [getattr(candidate, n) if n in used else 0 for n in ("gamma", "degree")]
         return -score, candidate.loss_weight, *smoothness
 

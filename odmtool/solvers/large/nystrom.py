@@ -25,6 +25,7 @@ from scipy.linalg import solve_triangular
 from odmtool import messages
 from odmtool.core import kernels
 from odmtool.core.gram import BYTES, Gram
+from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError
 from odmtool.rows.executor import Serial
@@ -114,7 +115,7 @@ def basis_of(store, kernel: Kernel, chosen: Landmarks, tolerance: float) -> Basi
         The gap that is wanted.
     """
     Z, centre = store[chosen.rows], None
-    if store.is_dense and kernel.name == "rbf":
+    if store.is_dense and kernel.row.of == DISTANCES:
         centre = Z.mean(axis=0)
         Z = Z - centre
     if is_single_enough(kernel, chosen.factor, store.largest_square, tolerance):

@@ -54,7 +54,7 @@ def parts_of(problem: Problem, order, ranges, *, tolerance: float, executor, cas
     """
     gram = problem.gram
     X = problem.X if gram is None else gram.X
-    if gram is not None and gram.kernel.name == "rbf":
+    if gram is not None and gram.kernel.row.name == "rbf":
         X = compressed(X)
         if single_precision_is_enough(gram.kernel, X, tolerance):
             X = X.astype(np.float32)
@@ -276,14 +276,14 @@ def transposed_product(X, v):
 
 def single_precision_is_enough(kernel: Kernel, X, tolerance: float) -> bool:
     """Whether the rounding of single precision stays far below the gap that is wanted."""
-    if kernel.name != "rbf":
+    if kernel.row.name != "rbf":
         return False
     return single_is_enough(kernel, max(pieces_of(X).each(largest_square)), tolerance)
 
 
 def single_is_enough(kernel: Kernel, largest_square: float, tolerance: float) -> bool:
     """The same, for rows x of which the largest |x|^2 is known."""
-    if tolerance < SINGLE_TOLERANCE or kernel.name != "rbf":
+    if kernel.row.name != "rbf" or tolerance < SINGLE_TOLERANCE:
         return False
     if not _LEAST_SINGLE < kernel.gamma < 1 / _LEAST_SINGLE or largest_square > 1 / _LEAST_SINGLE:
         return False
