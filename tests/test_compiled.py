@@ -1,0 +1,49 @@
+"""Every compiled function does what a slow and obvious twin of its own does.
+
+Compiled, and interpreted as NUMBA_DISABLE_JIT=1 would have it: what a function reads beyond
+the end of an array, only the interpreter notices.
+"""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stepping import python
+from twins import binary, hessian, mcodm, mcodm_descent, reader, rows
+from twins.making import assert_same, copied
+
+PACKAGE = Path(__file__).parent.parent / "odmtool"
+ROOMS = binary, mcodm, mcodm_descent, hessian, rows, reader
+TWINS = {name: twin for room in ROOMS for name, twin in room.TWINS.items()}
+
+
+def compiled_functions() -> set[str]:
+    """The dotted names of all that is decorated with njit, by the sources."""
+    names = set()
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                marks = {ast.unparse(mark).split(".")[-1] for mark in node.decorator_list}
+                names |= {f"{module}.{node.name}"} if "njit" in marks else set()
+    return names
+
+
+def test_every_compiled_function_has_a_twin():
+    assert compiled_functions() == TWINS.keys()
+
+
+@pytest.mark.parametrize("form", ["compiled", "interpreted"])
+@pytest.mark.parametrize("name", sorted(TWINS))
+def test_function_and_twin_do_the_same(name, form):
+    twin = TWINS[name]
+    function = twin.compiled if form == "compiled" else python(twin.compiled)
+    tried = 0
+    for arguments in twin.cases(np.random.default_rng(7)):
+        mine, other = copied(arguments), copied(arguments)
+        with np.errstate(over="ignore"):
+            found = twin.promised(function(*mine), mine)
+        assert_same(found, twin.promised(twin.naive(*other), other))
+        tried += 1
+    assert tried > 1

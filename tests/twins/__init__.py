@@ -1,0 +1,1 @@
+"""Naive twins of all compiled functions, by room; :mod:`test_compiled` compares them."""

@@ -1,0 +1,242 @@
+"""Twins of the visits and epochs of multi-class ODM's coordinate descent, and of their lists."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core.losses import MCODM
+from odmtool.solvers.mcodm import descent
+from twins.making import Twin, dense, matrix, rows_of, table
+from twins.mcodm import best_beta, coefficients, duals, rivals, set_alpha, share
+
+# ---- lists of classes ------------------------------------------------------------------------
+
+
+def restore(target, classes, count):
+    k = classes.shape[1]
+    for i, y in enumerate(target):
+        classes[i] = [y, *(j for j in range(k) if j != y)]
+        count[i] = k
+
+
+def as_sets(classes, count):
+    """A list of classes: the first stays the first, and the others have no order."""
+    assert all(sorted(row) == list(range(len(row))) for row in classes.tolist())
+    return classes[:, 0], [set(row[:n].tolist()) for row, n in zip(classes, count, strict=True)]
+
+
+def restored(result, arguments):
+    target, classes, count = arguments
+    first, listed = as_sets(classes, count)
+    return result, first, count, [sorted(each) for each in listed]
+
+
+def name_rivals(rival, classes, count):
+    for i, r in enumerate(rival):
+        row = classes[i].tolist()
+        if r >= 0 and r not in row[: count[i]]:
+            row.remove(r)
+            classes[i] = [*row[: count[i]], r, *row[count[i] :]]
+            count[i] += 1
+
+
+def restore_cases(generator):
+    for k in (1, 2, 5):
+        yield generator.integers(0, k, 8), np.full((8, k), -1, np.int32), np.zeros(8, dtype=int)
+
+
+def lists(generator, target, k):
+    """Lists with the own class first and any number of others."""
+    m = len(target)
+    classes = np.array(
+        [[y, *generator.permutation(np.delete(np.arange(k), y))] for y in target], np.int32
+    ).reshape(m, k)
+    return descent.Lists(classes, generator.integers(1, k + 1, m))
+
+
+def naming_cases(generator):
+    for k in (1, 2, 5):
+        target = generator.integers(0, k, 12)
+        yield rivals(generator, target, k), *lists(generator, target, k)
+
+
+def shrunk(B, alpha, classes, count, i, rival, level, threshold):
+    near = [j for j in classes[1 : count[i]] if alpha[j] != 0 or level - B[j] <= threshold]
+    kept = [classes[0], *(j for j in classes[1 : count[i]] if j in near or j == rival)]
+    classes[:] = [*kept, *(j for j in classes if j not in kept)]
+    count[i] = len(kept)
+    return bool(near)
+
+
+def shrunk_list(result, arguments):
+    classes, count = arguments[2:4]
+    return bool(result), classes[0], count, sorted(classes[: count[arguments[4]]].tolist())
+
+
+def shrink_cases(generator):
+    for threshold in (0.0, 0.5, 100.0):
+        for k in (1, 2, 6):
+            target = generator.integers(0, k, 5)
+            rival, (classes, count) = rivals(generator, target, k), lists(generator, target, k)
+            for i in range(5):
+                alpha = -generator.random(k) * (generator.random(k) < 0.3)
+                B, level = generator.standard_normal(k), float(generator.normal())
+                yield B, alpha, classes[i], count, i, int(rival[i]), level, threshold
+
+
+# ---- epochs ------------------------------------------------------------------------------------
+
+
+def one(i, loss, examples, values, listing, work, threshold):
+    """A visit in full vectors: scores, the best beta, the best alpha, what is left out."""
+    (target, weight, curvature), (classes, count) = examples, listing
+    y, u, A, r = target[i], weight[i], curvature[i], values.rival[i]
+    c1, c2, upper, f = u * loss.c1, u * loss.c2, values.upper[i], work.f
+    listed = classes[i, : count[i]].copy()
+    rest = [j for j in listed if j != y]
+    alpha, beta = values.alpha[i].copy(), values.beta[i]
+    z = f[y] - (f[r] if r >= 0 else 0)
+    best = max((f[j] for j in rest), default=-np.inf)
+    products = alpha[listed] @ f[listed] - beta * z
+    found = share(f[y], best, z, alpha[y], beta, products, 1 - loss.theta, upper, c1, c2)
+    new = best_beta(z, beta, A if r < 0 else 2 * A, upper, c2)
+    direction = np.zeros(len(f))
+    direction[y] = -1
+    if r >= 0:
+        direction[r] = 1
+    B = f + A * ((new - beta) * direction)
+    B[listed] -= A * alpha[listed]
+    nu = set_alpha(B, listed, len(listed), y, A, 1 - loss.theta, c1, values.alpha[i])
+    nu += B[y] - 1 + loss.theta
+    values.beta[i] = new
+    near = shrunk(B, values.alpha[i], classes[i], count, i, r, nu, threshold)
+    stays = near or values.alpha[i, y] != 0 or new != 0 or new != beta or upper - z <= threshold
+    work.delta[:] = values.alpha[i] - alpha + (new - beta) * direction
+    moved = A * max(abs(work.delta[listed]), default=0.0)
+    changed = [j for j in listed if work.delta[j] != 0]
+    work.changed[: len(changed)] = changed
+    return len(changed), moved, found, stays
+
+
+def visited(result, arguments):
+    _i, _loss, _examples, values, listing, work, _threshold = arguments
+    changed = work.changed[: result[0]]
+    assert sorted(changed) == np.flatnonzero(work.delta).tolist()
+    return result[:3], bool(result[3]), values, *restored(None, (0, *listing)), work.delta
+
+
+def epoch(forms, add_change, loss, examples, values, listing, work, order, active, threshold):
+    queue, out, stay, total, estimate = list(order[:active]), [], [], 0.0, 0.0
+    while queue:
+        i = queue.pop(0)
+        work.f[:] = forms(i)
+        _changes, moved, found, stays = one(i, loss, examples, values, listing, work, threshold)
+        total, estimate = total + moved, estimate + found
+        add_change(i, work.delta)
+        if stays:
+            stay.append(i)
+        else:
+            out.insert(0, i)
+            queue = queue[-1:] + queue[:-1]
+    order[:active] = stay + out
+    return len(stay), total, estimate
+
+
+def linear(
+    data, indices, indptr, W, loss, examples, values, listing, work, order, active, threshold
+):
+    X = dense(data, indices, indptr, len(W))
+
+    def add_change(i, delta):
+        W[:] += np.outer(X[i], delta)
+
+    rest = loss, examples, values, listing, work, order, active, threshold
+    return epoch(lambda i: X[i] @ W, add_change, *rest)
+
+
+def kernel(rows, slot, F, loss, examples, values, listing, work, order, active, threshold):
+    K = rows[slot]
+
+    def add_change(i, delta):
+        F[:] += np.outer(delta, K[i])
+
+    rest = loss, examples, values, listing, work, order, active, threshold
+    return epoch(lambda i: F[:, i], add_change, *rest)
+
+
+def after_epoch(result, arguments):
+    """All but the scratch."""
+    listing = arguments[-5]
+    rest = [part for part in arguments[:-5] if not isinstance(part, MCODM)]
+    return result, rest, *restored(None, (0, *listing)), arguments[-3]
+
+
+def states(generator):
+    """Loss, examples, feasible duals, lists that name every rival and nonzero alpha, work."""
+    m = 9
+    for k in (1, 2, 4, 12):
+        for scale in (0.3, 3.0):
+            theta = generator.uniform(0, 0.5)
+            loss = MCODM(theta, 2.0 * scale, 0.7 * scale)
+            target = generator.integers(0, k, m)
+            values = duals(generator, target, k, shift=1 + theta)
+            classes, count = lists(generator, target, k)
+            for i in range(m):
+                needed = np.flatnonzero((values.alpha[i] != 0) | (np.arange(k) == values.rival[i]))
+                first = [target[i], *(j for j in needed if j != target[i])]
+                classes[i] = [*first, *(j for j in classes[i] if j not in first)]
+                count[i] = max(count[i], len(first))
+            work = descent.Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
+            weight = generator.uniform(0.3, 3, m)
+            yield k, loss, target, weight, values, descent.Lists(classes, count), work
+
+
+def visit_cases(generator):
+    for k, loss, target, weight, values, listing, work in states(generator):
+        curvature = generator.uniform(0.2, 4, len(target))
+        curvature[4] = 0.0
+        examples = descent.Examples(target, weight, curvature)
+        for i in range(len(target)):
+            f = np.zeros(k) if curvature[i] == 0 else generator.standard_normal(k)
+            for threshold in (0.1, np.inf):
+                yield i, loss, examples, values, listing, work._replace(f=f), threshold
+
+
+def linear_cases(generator):
+    d = 5
+    for _k, loss, target, weight, values, listing, work in states(generator):
+        X = matrix(generator, len(target), d)
+        examples = descent.Examples(target, weight, (X**2).sum(axis=1))
+        W = X.T @ coefficients(target, values)
+        order = generator.permutation(len(target))
+        m = len(target)
+        for active, threshold in ((m, 0.05), (m - 3, 0.5), (m, np.inf)):
+            yield (
+                *rows_of(X), W, loss, examples, values, listing, work, order, active, threshold,
+            )  # fmt: skip
+
+
+def kernel_cases(generator):
+    for _k, loss, target, weight, values, listing, work in states(generator):
+        m = len(target)
+        Z = generator.standard_normal((m, 3))
+        K = np.exp(-0.3 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+        slot, rows = generator.permutation(m + 2)[:m], np.full((m + 2, m), np.nan)
+        rows[slot] = K
+        examples = descent.Examples(target, weight, np.ones(m))
+        F = np.ascontiguousarray((K @ coefficients(target, values)).T)
+        order = generator.permutation(m)
+        for active, threshold in ((m, 0.05), (m - 3, 0.5)):
+            yield (
+                rows, slot, F, loss, examples, values, listing, work, order, active, threshold,
+            )  # fmt: skip
+
+
+TWINS = table(
+    Twin(descent.restore_lists, restore, restore_cases, restored),
+    Twin(descent.list_rivals, name_rivals, naming_cases, restored),
+    Twin(descent.shrink, shrunk, shrink_cases, shrunk_list),
+    Twin(descent.visit, one, visit_cases, visited),
+    Twin(descent.linear_epoch, linear, linear_cases, after_epoch),
+    Twin(descent.kernel_epoch, kernel, kernel_cases, after_epoch),
+)

@@ -1,0 +1,78 @@
+"""Twins of the compiled functions of the tiles of a kernel matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from odmtool.rows import tiles
+from twins.making import Twin, dense, matrix, table
+
+
+def distances(tile, squares_a, squares_b, gamma):
+    for i, a in enumerate(squares_a):
+        for j, b in enumerate(squares_b):
+            tile[i, j] = -gamma * max(a + b - 2 * float(tile[i, j]), 0.0)
+
+
+def distance_cases(generator):
+    """Rows that are equal, whose distance rounding may make negative, among them."""
+    for dtype in (float, np.float32):
+        for m, n in ((5, 4), (1, 1), (0, 3)):
+            A, B = generator.standard_normal((m, 3)), generator.standard_normal((n, 3))
+            B[: min(m, n)] = A[: min(m, n)]
+            squares = (A**2).sum(axis=1) * (1 - 1e-7), (B**2).sum(axis=1)
+            yield (A @ B.T).astype(dtype), *(each.astype(dtype) for each in squares), 0.7
+
+
+def sparse_distances(a, b, gamma, columns, tile):
+    A, B = (dense(*rows, len(columns)) for rows in (a, b))
+    for i, u in enumerate(A):
+        for j, v in enumerate(B):
+            tile[i, j] = -gamma * ((u - v) ** 2).sum()
+
+
+def the_tile(result, arguments):
+    return result, arguments[-1]
+
+
+def sparse_cases(generator):
+    d = 6
+    for dtype in (float, np.float32):
+        for m, n in ((7, 5), (1, 1)):
+            A, B = (sparse.csr_matrix(matrix(generator, k, d).astype(dtype)) for k in (m, n))
+            a, b = ((X.data, X.indices, X.indptr) for X in (A, B))
+            yield a, b, 0.7, np.full((d, n), np.nan, dtype), np.full((m, n), np.nan, dtype)
+
+
+def both_products(tile, right, left, above, below):
+    above += tile.astype(float) @ right
+    below += left @ tile.astype(float)
+
+
+def product_cases(generator):
+    """Widths around those that the compiled function takes together."""
+    for dtype in (float, np.float32):
+        for m, n in ((3, 0), (0, 5), (4, 31), (3, 32), (2, 33), (5, 70)):
+            tile = generator.standard_normal((m, n)).astype(dtype)
+            right, below = generator.standard_normal((2, n))
+            yield tile, right, generator.standard_normal(m), generator.standard_normal(m), below
+
+
+def transpose(tile, out):
+    out[:] = tile.T
+
+
+def mirror_cases(generator):
+    for dtype in (float, np.float32):
+        for m, n in ((3, 5), (32, 32), (33, 70), (0, 4)):
+            whole = np.full((80, 80), np.nan, dtype)
+            yield generator.standard_normal((m, n)).astype(dtype), whole[:n, 7 : 7 + m]
+
+
+TWINS = table(
+    Twin(tiles.exponents, distances, distance_cases),
+    Twin(tiles.sparse_exponents, sparse_distances, sparse_cases, the_tile),
+    Twin(tiles.add_products, both_products, product_cases),
+    Twin(tiles.mirror, transpose, mirror_cases),
+)
