@@ -14,10 +14,13 @@ code    meaning
 143     SIGTERM
 ======  =====================================================================
 
-The sentences themselves stand in :mod:`odmtool.messages`.
+The sentences themselves stand in :mod:`odmtool.messages`. ``str(error)`` names parameters as
+Python does; a command sets ``error.names``, so that its errors name options.
 """
 
 from __future__ import annotations
+
+from odmtool.messages.words import PYTHON, written
 
 EXIT_OK = 0
 EXIT_INTERNAL = 70
@@ -25,9 +28,25 @@ EXIT_CLOSED_PIPE = 141
 
 
 class OdmError(Exception):
-    """Base of every error that is the input's or the caller's, not ours."""
+    """Base of every error that is the input's or the caller's, not ours.
+
+    Parameters
+    ----------
+    message : str
+        One sentence, from :mod:`odmtool.messages`; it may have marks
+        (:mod:`odmtool.messages.words`).
+    """
 
     exit_code = 1
+    names = PYTHON
+    """What ``str`` calls the parameters."""
+
+    def __init__(self, message: str = ""):
+        super().__init__(written(message))
+        self.message = message
+
+    def __str__(self) -> str:
+        return written(self.message, self.names)
 
 
 class FileError(OdmError):
@@ -49,11 +68,11 @@ class DataError(OdmError):
 
     def __init__(self, message: str, file: str | None = None, line: int | None = None):
         super().__init__(message)
-        self.message, self.file, self.line = message, file, line
+        self.file, self.line = file, line
 
     def __str__(self) -> str:
         place = [str(part) for part in (self.file, self.line) if part is not None]
-        return ": ".join([":".join(place), self.message]) if place else self.message
+        return ": ".join([":".join(place), super().__str__()]) if place else super().__str__()
 
 
 class ModelError(DataError):

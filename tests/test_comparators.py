@@ -149,7 +149,7 @@ def test_mamc_with_any_kernel(run, heart, options):
     (["-t", "rbf", "--solver", "svrg"], "--solver svrg is for linear machines"),
     (["-s", "l1svm", "--solver", "svrg"], "--solver svrg needs a loss without jumps"),
     (["--solver", "dcd-dense"], "--solver dcd-dense is for -s ldm"),
-    (["-s", "svr", "-p", "1"], "-p is theta and must satisfy"),
+    (["-s", "svr", "-p", "1"], "-p: theta must satisfy 0 <= theta < 1, not 1"),
     (["-s", "ldm", "--mu1", "-1"], "mu1 must not be negative"),
     (["--kdd", "1", "1", "1"], "write -s ldm"),
     (["-s", "ldm", "--kdd", "1", "1", "1", "-l", "3"], "leave -l out"),

@@ -357,7 +357,7 @@ def test_what_is_too_large_is_refused_before_any_work(monkeypatch):
     p = Problem(X, None, np.ones(1001), np.ones(1001), losses.ldm(1, 1, 1, 1001))
     with pytest.raises(UsageError, match="1000"):
         ldm_dense.solve(p, Stop())
-    with pytest.raises(MemoryLimitError, match="--memory"):
+    with pytest.raises(MemoryLimitError, match="of memory"):
         ldm_newton.solve(ldm_problem("rbf", memory=2 * 60 * 60 * 8), Stop())
     monkeypatch.setattr(ldm_newton, "LARGEST_HESSIAN", 1)
     monkeypatch.setattr(ldm_newton, "LARGEST_GRAM", 1000)

@@ -389,7 +389,7 @@ def test_model_without_normalised_margins_is_left_out():
 
     figure = margin_figure({"a": sample(1, False), "b": sample(2)}, [True])
     assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["b"]
-    with pytest.raises(UsageError, match="--panel plain"):
+    with pytest.raises(UsageError, match="panel='plain'"):
         margin_figure({"a": sample(1, False)}, [True])
 
 

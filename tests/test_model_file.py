@@ -300,7 +300,7 @@ def test_models_may_be_compressed(tmp_path, read):
 
 def test_features_from_zero(read, tmp_path):
     text = KERNEL.replace("2:-1", "0:-1")
-    with pytest.raises(ModelError, match=r"m\.model:11: index 0.*--zero-based"):
+    with pytest.raises(ModelError, match=r"m\.model:11: index 0.*zero_based"):
         read(text)
     assert read(text, zero_based=True).support_vectors.toarray()[1].tolist() == [-1, 0, 0, 0]
     # Ours were shifted when the training data were read.

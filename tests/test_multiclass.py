@@ -190,4 +190,4 @@ def test_memory_is_named_whole_whatever_the_threads():
     machine = ODM(kernel="rbf", solver="newton", jobs=2, memory=8.0 * len(labels) ** 2)
     with pytest.raises(MemoryLimitError) as raised:
         machine.fit(X, labels)
-    assert f"more than the {messages.size(machine.memory)} of --memory" in str(raised.value)
+    assert f"more than the {messages.size(machine.memory)} of memory" in str(raised.value)

@@ -451,10 +451,10 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path):
     # No place for the Hessian, or too wide for one: coordinate descent.
     store.shape = (60, 2990)
     assert machine_out_of_core.plan(machine, store).solver == "dcd"
-    with pytest.raises(MemoryLimitError, match="even with --cache"):
+    with pytest.raises(MemoryLimitError, match="even with cache"):
         machine_out_of_core.plan(machine.copy(solver="newton"), store)
     store.shape = (60, 3001)
     with pytest.raises(UsageError, match="takes at most 3000 features"):
         machine_out_of_core.plan(machine.copy(solver="newton"), store)
-    with pytest.raises(MemoryLimitError, match="even with --cache"):
+    with pytest.raises(MemoryLimitError, match="even with cache"):
         machine_out_of_core.plan(machine.copy(memory=base / 2), store)

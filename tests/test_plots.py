@@ -15,7 +15,6 @@ from scipy import sparse
 
 from odmtool.cli.machine_options import PARAMETER_NAMES
 from odmtool.defaults import PerFeature
-from odmtool.errors import UsageError
 from odmtool.machines import ODM
 from odmtool.measures import pictures as plots
 from odmtool.search.search import Plan, Row, grid
@@ -375,10 +374,11 @@ def test_gammas_that_turn_out_equal_are_drawn(run, heart, tmp_path):
     assert outcome.code == 0 and (tmp_path / "a.svg").exists()
 
 
-def test_check_search_looks_at_each_kernel():
-    with pytest.raises(UsageError):
-        plots.check_search(grid(dict(kernel=("linear", "rbf"), gamma=(1.0,), lambda_=(1.0,))))
-    plots.check_search(grid(dict(kernel=("rbf",), gamma=(PerFeature(1), 2.0), lambda_=(1.0,))))
+def test_an_axis_is_looked_for_in_each_kernel():
+    two_kernels = dict(kernel=("linear", "rbf"), gamma=(1.0,), lambda_=(1.0,))
+    assert not plots.has_axis(grid(two_kernels))
+    two_gammas = dict(kernel=("rbf",), gamma=(PerFeature(1), 2.0), lambda_=(1.0,))
+    assert plots.has_axis(grid(two_gammas))
 
 
 @pytest.mark.parametrize("arguments", [[], ["--plot", "a.svg", "--plot-path", "a.pdf"]])

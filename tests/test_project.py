@@ -135,7 +135,7 @@ def test_nothing_is_evaluated_and_arithmetic_is_exact():
 BASE = ["errors", "messages", "defaults", "_jit"]
 #: the rooms of the house from the ground up -> what of odmtool each may import besides itself
 ROOMS = {
-    "errors": [],
+    "errors": ["messages"],
     "defaults": [],
     "messages": [],
     "_jit": [],

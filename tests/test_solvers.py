@@ -112,7 +112,7 @@ def test_kernel_descent_in_bounded_memory(rows_that_fit):
 def test_newton_refuses_a_matrix_larger_than_memory_before_making_it(monkeypatch):
     p = problem("rbf", memory=60 * 60 * 8)
     monkeypatch.setattr(Gram, "matrix", lambda self: pytest.fail("the matrix was made"))
-    with pytest.raises(MemoryLimitError, match="--memory"):
+    with pytest.raises(MemoryLimitError, match="of memory"):
         solvers.solve(p, solver="newton")
 
 

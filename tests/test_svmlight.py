@@ -145,7 +145,7 @@ REJECTED = {
     "value missing": (b"1 1:", "no value directly after the colon in '1:'"),
     "index missing": (b"1 :2", f"{INDEX_VALUE}':2': no index before the colon"),
     "lone colon": (b"1 :", f"{INDEX_VALUE}':': no index before the colon"),
-    "index 0": (b"1 0:2", "index 0 in '0:2': indices start at 1 (--zero-based"),
+    "index 0": (b"1 0:2", "index 0 in '0:2': indices start at 1 (zero_based"),
     "index negative": (b"1 -3:2", f"{INDEX_VALUE}'-3:2': the index is negative"),
     "index fraction": (b"1 1.5:2", f"{INDEX_VALUE}'1.5:2': the index is not a whole number"),
     "index with plus": (b"1 +1:2", f"{INDEX_VALUE}'+1:2': the index is not a whole number"),
@@ -295,7 +295,7 @@ def test_byte_order_mark(encoding, sentence, reader, tmp_path):
 
 
 def test_zero_based_precomputed(tmp_path):
-    with pytest.raises(UsageError, match="--zero-based"):
+    with pytest.raises(UsageError, match="zero_based"):
         read(tmp_path, b"1 0:1\n", zero_based=True, precomputed=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli.options import stacked
 from odmtool.cli.report import Report
 from odmtool.errors import UsageError

@@ -8,7 +8,8 @@ import time
 
 import click
 
-from odmtool import defaults, messages
+from odmtool import defaults
+from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.elsewhere import refuse_elsewhere
 from odmtool.cli.machine_options import (
@@ -139,7 +140,7 @@ def _values(ctx, options: dict) -> dict[str, tuple]:
 
 def _machine_and_settings(options: dict, values: dict[str, tuple]):
     """The machine, and the settings, all checked."""
-    from odmtool.cli.training import make_machine
+    from odmtool.cli.training import check_machine, make_machine
     from odmtool.search.search import MOST_SETTINGS, grid
 
     machine = make_machine(options | {name: chosen[0] for name, chosen in values.items()})
@@ -150,7 +151,7 @@ def _machine_and_settings(options: dict, values: dict[str, tuple]):
         raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
     settings = grid(values)
     for setting in settings:
-        machine.copy(**setting).check()
+        check_machine(machine.copy(**setting))
     return machine, settings
 
 

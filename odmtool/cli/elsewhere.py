@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli.report import Report
 from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import UsageError

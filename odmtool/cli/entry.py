@@ -17,8 +17,7 @@ from typing import NoReturn
 
 import click
 
-from odmtool import messages
-from odmtool.cli import process
+from odmtool.cli import messages, process
 from odmtool.errors import (
     EXIT_CLOSED_PIPE,
     EXIT_INTERNAL,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli.report import Report
 from odmtool.cli.training import naming
 from odmtool.errors import UsageError

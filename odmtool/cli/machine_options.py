@@ -10,7 +10,8 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from odmtool import defaults, messages
+from odmtool import defaults
+from odmtool.cli import messages
 from odmtool.cli.options import Number, Whole, jobs_option, parse_number, stacked
 from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
@@ -59,7 +60,7 @@ class Size(click.ParamType):
         except ValueError:
             self.fail(messages.not_a_size(value), param, ctx)
         if number <= 0:
-            self.fail(messages.must_be_positive("memory", number), param, ctx)
+            self.fail(messages.size_not_positive(number), param, ctx)
         return number * (unit or 1e6)
 
 

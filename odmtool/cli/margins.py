@@ -6,7 +6,7 @@ import os
 
 import click
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.margin_files import statistics_rows, warn_of_gaps
 from odmtool.cli.pictures import PictureFile, ending_of

@@ -11,8 +11,10 @@ import re
 
 import click
 
-from odmtool import __version__, messages
-from odmtool.errors import ClosedPipeError, UsageError
+from odmtool import __version__
+from odmtool.cli import messages
+from odmtool.cli.flags import Flags
+from odmtool.errors import ClosedPipeError, OdmError, UsageError
 
 _DECIMAL = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NUMBER = re.compile(rf"({_DECIMAL})(?:(\^|\*\*|/)({_DECIMAL}))?", re.ASCII)
@@ -74,7 +76,7 @@ class Whole(Number):
         if number != int(number):
             self.fail(messages.not_whole(value), param, ctx)
         if self.least is not None and number < self.least:
-            self.fail(messages.at_least(number, self.least), param, ctx)
+            self.fail(messages.too_small(number, self.least), param, ctx)
         return int(number)
 
 
@@ -125,6 +127,9 @@ class Command(click.Command):
         except BrokenPipeError:
             # As it is, click would make exit code 1 of it.
             raise ClosedPipeError from None
+        except OdmError as error:
+            error.names = Flags(self)
+            raise
 
     def _refuse_lookalikes(self, ctx, args):
         long_names = {

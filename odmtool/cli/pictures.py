@@ -6,9 +6,10 @@ import os
 
 import click
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli.options import stacked
 from odmtool.cli.report import Report
+from odmtool.errors import UsageError
 
 ENDINGS = ("png", "svg", "pdf")
 PLOT_OPTIONS = ("plot_file", "path_file", "plot_title")
@@ -54,10 +55,10 @@ def check_pictures(options: dict, settings: list[dict]) -> None:
         return
     from odmtool.measures import pictures as plots
 
-    if options["plot_file"] is not None:
-        plots.check_search(settings)
-    if options["path_file"] is not None:
-        plots.check_path(settings)
+    if options["plot_file"] is not None and not plots.has_axis(settings):
+        raise UsageError(messages.nothing_to_plot())
+    if options["path_file"] is not None and not plots.has_path(settings):
+        raise UsageError(messages.no_path_to_plot(plots.strength(settings[0])))
     plots.check_library()
 
 

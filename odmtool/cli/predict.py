@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import click
 
-from odmtool import messages
-from odmtool.cli import class_report, options, report
+from odmtool.cli import class_report, messages, options, report
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 

@@ -7,7 +7,7 @@ import time
 import click
 from click.core import ParameterSource
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli.options import Number, Whole, stacked
 from odmtool.cli.report import Report
 from odmtool.errors import DataError, UsageError

@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 import time
 
-from odmtool import messages
-from odmtool.cli import process
+from odmtool.cli import messages, process
+from odmtool.cli.flags import spoken
 
 STDERR_LIMIT = 4096
 PROGRESS_SECONDS = 0.5
@@ -91,7 +91,7 @@ class Report:
 
     def _stderr(self, line: str) -> None:
         self.end_progress()
-        line = f"{self.program}: {line}\n"
+        line = f"{self.program}: {spoken(line)}\n"
         if not (self.verbose or sys.stderr.isatty()):
             self._stderr_left -= len(line.encode())
             if self._stderr_left < 0:

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import click
 
-from odmtool import messages
-from odmtool.cli import options, report
+from odmtool.cli import messages, options, report
 from odmtool.errors import DataError, UsageError
 
 LOWER, UPPER = -1.0, 1.0

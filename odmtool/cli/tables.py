@@ -20,7 +20,7 @@ import json
 import math
 from typing import NamedTuple
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.errors import DataError
 
 

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.cache_options import (
     cache_options,

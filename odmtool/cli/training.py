@@ -6,7 +6,7 @@ import shlex
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from odmtool import messages
+from odmtool.cli import messages
 from odmtool.cli.elsewhere import is_elsewhere, read_elsewhere, uses_scheduler
 from odmtool.cli.machine_options import machine_arguments, machine_name
 from odmtool.cli.report import Report
@@ -160,8 +160,20 @@ def make_machine(options: dict):
     from odmtool.machines import MACHINES
 
     machine = MACHINES[machine_name(options)](**machine_arguments(options))
-    machine.check()
+    check_machine(machine)
     return machine
+
+
+# LIBSVM's -m is the size of its cache in megabytes.
+_LIKE_A_CACHE = 10
+
+
+def check_machine(machine) -> None:
+    """Raise UsageError if a parameter is out of range."""
+    mu = getattr(machine, "mu", None)
+    if mu is not None and mu >= _LIKE_A_CACHE:
+        raise UsageError(messages.cache_size(mu))
+    machine.check()
 
 
 def announce_compilation(report: Report) -> None:

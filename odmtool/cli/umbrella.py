@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import click
 
-from odmtool import messages
-from odmtool.cli import cv, margins, options, predict, scale, train
+from odmtool.cli import cv, margins, messages, options, predict, scale, train
 from odmtool.errors import UsageError
 
 

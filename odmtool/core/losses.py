@@ -94,7 +94,7 @@ def _odm_costs(lambda_, mu, theta, total_weight) -> tuple[float, float]:
 def _cost(lambda_: float, total_weight: float) -> float:
     """C, the cost of one unit of weight."""
     if not lambda_ > 0:
-        raise UsageError(messages.must_be_positive("lambda", lambda_))
+        raise UsageError(messages.must_be_positive("lambda_", lambda_))
     return lambda_ / total_weight
 
 
@@ -160,7 +160,7 @@ def ldm(mu1: float, mu2: float, lambda_: float, total_weight: float) -> LDM:
     UsageError
         A parameter is out of range or not finite.
     """
-    for name, number in (("mu1", mu1), ("mu2", mu2), ("lambda", lambda_)):
+    for name, number in (("mu1", mu1), ("mu2", mu2), ("lambda_", lambda_)):
         if not np.isfinite(number):
             raise UsageError(messages.must_be_finite(name, number))
     for name, number in (("mu1", mu1), ("mu2", mu2)):

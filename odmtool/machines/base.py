@@ -137,10 +137,10 @@ class Machine:
         if not self.tolerance > 0:
             raise UsageError(messages.must_be_positive("tolerance", self.tolerance))
         if self.max_iter is not None and self.max_iter < 0:
-            raise UsageError(messages.must_not_be_negative("max-iter", self.max_iter))
+            raise UsageError(messages.must_not_be_negative("max_iter", self.max_iter))
         lightest = min((self.class_weight or {}).values(), default=0.0)
         if lightest < 0:
-            raise UsageError(messages.must_not_be_negative("class-weight", lightest))
+            raise UsageError(messages.must_not_be_negative("class_weight", lightest))
         if self.solver not in SOLVERS:
             raise UsageError(messages.unknown_solver(self.solver, SOLVERS))
         # The number of classes is not known yet: the one with which most is possible.

@@ -60,18 +60,15 @@ def check_library() -> None:
         raise UsageError(messages.no_matplotlib()) from None
 
 
-def check_search(settings: list[dict]) -> None:
-    """Raise UsageError if :func:`search_figure` would have no axis."""
+def has_axis(settings: list[dict]) -> bool:
+    """Whether a parameter varies that can be an axis of :func:`search_figure`."""
     kernels = {setting["kernel"] for setting in settings}
-    if not any(_varying([s for s in settings if s["kernel"] == kernel]) for kernel in kernels):
-        raise UsageError(messages.nothing_to_plot())
+    return any(_varying([s for s in settings if s["kernel"] == kernel]) for kernel in kernels)
 
 
-def check_path(settings: list[dict]) -> None:
-    """Raise UsageError if :func:`path_figure` would show single points."""
-    name = _strength(settings[0])
-    if name not in _varying(settings):
-        raise UsageError(messages.no_path_to_plot(name.rstrip("_")))
+def has_path(settings: list[dict]) -> bool:
+    """Whether :func:`path_figure` would show more than single points."""
+    return strength(settings[0]) in _varying(settings)
 
 
 @style()
@@ -94,7 +91,7 @@ def search_figure(rows: list[Row], plan: Plan, title: str | None = None):
     matplotlib.figure.Figure
     """
     kernels, rows = {row.setting["kernel"] for row in rows}, _rows_of_one_kernel(rows, plan)
-    names = parameters_by_importance(rows, plan)[:2] or [_strength(rows[0].setting)]
+    names = parameters_by_importance(rows, plan)[:2] or [strength(rows[0].setting)]
     names.sort(key=list(SYMBOLS).index)
     along = [_Axis(name, rows, plan) for name in names]
     figure, axes = _empty(along[0], width=4.4)
@@ -117,7 +114,7 @@ def path_figure(rows: list[Row], plan: Plan, title: str | None = None):
     The ``LINES`` lines that come highest are drawn. Error bars are standard deviations over
     the folds. Parameters and result as for :func:`search_figure`.
     """
-    along = _Axis(_strength(rows[0].setting), rows, plan)
+    along = _Axis(strength(rows[0].setting), rows, plan)
     lines = path_lines(rows, plan)
     figure, axes = _empty(along, width=5.2 if len(lines) > 1 else 4.4)
     # Side by side, so that the error bars at one place can be told apart.
@@ -188,7 +185,7 @@ def _varying(settings: list[dict]) -> list[str]:
     return [n for n in SYMBOLS if len({s[n] for s in settings if s.get(n) is not None}) > 1]
 
 
-def _strength(setting: dict) -> str:
+def strength(setting: dict) -> str:
     return "cost" if "cost" in setting else "lambda_"
 
 

@@ -90,8 +90,8 @@ def index_negative(token: bytes) -> str:
 
 def index_zero(token: bytes) -> str:
     return (
-        f"index 0 in {quoted(token)}: indices start at 1 (--zero-based if all of this data "
-        f"counts from 0; 0:serial belongs to a precomputed kernel)"
+        f"index 0 in {quoted(token)}: indices start at 1 (‹zero_based› if all of this data counts "
+        "from 0; 0:serial belongs to a precomputed kernel)"
     )
 
 
@@ -137,4 +137,41 @@ def serial_not_positive(token: bytes) -> str:
 
 
 def zero_based_precomputed() -> str:
-    return "--zero-based does not go with a precomputed kernel, whose index 0 is the serial"
+    return "‹zero_based› does not go with a precomputed kernel, whose index 0 is the serial"
+
+
+def wrong_weight(token: bytes) -> str:
+    return f"expected a weight, a number >= 0, got {quoted(token)}"
+
+
+def weight_count(weights: int, examples: int) -> str:
+    return f"{weights} weights for {examples} examples: give one weight per example"
+
+
+def weights_negative() -> str:
+    return "weights must be finite and not negative"
+
+
+def all_weights_zero() -> str:
+    return "all weights are zero: there is nothing to train on"
+
+
+def serial_beyond(example: int, serial: int, width: int) -> str:
+    return (
+        f"example {example} has the serial number {serial}, but the rows have only {width} kernel "
+        "values"
+    )
+
+
+def not_symmetric(i: int, j: int, value: float, mirrored: float) -> str:
+    return (
+        f"the precomputed kernel is not symmetric: K({i},{j}) is {value:g}, "
+        f"but K({j},{i}) is {mirrored:g}"
+    )
+
+
+def values_too_large(example: int) -> str:
+    return (
+        f"the values of example {example} are so large that numbers overflow; scale the features "
+        "(odm-scale)"
+    )

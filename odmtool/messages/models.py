@@ -51,7 +51,7 @@ def model_index(index: int) -> str:
 
 
 def model_index_zero() -> str:
-    return "index 0: this model counts features from 0; use --zero-based"
+    return "index 0: this model counts features from 0; use ‹zero_based›"
 
 
 def model_serial() -> str:
@@ -92,27 +92,20 @@ def model_fact(line: bytes) -> str:
 
 def liblinear_is_linear(kernel: str) -> str:
     return (
-        f"--format liblinear holds linear models only, and the kernel is {kernel}: leave "
-        f"--format out or write --format libsvm"
+        f"‹model_format=liblinear› holds linear models only, and the kernel is {kernel}: leave "
+        "‹model_format› out or write ‹model_format=libsvm›"
     )
 
 
 def liblinear_has_no_pairs() -> str:
     return (
-        "--format liblinear has no place for --multiclass ovo: leave --format out, or write "
-        "--format libsvm"
+        "‹model_format=liblinear› has no place for ‹multiclass=ovo›: leave ‹model_format› out, or "
+        "write ‹model_format=libsvm›"
     )
 
 
 def compact_is_for_many_classes() -> str:
     return (
-        "--format compact is for a kernel, more than two classes and no --multiclass ovo: leave "
-        "--format out"
-    )
-
-
-def carrier_is_large(share: float) -> str:
-    return (
-        f"LIBSVM's form takes {share:.1f} times as many numbers as --format compact, which only "
-        f"odm-predict reads"
+        "‹model_format=compact› is for a kernel, more than two classes and no ‹multiclass=ovo›: "
+        "leave ‹model_format› out"
     )

@@ -1,6 +1,63 @@
-"""How messages show what they talk about."""
+"""How messages show what they talk about.
+
+Who calls a machine from Python writes ``max_iter=9``, who runs a command ``--max-iter 9``. So
+a sentence names parameters between marks, and who shows it says how they are called there:
+
+==============  ===================  ==================  ==================================
+mark            from Python          on a command line   for
+==============  ===================  ==================  ==================================
+‹kernel›        kernel               -t                  a parameter
+‹kernel=rbf›    kernel='rbf'         -t rbf              a parameter and its value
+‹mu:›           mu                   -m: mu              a parameter that must be something
+‹machine=ldm›   LDM                  -s ldm              a machine
+==============  ===================  ==================  ==================================
+
+:func:`written` puts the names in; an error does so for Python (:mod:`odmtool.errors`), a command
+for its options (:mod:`odmtool.cli.flags`).
+"""
 
 from __future__ import annotations
+
+import re
+
+_MARK = re.compile("‹([a-z][a-z0-9_]*)(?:(:)|=([^‹›]*))?›")
+
+
+class PythonNames:
+    """What parameters are called where a machine is made in Python."""
+
+    def parameter(self, name: str) -> str:
+        return name
+
+    def subject(self, name: str) -> str:
+        return name
+
+    def setting(self, name: str, value: str) -> str:
+        if name == "machine":
+            return value.upper()
+        return f"{name}={value if value.isdigit() else repr(value)}"
+
+
+PYTHON = PythonNames()
+
+
+def written(sentence: str, names=PYTHON) -> str:
+    """The sentence, with names in the place of its marks.
+
+    Parameters
+    ----------
+    sentence : str
+    names
+        Has the methods of :class:`PythonNames`.
+    """
+
+    def name_of(mark: re.Match) -> str:
+        name, is_subject, value = mark.groups()
+        if value is not None:
+            return names.setting(name, value)
+        return names.subject(name) if is_subject else names.parameter(name)
+
+    return _MARK.sub(name_of, sentence)
 
 
 def quoted(token: object) -> str:

@@ -41,7 +41,7 @@ def check(solver: str, loss: MarginLoss | LDM, kernel: str, settings: Settings) 
     for name, smallest in least.items():
         value = getattr(settings, name)
         if value is not None and value < smallest:
-            raise UsageError(messages.at_least_named(name.replace("_", "-"), value, smallest))
+            raise UsageError(messages.at_least(name, value, smallest))
 
 
 def facts(machine) -> dict[str, str]:

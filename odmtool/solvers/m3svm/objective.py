@@ -67,7 +67,7 @@ def check(parameters: M3SVM) -> None:
     for name in ("lambda_", "delta", "ridge"):
         number = getattr(parameters, name)
         if not 0 < number < np.inf:
-            raise UsageError(messages.must_be_positive(name.rstrip("_"), number))
+            raise UsageError(messages.must_be_positive(name, number))
     if not 1 <= parameters.power < np.inf:
         raise UsageError(messages.power_range(parameters.power))
 

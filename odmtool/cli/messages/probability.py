@@ -3,18 +3,6 @@
 from __future__ import annotations
 
 
-def probability_one_class(label: int) -> str:
-    return f"-b 1: the data have one class only, {label}; probabilities need two"
-
-
-def probability_class_too_small(label: int, examples: int, folds: int) -> str:
-    some = "1 example" if examples == 1 else f"{examples} examples"
-    return (
-        f"-b 1: class {label} has {some} to train on; probabilities are fitted on {folds} folds "
-        f"and need at least {folds} examples of every class"
-    )
-
-
 def probabilities_fitted(A, B, folds: int, seed: int) -> str:
     what = f"A = {A[0]:.6g}, B = {B[0]:.6g}" if len(A) == 1 else f"{len(A)} sigmoids"
     return f"probabilities: {what}, fitted on the decision values of {folds} folds (seed {seed})"

@@ -14,13 +14,6 @@ def out_of_memory(error: BaseException) -> str:
     return f"out of memory ({error})" if str(error) else "out of memory"
 
 
-def process_lost() -> str:
-    return (
-        "a process that shared the work was killed, perhaps for lack of memory; "
-        "fewer processes need less"
-    )
-
-
 def os_error(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename else ""
     return f"{place}{error.strerror or error}"

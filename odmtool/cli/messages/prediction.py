@@ -51,22 +51,8 @@ def cross_validation_accuracy(accuracy: float) -> str:
     return f"Cross Validation Accuracy = {100 * accuracy:g}%"
 
 
-def fold_count(folds: int, examples: int) -> str:
-    return f"-v {folds}: cross validation needs 2 to {examples} folds for {examples} examples"
-
-
 def more_folds_than_data(folds: int, examples: int) -> str:
     return f"-v {folds}: there are only {examples} examples; leaving one out at a time instead"
-
-
-def one_class_to_search(label: int) -> str:
-    return f"the data have one class only, {label}: there is nothing to search"
-
-
-def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
-    few = "1 example" if examples == 1 else f"{examples} examples"
-    remedy = "leave it out" if examples == 1 else f"write -v {examples} or less"
-    return f"class {label} has only {few}, fewer than the {folds} folds: {remedy}"
 
 
 def folds_without_class(label: int, examples: int, folds: int) -> str:
@@ -143,18 +129,6 @@ def _clock(seconds: float) -> str:
     return f"{minutes}:{seconds:02d}"
 
 
-def no_journal() -> str:
-    return "is no journal of odm-cv; name another file, or delete it"
-
-
-def newer_journal(version: int) -> str:
-    return f"the journal has version {version}, which a newer odmtool writes; use that one"
-
-
-def other_journal(key: str) -> str:
-    return f"the journal is of another search: its {key} differs; name another file, or delete it"
-
-
 def unknown_picture(path: str, endings) -> str:
     *first, last = (f".{ending}" for ending in endings)
     return f"{quoted(path)}: the name of a picture ends in {', '.join(first)} or {last}"
@@ -165,34 +139,15 @@ def nothing_to_plot() -> str:
 
 
 def no_path_to_plot(name: str) -> str:
-    flag = {"lambda": "-l", "cost": "-c"}[name]
-    return f"--plot-path: {name} does not vary; give a list or a range, as in {flag} 2^0:20:2"
-
-
-def no_matplotlib() -> str:
-    return "pictures need matplotlib: pip install 'odmtool[plot]'"
+    """``name``: lambda_ or cost."""
+    return (
+        f"--plot-path: {name.rstrip('_')} does not vary; give a list or a range, as in "
+        f"‹{name}› 2^0:20:2"
+    )
 
 
 def best_lines_only(path: str, shown: int, lines: int) -> str:
     return f"{path} shows the best {shown} of {lines} lines"
-
-
-def score_label(metric: str) -> str:
-    """What an axis or a colour bar shows."""
-    words = {"balanced": "balanced accuracy", "auc": "area under the ROC curve", "f1": "F1"}
-    return f"CV {words.get(metric, metric)} (%)"
-
-
-def best_mark(percent: float) -> str:
-    return f"best: {percent:.4g} %"
-
-
-def plot_title(title: str | None, kernel: str | None = None) -> str:
-    """The title, shortened to what fits, and the kernel if it needs to be said."""
-    title = title or ""
-    if len(title) > 30:
-        title = title[:27] + "..."
-    return ", ".join(part for part in (title, kernel and f"{kernel} kernel") if part)
 
 
 def needs_repeat(flag: str) -> str:
@@ -203,19 +158,8 @@ def not_with_repeat(flag: str) -> str:
     return f"{flag} does not go with --repeat, in which every split has a best setting of its own"
 
 
-def test_size_range(test_size: float) -> str:
-    return f"--test-size must be between 0 and 1, not {test_size:g}"
-
-
 def against_needs_two() -> str:
     return "--against compares at least two splits: give a larger --repeat"
-
-
-def class_too_small(label: int, examples: int, tested: int, test_size: float) -> str:
-    return (
-        f"class {label} is too small to be split: of its {examples} examples a test size of "
-        f"{test_size:g} takes {tested}; it must take at least 1 and leave at least 2"
-    )
 
 
 def split_fits_to_do(settings: int, folds: int, splits: int) -> str:

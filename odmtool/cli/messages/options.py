@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odmtool.messages.parameters import mu_range
 from odmtool.messages.words import quoted
 
 
@@ -46,24 +47,16 @@ def not_a_size(text: str) -> str:
     return f"{quoted(text)} is not a size; write 4G, 500M or 100K"
 
 
-def at_least(number: float, least: int) -> str:
+def size_not_positive(number: float) -> str:
+    return f"memory must be positive, not {number:g}"
+
+
+def too_small(number: float, least: int) -> str:
     return f"{number:g} is too small; it must be at least {least}"
 
 
-def at_most(name: str, value: float, most: float) -> str:
-    return f"{name} must be at most {most:g}, but is {value:g}"
-
-
-def must_be_positive(name: str, value: float) -> str:
-    return f"{name} must be positive, not {value:g}"
-
-
-def must_be_finite(name: str, value: float) -> str:
-    return f"{name} must be a finite number, not {value:g}"
-
-
-def must_not_be_negative(name: str, value: float) -> str:
-    return f"{name} must not be negative, but is {value:g}"
+def cache_size(mu: float) -> str:
+    return f"{mu_range(mu)}; for LIBSVM's cache size write --memory {mu:g}M"
 
 
 def lambda_and_cost() -> str:
@@ -97,11 +90,3 @@ def two_from_stdin(first: str, second: str) -> str:
 
 def name_the_model() -> str:
     return "the training data come from a pipe: name the MODEL_FILE (- is stdout)"
-
-
-def unknown_outer(name: str, loops) -> str:
-    return f"unknown outer loop {quoted(name)}; choose {', '.join(loops)}"
-
-
-def unknown_kernel(name: str, kernels) -> str:
-    return f"unknown kernel {quoted(name)}; choose {', '.join(kernels)}"

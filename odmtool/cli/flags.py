@@ -1,0 +1,45 @@
+"""What a command calls the parameters of a machine: by its options.
+
+A sentence of :mod:`odmtool.messages` says ``‹max_iter›``; the table here, made of the options
+that click knows, says ``--max-iter`` for it.
+"""
+
+from __future__ import annotations
+
+import click
+
+from odmtool.messages.words import written
+
+
+class Flags:
+    """The names to put into sentences, as :class:`odmtool.messages.words.PythonNames`.
+
+    Parameters
+    ----------
+    command : click.Command
+    """
+
+    def __init__(self, command: click.Command):
+        options = (param for param in command.params if isinstance(param, click.Option))
+        self.flag_of = {option.name: option.opts[0] for option in options}
+
+    def parameter(self, name: str) -> str:
+        return self.flag_of.get(name, f"--{_long(name)}")
+
+    def subject(self, name: str) -> str:
+        flag = self.parameter(name)
+        return flag if flag == f"--{_long(name)}" else f"{flag}: {_long(name)}"
+
+    def setting(self, name: str, value: str) -> str:
+        return f"{self.parameter(name)} {value}"
+
+
+def _long(name: str) -> str:
+    """The long option of a parameter, without its dashes."""
+    return name.rstrip("_").replace("_", "-")
+
+
+def spoken(sentence: str) -> str:
+    """The sentence, with the options of the command that runs in the place of its marks."""
+    context = click.get_current_context(silent=True)
+    return written(sentence) if context is None else written(sentence, Flags(context.command))

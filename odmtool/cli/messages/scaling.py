@@ -1,0 +1,56 @@
+"""odm-scale and range files."""
+
+from __future__ import annotations
+
+from odmtool.messages.words import quoted
+
+
+def save_and_restore() -> str:
+    return "-s and -r exclude each other: -s writes the ranges of this file, -r uses others"
+
+
+def range_not_rising(*ends) -> str:
+    return f"the lower end must be below the upper end, not {' '.join(map(_plain, ends))}"
+
+
+def dash_twice(stream: str) -> str:
+    return f"'-' is {stream} and can be named only once"
+
+
+def save_over(path: str) -> str:
+    return f"-s {quoted(path)} would overwrite the data or the output; name another file"
+
+
+def scaling_found(rows: int, varying: int, features: int) -> str:
+    return (
+        f"{rows} rows; {features} features have values, "
+        f"{features - varying} of them are constant and removed"
+    )
+
+
+def nothing_varies() -> str:
+    return "no feature varies between the rows; only the labels were written"
+
+
+def range_file_wins(names: list[str], path: str) -> str:
+    return f"{' and '.join(names)} ignored: {path} says otherwise"
+
+
+def labels_by_own_range(path: str) -> str:
+    return f"{path} has no range of labels; those of this file are scaled by their own range"
+
+
+def unseen_features(count: int, first: int, path: str) -> str:
+    which = f"feature {first} is" if count == 1 else f"{count} features, from index {first} on, are"
+    return f"{which} not in {path} and left out (scaled to 0)"
+
+
+def more_nonzeros(before: int, after: int) -> str:
+    return (
+        f"{after} non-zero numbers after scaling, {before} before; if the values are "
+        f"non-negative and sparse, scale with -l 0"
+    )
+
+
+def _plain(item) -> str:
+    return item if isinstance(item, str) else f"{item:g}"

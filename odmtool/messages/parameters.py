@@ -1,0 +1,53 @@
+"""Parameters out of range, and names that nothing has."""
+
+from __future__ import annotations
+
+from odmtool.messages.words import quoted
+
+
+def at_least(name: str, value: float, least: float) -> str:
+    return f"‹{name}› must be at least {least:g}, not {value:g}"
+
+
+def at_most(name: str, value: float, most: float) -> str:
+    return f"‹{name}:› must be at most {most:g}, but is {value:g}"
+
+
+def must_be_positive(name: str, value: float) -> str:
+    return f"‹{name}:› must be positive, not {value:g}"
+
+
+def must_be_finite(name: str, value: float) -> str:
+    return f"‹{name}:› must be a finite number, not {value:g}"
+
+
+def must_not_be_negative(name: str, value: float) -> str:
+    return f"‹{name}:› must not be negative, but is {value:g}"
+
+
+def mu_range(mu: float) -> str:
+    return f"‹mu:› must satisfy 0 < mu <= 1, not {mu:g}"
+
+
+def theta_range(theta: float) -> str:
+    return f"‹theta:› must satisfy 0 <= theta < 1, not {theta:g}"
+
+
+def power_range(power: float) -> str:
+    return f"‹power:› must be a number >= 1 (below 1 the problem is not convex), got {power:g}"
+
+
+def unknown_kernel(name: str, kernels) -> str:
+    return f"unknown kernel {quoted(name)}; choose {', '.join(kernels)}"
+
+
+def unknown_solver(name: str, solvers: tuple[str, ...]) -> str:
+    return f"unknown solver {quoted(name)}; choose {', '.join(solvers)}"
+
+
+def unknown_outer(name: str, loops) -> str:
+    return f"unknown outer loop {quoted(name)}; choose {', '.join(loops)}"
+
+
+def unknown_multi_class_loss(name: str, losses: tuple[str, ...]) -> str:
+    return f"unknown loss {name}: choose one of {', '.join(losses)}"

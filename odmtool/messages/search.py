@@ -1,0 +1,81 @@
+"""Folds, splits, journals and pictures of a search; the probabilities that folds give."""
+
+from __future__ import annotations
+
+
+def fold_count(folds: int, examples: int) -> str:
+    return f"‹folds={folds}›: cross validation needs 2 to {examples} folds for {examples} examples"
+
+
+def one_class_to_search(label: int) -> str:
+    return f"the data have one class only, {label}: there is nothing to search"
+
+
+def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
+    few = "1 example" if examples == 1 else f"{examples} examples"
+    remedy = "leave it out" if examples == 1 else f"write ‹folds={examples}› or less"
+    return f"class {label} has only {few}, fewer than the {folds} folds: {remedy}"
+
+
+def test_size_range(test_size: float) -> str:
+    return f"‹test_size› must be between 0 and 1, not {test_size:g}"
+
+
+def class_too_small(label: int, examples: int, tested: int, test_size: float) -> str:
+    return (
+        f"class {label} is too small to be split: of its {examples} examples a test size of "
+        f"{test_size:g} takes {tested}; it must take at least 1 and leave at least 2"
+    )
+
+
+def probability_one_class(label: int) -> str:
+    return f"‹probability=1›: the data have one class only, {label}; probabilities need two"
+
+
+def probability_class_too_small(label: int, examples: int, folds: int) -> str:
+    some = "1 example" if examples == 1 else f"{examples} examples"
+    return (
+        f"‹probability=1›: class {label} has {some} to train on; probabilities are fitted on "
+        f"{folds} folds and need at least {folds} examples of every class"
+    )
+
+
+def process_lost() -> str:
+    return (
+        "a process that shared the work was killed, perhaps for lack of memory; "
+        "fewer processes need less"
+    )
+
+
+def no_journal() -> str:
+    return "is no journal of odm-cv; name another file, or delete it"
+
+
+def newer_journal(version: int) -> str:
+    return f"the journal has version {version}, which a newer odmtool writes; use that one"
+
+
+def other_journal(key: str) -> str:
+    return f"the journal is of another search: its {key} differs; name another file, or delete it"
+
+
+def no_matplotlib() -> str:
+    return "pictures need matplotlib: pip install 'odmtool[plot]'"
+
+
+def score_label(metric: str) -> str:
+    """What an axis or a colour bar shows."""
+    words = {"balanced": "balanced accuracy", "auc": "area under the ROC curve", "f1": "F1"}
+    return f"CV {words.get(metric, metric)} (%)"
+
+
+def best_mark(percent: float) -> str:
+    return f"best: {percent:.4g} %"
+
+
+def plot_title(title: str | None, kernel: str | None = None) -> str:
+    """The title, shortened to what fits, and the kernel if it needs to be said."""
+    title = title or ""
+    if len(title) > 30:
+        title = title[:27] + "..."
+    return ", ".join(part for part in (title, kernel and f"{kernel} kernel") if part)
