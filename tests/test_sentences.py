@@ -20,7 +20,7 @@ PACKAGE = Path(odmtool.__file__).parent
 CORE = [path for path in sorted(PACKAGE.rglob("*.py")) if "cli" not in path.parts]
 COMMANDS = (train.train, cv.cv, predict.predict, scale.scale, margins.margins)
 
-FLAG = re.compile(r"(?<![\w-])--?[a-zA-Z{]")
+FLAG = re.compile(r"(?<![\w-])(?:--[a-zA-Z{]|-[a-zA-Z]\b)")
 # Of programs that are not ours.
 OTHERS = re.compile(r"tail -c|iconv -f|-t ASCII|zstd -d|--memory-limit")
 
