@@ -283,13 +283,14 @@ def machine_arguments(options: dict) -> dict:
     """The keyword arguments of a machine, from the options of a command."""
     kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
     names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory",
-             "multiclass", "model_format")
+             "model_format")
     arguments = {name: options[name] for name in names}
     for name in defaults.MACHINES[machine_name(options)]:
         if options[name] is not None:
             arguments[name] = options[name]
-    if machine_name(options) == "ism3":
-        arguments["ism3_loss"] = options["ism3_loss"]
+    for name in ("multiclass", "ism3_loss"):
+        if machine_name(options) in defaults.ONLY_OF[name]:
+            arguments[name] = options[name]
     weights = dict(options["class_weight"])
     return arguments | {"class_weight": weights, "settings": settings_of(options)}
 

@@ -7,7 +7,7 @@ from odmtool.machines.multiclass import ISM3, M3SVM, MCODM
 
 _ALL = (ODM, LDM, MCODM, M3SVM, ISM3, L1SVM, L2SVM, LSSVM, SVR, MAMC)
 MACHINES = {machine.name: machine for machine in _ALL}
-"""Machines by the name of ``-s``."""
+"""Machines by name."""
 
 __all__ = [
     "ISM3",

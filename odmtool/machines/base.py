@@ -7,7 +7,8 @@ labels and weights. ``cost`` is LIBLINEAR's C, the cost of one unit of weight: l
 
 from __future__ import annotations
 
-import copy
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -40,21 +41,27 @@ from odmtool.machines.data import (
 from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 from odmtool.solvers.multi import MultiSolution
-from odmtool.solvers.settings import DEFAULTS
+from odmtool.solvers.settings import DEFAULTS, Settings
 
 # Its square is still a number.
 _LARGEST_BIAS = 1e150
 _LARGEST_DEGREE = 1000
 
 
+machine = dataclass(kw_only=True, eq=False)
+"""Decorator: the parameters of a machine are the fields of its class."""
+
+
+@machine
 class Machine:
     """The part of a machine that does not depend on what it minimises.
 
-    A subclass has a ``name`` and ``prepare``, ``solve`` and what these need.
+    A subclass has a ``name`` and ``prepare``, ``solve`` and what these need. Its own parameters
+    are described here, too.
 
     Parameters
     ----------
-    lambda_, mu, ... : float
+    lambda_, mu, theta, mu1, mu2, power : float
         Those that :data:`odmtool.defaults.MACHINES` names for the machine.
     cost : float, optional
         Instead of ``lambda_``: lambda = cost times the sum of the weights.
@@ -71,10 +78,6 @@ class Machine:
         Bytes for kernel values; by default what is free.
     settings : Settings
         What only some solvers read.
-    multiclass : {"ovr", "ovo"}
-        How a binary machine takes more than two classes (:mod:`odmtool.machines.reduction`).
-    jobs : int
-        Threads for the binary problems of these.
     model_format : str, one of :data:`odmtool.defaults.FORMATS`, optional
         Form of the model (:mod:`odmtool.models.carry`); by default liblinear for a linear
         machine that has one function per class, libsvm otherwise.
@@ -90,36 +93,33 @@ class Machine:
 
     Raises
     ------
+    TypeError
+        The machine has no parameter of a name.
     UsageError
         A parameter is out of range.
     """
 
-    name: str
+    name: ClassVar[str]
 
-    def __init__(
-        self, *, cost=None, kernel="linear", gamma=0.0, coef0=COEF0, degree=DEGREE, bias=BIAS,
-        class_weight=None, solver="auto", tolerance=TOLERANCE, max_iter=None, seed=SEED,
-        memory=None, multiclass="ovr", jobs=1, model_format=None, settings=DEFAULTS,
-        **parameters,
-    ):  # fmt: skip
-        unknown = parameters.keys() - MACHINES[self.name].keys()
-        if unknown:
-            raise TypeError(f"{self.name} has no parameter {', '.join(sorted(unknown))}")
-        self.__dict__.update(MACHINES[self.name] | parameters)
-        self.cost = cost
-        self.kernel, self.gamma, self.coef0, self.degree = kernel, gamma, coef0, degree
-        self.bias, self.class_weight = bias, class_weight
-        self.solver, self.tolerance, self.max_iter = solver, tolerance, max_iter
-        self.seed, self.memory = seed, memory
-        self.settings = settings
-        self.multiclass, self.jobs, self.model_format = multiclass, jobs, model_format
+    lambda_: float
+    cost: float | None = None
+    kernel: str = "linear"
+    gamma: float = 0.0
+    coef0: float = COEF0
+    degree: float = DEGREE
+    bias: float = BIAS
+    class_weight: dict[int, float] | None = None
+    solver: str = "auto"
+    tolerance: float = TOLERANCE
+    max_iter: int | None = None
+    seed: int = SEED
+    memory: float | None = None
+    model_format: str | None = None
+    settings: Settings = DEFAULTS
 
     def copy(self, **parameters) -> Machine:
         """An unfitted machine with some parameters changed."""
-        other = copy.copy(self)
-        for name, value in parameters.items():
-            setattr(other, name, value)
-        return other
+        return replace(self, **parameters)
 
     def check(self) -> None:
         """Raise UsageError if a parameter is out of range; needs no data."""

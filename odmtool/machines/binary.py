@@ -8,6 +8,7 @@ numbers are rows of :mod:`odmtool.core.losses`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -17,18 +18,32 @@ from odmtool.core import losses
 from odmtool.defaults import LARGE_SOLVERS, MACHINES
 from odmtool.errors import UsageError
 from odmtool.machines import reduction
-from odmtool.machines.base import Machine
+from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.multi import MultiSolution
 
 
+@machine
 class BinaryMachine(Machine):
-    """A machine with a loss of the margins; its parameters are those of :class:`Machine`."""
+    """A machine with a loss of the margins.
 
-    row: Callable[..., losses.MarginLoss | losses.LDM]
+    Parameters
+    ----------
+    multiclass : {"ovr", "ovo"}
+        How it takes more than two classes (:mod:`odmtool.machines.reduction`).
+    jobs : int
+        Threads for the binary problems of these, and for parts of the data.
+    **others
+        Those of :class:`Machine`.
+    """
+
+    row: ClassVar[Callable[..., losses.MarginLoss | losses.LDM]]
     """The loss, from the machine's parameters and M, the total weight."""
+
+    multiclass: str = "ovr"
+    jobs: int = 1
 
     def loss(self, total_weight: float) -> losses.MarginLoss | losses.LDM:
         """The loss with this machine's parameters; raises UsageError."""
@@ -87,6 +102,7 @@ class BinaryMachine(Machine):
         return self.model_.decision_values(sparse.csr_matrix(X))[:, 0]
 
 
+@machine
 class ODM(BinaryMachine):
     """Binary optimal margin distribution machine.
 
@@ -98,7 +114,12 @@ class ODM(BinaryMachine):
     name = "odm"
     row = staticmethod(losses.odm)
 
+    lambda_: float = MACHINES["odm"]["lambda_"]
+    mu: float = MACHINES["odm"]["mu"]
+    theta: float = MACHINES["odm"]["theta"]
 
+
+@machine
 class LDM(BinaryMachine):
     """Large margin distribution machine, also called ODM^L.
 
@@ -109,37 +130,57 @@ class LDM(BinaryMachine):
     name = "ldm"
     row = staticmethod(losses.ldm)
 
+    lambda_: float = MACHINES["ldm"]["lambda_"]
+    mu1: float = MACHINES["ldm"]["mu1"]
+    mu2: float = MACHINES["ldm"]["mu2"]
 
+
+@machine
 class L1SVM(BinaryMachine):
     """Support vector machine: the loss (lambda/M) sum_i u_i max(0, 1-t_i)."""
 
     name = "l1svm"
     row = staticmethod(losses.l1svm)
 
+    lambda_: float = MACHINES["l1svm"]["lambda_"]
 
+
+@machine
 class L2SVM(BinaryMachine):
     """Support vector machine with the squared hinge (lambda/M) sum_i u_i max(0, 1-t_i)^2."""
 
     name = "l2svm"
     row = staticmethod(losses.l2svm)
 
+    lambda_: float = MACHINES["l2svm"]["lambda_"]
 
+
+@machine
 class LSSVM(BinaryMachine):
     """Least squares support vector machine: the loss (lambda/M) sum_i u_i (1-t_i)^2."""
 
     name = "lssvm"
     row = staticmethod(losses.lssvm)
 
+    lambda_: float = MACHINES["lssvm"]["lambda_"]
 
+
+@machine
 class SVR(BinaryMachine):
     """Support vector regression on +-1: the loss (lambda/M) sum_i u_i max(0, |1-t_i| - theta)."""
 
     name = "svr"
     row = staticmethod(losses.svr)
 
+    lambda_: float = MACHINES["svr"]["lambda_"]
+    theta: float = MACHINES["svr"]["theta"]
 
+
+@machine
 class MAMC(BinaryMachine):
     """Maximal average margin classifier: the loss -(lambda/M) sum_i u_i t_i."""
 
     name = "mamc"
     row = staticmethod(losses.mamc)
+
+    lambda_: float = MACHINES["mamc"]["lambda_"]

@@ -6,13 +6,15 @@ A score is f_l(x) = <w_l, phi(x)>, for M3SVM and ISM3 + b_l; at a tie the first 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import ClassVar
 
 import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernel_table, losses
+from odmtool.defaults import MACHINES
 from odmtool.errors import UsageError
-from odmtool.machines.base import Machine
+from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Stop, ignore_progress
 from odmtool.solvers.multi import MultiProblem, MultiSolution
@@ -21,9 +23,9 @@ from odmtool.solvers.multi import MultiProblem, MultiSolution
 class MulticlassMachine(Machine):
     """A machine with one score per class; its parameters are those of :class:`Machine`."""
 
-    solvers: dict[str, str]
+    solvers: ClassVar[dict[str, str]]
     """The solvers by name, and their files."""
-    max_iter_of: dict[str, int]
+    max_iter_of: ClassVar[dict[str, int]]
     """Iterations, unless ``max_iter`` says otherwise."""
 
     def parameters(self, total_weight: float):
@@ -58,6 +60,7 @@ class MulticlassMachine(Machine):
         return {}
 
 
+@machine
 class MCODM(MulticlassMachine):
     """Multi-class optimal margin distribution machine.
 
@@ -69,6 +72,10 @@ class MCODM(MulticlassMachine):
     name = "mcodm"
     solvers = {"auto": "mcodm.rounds", "dcd": "mcodm.rounds", "newton": "mcodm.rounds"}
     max_iter_of = {"auto": 2000, "dcd": 2000, "newton": 2000}
+
+    lambda_: float = MACHINES["mcodm"]["lambda_"]
+    mu: float = MACHINES["mcodm"]["mu"]
+    theta: float = MACHINES["mcodm"]["theta"]
 
     def parameters(self, total_weight: float) -> losses.MCODM:
         """The loss."""
@@ -115,6 +122,7 @@ class _PairwiseMachine(MulticlassMachine):
         return parameters
 
 
+@machine
 class M3SVM(_PairwiseMachine):
     """Multi-class support vector machine with the maximal minimum margin.
 
@@ -124,11 +132,15 @@ class M3SVM(_PairwiseMachine):
 
     name = "m3svm"
 
+    lambda_: float = MACHINES["m3svm"]["lambda_"]
+    power: float = MACHINES["m3svm"]["power"]
+
     def parameters(self, total_weight: float):
         """The objective's."""
         return self._parameters("hinge")
 
 
+@machine
 class ISM3(_PairwiseMachine):
     """Logistic regression with M3SVM's regulariser.
 
@@ -139,9 +151,9 @@ class ISM3(_PairwiseMachine):
 
     name = "ism3"
 
-    def __init__(self, *, ism3_loss="pairwise", **parameters):
-        super().__init__(**parameters)
-        self.ism3_loss = ism3_loss
+    lambda_: float = MACHINES["ism3"]["lambda_"]
+    power: float = MACHINES["ism3"]["power"]
+    ism3_loss: str = "pairwise"
 
     def parameters(self, total_weight: float):
         """The objective's."""
