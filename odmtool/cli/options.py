@@ -15,9 +15,9 @@ from odmtool import __version__
 from odmtool.cli import messages
 from odmtool.cli.flags import Flags
 from odmtool.errors import ClosedPipeError, OdmError, UsageError
+from odmtool.io._line import DECIMAL
 
-_DECIMAL = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_NUMBER = re.compile(rf"({_DECIMAL})(?:(\^|\*\*|/)({_DECIMAL}))?", re.ASCII)
+_NUMBER = re.compile(rf"({DECIMAL})(?:(\^|\*\*|/)({DECIMAL}))?")
 
 
 def parse_number(text: str) -> float:

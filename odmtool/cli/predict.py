@@ -7,7 +7,6 @@ without loading compiled code: this command must start fast.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import NamedTuple
 
@@ -112,7 +111,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     for product in products:
         if product is not None:
             files.check_writable(product)
-    _check_test_file(job.test)
+    files.check_readable(job.test)
     started = time.perf_counter()
     model = model_file.read_model(job.model, zero_based=job.zero_based)
     if job.probability == "1" and not model.has_probabilities:
@@ -132,12 +131,14 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
 
 
 def _check(job: Settings) -> None:
+    from odmtool.io.files import is_same_file
+
     if job.probability == "1" and job.decision_values:
         raise UsageError(messages.probability_or_decision_values())
     if job.test == job.model == "-":
         raise UsageError(messages.dash_twice("stdin"))
     for source in (job.test, job.model):
-        if job.output != "-" and _is_same(source, job.output):
+        if job.output != "-" and is_same_file(source, job.output):
             raise UsageError(messages.predict_over(job.output))
     if [job.output, job.margins, job.json_file].count("-") > 1:
         raise UsageError(messages.dash_twice("stdout"))
@@ -145,21 +146,9 @@ def _check(job: Settings) -> None:
     for flag, product in (("--margins", job.margins), ("--json", job.json_file)):
         if product in (None, "-"):
             continue
-        if any(_is_same(product, other) for other in others):
+        if any(is_same_file(product, other) for other in others):
             raise UsageError(messages.file_in_use(flag, product))
         others.append(product)
-
-
-def _is_same(path: str, other: str) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
-
-
-def _check_test_file(path: str) -> None:
-    """Complain about a missing file now; a pipe must be opened only once."""
-    from odmtool.io import files
-
-    if path != "-" and (os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)):
-        files.open_input(path).close()
 
 
 def _predict_file(job: Settings, model) -> Tally:

@@ -39,9 +39,7 @@ _BUFFER_BYTES = 1 << 16
 def display_name(path: str | os.PathLike) -> str:
     """The name of an input as messages show it: ``-`` is stdin, control characters escaped."""
     name = os.fsdecode(path)
-    if name == "-":
-        return "stdin"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return "stdin" if name == "-" else messages.one_line(name)
 
 
 def _reason(error: Exception) -> str:

@@ -17,10 +17,11 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import ModelError
+from odmtool.io._line import DECIMAL
 
 INT_MAX = 2**31 - 1
 
-_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(DECIMAL.encode())
 _INTEGER = re.compile(rb"[+-]?\d{1,10}")
 # What should have been a number, in a row with pairs and in one without.
 _TOKENS = (re.compile(rb"[^\s:]+"), re.compile(rb"\S+"))

@@ -7,15 +7,13 @@ and comment lines are skipped, as in a data file.
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 
 from odmtool import messages
 from odmtool.errors import DataError
+from odmtool.io._line import NUMBER
 from odmtool.io.files import display_name, open_input
-
-_NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def read_weights(path: str) -> np.ndarray:
@@ -41,7 +39,7 @@ def read_weights(path: str) -> np.ndarray:
             token = line.partition(b"#")[0].strip()
             if not token:
                 continue
-            weight = float(token) if _NUMBER.fullmatch(token) else math.nan
+            weight = float(token) if NUMBER.fullmatch(token) else math.nan
             if not math.isfinite(weight) or weight < 0:
                 raise DataError(messages.wrong_weight(token), name, number)
             weights.append(weight)

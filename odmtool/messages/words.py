@@ -86,3 +86,12 @@ def size(amount: float) -> str:
             return f"{amount:.3g} {unit}"
         amount /= 1000
     return f"{amount:.3g} TB"
+
+
+def aligned(rows: list, first=str.rjust) -> list[str]:
+    """Lines of columns that end below each other; ``first`` places the cells of the first."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([first(row[0], widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]

@@ -24,6 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from odmtool.core.kernels import Kernel
+from odmtool.models.decide import sigmoids_among
 from odmtool.models.kernel import CompactModel, KernelModel
 from odmtool.models.linear import LinearModel
 
@@ -185,20 +186,11 @@ def linear_as_kernel_model(model: LinearModel) -> KernelModel:
 def add_sigmoids(model, classes, A: np.ndarray, B: np.ndarray) -> None:
     """Give a model the sigmoids of the pairs of classes, in the order of its own labels.
 
-    P(a | a or b) = 1 / (1 + exp(A v + B)) with v for a against b; seen from b, v and B
-    change their signs.
-
     Parameters
     ----------
     model : LinearModel, KernelModel or CompactModel
     classes : list of int
         Their order in A and B, which have the shape (k (k - 1) / 2,).
     """
-    k = len(classes)
-    pair = np.zeros((k, k), dtype=int)
-    pair[np.triu_indices(k, 1)] = np.arange(len(A))
-    place = np.array([classes.index(label) for label in model.labels])
-    first, second = (place[side] for side in np.triu_indices(k, 1))
-    number = pair[np.minimum(first, second), np.maximum(first, second)]
-    model.probA = A[number]
-    model.probB = np.where(first < second, B[number], -B[number])
+    place = [classes.index(label) for label in model.labels]
+    model.probA, model.probB = sigmoids_among(A, B, place)

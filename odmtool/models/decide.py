@@ -50,14 +50,22 @@ def pair_values(values: np.ndarray, k: int) -> np.ndarray:
     return values[:, first] - values[:, second]
 
 
-def reversed_sigmoids(A: np.ndarray, B: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sigmoids of the pairs of k classes, if the classes stand in the reverse order.
+def sigmoids_among(A: np.ndarray, B: np.ndarray, place) -> tuple[np.ndarray, np.ndarray]:
+    """The sigmoids of the pairs of k classes that stand in another order.
 
     P(a | a or b) = 1 / (1 + exp(A v + B)) with v for a against b; seen from b, v and B
     change their signs.
+
+    Parameters
+    ----------
+    A, B : ndarrays, shape (k (k - 1) / 2,)
+    place : sequence of k ints
+        Where in the order of A and B each class of the new order stands.
     """
-    pair = np.zeros((k, k), dtype=int)
+    k, place = len(place), np.asarray(place)
     first, second = np.triu_indices(k, 1)
+    pair = np.zeros((k, k), dtype=int)
     pair[first, second] = np.arange(len(A))
-    number = pair[k - 1 - second, k - 1 - first]
-    return A[number], -B[number]
+    first, second = place[first], place[second]
+    number = pair[np.minimum(first, second), np.maximum(first, second)]
+    return A[number], np.where(first < second, B[number], -B[number])

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from odmtool.core.kernel_table import STORED
 from odmtool.models import scores
-from odmtool.models.decide import most_probable, reversed_sigmoids, votes
+from odmtool.models.decide import most_probable, sigmoids_among, votes
 from odmtool.models.probability import class_probabilities
 from odmtool.models.rows import KernelRows
 
@@ -243,7 +243,7 @@ class CompactModel:
     def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """As :meth:`KernelModel.predict_with_probabilities`; the same as those of LIBSVM's form."""
         k = len(self.labels)
-        sigmoids = reversed_sigmoids(self.probA, self.probB, k)
+        sigmoids = sigmoids_among(self.probA, self.probB, range(k)[::-1])
         probabilities = class_probabilities(self.scores.pair_values(X), *sigmoids, k)
         best = probabilities.argmax(axis=1)
         return np.asarray(self.labels, dtype=np.int64)[::-1][best], probabilities[:, ::-1]

@@ -283,15 +283,14 @@ class Comparison(NamedTuple):
 
 def compare(ours: list[float], theirs: list[float]) -> Comparison:
     """The paired t-test of the scores of two runs, at least two splits each."""
-    from scipy.special import stdtr
+    from scipy.stats import ttest_rel
 
     difference = np.subtract(ours, theirs)
     mean = float(difference.mean())
     error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
-    if error <= _ROUNDING:
-        error, t = 0.0, math.copysign(math.inf, mean) if mean else 0.0
+    if error > _ROUNDING:
+        t, p = map(float, ttest_rel(ours, theirs))
     else:
-        t = mean / error
-    p = float(2 * stdtr(len(difference) - 1, -abs(t)))
+        error, t, p = 0.0, math.copysign(math.inf, mean) if mean else 0.0, float(mean == 0)
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     return Comparison(mean, error, t, p, wins, len(difference) - wins - losses, losses)

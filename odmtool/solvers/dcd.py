@@ -290,22 +290,28 @@ def linear_epoch(
         f = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             f += data[k] * w[indices[k]]
-        t = y[i] * f
-        new, slack = coordinate_step(loss, weight[i], t, eta[i], curvature[i])
-        if new == eta[i] and slack > threshold:
+        stays, new, share = visit(loss, weight[i], y[i] * f, eta[i], curvature[i], threshold)
+        if not stays:
             active -= 1
             order[position], order[active] = order[active], i
             continue
-        position += 1
-        estimate += gap_share(loss, weight[i], t, eta[i])
-        change = new - eta[i]
+        change, eta[i] = new - eta[i], new
+        position, estimate = position + 1, estimate + share
         if change != 0.0:
             largest = max(largest, curvature[i] * abs(change))
-            eta[i] = new
             step = change * y[i]
             for k in range(indptr[i], indptr[i + 1]):
                 w[indices[k]] += step * data[k]
     return active, largest, estimate
+
+
+@njit
+def visit(loss, u, t, eta, h, threshold):
+    """Whether an example stays, its new dual variable, and its share of the gap before."""
+    new, slack = coordinate_step(loss, u, t, eta, h)
+    if new == eta and slack > threshold:
+        return False, eta, 0.0
+    return True, new, gap_share(loss, u, t, eta)
 
 
 @njit
@@ -335,18 +341,15 @@ def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, a
     largest, estimate, position = 0.0, 0.0, 0
     while position < active:
         i = order[position]
-        t = y[i] * f[i]
-        new, slack = coordinate_step(loss, weight[i], t, eta[i], curvature[i])
-        if new == eta[i] and slack > threshold:
+        stays, new, share = visit(loss, weight[i], y[i] * f[i], eta[i], curvature[i], threshold)
+        if not stays:
             active -= 1
             order[position], order[active] = order[active], i
             continue
-        position += 1
-        estimate += gap_share(loss, weight[i], t, eta[i])
-        change = new - eta[i]
+        change, eta[i] = new - eta[i], new
+        position, estimate = position + 1, estimate + share
         if change != 0.0:
             largest = max(largest, curvature[i] * abs(change))
-            eta[i] = new
             step = change * y[i]
             row = rows[slot[i]]
             for j in range(len(f)):

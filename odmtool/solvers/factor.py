@@ -1,12 +1,14 @@
-"""Cholesky factorisation in place, panel by panel.
+"""Positive definite systems: Cholesky's factorisation in place, and conjugate gradients.
 
-LAPACK's ``potrf`` through SciPy holds Python's interpreter lock, so a large one would
-delay Ctrl-C by its whole duration; NumPy's releases the lock but needs three copies.
-Here the products, which are nearly all the work, are NumPy's, and LAPACK factors
-one diagonal block at a time.
+The factorisation goes panel by panel. LAPACK's ``potrf`` through SciPy holds Python's
+interpreter lock, so a large one would delay Ctrl-C by its whole duration; NumPy's releases
+the lock but needs three copies. Here the products, which are nearly all the work, are NumPy's,
+and LAPACK factors one diagonal block at a time.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -50,3 +52,38 @@ def cholesky_solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """x with L L' x = b, from the result of :func:`cholesky_in_place`."""
     x, _info = dpotrs(L.T, b, lower=0)
     return x
+
+
+def conjugate_gradients(
+    product: Callable, right: np.ndarray, precondition: Callable, *, atol: float, most: int,
+    start: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """x with product(x) = right, by SciPy's conjugate gradients.
+
+    Parameters
+    ----------
+    product, precondition : callables
+        From an array to one of the same shape: the matrix, and about its inverse.
+    right : ndarray
+        Of any shape.
+    atol : float, >= 0
+        Norm of the residual that is small enough.
+    most : int
+        Products at most.
+    start : ndarray, optional
+        Where to begin; by default 0.
+    """
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    def operator(function):
+        def of_vector(v):
+            return function(v.reshape(right.shape)).ravel()
+
+        return LinearOperator((right.size, right.size), of_vector, dtype=float)
+
+    start = None if start is None else start.ravel()
+    found, _info = cg(
+        operator(product), right.ravel(), start, rtol=0.0, atol=atol, maxiter=most,
+        M=operator(precondition),
+    )  # fmt: skip
+    return found.reshape(right.shape)

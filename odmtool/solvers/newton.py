@@ -43,6 +43,7 @@ from odmtool.solvers.spaces import Space, space_of
 
 SUFFICIENT_DECREASE = 1e-4
 """Share of what the slope promises by which a whole step must lower P."""
+# SciPy's root finders take longer to be imported than these steps take.
 _BISECTIONS = 40
 # Steps that lower neither the gap nor P by more than this share of P are rounding only;
 # after so many of them the method has reached what the arithmetic allows.

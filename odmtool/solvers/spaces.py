@@ -18,9 +18,8 @@ from odmtool.core import losses
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 
-# Below this share of nonzeros X'SX is a sparse product, above it BLAS on dense blocks.
 _DENSE_SHARE = 0.05
 _BLOCK_BYTES = 2**22
 
@@ -170,7 +169,13 @@ class WeightSpace:
         # w - w(eta) is the gradient: solving to a tenth of it, and more precisely
         # the closer we are, keeps the convergence faster than linear.
         accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(w - self.point(eta))
-        return _conjugate_gradients(self._X[active], slopes[active], right, w, accuracy)
+        rows, s = self._X[active], slopes[active]
+        squares = rows**2 if isinstance(rows, np.ndarray) else rows.multiply(rows)
+        inverse = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
+        return conjugate_gradients(
+            lambda p: p + rows.T @ (s * (rows @ p)), right, lambda p: inverse * p,
+            atol=accuracy, most=len(right), start=w,
+        )  # fmt: skip
 
     def solution(self, w, eta):
         """(w, coef); only for coef = eta is w known from the duals."""
@@ -182,21 +187,29 @@ Space = FunctionSpace | WeightSpace
 
 def regularised_gram(X, active, slopes) -> np.ndarray:
     """I + sum over the active examples of s_i x_i x_i', shape (d, d)."""
-    d = X.shape[1]
-    is_dense = isinstance(X, np.ndarray)
-    if not is_dense and X.nnz < _DENSE_SHARE * X.shape[0] * d:
-        rows = X[active].multiply(np.sqrt(slopes[active])[:, None]).tocsr()
-        H = (rows.T @ rows).toarray()
-    else:
-        H = np.zeros((d, d))
-        step = max(256, _BLOCK_BYTES // (8 * max(1, d)))
-        for start in range(0, len(active), step):
-            part = active[start : start + step]
-            rows = X[part] if is_dense else X[part].toarray()
-            rows *= np.sqrt(slopes[part])[:, None]
-            H += rows.T @ rows
+    d, is_sparse = X.shape[1], is_thin(X)
+    H = np.zeros((d, d))
+    step = max(256, len(active) if is_sparse else _BLOCK_BYTES // (8 * max(1, d)))
+    for start in range(0, len(active), step):
+        part = active[start : start + step]
+        H += gram_of(X[part], slopes[part], is_sparse)
     H.flat[:: d + 1] += 1.0
     return H
+
+
+def is_thin(X) -> bool:
+    """Whether X'SX is a sparse product: below a share of nonzeros, above which BLAS is faster."""
+    return not isinstance(X, np.ndarray) and X.nnz < _DENSE_SHARE * X.shape[0] * X.shape[1]
+
+
+def gram_of(X, s: np.ndarray, is_sparse: bool) -> np.ndarray:
+    """X'SX with S = diag(s), s >= 0; shape (d, d)."""
+    root = np.sqrt(s)[:, None]
+    if is_sparse:
+        rows = X.multiply(root).tocsr()
+        return (rows.T @ rows).toarray()
+    rows = (X if isinstance(X, np.ndarray) else X.toarray()) * root
+    return rows.T @ rows
 
 
 def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
@@ -210,16 +223,3 @@ def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
         return cholesky_solve(cholesky_in_place(system()), right)
     # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU.
     return np.linalg.solve(system(), right)
-
-
-def _conjugate_gradients(rows, s, right, start, accuracy) -> np.ndarray:
-    """Solve (I + X' S X) w = right to a residual of ``accuracy``, diagonally preconditioned."""
-    from scipy.sparse.linalg import LinearOperator, cg
-
-    d = len(right)
-    squares = rows**2 if isinstance(rows, np.ndarray) else rows.multiply(rows)
-    inverse_diagonal = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
-    hessian = LinearOperator((d, d), matvec=lambda p: p + rows.T @ (s * (rows @ p)), dtype=float)
-    preconditioner = LinearOperator((d, d), matvec=lambda p: inverse_diagonal * p, dtype=float)
-    w, _info = cg(hessian, right, x0=start, rtol=0.0, atol=accuracy, maxiter=d, M=preconditioner)
-    return w

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from odmtool.messages.words import quoted
+from odmtool.messages.words import aligned, quoted
 
 # More classes than this: a selection of the table, and the most frequent mistakes for a matrix.
 MOST_CLASSES = 40
@@ -29,7 +29,7 @@ def class_table(classes: list, means: dict[str, list[float]]) -> list[str]:
         for one in classes
     ]  # fmt: skip
     rows += [(name, *map(_share, values), "", "", "") for name, values in means.items()]
-    return _aligned([head, *rows])
+    return aligned([head, *rows])
 
 
 def worst_classes_only(shown: int, count: int, rest: str) -> str:
@@ -42,7 +42,7 @@ def confusion_matrix(labels: list[int], counts) -> list[str]:
     rows = [
         (str(label), *map(str, row)) for label, row in zip(labels, counts.tolist(), strict=True)
     ]
-    return ["Confusion matrix", *_aligned([head, *rows])]
+    return ["Confusion matrix", *aligned([head, *rows])]
 
 
 def most_frequent_mistakes(
@@ -56,7 +56,7 @@ def most_frequent_mistakes(
     if len(chosen) < len(mistakes):
         title = f"The {len(chosen)} most frequent of {len(mistakes)} kinds of mistakes; {rest}"
     rows = [tuple(map(str, row)) for row in chosen]
-    return [title, *_aligned([("true", "predicted", "examples"), *rows])]
+    return [title, *aligned([("true", "predicted", "examples"), *rows])]
 
 
 def all_in_json(path: str | None) -> str:
@@ -66,13 +66,3 @@ def all_in_json(path: str | None) -> str:
 
 def _share(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}"
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines of columns that end below each other."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return [line.rstrip() for line in lines]

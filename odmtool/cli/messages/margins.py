@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import one_line, quoted
+from odmtool.messages.words import aligned, one_line, quoted
 
 
 def labels_without_margin(count: int, model: str) -> str:
@@ -34,12 +34,8 @@ def margin_table(rows: list[dict], examples: int, data: str) -> str:
     """The statistics of several models, aligned."""
     heads = list(rows[0])
     cells = [heads, *([_cell(row[head]) for head in heads] for row in rows)]
-    widths = [max(len(line[k]) for line in cells) for k in range(len(heads))]
-    lines = [
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-        for line in cells
-    ]
-    return "\n".join([f"# {examples} examples of {one_line(data)}", *lines])
+    title = f"# {examples} examples of {one_line(data)}"
+    return "\n".join([title, *aligned(cells, str.ljust)])
 
 
 def _cell(value) -> str:

@@ -24,15 +24,13 @@ from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.spaces import WeightSpace
+from odmtool.solvers.spaces import WeightSpace, gram_of, is_thin
 
 # A piece stays in the processor's cache while it is used.
 _PIECE_BYTES = 2**20
 # Rows of a piece for X'SX, whose every piece adds up d^2 numbers; fewer of long rows.
 _GRAM_ROWS, _LEAST_GRAM_ROWS = 2048, 256
 _GRAM_NUMBERS = 2**20
-# From this share of nonzeros on, X'SX by BLAS is faster than as a sparse product.
-_DENSE_SHARE = 0.05
 SAMPLE = 100
 """Examples per column whose Hessian stands for that of all: off by about 1 / sqrt of it."""
 LEAST_SAMPLE = 10
@@ -156,17 +154,9 @@ def weighted_gram(source, s: np.ndarray) -> np.ndarray:
     d = source.shape[1]
     product = np.zeros((d, d))
     for part, rows in source.pieces(gram_rows(d)):
+        # In double precision: what rounding adds to X'SX need not be positive.
         used = s[part] > 0
-        scaled = np.sqrt(s[part][used])[:, None]
-        if not isinstance(rows, np.ndarray) and rows.nnz >= _DENSE_SHARE * rows.shape[0] * d:
-            rows = rows.toarray()
-        if isinstance(rows, np.ndarray):
-            # In double precision: what rounding adds to X'SX need not be positive.
-            rows = rows[used] * scaled
-            product += rows.T @ rows
-        else:
-            rows = rows[used].multiply(scaled).tocsr()
-            product += (rows.T @ rows).toarray()
+        product += gram_of(rows[used], s[part][used], is_thin(rows))
     return product
 
 

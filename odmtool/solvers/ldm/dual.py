@@ -26,6 +26,7 @@ from odmtool.solvers.base import Problem, Solution, objective_values, relative
 _DIVERGENCE = 1e6
 # Sums of duals that differ from a bound by this share are at the bound.
 _ROUNDING = 1e-13
+# By hand: scipy.optimize takes longer to be imported than this does.
 _ROOT_STEPS, _NEWTON_STEPS, _ROOT_ACCURACY = 200, 20, 1e-14
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 
 LARGEST_SYSTEM = 2000
 """Unknowns up to which H is formed and factored."""
@@ -100,36 +100,16 @@ class System(NamedTuple):
             result[:-1] += self.pairs.product(P[:-1])
             return result
 
-        return _conjugate_gradients(product, -gradient, inverse, accuracy)
+        return conjugate_gradients(
+            product, -gradient, lambda P: _without_common(inverse * P),
+            atol=accuracy * np.linalg.norm(gradient), most=_MOST_STEPS,
+        )  # fmt: skip
 
     def _loss_diagonal(self, X, own: np.ndarray) -> np.ndarray:
         squares = X * X if isinstance(X, np.ndarray) else X.multiply(X)
         diagonal = np.vstack([np.asarray(squares.T @ own), own.sum(axis=0)])
         diagonal[:-1] += self.pairs.diagonal()
         return diagonal
-
-
-def _conjugate_gradients(product, right, inverse, accuracy) -> np.ndarray:
-    """Solve product(P) = right, preconditioned by ``inverse``, an array of the shape of P."""
-    P = np.zeros_like(right)
-    residual = right.copy()
-    scaled = _without_common(inverse * residual)
-    search, size = scaled, np.vdot(residual, scaled)
-    enough = accuracy**2 * size
-    for _ in range(_MOST_STEPS):
-        if size <= enough:
-            break
-        image = product(search)
-        bend = np.vdot(search, image)
-        if not bend > 0:
-            break  # rounding only: H is positive definite
-        step = size / bend
-        P += step * search
-        residual -= step * image
-        scaled = _without_common(inverse * residual)
-        last, size = size, np.vdot(residual, scaled)
-        search = scaled + size / last * search
-    return P
 
 
 def _without_common(P: np.ndarray) -> np.ndarray:

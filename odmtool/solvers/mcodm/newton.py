@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError
 
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 from odmtool.solvers.mcodm.descent import move_betas, rebuild_weights
 from odmtool.solvers.mcodm.hessian import (
     Pieces,
@@ -179,21 +179,16 @@ class LinearNewton:
         accuracy = length * min(_LOOSE, np.sqrt(gap))
         if self._products > self._patience:
             self._precondition = self._preconditioner()
-        S, self._products = np.zeros_like(self.W), 0
-        residual, product = gradient.copy(), np.empty_like(S)
-        z = self._precondition(residual)
-        p, rz = z.copy(), float(np.vdot(residual, z))
-        while rz > 0 and np.linalg.norm(residual) > accuracy and self._products < _MOST_PRODUCTS:
+        self._products = 0
+
+        def product(V):
             self._products += 1
-            hessian_product(*self._rows, *self._model(), p, product)
-            step = rz / float(np.vdot(p, product))
-            S += step * p
-            residual -= step * product
-            z = self._precondition(residual)
-            rz, before = float(np.vdot(residual, z)), rz
-            p *= rz / before
-            p += z
-        return S
+            hessian_product(*self._rows, *self._model(), V, result := np.empty_like(V))
+            return result
+
+        return conjugate_gradients(
+            product, gradient, self._precondition, atol=accuracy, most=_MOST_PRODUCTS
+        )
 
     def _preconditioner(self):
         """A function that divides by the Hessian or by a part of it."""
