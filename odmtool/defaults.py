@@ -73,3 +73,6 @@ PAPER_GRID = {
 
 class PerFeature(float):
     """A gamma that is still to be divided by the number of features."""
+
+DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+"""A number as C's strtod reads it: of options and model files. Data need a digit after the point."""

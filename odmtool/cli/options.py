@@ -14,8 +14,8 @@ import click
 from odmtool import __version__
 from odmtool.cli import messages
 from odmtool.cli.flags import Flags
+from odmtool.defaults import DECIMAL
 from odmtool.errors import ClosedPipeError, OdmError, UsageError
-from odmtool.io._line import DECIMAL
 
 _NUMBER = re.compile(rf"({DECIMAL})(?:(\^|\*\*|/)({DECIMAL}))?")
 

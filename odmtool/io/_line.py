@@ -24,8 +24,6 @@ from odmtool.errors import DataError
 LARGEST_INDEX = 2**31 - 1
 LABEL_RANGE = (-(2**31), 2**31 - 1)
 
-DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-"""A number as C's strtod reads it: of options and models. Data need a digit after the point."""
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _POINT_WITHOUT_DIGIT = re.compile(rb"[+-]?[0-9]+\.(?:[eE][+-]?[0-9]+)?")

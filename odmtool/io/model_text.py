@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from odmtool import messages
+from odmtool.defaults import DECIMAL
 from odmtool.errors import ModelError
-from odmtool.io._line import DECIMAL
 
 INT_MAX = 2**31 - 1
 
