@@ -74,5 +74,6 @@ PAPER_GRID = {
 class PerFeature(float):
     """A gamma that is still to be divided by the number of features."""
 
+
 DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-"""A number as C's strtod reads it: of options and model files. Data need a digit after the point."""
+"""A number as C reads it, of options and model files; data need a digit after the point."""
