@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from odmtool.messages.words import sentence
 
-def margins_of_one_class(label: int) -> str:
-    return f"the model knows one class only, {label}: it has no margins"
+margins_of_one_class = sentence("the model knows one class only, {label}: it has no margins")
 
 
 def no_known_label(labels: list[int]) -> str:
@@ -17,20 +17,10 @@ def margin_axis(is_normalised: bool) -> str:
     return r"normalised margin $y f(x)\,/\,\|w\|$" if is_normalised else "margin $y f(x)$"
 
 
-def margin_share_axis() -> str:
-    return "share of the examples"
-
-
-def nothing_normalised() -> str:
-    return "no model has normalised margins to draw; take ‹panel=plain›"
-
-
-def loo_needs_two_classes() -> str:
-    return "‹loo› needs examples of two classes"
-
-
-def loo_needs_positive_definite() -> str:
-    return (
-        "‹loo›: the kernel matrix has negative eigenvalues (or does not fit in ‹memory› to be "
-        "looked at), so the leave-one-out bound does not hold; take ‹kernel=rbf› or ‹folds›"
-    )
+margin_share_axis = sentence("share of the examples")
+nothing_normalised = sentence("no model has normalised margins to draw; take ‹panel=plain›")
+loo_needs_two_classes = sentence("‹loo› needs examples of two classes")
+loo_needs_positive_definite = sentence(
+    "‹loo›: the kernel matrix has negative eigenvalues (or does not fit in ‹memory› to be "
+    "looked at), so the leave-one-out bound does not hold; take ‹kernel=rbf› or ‹folds›"
+)

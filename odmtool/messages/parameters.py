@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import quoted
+from odmtool.messages.words import quoted, sentence
 
 
 def at_least(name: str, value: float, least: float) -> str:
@@ -13,28 +13,14 @@ def at_most(name: str, value: float, most: float) -> str:
     return f"‹{name}:› must be at most {most:g}, but is {value:g}"
 
 
-def must_be_positive(name: str, value: float) -> str:
-    return f"‹{name}:› must be positive, not {value:g}"
-
-
-def must_be_finite(name: str, value: float) -> str:
-    return f"‹{name}:› must be a finite number, not {value:g}"
-
-
-def must_not_be_negative(name: str, value: float) -> str:
-    return f"‹{name}:› must not be negative, but is {value:g}"
-
-
-def mu_range(mu: float) -> str:
-    return f"‹mu:› must satisfy 0 < mu <= 1, not {mu:g}"
-
-
-def theta_range(theta: float) -> str:
-    return f"‹theta:› must satisfy 0 <= theta < 1, not {theta:g}"
-
-
-def power_range(power: float) -> str:
-    return f"‹power:› must be a number >= 1 (below 1 the problem is not convex), got {power:g}"
+must_be_positive = sentence("‹{name}:› must be positive, not {value:g}")
+must_be_finite = sentence("‹{name}:› must be a finite number, not {value:g}")
+must_not_be_negative = sentence("‹{name}:› must not be negative, but is {value:g}")
+mu_range = sentence("‹mu:› must satisfy 0 < mu <= 1, not {mu:g}")
+theta_range = sentence("‹theta:› must satisfy 0 <= theta < 1, not {theta:g}")
+power_range = sentence(
+    "‹power:› must be a number >= 1 (below 1 the problem is not convex), got {power:g}"
+)
 
 
 def unknown_kernel(name: str, kernels) -> str:

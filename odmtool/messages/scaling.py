@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import quoted
+from odmtool.messages.words import quoted, sentence
 
 
 def range_start(line: bytes, after_labels: bool) -> str:
@@ -10,40 +10,15 @@ def range_start(line: bytes, after_labels: bool) -> str:
     return f"not a range file: expected {expected}, got {quoted(line)}"
 
 
-def range_ended(expected: str) -> str:
-    return f"the range file ends too early: expected {expected}"
-
-
-def range_cut() -> str:
-    return "the last line has no line end; the range file may have been cut off"
-
-
-def range_pair(expected: str, line: bytes) -> str:
-    return f"expected two numbers '{expected}', got {quoted(line)}"
-
-
-def range_row(line: bytes) -> str:
-    return f"expected 'index min max', got {quoted(line)}"
-
-
-def range_index(token: bytes) -> str:
-    return f"a feature index must be a whole number from 1 to 2147483647, got {quoted(token)}"
-
-
-def range_descending(index: int, previous: int) -> str:
-    return f"feature indices must rise: {index} comes after {previous}"
-
-
-def range_number(token: bytes) -> str:
-    return f"expected a finite number, got {quoted(token)}"
-
-
-def range_order(low: float, high: float) -> str:
-    return f"the lower number must come first, got {low:.17g} and {high:.17g}"
-
-
-def scaling_overflow(value: float, minimum: float, maximum: float) -> str:
-    return (
-        f"the value {value:.17g} is too far outside the range [{minimum:.17g}, {maximum:.17g}] "
-        f"to be scaled"
-    )
+range_ended = sentence("the range file ends too early: expected {expected}")
+range_cut = sentence("the last line has no line end; the range file may have been cut off")
+range_pair = sentence("expected two numbers '{expected}', got {line!q}")
+range_row = sentence("expected 'index min max', got {line!q}")
+range_index = sentence("a feature index must be a whole number from 1 to 2147483647, got {token!q}")
+range_descending = sentence("feature indices must rise: {index} comes after {previous}")
+range_number = sentence("expected a finite number, got {token!q}")
+range_order = sentence("the lower number must come first, got {low:.17g} and {high:.17g}")
+scaling_overflow = sentence(
+    "the value {value:.17g} is too far outside the range [{minimum:.17g}, {maximum:.17g}] "
+    "to be scaled"
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from odmtool.messages.words import sentence
 
-def fold_count(folds: int, examples: int) -> str:
-    return f"‹folds={folds}›: cross validation needs 2 to {examples} folds for {examples} examples"
-
-
-def one_class_to_search(label: int) -> str:
-    return f"the data have one class only, {label}: there is nothing to search"
+fold_count = sentence(
+    "‹folds={folds}›: cross validation needs 2 to {examples} folds for {examples} examples"
+)
+one_class_to_search = sentence("the data have one class only, {label}: there is nothing to search")
 
 
 def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
@@ -17,8 +16,7 @@ def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
     return f"class {label} has only {few}, fewer than the {folds} folds: {remedy}"
 
 
-def test_size_range(test_size: float) -> str:
-    return f"‹test_size› must be between 0 and 1, not {test_size:g}"
+test_size_range = sentence("‹test_size› must be between 0 and 1, not {test_size:g}")
 
 
 def class_too_small(label: int, examples: int, tested: int, test_size: float) -> str:
@@ -28,8 +26,9 @@ def class_too_small(label: int, examples: int, tested: int, test_size: float) ->
     )
 
 
-def probability_one_class(label: int) -> str:
-    return f"‹probability=1›: the data have one class only, {label}; probabilities need two"
+probability_one_class = sentence(
+    "‹probability=1›: the data have one class only, {label}; probabilities need two"
+)
 
 
 def probability_class_too_small(label: int, examples: int, folds: int) -> str:
@@ -40,27 +39,18 @@ def probability_class_too_small(label: int, examples: int, folds: int) -> str:
     )
 
 
-def process_lost() -> str:
-    return (
-        "a process that shared the work was killed, perhaps for lack of memory; "
-        "fewer processes need less"
-    )
-
-
-def no_journal() -> str:
-    return "is no journal of odm-cv; name another file, or delete it"
-
-
-def newer_journal(version: int) -> str:
-    return f"the journal has version {version}, which a newer odmtool writes; use that one"
-
-
-def other_journal(key: str) -> str:
-    return f"the journal is of another search: its {key} differs; name another file, or delete it"
-
-
-def no_matplotlib() -> str:
-    return "pictures need matplotlib: pip install 'odmtool[plot]'"
+process_lost = sentence(
+    "a process that shared the work was killed, perhaps for lack of memory; "
+    "fewer processes need less"
+)
+no_journal = sentence("is no journal of odm-cv; name another file, or delete it")
+newer_journal = sentence(
+    "the journal has version {version}, which a newer odmtool writes; use that one"
+)
+other_journal = sentence(
+    "the journal is of another search: its {key} differs; name another file, or delete it"
+)
+no_matplotlib = sentence("pictures need matplotlib: pip install 'odmtool[plot]'")
 
 
 def score_label(metric: str) -> str:
@@ -69,8 +59,7 @@ def score_label(metric: str) -> str:
     return f"CV {words.get(metric, metric)} (%)"
 
 
-def best_mark(percent: float) -> str:
-    return f"best: {percent:.4g} %"
+best_mark = sentence("best: {percent:.4g} %")
 
 
 def plot_title(title: str | None, kernel: str | None = None) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import size
+from odmtool.messages.words import sentence
 
-
-def solver_is_linear(name: str) -> str:
-    return f"‹solver={name}› is for linear machines; leave ‹kernel› out, or take ‹solver=dcd›"
-
-
-def solver_for_ldm(name: str) -> str:
-    return f"‹solver={name}› is for ‹machine=ldm›; take ‹solver=auto›"
+solver_is_linear = sentence(
+    "‹solver={name}› is for linear machines; leave ‹kernel› out, or take ‹solver=dcd›"
+)
+solver_for_ldm = sentence("‹solver={name}› is for ‹machine=ldm›; take ‹solver=auto›")
 
 
 def solver_of_machine(name: str, machine: str, solvers: tuple[str, ...]) -> str:
@@ -23,48 +20,34 @@ def solver_of_others(name: str, solvers: tuple[str, ...]) -> str:
     )
 
 
-def machine_is_linear(machine: str) -> str:
-    return f"‹machine={machine}› is linear: leave ‹kernel› out, or take ‹machine=mcodm›"
-
-
-def machine_has_biases(machine: str) -> str:
-    return f"‹machine={machine}› has an intercept for every class: leave ‹bias› out"
-
-
-def linear_only(machine: str) -> str:
-    return f"machine {machine} has no kernels: leave ‹kernel› out or write ‹kernel=linear›"
-
-
-def svrg_needs_smooth() -> str:
-    return (
-        "‹solver=svrg› needs a loss without jumps in its derivative, or ‹machine=ldm›; take "
-        "‹solver=dcd›"
-    )
-
-
-def newton_needs_smooth() -> str:
-    return "‹solver=newton› needs a loss whose derivative jumps once at most; take ‹solver=dcd›"
-
-
-def newton_needs_convex(eigenvalue: float) -> str:
-    return (
-        "‹solver=newton› needs a convex dual, but the kernel's smallest eigenvalue is "
-        f"{eigenvalue:.3g}; take a smaller lambda or ‹solver=dcd›"
-    )
-
-
-def ldm_needs_convex(eigenvalue: float) -> str:
-    return (
-        "this solver of ldm needs a positive semidefinite kernel, but the smallest eigenvalue is "
-        f"{eigenvalue:.3g}; take ‹solver=dcd›"
-    )
-
-
-def ldm_newton_too_large(m: int, d: int) -> str:
-    return (
-        f"‹solver=newton› for ldm needs few examples or few features; {m} examples with {d} "
-        "features are too many; take ‹solver=dcd›"
-    )
+machine_is_linear = sentence(
+    "‹machine={machine}› is linear: leave ‹kernel› out, or take ‹machine=mcodm›"
+)
+machine_has_biases = sentence(
+    "‹machine={machine}› has an intercept for every class: leave ‹bias› out"
+)
+linear_only = sentence(
+    "machine {machine} has no kernels: leave ‹kernel› out or write ‹kernel=linear›"
+)
+svrg_needs_smooth = sentence(
+    "‹solver=svrg› needs a loss without jumps in its derivative, or ‹machine=ldm›; take "
+    "‹solver=dcd›"
+)
+newton_needs_smooth = sentence(
+    "‹solver=newton› needs a loss whose derivative jumps once at most; take ‹solver=dcd›"
+)
+newton_needs_convex = sentence(
+    "‹solver=newton› needs a convex dual, but the kernel's smallest eigenvalue is "
+    "{eigenvalue:.3g}; take a smaller lambda or ‹solver=dcd›"
+)
+ldm_needs_convex = sentence(
+    "this solver of ldm needs a positive semidefinite kernel, but the smallest eigenvalue is "
+    "{eigenvalue:.3g}; take ‹solver=dcd›"
+)
+ldm_newton_too_large = sentence(
+    "‹solver=newton› for ldm needs few examples or few features; {m} examples with {d} "
+    "features are too many; take ‹solver=dcd›"
+)
 
 
 def dense_too_large(m: int, most: int) -> str:
@@ -74,11 +57,10 @@ def dense_too_large(m: int, most: int) -> str:
     )
 
 
-def matrix_too_large(m: int, needed: float, memory: float) -> str:
-    return (
-        f"the kernel matrix of {m} examples and its factor need {size(needed)}, more than the "
-        f"{size(memory)} of ‹memory›; take ‹solver=dcd› or give more ‹memory›"
-    )
+matrix_too_large = sentence(
+    "the kernel matrix of {m} examples and its factor need {needed!b}, more than the "
+    "{memory!b} of ‹memory›; take ‹solver=dcd› or give more ‹memory›"
+)
 
 
 def dual_unbounded(eigenvalue: float | None = None) -> str:
@@ -89,34 +71,22 @@ def dual_unbounded(eigenvalue: float | None = None) -> str:
     )
 
 
-def overflow() -> str:
-    return (
-        "numbers overflow: scale the features (odm-scale), or take a smaller lambda, weight, "
-        "bias or gamma"
-    )
-
-
-def scalable_not_for_ldm(solver: str) -> str:
-    return f"‹solver={solver}› is not for ‹machine=ldm›; take ‹solver=auto›"
-
-
-def scalable_needs_rows(solver: str) -> str:
-    return f"‹solver={solver}› needs the examples, not ‹kernel=precomputed›; take ‹solver=auto›"
-
-
-def nystrom_needs_kernel() -> str:
-    return "‹solver=nystrom› is for kernels: write ‹kernel=rbf›, or take ‹solver=auto›"
-
-
-def dsvrg_needs_smooth() -> str:
-    return (
-        "‹solver=dsvrg› needs a loss without jumps in its derivative, as that of ‹machine=odm›; "
-        "take ‹solver=sodm›"
-    )
-
-
-def features_too_large(m: int, needed: float, memory: float) -> str:
-    return (
-        f"the features of {m} examples need {size(needed)}, more than the {size(memory)} of "
-        "‹memory›; take fewer ‹landmarks›, a machine with a smooth loss (odm), or more ‹memory›"
-    )
+overflow = sentence(
+    "numbers overflow: scale the features (odm-scale), or take a smaller lambda, weight, "
+    "bias or gamma"
+)
+scalable_not_for_ldm = sentence("‹solver={solver}› is not for ‹machine=ldm›; take ‹solver=auto›")
+scalable_needs_rows = sentence(
+    "‹solver={solver}› needs the examples, not ‹kernel=precomputed›; take ‹solver=auto›"
+)
+nystrom_needs_kernel = sentence(
+    "‹solver=nystrom› is for kernels: write ‹kernel=rbf›, or take ‹solver=auto›"
+)
+dsvrg_needs_smooth = sentence(
+    "‹solver=dsvrg› needs a loss without jumps in its derivative, as that of ‹machine=odm›; "
+    "take ‹solver=sodm›"
+)
+features_too_large = sentence(
+    "the features of {m} examples need {needed!b}, more than the {memory!b} of "
+    "‹memory›; take fewer ‹landmarks›, a machine with a smooth loss (odm), or more ‹memory›"
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from odmtool.messages.words import aligned, quoted
+from odmtool.messages.words import aligned, quoted, sentence
 
 # More classes than this: a selection of the table, and the most frequent mistakes for a matrix.
 MOST_CLASSES = 40
@@ -32,8 +32,7 @@ def class_table(classes: list, means: dict[str, list[float]]) -> list[str]:
     return aligned([head, *rows])
 
 
-def worst_classes_only(shown: int, count: int, rest: str) -> str:
-    return f"The {shown} of {count} classes with the lowest F1; {rest}"
+worst_classes_only = sentence("The {shown} of {count} classes with the lowest F1; {rest}")
 
 
 def confusion_matrix(labels: list[int], counts) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import aligned, one_line, quoted
+from odmtool.messages.words import aligned, one_line, sentence
 
 
 def labels_without_margin(count: int, model: str) -> str:
@@ -10,19 +10,12 @@ def labels_without_margin(count: int, model: str) -> str:
     return f"{examples} a label that {one_line(model)} does not know, and no margin"
 
 
-def no_norm(model: str) -> str:
-    return (
-        f"{one_line(model)} has no normalised margins: |w| is 0, or cannot be told from the model "
-        f"(precomputed kernel), or the kernel is not positive definite"
-    )
-
-
-def file_in_use(flag: str, path: str) -> str:
-    return f"{flag} {quoted(path)}: this file is read or written already; name another one"
-
-
-def not_with_folds(flag: str) -> str:
-    return f"{flag} does not go with -v, which trains no model"
+no_norm = sentence(
+    "{model!l} has no normalised margins: |w| is 0, or cannot be told from the model "
+    "(precomputed kernel), or the kernel is not positive definite"
+)
+file_in_use = sentence("{flag} {path!q}: this file is read or written already; name another one")
+not_with_folds = sentence("{flag} does not go with -v, which trains no model")
 
 
 def number(value: float | None) -> str:
@@ -42,27 +35,18 @@ def _cell(value) -> str:
     return one_line(value) if isinstance(value, str) else number(value)
 
 
-def name_count(names: int, models: int) -> str:
-    return f"--names: {names} names for {models} models; give one per model, separated by commas"
-
-
-def named_twice(name: str) -> str:
-    return f"two models are called {quoted(name)}; name them apart with --names"
-
-
-def precomputed_among_others(model: str) -> str:
-    return (
-        f"{one_line(model)} has a precomputed kernel, whose test file is of no use to the others; "
-        f"compare it with models of the same kernel matrix only"
-    )
-
-
-def loo_not_for(machine: str) -> str:
-    return f"--loo is for machines of two classes with a convex loss, not for {machine}; take -v"
-
-
-def loo_is_for_two_classes(classes: int) -> str:
-    return f"--loo is for two classes, and the data have {classes}; take -v"
+name_count = sentence(
+    "--names: {names} names for {models} models; give one per model, separated by commas"
+)
+named_twice = sentence("two models are called {name!q}; name them apart with --names")
+precomputed_among_others = sentence(
+    "{model!l} has a precomputed kernel, whose test file is of no use to the others; "
+    "compare it with models of the same kernel matrix only"
+)
+loo_not_for = sentence(
+    "--loo is for machines of two classes with a convex loss, not for {machine}; take -v"
+)
+loo_is_for_two_classes = sentence("--loo is for two classes, and the data have {classes}; take -v")
 
 
 def loo_bound(errors: int, examples: int) -> str:
@@ -86,12 +70,10 @@ def _share(errors: float, examples: int) -> str:
     return f"{100 * errors / examples:g}% ({errors:.10g}/{examples})"
 
 
-def loo_progress(done: int, total: int) -> str:
-    return f"leaving one out: {done} of {total} machines trained"
-
-
-def loo_refits(refits: int, examples: int) -> str:
-    return f"leave-one-out: {refits} of {examples} machines trained, the bounds settle the others"
+loo_progress = sentence("leaving one out: {done} of {total} machines trained")
+loo_refits = sentence(
+    "leave-one-out: {refits} of {examples} machines trained, the bounds settle the others"
+)
 
 
 def loo_uncertain(count: int) -> str:

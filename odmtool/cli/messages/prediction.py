@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import one_line, quoted, size
+from odmtool.messages.words import one_line, quoted, sentence, size
 
 
 def accuracy(correct: int, rows: int) -> str:
@@ -15,11 +15,10 @@ def labels_line(labels: list[int]) -> str:
     return f"labels {' '.join(map(str, labels))}\n"
 
 
-def predict_seconds(rows: int, classes: int, loading: float, predicting: float) -> str:
-    return (
-        f"rows: {rows}, classes: {classes}; "
-        f"{loading:.2f} s reading the model, {predicting:.2f} s predicting"
-    )
+predict_seconds = sentence(
+    "rows: {rows}, classes: {classes}; "
+    "{loading:.2f} s reading the model, {predicting:.2f} s predicting"
+)
 
 
 def lines_without_output(skipped: int) -> str:
@@ -27,23 +26,15 @@ def lines_without_output(skipped: int) -> str:
     return f"{skipped} {lines} no prediction"
 
 
-def no_test_rows() -> str:
-    return "there is no row to predict"
-
-
-def no_feature_in_common() -> str:
-    return "no feature of the test file occurs in the model; is this the right file?"
-
-
-def kernel_row_short(given: int, needed: int) -> str:
-    return (
-        f"the test rows have kernel values up to training row {given}, but the model uses "
-        f"row {needed}; missing values count as 0"
-    )
-
-
-def predict_over(path: str) -> str:
-    return f"OUTPUT_FILE {quoted(path)} is the test file or the model; name another file"
+no_test_rows = sentence("there is no row to predict")
+no_feature_in_common = sentence(
+    "no feature of the test file occurs in the model; is this the right file?"
+)
+kernel_row_short = sentence(
+    "the test rows have kernel values up to training row {given}, but the model uses "
+    "row {needed}; missing values count as 0"
+)
+predict_over = sentence("OUTPUT_FILE {path!q} is the test file or the model; name another file")
 
 
 def cross_validation_accuracy(accuracy: float) -> str:
@@ -51,8 +42,9 @@ def cross_validation_accuracy(accuracy: float) -> str:
     return f"Cross Validation Accuracy = {100 * accuracy:g}%"
 
 
-def more_folds_than_data(folds: int, examples: int) -> str:
-    return f"-v {folds}: there are only {examples} examples; leaving one out at a time instead"
+more_folds_than_data = sentence(
+    "-v {folds}: there are only {examples} examples; leaving one out at a time instead"
+)
 
 
 def folds_without_class(label: int, examples: int, folds: int) -> str:
@@ -60,12 +52,8 @@ def folds_without_class(label: int, examples: int, folds: int) -> str:
     return f"class {label} has only {few}: some of the {folds} folds are without it"
 
 
-def too_few_to_fold() -> str:
-    return "there is only one example: cross validation needs two at least"
-
-
-def too_many_settings(count: int, most: int) -> str:
-    return f"the lists make {count} settings, more than {most}: shorten them"
+too_few_to_fold = sentence("there is only one example: cross validation needs two at least")
+too_many_settings = sentence("the lists make {count} settings, more than {most}: shorten them")
 
 
 def fewer_processes(jobs: int, wanted: int, needed: float, limit: float) -> str:
@@ -75,15 +63,11 @@ def fewer_processes(jobs: int, wanted: int, needed: float, limit: float) -> str:
     )
 
 
-def search_too_large(needed: float, limit: float) -> str:
-    return (
-        f"the search needs about {size(needed)}, but {size(limit)} are free or given by --memory; "
-        f"it may run out of memory"
-    )
-
-
-def journal_is_a_file() -> str:
-    return "--journal -: a journal is read again later; name a file"
+search_too_large = sentence(
+    "the search needs about {needed!b}, but {limit!b} are free or given by --memory; "
+    "it may run out of memory"
+)
+journal_is_a_file = sentence("--journal -: a journal is read again later; name a file")
 
 
 def setting_row(row, names: list[str], metric: str) -> str:
@@ -103,8 +87,7 @@ def _parameters(setting: dict, names: list[str]) -> list[str]:
     ]
 
 
-def best_setting(command: str) -> str:
-    return f"Best: {command}"
+best_setting = sentence("Best: {command}")
 
 
 def best_score(row, metric: str) -> str:
@@ -116,8 +99,7 @@ def fits_to_do(settings: int, folds: int, examples: int) -> str:
     return f"{settings} settings x {folds} folds = {settings * folds} fits on {examples} examples"
 
 
-def resumed(fits: int, path: str) -> str:
-    return f"{fits} fits were finished already, according to {path}"
+resumed = sentence("{fits} fits were finished already, according to {path}")
 
 
 def search_progress(done: int, total: int, highest: float, left: float) -> str:
@@ -134,8 +116,7 @@ def unknown_picture(path: str, endings) -> str:
     return f"{quoted(path)}: the name of a picture ends in {', '.join(first)} or {last}"
 
 
-def nothing_to_plot() -> str:
-    return "--plot: no parameter varies; give a list or a range, as in -l 2^0:20:2"
+nothing_to_plot = sentence("--plot: no parameter varies; give a list or a range, as in -l 2^0:20:2")
 
 
 def no_path_to_plot(name: str) -> str:
@@ -146,20 +127,12 @@ def no_path_to_plot(name: str) -> str:
     )
 
 
-def best_lines_only(path: str, shown: int, lines: int) -> str:
-    return f"{path} shows the best {shown} of {lines} lines"
-
-
-def needs_repeat(flag: str) -> str:
-    return f"{flag} goes with --repeat"
-
-
-def not_with_repeat(flag: str) -> str:
-    return f"{flag} does not go with --repeat, in which every split has a best setting of its own"
-
-
-def against_needs_two() -> str:
-    return "--against compares at least two splits: give a larger --repeat"
+best_lines_only = sentence("{path} shows the best {shown} of {lines} lines")
+needs_repeat = sentence("{flag} goes with --repeat")
+not_with_repeat = sentence(
+    "{flag} does not go with --repeat, in which every split has a best setting of its own"
+)
+against_needs_two = sentence("--against compares at least two splits: give a larger --repeat")
 
 
 def split_fits_to_do(settings: int, folds: int, splits: int) -> str:
@@ -183,38 +156,23 @@ def test_score(metric: str, summary) -> str:
     return f"Test {metric} = {100 * summary.mean:.6g}% +- {100 * summary.std:.3g}% ({splits})"
 
 
-def splits_resumed(splits: int, path: str) -> str:
-    return f"{splits} splits were finished already, according to {path}"
+splits_resumed = sentence("{splits} splits were finished already, according to {path}")
 
 
 def split_progress(done: int, total: int, left: float | None) -> str:
     return f"{done} of {total} splits" + ("" if left is None else f", {_clock(left)} left")
 
 
-def fits_not_converged(fits: int, tolerance: float) -> str:
-    return f"{fits} fits did not reach the tolerance {tolerance:g}"
-
-
-def no_split_column(name: str) -> str:
-    return (
-        f"has no column {quoted(name)}; give a table that odm-cv --repeat wrote with --csv and "
-        f"the same --metric"
-    )
-
-
-def no_split_table() -> str:
-    return "is no table that odm-cv --repeat wrote with --csv"
-
-
-def not_a_score(token: str) -> str:
-    return f"expected a number between 0 and 1, got {quoted(token)}"
-
-
-def other_splits() -> str:
-    return (
-        "its splits are other ones; both runs need the same examples, --repeat, --test-size "
-        "and --seed"
-    )
+fits_not_converged = sentence("{fits} fits did not reach the tolerance {tolerance:g}")
+no_split_column = sentence(
+    "has no column {name!q}; give a table that odm-cv --repeat wrote with --csv and "
+    "the same --metric"
+)
+no_split_table = sentence("is no table that odm-cv --repeat wrote with --csv")
+not_a_score = sentence("expected a number between 0 and 1, got {token!q}")
+other_splits = sentence(
+    "its splits are other ones; both runs need the same examples, --repeat, --test-size and --seed"
+)
 
 
 def difference(comparison, path: str) -> str:

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from odmtool.messages.words import sentence
+
 
 def probabilities_fitted(A, B, folds: int, seed: int) -> str:
     what = f"A = {A[0]:.6g}, B = {B[0]:.6g}" if len(A) == 1 else f"{len(A)} sigmoids"
     return f"probabilities: {what}, fitted on the decision values of {folds} folds (seed {seed})"
 
 
-def probabilities_in_linear_model() -> str:
-    return (
-        "the probabilities of this LIBLINEAR model are for odm-predict -b 1 only; with odm-train "
-        "--format libsvm, svm-predict -b 1 has them too"
-    )
-
-
-def probabilities_reversed(A: float) -> str:
-    return (
-        f"on examples left out the decision values do not tell the classes apart (A = {A:.3g} "
-        f"is not negative): the probabilities are of no use"
-    )
-
-
-def no_probabilities() -> str:
-    return (
-        "the model has no probabilities: train it with odm-train -b 1, or leave -b 1 out "
-        "(-d writes decision values)"
-    )
-
-
-def probability_or_decision_values() -> str:
-    return "-b 1 and -d both write numbers after the label: give one"
+probabilities_in_linear_model = sentence(
+    "the probabilities of this LIBLINEAR model are for odm-predict -b 1 only; with odm-train "
+    "--format libsvm, svm-predict -b 1 has them too"
+)
+probabilities_reversed = sentence(
+    "on examples left out the decision values do not tell the classes apart (A = {A:.3g} "
+    "is not negative): the probabilities are of no use"
+)
+no_probabilities = sentence(
+    "the model has no probabilities: train it with odm-train -b 1, or leave -b 1 out "
+    "(-d writes decision values)"
+)
+probability_or_decision_values = sentence(
+    "-b 1 and -d both write numbers after the label: give one"
+)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import size
+from odmtool.messages.words import sentence, size
 
-
-def scheduler_unused(solver: str) -> str:
-    return (
-        f"--scheduler changes nothing with --solver {solver} here: it is for sodm, nystrom and "
-        f"dsvrg, for the folds of a cross validation, and for several binary problems"
-    )
-
-
-def files_are_elsewhere(option: str) -> str:
-    return f"{option} needs the examples here, not in files that the workers of --scheduler read"
-
-
-def name_the_model_of_files() -> str:
-    return "the training data are several files: name the MODEL_FILE (- is stdout)"
-
-
-def files_read(files: int, m: int, d: int) -> str:
-    return f"the workers have read {files} files: {m} examples, {d} features"
+scheduler_unused = sentence(
+    "--scheduler changes nothing with --solver {solver} here: it is for sodm, nystrom and "
+    "dsvrg, for the folds of a cross validation, and for several binary problems"
+)
+files_are_elsewhere = sentence(
+    "{option} needs the examples here, not in files that the workers of --scheduler read"
+)
+name_the_model_of_files = sentence(
+    "the training data are several files: name the MODEL_FILE (- is stdout)"
+)
+files_read = sentence("the workers have read {files} files: {m} examples, {d} features")
 
 
 def level(found) -> str:
@@ -32,42 +25,33 @@ def level(found) -> str:
     )
 
 
-def stopped_at_level(level: int, gap: float) -> str:
-    return f"stopped at level {level}, as --stop-level says: the gap of the whole is {gap:.2g}"
+stopped_at_level = sentence(
+    "stopped at level {level}, as --stop-level says: the gap of the whole is {gap:.2g}"
+)
 
 
 def captured(share: float, count: int) -> str:
     return f"{count} landmarks hold {100 * share:.4g} % of the trace of the kernel matrix"
 
 
-def cache_only_for_a_model(option: str) -> str:
-    return f"{option} reads all data into memory: leave out --cache or {option}"
-
-
-def cache_not_on_a_cluster() -> str:
-    return "--cache trains on this machine's disk: leave out --cache or --scheduler"
-
-
-def no_cache_for_searches() -> str:
-    return (
-        "odm-cv reads all data into memory: search on a part of them, and train on all with "
-        "odm-train --cache"
-    )
-
-
-def keep_without_cache() -> str:
-    return "--keep-cache needs --cache DIR, where to keep it"
-
-
-def keep_of_a_stream() -> str:
-    return "--keep-cache needs a file, which can be recognised later; what comes from a pipe cannot"
-
-
-def data_too_large(needed: float, memory: float) -> str:
-    return (
-        f"the data need about {size(needed)} in memory, more than the {size(memory)} of --memory; "
-        f"odm-train --cache DIR trains linear machines and --solver nystrom from the disk"
-    )
+cache_only_for_a_model = sentence(
+    "{option} reads all data into memory: leave out --cache or {option}"
+)
+cache_not_on_a_cluster = sentence(
+    "--cache trains on this machine's disk: leave out --cache or --scheduler"
+)
+no_cache_for_searches = sentence(
+    "odm-cv reads all data into memory: search on a part of them, and train on all with "
+    "odm-train --cache"
+)
+keep_without_cache = sentence("--keep-cache needs --cache DIR, where to keep it")
+keep_of_a_stream = sentence(
+    "--keep-cache needs a file, which can be recognised later; what comes from a pipe cannot"
+)
+data_too_large = sentence(
+    "the data need about {needed!b} in memory, more than the {memory!b} of --memory; "
+    "odm-train --cache DIR trains linear machines and --solver nystrom from the disk"
+)
 
 
 def cached(store, was_known: bool) -> str:
@@ -92,8 +76,7 @@ def task_needs(parts: dict[str, float]) -> str:
     )
 
 
-def peak_memory(amount: float) -> str:
-    return f"peak memory {size(amount)}"
+peak_memory = sentence("peak memory {amount!b}")
 
 
 def memory_plan(solver: str, parts: dict[str, float], memory: float) -> str:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import quoted
+from odmtool.messages.words import sentence
 
-
-def save_and_restore() -> str:
-    return "-s and -r exclude each other: -s writes the ranges of this file, -r uses others"
+save_and_restore = sentence(
+    "-s and -r exclude each other: -s writes the ranges of this file, -r uses others"
+)
 
 
 def range_not_rising(*ends) -> str:
     return f"the lower end must be below the upper end, not {' '.join(map(_plain, ends))}"
 
 
-def dash_twice(stream: str) -> str:
-    return f"'-' is {stream} and can be named only once"
-
-
-def save_over(path: str) -> str:
-    return f"-s {quoted(path)} would overwrite the data or the output; name another file"
+dash_twice = sentence("'-' is {stream} and can be named only once")
+save_over = sentence("-s {path!q} would overwrite the data or the output; name another file")
 
 
 def scaling_found(rows: int, varying: int, features: int) -> str:
@@ -28,16 +24,16 @@ def scaling_found(rows: int, varying: int, features: int) -> str:
     )
 
 
-def nothing_varies() -> str:
-    return "no feature varies between the rows; only the labels were written"
+nothing_varies = sentence("no feature varies between the rows; only the labels were written")
 
 
 def range_file_wins(names: list[str], path: str) -> str:
     return f"{' and '.join(names)} ignored: {path} says otherwise"
 
 
-def labels_by_own_range(path: str) -> str:
-    return f"{path} has no range of labels; those of this file are scaled by their own range"
+labels_by_own_range = sentence(
+    "{path} has no range of labels; those of this file are scaled by their own range"
+)
 
 
 def unseen_features(count: int, first: int, path: str) -> str:

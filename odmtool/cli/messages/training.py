@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import size
+from odmtool.messages.words import sentence
 
 
 def compiling(is_kept: bool) -> str:
@@ -17,20 +17,12 @@ def version() -> str:
     return f"odmtool {__version__}"
 
 
-def no_such_class(label: int) -> str:
-    return f"class {label} of -w{label} does not occur in the data"
-
-
-def one_class(label: int) -> str:
-    return f"the data have one class only, {label}: the model will always answer {label}"
-
-
-def one_class_weighs(label: int) -> str:
-    return f"only the examples of class {label} have a weight above 0: no other class is learned"
-
-
-def lines_skipped(count: int) -> str:
-    return f"{count} blank or comment lines skipped"
+no_such_class = sentence("class {label} of -w{label} does not occur in the data")
+one_class = sentence("the data have one class only, {label}: the model will always answer {label}")
+one_class_weighs = sentence(
+    "only the examples of class {label} have a weight above 0: no other class is learned"
+)
+lines_skipped = sentence("{count} blank or comment lines skipped")
 
 
 def progress(state) -> str:
@@ -76,19 +68,12 @@ def not_converged(solution, tolerance: float, has_newton: bool) -> str:
     )
 
 
-def no_model_written(sentence: str) -> str:
-    return f"{sentence}; no model was written (--strict)"
-
-
-def matrix_not_kept(m: int, memory: float) -> str:
-    return (
-        f"the kernel matrix of {m} examples does not fit in --memory ({size(memory)}) as often as "
-        f"needed; kernel values are computed again and again, which takes longer"
-    )
-
-
-def carrier_is_large(share: float) -> str:
-    return (
-        f"LIBSVM's form takes {share:.1f} times as many numbers as --format compact, which only "
-        f"odm-predict reads"
-    )
+no_model_written = sentence("{sentence}; no model was written (--strict)")
+matrix_not_kept = sentence(
+    "the kernel matrix of {m} examples does not fit in --memory ({memory!b}) as often as "
+    "needed; kernel values are computed again and again, which takes longer"
+)
+carrier_is_large = sentence(
+    "LIBSVM's form takes {share:.1f} times as many numbers as --format compact, which only "
+    "odm-predict reads"
+)
