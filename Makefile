@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # A pip constraints file; .ci/oldest.txt holds the lower bounds of pyproject.toml.
 CONSTRAINTS ?=
+# Tests run in so many processes side by side.
+JOBS ?= 2
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check \
@@ -12,7 +14,7 @@ PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 DEMO = demo
 SET = data/breast-cancer
 
-.PHONY: help demo test lint man data clean
+.PHONY: help demo test mutants lint man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -30,7 +32,10 @@ demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundle
 	$(BIN)/odm-predict $(DEMO)/test $(DEMO)/linear.model $(DEMO)/linear.out
 
 test: $(VENV)/.tested ## run the tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
+
+mutants: $(VENV)/.tested ## change the code at random and count what the tests notice (hours)
+	$(BIN)/python tests/mutants.py --jobs $(JOBS)
 
 lint: $(VENV)/.tested ## check the code with ruff
 	$(BIN)/ruff check .
@@ -42,7 +47,7 @@ data: $(VENV)/.tested ## write the sets of data/ again
 	$(BIN)/python data/make_data.py
 
 clean: ## delete the environment, caches and what the demo wrote
-	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) $(DEMO) .mutants build dist .pytest_cache .hypothesis .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml

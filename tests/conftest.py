@@ -16,6 +16,17 @@ from odmtool.cli.options import limit_threads
 # a busy machine make small fits twenty times slower.
 limit_threads(1)
 
+
+def pytest_collection_modifyitems(items):
+    """With pytest-xdist's loadgroup, the tests of a file stay together, unless a mark says where.
+
+    Fixtures that a file shares are then made once.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 COMMANDS = ("train", "predict", "cv", "scale")
 
 

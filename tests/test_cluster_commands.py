@@ -14,6 +14,8 @@ distributed = pytest.importorskip("distributed")
 
 from odmtool.rows import cluster  # noqa: E402
 
+# One scheduler for both files.
+pytestmark = pytest.mark.xdist_group("cluster")
 PARTS = ["--partitions", "4", "-l", "2^4"]
 
 

@@ -1,0 +1,290 @@
+"""Are the tests worth trusting? Draws small changes of the package, and tells which go unnoticed.
+
+    python tests/mutants.py [--number 300] [--seed 0] [--jobs 1] [--folder .mutants] [--again]
+
+First, in a copy of the repository, all tests are run once, to know which test calls which
+function (:mod:`mutant_probe`). Then mutants are drawn at random from all possible ones of
+solvers/, core/ and rows/ (:mod:`mutant_drawing`), and for each the tests that call the changed
+function are run, the quickest first, until one fails: a test of the package as it is has passed,
+so the mutant is killed. Of the tests of one function those beyond --budget seconds are left
+out. More than a few times the processor time that they took before kills, too.
+
+A change in a compiled function, or of a constant beside one, is tried without compiling, and
+only if it survives, compiled. All others share the compiled code of the package as it is: in the
+copies, the name of the disk cache's folder is fixed and all files keep their sizes and times.
+
+What is known is kept in the folder: the tests' times until a source or a test changes, and
+journal.jsonl, from which an interrupted run goes on. --again tries only those that survived, for
+example after a test was added. The exit code is 0 if at least 90 % are killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import hashlib
+import itertools
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from mutant_drawing import Mutant, is_compiled, is_valid, mutants
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("solvers", "core", "rows")
+COPIED = ("odmtool", "tests", "data", "docs", "man", "benchmarks", ".ci")
+# A changed file ends with a comment as long as what is missing to its length and so much more.
+_ROOM = 2000
+_CPU_FACTOR, _CPU_START = 5, 60
+_GOAL = 0.9
+
+
+class Copy:
+    """A copy of the repository in which one file at a time is changed."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name in COPIED:
+            if (ROOT / name).exists():
+                shutil.copytree(
+                    ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+                )
+        for path in ROOT.iterdir():
+            if path.is_file():
+                shutil.copy(path, folder)
+        jit = folder / "odmtool" / "_jit.py"
+        jit.write_text(jit.read_text() + "\n\ndef _stamp():\n    return 'mutants'\n")
+        for path in (folder / "odmtool").rglob("*.py"):
+            self._write(path, path.read_bytes(), path.stat().st_size + _ROOM)
+        self._server = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "mutant_server.py")], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def _write(self, path: Path, content: bytes, size: int) -> None:
+        path.write_bytes(content + b"#" * (size - len(content)))
+        os.utime(path, (0, 0))
+
+    def change(self, path: str, content: bytes) -> None:
+        self._write(self.folder / path, content, (self.folder / path).stat().st_size)
+
+    def pytest(self, *arguments, cpu: float, **variables) -> tuple[int, str]:
+        """Exit code (negative if it was ended) and output of pytest in the copy."""
+        output = self.folder / "output"
+        environment = dict.fromkeys(("MUTANTS_RECORD", "MUTANTS_CHOSEN"), "") | {
+            "PYTHONPATH": f"{self.folder}{os.pathsep}{self.folder / 'tests'}",
+            "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": str(self.folder / "cache"),
+            "NUMBA_DISABLE_JIT": "0",
+        } | variables  # fmt: skip
+        options = ["-q", "-p", "mutant_probe", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        request = dict(
+            arguments=[*options, f"--basetemp={self.folder / 'temporary'}", *arguments],
+            environment=environment, folder=str(self.folder), output=str(output), cpu=int(cpu),
+            wall=20 * cpu,
+        )  # fmt: skip
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        code = json.loads(self._server.stdout.readline())
+        return code, output.read_text(errors="replace")
+
+
+class Tests:
+    """What the recording run saw: each test's seconds and the functions that it calls."""
+
+    def __init__(self, path: Path):
+        self.seconds: dict[str, float] = {}
+        self._by_function: dict[tuple, set] = {}
+        self._by_file: dict[str, set] = {}
+        for name, (seconds, called) in json.loads(path.read_text()).items():
+            self.seconds[name] = seconds
+            for file, line in called:
+                self._by_function.setdefault((file, line), set()).add(name)
+                # Line 1 is the module itself, which any test may be the first to import.
+                if line > 1:
+                    self._by_file.setdefault(file, set()).add(name)
+
+    def of_function(self, mutant: Mutant) -> set[str]:
+        """The tests that call the function which is changed."""
+        return self._by_function.get((mutant.path, mutant.function), set())
+
+    def of_file(self, mutant: Mutant) -> set[str]:
+        """The tests that call any function of the file."""
+        return self._by_file.get(mutant.path, set())
+
+    def calling(self, functions: set[tuple[str, int]]) -> set[str]:
+        """The tests that call one of these, given by file and first line."""
+        return set().union(*(self._by_function.get(each, ()) for each in functions))
+
+    def quickest(self, names: set[str], budget: float) -> list[str]:
+        """As many as can be run in so many seconds, and one at least."""
+        total, chosen = 0.0, []
+        for name in sorted(names, key=lambda name: (self.seconds[name], name)):
+            total += self.seconds[name]
+            if total <= budget or not chosen:
+                chosen.append(name)
+        return chosen
+
+
+class Trial:
+    """Tries mutants in copies of the repository; ``plain`` are the tests without compiling."""
+
+    def __init__(self, tests: Tests, plain: Tests, copies: list[Copy], budget: float):
+        self._tests, self._plain, self._budget = tests, plain, budget
+        self._copies = SimpleQueue()
+        for copy in copies:
+            self._copies.put(copy)
+
+    def __call__(self, mutant: Mutant) -> dict:
+        copy, source = self._copies.get(), (ROOT / mutant.path).read_bytes()
+        copy.change(mutant.path, mutant.applied(source))
+        try:
+            result, by = self._stages(copy, mutant)
+        finally:
+            copy.change(mutant.path, source)
+            self._copies.put(copy)
+        return {"key": key(mutant, source), "mutant": mutant, "result": result, "by": by}
+
+    def _stages(self, copy: Copy, mutant: Mutant) -> tuple[str, str]:
+        if not mutant.is_compiled:
+            tests = self._tests
+            names = tests.of_function(mutant) if mutant.function else tests.of_file(mutant)
+            return self._stage(copy, tests, names)
+        names = self._plain.of_function(mutant)
+        result = self._stage(copy, self._plain, names, NUMBA_DISABLE_JIT="1")
+        if result[0] != "survived":
+            return result
+        cache = copy.folder / "cache-of-one"
+        shutil.rmtree(cache, ignore_errors=True)
+        names = self._tests.of_file(mutant)
+        return self._stage(copy, self._tests, names, NUMBA_CACHE_DIR=str(cache))
+
+    def _stage(self, copy: Copy, tests: Tests, names: set[str], **variables) -> tuple[str, str]:
+        """Run tests until one fails."""
+        chosen = tests.quickest(names, self._budget)
+        if not chosen:
+            return "survived", "no test"
+        path = copy.folder / "chosen.json"
+        path.write_text(json.dumps(chosen))
+        cpu = _CPU_START + _CPU_FACTOR * sum(tests.seconds[name] for name in chosen)
+        files = sorted({name.partition("::")[0] for name in chosen})
+        code, output = copy.pytest("-x", *files, cpu=cpu, MUTANTS_CHOSEN=str(path), **variables)
+        if code == 0:
+            return "survived", f"{len(chosen)} tests"
+        if code < 0:
+            return "time", f"signal {-code}"
+        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return "killed", failed[0] if failed else output[-200:]
+
+
+def compiled_functions() -> set[tuple[str, int]]:
+    """File and first line, that of the decorator, of every compiled function."""
+    found = set()
+    for path in (ROOT / "odmtool").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        name = str(path.relative_to(ROOT))
+        found |= {(name, node.decorator_list[0].lineno) for node in nodes if is_compiled(node)}
+    return found
+
+
+def key(mutant: Mutant, source: bytes) -> str:
+    """The same as long as the file is."""
+    return hashlib.sha256(repr(mutant).encode() + source).hexdigest()[:16]
+
+
+def drawn(number: int, seed: int) -> list[Mutant]:
+    """Mutants at random; more of them begin with the same ones."""
+    found = []
+    for room in ROOMS:
+        for path in sorted((ROOT / "odmtool" / room).rglob("*.py")):
+            found += mutants(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+    print(f"{len(found)} possible mutants")
+    random.Random(seed).shuffle(found)
+    valid = (m for m in found if is_valid(m, (ROOT / m.path).read_bytes()))
+    return list(itertools.islice(valid, number))
+
+
+def recorded(folder: Path, copy: Copy) -> tuple[Tests, Tests]:
+    """The tests, and without compiling those that call compiled functions as they are written.
+
+    From the folder, if no source and no test has changed.
+    """
+    digest = hashlib.sha256()
+    for path in sorted([*ROOT.glob("odmtool/**/*.py"), *ROOT.glob("tests/**/*.py")]):
+        digest.update(b"" if path.name.startswith("mutant") else path.read_bytes())
+    both = [folder / f"{name}-{digest.hexdigest()[:16]}.json" for name in ("tests", "plain")]
+    if not both[0].exists():
+        print("running all tests, to know which calls what", flush=True)
+        record(copy, both[0])
+    if not both[1].exists():
+        chosen = folder / "chosen.json"
+        chosen.write_text(json.dumps([*Tests(both[0]).calling(compiled_functions())]))
+        record(copy, both[1], MUTANTS_CHOSEN=str(chosen), NUMBA_DISABLE_JIT="1")
+    return Tests(both[0]), Tests(both[1])
+
+
+def record(copy: Copy, path: Path, **variables) -> None:
+    target = path.with_suffix(".new")
+    _code, output = copy.pytest(cpu=7200, MUTANTS_RECORD=str(target), **variables)
+    print(output[-1000:], flush=True)
+    target.rename(path)
+
+
+def difference(mutant: Mutant) -> str:
+    before = (ROOT / mutant.path).read_bytes()
+    lines = (text.decode().splitlines() for text in (before, mutant.applied(before)))
+    found = list(difflib.unified_diff(*lines, n=1, lineterm=""))
+    return "\n".join(
+        [f"{mutant.path}:{mutant.line}", *(line for line in found[3:] if line.strip())]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--number", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="seconds of tests for one mutant"
+    )
+    parser.add_argument("--folder", type=Path, default=ROOT / ".mutants")
+    parser.add_argument("--again", action="store_true", help="try those that survived once more")
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    folder.mkdir(exist_ok=True)
+    journal, known = folder / "journal.jsonl", {}
+    if journal.exists():
+        known = {entry["key"]: entry for entry in map(json.loads, journal.read_text().splitlines())}
+    chosen = drawn(options.number, options.seed)
+    keys = {mutant: key(mutant, (ROOT / mutant.path).read_bytes()) for mutant in chosen}
+    wanted = [m for m in chosen if keys[m] not in known]
+    if options.again:
+        wanted += [m for m in chosen if known.get(keys[m], {}).get("result") == "survived"]
+    if wanted:
+        copies = [Copy(folder / f"copy-{number}") for number in range(options.jobs)]
+        trial = Trial(*recorded(folder, copies[0]), copies, options.budget)
+        with ThreadPoolExecutor(options.jobs) as pool, journal.open("a") as stream:
+            for number, entry in enumerate(pool.map(trial, wanted), start=1):
+                known[entry["key"]] = entry
+                stream.write(json.dumps(entry) + "\n")
+                stream.flush()
+                place = f"{entry['mutant'].path}:{entry['mutant'].line}"
+                print(number, len(wanted), entry["result"], place, entry["by"], flush=True)
+    survivors = [m for m in chosen if known[keys[m]]["result"] == "survived"]
+    for mutant in survivors:
+        print(f"\n{difference(mutant)}\n  {known[keys[mutant]]['by']}")
+    killed = len(chosen) - len(survivors)
+    print(f"\nkilled {killed} of {len(chosen)} mutants, {killed / len(chosen):.1%}")
+    return 0 if killed >= _GOAL * len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
