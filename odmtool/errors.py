@@ -15,7 +15,8 @@ code    meaning
 ======  =====================================================================
 
 The sentences themselves stand in :mod:`odmtool.messages`. ``str(error)`` names parameters as
-Python does; a command sets ``error.names``, so that its errors name options.
+Python does; a command sets ``error.names``, so that its errors name options. Bad data and bad
+parameters are ValueErrors, too, for those who call from Python.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class FileError(OdmError):
     """A file that cannot be opened, read or written."""
 
 
-class DataError(OdmError):
+class DataError(OdmError, ValueError):
     """Data that cannot be used.
 
     Parameters
@@ -95,7 +96,7 @@ class DivergedError(OdmError):
     """The problem has no solution (an indefinite kernel), or none was found."""
 
 
-class UsageError(OdmError):
+class UsageError(OdmError, ValueError):
     """Options or parameters that make no sense; also out-of-range parameters."""
 
     exit_code = 2

@@ -149,9 +149,10 @@ ROOMS = {
     "places": [*BASE, "core", "rows", "models", "io", "solvers", "machines"],
     "search": [*BASE, "core", "rows", "models", "solvers", "machines", "places"],
     "measures": [*BASE, "core", "models", "solvers", "machines", "search"],
+    "estimators": [*BASE, "core", "models", "io", "solvers", "machines", "search"],
     "cli": None,
     "__main__": None,
-    "": [],
+    "": ["estimators"],
 }
 
 
@@ -226,6 +227,31 @@ def test_commands_import_click_only_at_the_top():
 # ---- start-up --------------------------------------------------------------------------
 
 HEAVY = ("numpy", "scipy", "numba", "llvmlite", "joblib", "sklearn", "matplotlib")
+
+
+def test_the_package_loads_nothing_until_a_name_is_used():
+    script = f"""
+import sys
+import odmtool
+assert set(odmtool.__all__) <= set(dir(odmtool))
+loaded = [name for name in ("click", *{HEAVY!r}) if name in sys.modules]
+assert not loaded, loaded
+from odmtool import load_model, load_svmlight
+assert "sklearn" not in sys.modules and "numba" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_there_for_editors_too():
+    import odmtool
+
+    tree = TREES[PACKAGE / "__init__.py"]
+    (for_editors,) = (node for node in tree.body if _is_type_checking(node))
+    names = {name.rpartition(".")[2] for name in imported(ast.walk(for_editors))}
+    assert names == set(odmtool.__all__) == {n for n in odmtool.__all__ if getattr(odmtool, n)}
+    with pytest.raises(AttributeError, match="no attribute 'ODM'"):
+        odmtool.ODM  # noqa: B018
 
 
 @pytest.mark.parametrize("arguments", ["--help", "-h", "--version"])
@@ -303,11 +329,20 @@ def test_every_package_imported_is_a_dependency():
         for extra in PYPROJECT["project"]["optional-dependencies"].values()
         for d in extra
     }
+    distribution_of = {"sklearn": "scikit-learn"}
     foreign = {
-        name.split(".")[0]
+        distribution_of.get(package, package)
         for path in SOURCES
         for name in imported(everywhere(path))
-        if name.split(".")[0] not in sys.stdlib_module_names
+        if (package := name.split(".")[0]) not in sys.stdlib_module_names
     }
     assert foreign - {"odmtool"} <= declared | optional
-    assert "sklearn" not in foreign
+
+
+def test_only_the_estimators_know_of_scikit_learn():
+    def uses(path):
+        names = {name for name in imported(everywhere(path)) if within(name, "sklearn")}
+        return names if module_name(path) != "odmtool.estimators.manners" else set()
+
+    assert offenders(uses) == {}
+    assert "sklearn" in PYPROJECT["project"]["optional-dependencies"]

@@ -236,6 +236,8 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
     from odmtool.core.gram import BYTES
     from odmtool.places import memory as needs
     from odmtool.places import workers as spread
+    from odmtool.search.calibration import fit_with_probabilities
+    from odmtool.search.validation import Data
     from odmtool.solvers.large import tasks
 
     m, memory = len(data.dataset.labels), machine.memory_limit()
@@ -253,7 +255,8 @@ def fit(machine, data: TrainingData, options: dict, report: Report) -> list[str]
             report.detail(messages.memory_needs(needs.parts(machine, X, data.classes), memory))
     with naming(options["training_file"]):
         if options["probability"] == "1":
-            unconverged = _fit_with_probabilities(machine, data, report)
+            known = Data(data.dataset.X, data.dataset.labels, data.weight)
+            unconverged = fit_with_probabilities(machine, known, report.progress).unconverged
         else:
             X, labels, weight = data.dataset.X, data.dataset.labels, data.weight
             where = partial(spread.fit, machine) if is_elsewhere(options) else machine.fit
@@ -278,22 +281,6 @@ def _takes(machine, solver: str) -> bool:
     except UsageError:
         return False
     return True
-
-
-def _fit_with_probabilities(machine, data: TrainingData, report: Report) -> int:
-    """Train the machine and its sigmoid; the number of folds short of the tolerance."""
-    import numpy as np
-
-    from odmtool.search.calibration import add_probabilities, usable_rows
-    from odmtool.search.validation import Data, shared_gram
-
-    X, labels, weight = data.dataset.X, data.dataset.labels, data.weight
-    known = Data(X, labels, weight)
-    # Before the machine is trained, which may take long.
-    usable_rows(machine, known, np.arange(len(labels)))
-    gram = shared_gram(machine, X)
-    machine.fit(X, labels, weight, gram=gram, progress=report.progress)
-    return add_probabilities(machine, known, gram).unconverged
 
 
 def stopped_early(machine) -> bool:

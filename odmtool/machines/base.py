@@ -165,7 +165,7 @@ class Machine:
 
     def fit(
         self, X, labels, weight=None, *, gram: Gram | None = None, start=None,
-        progress: ProgressCallback = ignore_progress,
+        classes: list[int] | None = None, progress: ProgressCallback = ignore_progress,
     ) -> Machine:  # fmt: skip
         """Train.
 
@@ -179,6 +179,8 @@ class Machine:
             Kernel values of X if they are known already (see :meth:`gram`).
         start : ndarray, optional
             Dual variables to start from.
+        classes : list of int, optional
+            Their order, if it is not to be that of the labels.
         progress : callable
 
         Raises
@@ -187,7 +189,7 @@ class Machine:
         """
         self.check()
         self.check_format(len(np.unique(labels)))
-        prepared = self.prepare(X, labels, weight, gram=gram)
+        prepared = self.prepare(X, labels, weight, gram=gram, classes=classes)
         self.solution_ = self.solve(prepared, start=start, progress=progress)
         self.classes_ = prepared.classes
         self.model_ = self.model(X, prepared, self.solution_)

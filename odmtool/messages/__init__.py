@@ -7,6 +7,7 @@ commands say stands in :mod:`odmtool.cli.messages`.
 """
 
 from odmtool.messages.data import *
+from odmtool.messages.estimators import *
 from odmtool.messages.files import *
 from odmtool.messages.margins import *
 from odmtool.messages.models import *

@@ -27,7 +27,15 @@ from odmtool.machines.data import targets, weights_in_use
 from odmtool.models import carry
 from odmtool.models.decide import pair_values
 from odmtool.models.probability import class_probabilities, fit_sigmoid
-from odmtool.search.validation import NO_SOLUTION, Data, FoldResult, evaluate_chain, folds
+from odmtool.search.validation import (
+    NO_SOLUTION,
+    Data,
+    FoldResult,
+    evaluate_chain,
+    folds,
+    shared_gram,
+)
+from odmtool.solvers.base import ProgressCallback, ignore_progress
 
 FOLDS = 5
 """Parts that the decision values of a sigmoid come from."""
@@ -119,6 +127,25 @@ def _sigmoids(values, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
         sigmoids.append(fit_sigmoid(values[used, pair], target[used] == i, of_used))
     A, B = np.array(sigmoids).T
     return A, B
+
+
+def fit_with_probabilities(
+    machine: Machine, data: Data, progress: ProgressCallback = ignore_progress
+) -> Calibration:
+    """Train a machine on all examples and give its model the sigmoid.
+
+    Raises
+    ------
+    UsageError, DataError, MemoryLimitError, DivergedError
+        Those of :meth:`Machine.fit` and :func:`add_probabilities`.
+    """
+    # Before the machine is trained, which may take long.
+    usable_rows(machine, data, np.arange(len(data.labels)))
+    gram = shared_gram(machine, data.X)
+    machine.fit(
+        data.X, data.labels, data.weight, gram=gram, classes=data.classes, progress=progress
+    )
+    return add_probabilities(machine, data, gram)
 
 
 def add_probabilities(machine: Machine, data: Data, gram: Gram | None) -> Calibration:

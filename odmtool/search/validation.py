@@ -230,7 +230,8 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
         return False
     rows, gram = prepared.rows, prepared.gram
     if gram is None:
-        return rows.shape[1] <= LARGEST_HESSIAN and rows.nnz <= _LARGEST_EXACT_NONZEROS
+        nonzeros = getattr(rows, "nnz", rows.size)
+        return rows.shape[1] <= LARGEST_HESSIAN and nonzeros <= _LARGEST_EXACT_NONZEROS
     is_psd = gram.kernel.is_positive_semidefinite
     return (
         is_psd

@@ -1,0 +1,233 @@
+"""What the estimators share: from X, y and parameters in words to a machine and its model."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+
+from odmtool import __version__, messages
+from odmtool.defaults import MACHINES as PARAMETERS
+from odmtool.errors import DataError, UsageError
+from odmtool.estimators import labels, manners
+from odmtool.estimators.decisions import Decisions, canonical
+from odmtool.estimators.names import in_words_of_estimators
+from odmtool.estimators.saved import with_serials
+from odmtool.io.model_file import write_model
+from odmtool.machines import MACHINES, Machine
+from odmtool.models import LinearModel
+from odmtool.search.calibration import fit_with_probabilities
+from odmtool.search.validation import Data
+from odmtool.solvers.settings import Settings
+
+_LARGEST_SEED = 2**31 - 1
+# Parameters that a machine has under the same name and with the same values.
+_AS_THEY_ARE = ("cost", "kernel", "degree", "coef0", "solver", "max_iter", "memory", "multiclass")
+
+
+class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimator):
+    """An estimator whose parameters describe a machine; each subclass names its own.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (k,)
+        The labels, sorted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If X had column names, and with scikit-learn only.
+    model_ : LinearModel or KernelModel
+        What :meth:`save` writes.
+    coef_, intercept_ : ndarrays, shapes (1, d), (1,) for two classes, else (k, d), (k,)
+        With ``kernel="linear"`` and one function per class.
+    objective_ : float
+        The value that was minimised; of ``multiclass="ovr"`` and ``"ovo"`` the sum of all.
+    gap_ : float
+        How far it is from the minimum at most, relative to its terms. M3SVMClassifier stops by
+        its gradient instead, of which little can be proved.
+    n_iter_ : int
+    converged_ : bool
+        ``gap_``, or the gradient relative to that at zero, is at most ``tol``.
+    """
+
+    _machine: str
+
+    def fit(self, X, y, sample_weight=None):
+        """Train.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (m, d)
+            With ``kernel="precomputed"`` the kernel matrix, shape (m, m).
+        y : array, shape (m,)
+            Labels: integers, texts, or anything that can be sorted; two classes at least.
+        sample_weight : array, shape (m,), optional
+            Weight >= 0 of every example; weight 2 is the same as giving the example twice.
+
+        Raises
+        ------
+        ValueError
+            Parameters out of range, or data that cannot be used.
+        odmtool.errors.DivergedError
+            The kernel is not positive definite, and there is no solution.
+        odmtool.errors.MemoryLimitError
+        """
+        X, y = manners.training_data(self, X, y)
+        classes, codes, facts = labels.encode(y)
+        if len(classes) < 2:
+            raise DataError(messages.one_class_to_learn(classes[0]))
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
+        # So that a positive value, and the first of equal scores, mean what they do in
+        # scikit-learn.
+        order = sorted(set(codes.tolist()), reverse=len(classes) == 2)
+        rows = with_serials(X) if self._is_pairwise() else X
+        with in_words_of_estimators():
+            machine = self._configured(X, classes, codes, weight)
+            self._train(machine, Data(rows, codes, weight, order))
+        self.model_.facts |= facts | {
+            "examples": str(X.shape[0]), "features": str(X.shape[1]),
+            "version": f"odmtool {__version__}",
+        }  # fmt: skip
+        self.classes_ = classes
+        return self
+
+    def _train(self, machine: Machine, data: Data) -> None:
+        unconverged = 0
+        if self.probability:
+            unconverged = fit_with_probabilities(machine, data).unconverged
+        else:
+            machine.fit(data.X, data.labels, data.weight, classes=data.classes)
+        self.model_, solution = machine.model_, machine.solution_
+        self.objective_, self.gap_ = solution.primal, solution.gap
+        self.n_iter_, self.converged_ = solution.iterations, bool(solution.converged)
+        if not self.converged_:
+            sentence = messages.stopped_short(solution, self.tol)
+            warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=3)
+        if unconverged:
+            sentence = messages.folds_stopped_short(unconverged)
+            warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=3)
+
+    def _configured(self, X, classes, codes, weight) -> Machine:
+        """The machine that the parameters describe."""
+        own = {name: getattr(self, name) for name in PARAMETERS[self._machine]}
+        shared = {name: getattr(self, name) for name in _AS_THEY_ARE if hasattr(self, name)}
+        if hasattr(self, "bias"):
+            shared["bias"] = -1.0 if self.bias is None else self.bias
+        if hasattr(self, "gamma"):
+            shared["gamma"] = _gamma(self.gamma, X)
+        of_solvers = {name: getattr(self, name) for name in Settings._fields if hasattr(self, name)}
+        return MACHINES[self._machine](
+            **own, **shared, settings=Settings(**of_solvers), tolerance=self.tol,
+            seed=_seed(self.random_state),
+            jobs=_threads(getattr(self, "n_jobs", None)),
+            class_weight=_class_weights(self.class_weight, classes, codes, weight),
+        )  # fmt: skip
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model; ``odm-predict``, LIBSVM and LIBLINEAR read it, and load_model.
+
+        Of labels that are no integers the file has the places 0, 1, ... in ``classes_``, which
+        the stock programs answer with; load_model gives the labels back as texts.
+
+        Raises
+        ------
+        odmtool.errors.FileError
+        """
+        manners.check_fitted(self)
+        write_model(path, self.model_)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of the features."""
+        place = self._linear_places()
+        weights = self.model_.weights.T
+        return weights[np.argsort(place)] if len(weights) > 1 else self._sign() * weights
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """What is added to the weighted features; 0 without a bias."""
+        place, model = self._linear_places(), self.model_
+        count = model.weights.shape[1]
+        offset = model.bias * model.bias_weights if model.bias >= 0 else np.zeros(count)
+        return offset[np.argsort(place)] if count > 1 else self._sign() * offset
+
+    def _linear_places(self) -> np.ndarray:
+        manners.check_fitted(self)
+        if not isinstance(self.model_, LinearModel):
+            raise AttributeError(messages.no_weights_of_features())
+        return self._places(self.model_.labels)
+
+    def _sign(self) -> float:
+        """-1 if a positive value of the model means ``classes_[0]``."""
+        return 1.0 if self._places(self.model_.labels)[0] == 1 else -1.0
+
+    def _has_probabilities(self) -> bool:
+        return bool(self.probability)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # scikit-learn would take lambda_ for something learned.
+        return hasattr(self, "model_")
+
+    def _is_pairwise(self) -> bool:
+        return getattr(self, "kernel", "linear") == "precomputed"
+
+    def _rows(self, X):
+        X = manners.rows_to_predict(self, X)
+        return with_serials(X) if self._is_pairwise() else canonical(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self._is_pairwise()
+        return tags
+
+    def _more_tags(self) -> dict:
+        """The same for scikit-learn before 1.6."""
+        return {"pairwise": self._is_pairwise()}
+
+
+def _gamma(gamma, X) -> float:
+    """The number that a machine takes, for which 0 is 1 / features."""
+    if gamma == "auto":
+        return 0.0
+    if gamma == "scale":
+        square = X.multiply(X) if sparse.issparse(X) else X * X
+        variance = float(square.mean() - X.mean() ** 2)
+        return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+    if isinstance(gamma, str):
+        raise UsageError(messages.unknown_gamma(gamma))
+    return gamma
+
+
+def _threads(n_jobs: int | None) -> int:
+    from joblib import effective_n_jobs
+
+    return 1 if n_jobs is None else effective_n_jobs(n_jobs)
+
+
+def _seed(random_state) -> int:
+    """A seed, drawn from ``random_state`` unless it is one; of None from NumPy's own state."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int((np.random if random_state is None else random_state).randint(_LARGEST_SEED))
+
+
+def _class_weights(class_weight, classes, codes, weight) -> dict[int, float] | None:
+    """Weights by the integers that stand for the classes."""
+    if class_weight is None:
+        return None
+    values = np.unique(codes)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        share = np.array([weight[codes == code].sum() for code in values]) * len(values)
+        balanced = np.divide(weight.sum(), share, out=np.ones(len(values)), where=share > 0)
+        return dict(zip(values.tolist(), balanced.tolist(), strict=True))
+    if not isinstance(class_weight, Mapping):
+        raise UsageError(messages.unknown_class_weight(class_weight))
+    known = dict(zip(classes.tolist(), values.tolist(), strict=True))
+    for label in class_weight:
+        if label not in known:
+            warnings.warn(messages.no_such_label(label), UserWarning, stacklevel=4)
+    return {known[label]: float(factor) for label, factor in class_weight.items() if label in known}

@@ -1,0 +1,219 @@
+"""The estimators: which machine, and which parameters with which defaults."""
+
+from __future__ import annotations
+
+from odmtool.defaults import (
+    COEF0,
+    COMPARATOR_LAMBDA,
+    DEGREE,
+    LAMBDA,
+    M3SVM_LAMBDA,
+    MU,
+    MU1,
+    MU2,
+    POWER,
+    SEED,
+    THETA,
+    TOLERANCE,
+)
+from odmtool.estimators.base import MachineClassifier
+from odmtool.solvers.settings import DEFAULTS
+
+
+class ODMClassifier(MachineClassifier):
+    """Optimal margin distribution machine.
+
+    Minimises 1/2 |w|^2 + c1 sum_i max(0, 1-theta-t_i)^2 + c2 sum_i max(0, t_i-1-theta)^2 with
+    margins t_i = y_i <w, phi(x_i)>, c1 = lambda / (m (1-theta)^2), c2 = mu c1, to a certified
+    relative gap. Source: Zhang & Zhou, TKDE 2019.
+
+    Parameters
+    ----------
+    lambda_ : float, > 0
+        Weight of the loss.
+    mu : float, 0 < mu <= 1
+        What a margin above the band costs, relative to one below.
+    theta : float, 0 <= theta < 1
+        Half width of the band around margin 1 that costs nothing.
+    cost : float, optional
+        Instead of ``lambda_``: the cost of one example, as LIBLINEAR's C.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}
+    gamma : float, "auto" or "scale"
+        Of poly, rbf and sigmoid; "auto" is 1 / features, "scale" 1 / (features * variance of X).
+    degree, coef0 : int, float
+        Of poly, and of poly and sigmoid.
+    bias : float or None
+        Value of a constant feature, whose weight is the intercept; None: no intercept, which is
+        what the commands do unless ``-B`` is given.
+    solver : str
+        "auto", or a name of docs/solvers.md.
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int, optional
+        Limit of the iterations; by default that of the solver.
+    class_weight : dict, "balanced" or None
+        Label to weight of its examples, 1 for labels not named; "balanced" gives all classes
+        the same total.
+    probability : bool
+        Fit Platt's sigmoids on 5 folds, for ``predict_proba``.
+    random_state : int, RandomState or None
+        Seed of the folds and of the stochastic solvers; None draws a new one for every fit.
+    memory : float, optional
+        Bytes for kernel values; by default what is free.
+    multiclass : {"ovr", "ovo"}
+        More than two classes: one against the rest, or one against one.
+    n_jobs : int, optional
+        Threads for the problems of these; -1: as many as processors.
+    landmarks : int
+        Of ``solver="nystrom"``: examples whose kernel functions are the basis.
+    """
+
+    _machine = "odm"
+
+    def __init__(
+        self, *, lambda_=LAMBDA, mu=MU, theta=THETA, cost=None, kernel="linear", gamma="auto",
+        degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE, max_iter=None,
+        class_weight=None, probability=False, random_state=SEED, memory=None, multiclass="ovr",
+        n_jobs=None, landmarks=DEFAULTS.landmarks,
+    ):  # fmt: skip
+        self.lambda_ = lambda_
+        self.mu = mu
+        self.theta = theta
+        self.cost = cost
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.bias = bias
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.probability = probability
+        self.random_state = random_state
+        self.memory = memory
+        self.multiclass = multiclass
+        self.n_jobs = n_jobs
+        self.landmarks = landmarks
+
+
+class LDMClassifier(MachineClassifier):
+    """Large margin distribution machine.
+
+    Minimises 1/2 |w|^2 + mu1 var(t) - mu2 mean(t) + lambda/m sum_i max(0, 1-t_i) with margins
+    t_i = y_i <w, phi(x_i)>, to a certified relative gap. Source: Zhang & Zhou, KDD 2014.
+
+    Parameters
+    ----------
+    lambda_ : float, > 0
+        Weight of the hinge loss.
+    mu1, mu2 : float, >= 0
+        Weights of the variance and of the mean of the margins.
+    cost, kernel, ... :
+        As those of :class:`ODMClassifier`.
+    """
+
+    _machine = "ldm"
+
+    def __init__(
+        self, *, lambda_=COMPARATOR_LAMBDA, mu1=MU1, mu2=MU2, cost=None, kernel="linear",
+        gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
+        multiclass="ovr", n_jobs=None,
+    ):  # fmt: skip
+        self.lambda_ = lambda_
+        self.mu1 = mu1
+        self.mu2 = mu2
+        self.cost = cost
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.bias = bias
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.probability = probability
+        self.random_state = random_state
+        self.memory = memory
+        self.multiclass = multiclass
+        self.n_jobs = n_jobs
+
+
+class MulticlassODMClassifier(MachineClassifier):
+    """Multi-class optimal margin distribution machine: one function per class.
+
+    Minimises 1/2 sum_l |w_l|^2 + c1 sum_i max(0, 1-theta-g_i)^2 + c2 sum_i max(0, g_i-1-theta)^2
+    with g_i the score of the example's class less the largest of the others; the problem is not
+    convex, and the result is a stationary point. Source: Zhang & Zhou, TKDE 2019, section 4.
+
+    Parameters
+    ----------
+    lambda_, mu, theta, cost, kernel, ... :
+        As those of :class:`ODMClassifier`.
+    outer : {"cccp", "constant"}
+        The outer loop; "constant" is the paper's, which need not descend.
+    """
+
+    _machine = "mcodm"
+
+    def __init__(
+        self, *, lambda_=COMPARATOR_LAMBDA, mu=MU, theta=THETA, cost=None, kernel="linear",
+        gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
+        outer=DEFAULTS.outer,
+    ):  # fmt: skip
+        self.lambda_ = lambda_
+        self.mu = mu
+        self.theta = theta
+        self.cost = cost
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.bias = bias
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.probability = probability
+        self.random_state = random_state
+        self.memory = memory
+        self.outer = outer
+
+
+class M3SVMClassifier(MachineClassifier):
+    """Multi-class support vector machine with the maximal minimum margin; linear.
+
+    Minimises sum_i sum_{l != y_i} g(1 - f_y + f_l) + lambda sum_{k<l} |w_k - w_l|^p with the
+    smoothed hinge g and an intercept for every class. Source: Hao et al., AAAI 2024.
+
+    Parameters
+    ----------
+    lambda_ : float, > 0
+        Weight of the regulariser.
+    power : float, >= 1
+        Its power p.
+    cost : float, optional
+        Instead of ``lambda_``: 1 / lambda.
+    solver : {"auto", "newton", "adam"}
+    tol, max_iter, class_weight, probability, random_state
+        As those of :class:`ODMClassifier`.
+    """
+
+    _machine = "m3svm"
+
+    def __init__(
+        self, *, lambda_=M3SVM_LAMBDA, power=POWER, cost=None, solver="auto", tol=TOLERANCE,
+        max_iter=None, class_weight=None, probability=False, random_state=SEED,
+    ):  # fmt: skip
+        self.lambda_ = lambda_
+        self.power = power
+        self.cost = cost
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.probability = probability
+        self.random_state = random_state

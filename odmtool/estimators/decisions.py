@@ -1,0 +1,88 @@
+"""What a trained estimator and a loaded model have in common: they predict.
+
+Both have ``model_``, whose labels are integers, and ``classes_``, which are sorted as these
+integers are. Decision values are in scikit-learn's order and sign: of two classes one value,
+positive for ``classes_[1]``; of more one column per class. Where pairs of classes vote, a column
+is the number of votes plus the sum of the class's values, squeezed into (-1/3, 1/3), so that
+it decides between equal votes only, as in scikit-learn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from odmtool import messages
+from odmtool.models import votes
+
+
+def canonical(X) -> sparse.csr_matrix:
+    """X as the models want it: CSR, doubles, columns ascending and each once."""
+    rows = sparse.csr_matrix(X, dtype=float)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+class Decisions:
+    """Predictions of ``model_`` in terms of ``classes_``; ``_rows`` checks what is predicted."""
+
+    def predict(self, X) -> np.ndarray:
+        """The label of every row of X, shape (m,), as the stock predictors find it.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (m, d)
+            Of a precomputed kernel: (m, training examples).
+        """
+        rows = self._rows(X)
+        return self.classes_[self._places(self.model_.predict(rows))]
+
+    def decision_function(self, X) -> np.ndarray:
+        """Decision values: shape (m,) for two classes, positive means ``classes_[1]``, and
+        (m, k) for k > 2; the class of the largest is predicted.
+        """  # fmt: skip
+        rows = self._rows(X)
+        values = self.model_.decision_values(rows)
+        place, k = self._places(self.model_.labels), len(self.classes_)
+        if k == 2:
+            return values[:, 0] if place[0] == 1 else -values[:, 0]
+        if k > 2 and not self.model_.has_scores:
+            values = _votes_and_confidence(values, k)
+        ordered = np.zeros((len(values), k))
+        ordered[:, place] = values
+        return ordered
+
+    @property
+    def predict_proba(self):
+        """Probabilities of the classes, shape (m, k), rows of sum 1: call it with X.
+
+        There is no such attribute unless the model was trained with ``probability=True``
+        (``odm-train -b 1``). They are Platt's, and of more than two classes coupled, so the
+        largest need not be that of the predicted class where two are about equally likely.
+        """
+        if not self._has_probabilities():
+            raise AttributeError(messages.no_probabilities_in_python())
+        return self._probabilities
+
+    def _probabilities(self, X) -> np.ndarray:
+        rows = self._rows(X)
+        ordered = np.empty((rows.shape[0], len(self.classes_)))
+        place = self._places(self.model_.labels)
+        ordered[:, place] = self.model_.predict_with_probabilities(rows)[1]
+        return ordered
+
+    def _places(self, codes) -> np.ndarray:
+        """Where the integers of the model stand among the classes."""
+        return np.searchsorted(np.sort(self.model_.labels), codes)
+
+
+def _votes_and_confidence(values: np.ndarray, k: int) -> np.ndarray:
+    """One column per class from one per pair of classes."""
+    first, second = np.triu_indices(k, 1)
+    total = np.zeros((len(values), k))
+    for pair, (i, j) in enumerate(zip(first, second, strict=True)):
+        total[:, i] += values[:, pair]
+        total[:, j] -= values[:, pair]
+    return votes(values, k) + total / (3 * (np.abs(total) + 1))

@@ -1,0 +1,80 @@
+"""scikit-learn's base classes and checks where it is installed, plain ones otherwise.
+
+Nothing else in the package knows of scikit-learn, and a model that is loaded from a file does
+not need this file either.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool import messages
+
+
+def _base():
+    try:
+        from sklearn import base
+    except ImportError:
+        from odmtool.estimators import plain as base
+    return base
+
+
+def _exceptions():
+    try:
+        from sklearn import exceptions
+    except ImportError:
+        from odmtool.estimators import plain as exceptions
+    return exceptions
+
+
+BaseEstimator, ClassifierMixin = _base().BaseEstimator, _base().ClassifierMixin
+ConvergenceWarning = _exceptions().ConvergenceWarning
+NotFittedError = _exceptions().NotFittedError
+
+
+def training_data(estimator, X, y):
+    """X and y checked, what is known of the features recorded in the estimator.
+
+    Returns
+    -------
+    X : ndarray or csr_matrix of doubles, shape (m, d)
+    y : ndarray, shape (m,)
+
+    Raises
+    ------
+    ValueError
+    """
+    X, y = _validated(estimator, X, y, reset=True)
+    try:
+        from sklearn.utils.multiclass import check_classification_targets
+    except ImportError:
+        return X, y
+    check_classification_targets(y)
+    return X, y
+
+
+def rows_to_predict(estimator, X):
+    """X checked against what the estimator was trained on.
+
+    Raises
+    ------
+    NotFittedError
+        It was not trained.
+    ValueError
+    """
+    check_fitted(estimator)
+    return _validated(estimator, X, reset=False)
+
+
+def check_fitted(estimator) -> None:
+    """Raise NotFittedError if the estimator was not trained."""
+    if not hasattr(estimator, "model_"):
+        raise NotFittedError(messages.not_fitted(type(estimator).__name__))
+
+
+def _validated(estimator, *data, reset: bool):
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn before 1.6, or none
+        validate_data = type(estimator)._validate_data
+    return validate_data(estimator, *data, reset=reset, accept_sparse="csr", dtype=np.float64)

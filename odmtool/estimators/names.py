@@ -1,0 +1,44 @@
+"""What sentences call the parameters of an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from odmtool.errors import OdmError
+from odmtool.messages.words import PythonNames
+
+_PARAMETERS = {"tolerance": "tol", "seed": "random_state", "jobs": "n_jobs"}
+_MACHINES = {
+    "odm": "ODMClassifier",
+    "ldm": "LDMClassifier",
+    "mcodm": "MulticlassODMClassifier",
+    "m3svm": "M3SVMClassifier",
+}
+
+
+class EstimatorNames(PythonNames):
+    """As those of the machines, but for what scikit-learn calls otherwise."""
+
+    def parameter(self, name: str) -> str:
+        return _PARAMETERS.get(name, name)
+
+    def subject(self, name: str) -> str:
+        return self.parameter(name)
+
+    def setting(self, name: str, value: str) -> str:
+        if name == "machine" and value in _MACHINES:
+            return _MACHINES[value]
+        if name == "probability":
+            return "probability=True"
+        return super().setting(self.parameter(name), value)
+
+
+@contextmanager
+def in_words_of_estimators() -> Iterator[None]:
+    """Errors within name the parameters of estimators."""
+    try:
+        yield
+    except OdmError as error:
+        error.names = EstimatorNames()
+        raise

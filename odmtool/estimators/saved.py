@@ -1,0 +1,103 @@
+"""Model files and data files from Python; scikit-learn is not needed."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from scipy import sparse
+
+from odmtool import messages
+from odmtool.errors import DataError
+from odmtool.estimators.decisions import Decisions, canonical
+from odmtool.estimators.labels import decode
+from odmtool.estimators.plain import checked_rows
+from odmtool.io.files import display_name
+from odmtool.io.model_file import read_model
+from odmtool.io.svmlight import read_svmlight
+
+
+class SavedModel(Decisions):
+    """A model read from a file; it predicts as ``odm-predict`` does.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (k,)
+        Sorted; the texts of an estimator that was trained on such.
+    facts : dict
+        What was recorded when it was trained; empty for a stock model.
+    n_features_in_ : int or None
+        Width of the training data, if the file says so.
+    model_ : LinearModel, KernelModel or CompactModel
+    """
+
+    def __init__(self, model, file: str | None = None):
+        self.model_, self.facts = model, model.facts
+        self.classes_ = decode(model.labels, model.facts, file)
+        width = model.facts.get("features", "")
+        self.n_features_in_ = int(width) if width.isdecimal() else None
+
+    def __repr__(self) -> str:
+        machine = self.facts.get("machine", "a stock tool")
+        return f"<model of {machine}, classes {', '.join(map(str, self.classes_))}>"
+
+    def _has_probabilities(self) -> bool:
+        return self.model_.has_probabilities
+
+    def _rows(self, X):
+        X = checked_rows(X)
+        if self.model_.is_precomputed:
+            return with_serials(X)
+        # A sparse matrix is as wide as the last feature that occurs in it.
+        is_known = self.n_features_in_ is None or sparse.issparse(X)
+        if not is_known and X.shape[1] != self.n_features_in_:
+            raise DataError(messages.wrong_width(X.shape[1], self.n_features_in_))
+        return canonical(X)
+
+
+def with_serials(K) -> sparse.csr_matrix:
+    """Rows of kernel values as svmlight files have them: a serial number, then the values."""
+    serials = np.arange(1.0, K.shape[0] + 1)[:, None]
+    return canonical(sparse.hstack([serials, sparse.csr_matrix(K)], format="csr"))
+
+
+def load_model(path: str | os.PathLike, *, zero_based: bool = False) -> SavedModel:
+    """Read a model of ``save`` or ``odm-train``, or a classifier of LIBSVM or LIBLINEAR.
+
+    Parameters
+    ----------
+    path : str
+    zero_based : bool
+        A stock kernel model was trained on data that count features from 0.
+
+    Raises
+    ------
+    FileError, ModelError
+    """
+    return SavedModel(read_model(path, zero_based=zero_based), display_name(path))
+
+
+def load_svmlight(
+    path: str | os.PathLike, *, zero_based: bool = False, n_features: int | None = None
+) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Read a data file in svmlight form, also one compressed with gzip, bzip2 or xz.
+
+    Parameters
+    ----------
+    path : str
+    zero_based : bool
+        Features are counted from 0, not from 1.
+    n_features : int, optional
+        The least width of X; that of the training data for a test file.
+
+    Returns
+    -------
+    X : csr_matrix, shape (m, d)
+    y : int array, shape (m,)
+
+    Raises
+    ------
+    FileError, DataError
+    """
+    dataset = read_svmlight(path, zero_based=zero_based, n_features=n_features)
+    return dataset.X, dataset.labels

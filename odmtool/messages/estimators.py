@@ -1,0 +1,75 @@
+"""The estimators and the models of the Python interface."""
+
+from __future__ import annotations
+
+
+def labels_continuous(value: float) -> str:
+    return f"Unknown label type: continuous; {value:g} is no class, give integers or texts"
+
+
+def label_not_readable() -> str:
+    return "a label_ line of the model is not a text as JSON writes it"
+
+
+def one_class_to_learn(label) -> str:
+    return f"the examples have one class only, {label}: give at least two classes"
+
+
+def no_such_label(label) -> str:
+    return f"class_weight: the label {label!r} does not occur in y"
+
+
+def unknown_class_weight(value) -> str:
+    return f"class_weight must be a dict, 'balanced' or None, not {value!r}"
+
+
+def unknown_gamma(value: str) -> str:
+    return f"gamma must be a number, 'auto' (1 / features) or 'scale', not {value!r}"
+
+
+def no_probabilities_in_python() -> str:
+    return "there are no probabilities: train with probability=True"
+
+
+def no_weights_of_features() -> str:
+    return "coef_ and intercept_ exist for kernel='linear' with one function per class only"
+
+
+def not_fitted(estimator: str) -> str:
+    return f"this {estimator} is not fitted yet: call fit first"
+
+
+def stopped_short(solution, tol: float) -> str:
+    gradient = getattr(solution, "gradient", None)
+    how = f"relative gap is {solution.gap:.2g}"
+    if gradient is not None:
+        how = f"gradient is {gradient:.2g} of the first"
+    return (
+        f"the {how} after {solution.iterations} iterations, above tol={tol:g}: scale the "
+        f"features, raise max_iter, or take another solver"
+    )
+
+
+def folds_stopped_short(count: int) -> str:
+    fits = "1 fit" if count == 1 else f"{count} fits"
+    return f"{fits} for the probabilities did not reach tol"
+
+
+def wrong_width(given: int, expected: int) -> str:
+    return f"X has {given} features, the training data had {expected}"
+
+
+def not_rows(shape: tuple) -> str:
+    return f"X must have rows and columns, at least one of each; its shape is {shape}"
+
+
+def values_not_finite() -> str:
+    return "X has values that are NaN or infinite"
+
+
+def label_count(shape: tuple, rows: int) -> str:
+    return f"y must have one label for each of the {rows} rows of X; its shape is {shape}"
+
+
+def no_such_parameter(name: str, known: list[str]) -> str:
+    return f"no parameter {name!r}; there are {', '.join(known)}"

@@ -1,0 +1,508 @@
+"""The estimators beside the machines and commands they stand for, and beside scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from stock import run as stock
+
+from odmtool import (
+    LDMClassifier,
+    M3SVMClassifier,
+    MulticlassODMClassifier,
+    ODMClassifier,
+    load_model,
+    load_svmlight,
+)
+from odmtool.errors import ModelError
+from odmtool.estimators.labels import decode, encode
+from odmtool.io.model_file import read_model, write_model
+from odmtool.io.svmlight import write_svmlight
+
+DATA = Path(__file__).parent.parent / "data"
+ESTIMATORS = [
+    ODMClassifier(),
+    ODMClassifier(kernel="rbf"),
+    ODMClassifier(kernel="rbf", multiclass="ovo"),
+    LDMClassifier(),
+    LDMClassifier(kernel="rbf"),
+    MulticlassODMClassifier(),
+    MulticlassODMClassifier(kernel="rbf"),
+    M3SVMClassifier(),
+]
+each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+
+
+def scaled(name: str):
+    """A set of data/, dense, columns of mean 0 and variance 1."""
+    X, y = load_svmlight(DATA / f"{name}.train")
+    return StandardScaler().fit_transform(X.toarray()), y
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return scaled("iris")
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = scaled("breast-cancer")
+    return X[:120], y[:120]
+
+
+def fitted(estimator, X, y, **weight):
+    return clone(estimator).fit(X, y, **weight)
+
+
+# ---- the same as the commands -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "estimator, options",
+    [
+        (ODMClassifier(bias=None), "-s odm"),
+        (ODMClassifier(kernel="rbf", gamma=0.5, cost=2.0), "-t rbf -g .5 -c 2 -B 1"),
+        (LDMClassifier(lambda_=64.0, mu1=2.0), "-s ldm -l 64 --mu1 2 -B 1"),
+        (ODMClassifier(kernel="poly", degree=2, gamma="auto"), "-t poly -d 2 -B 1"),
+        (ODMClassifier(probability=True, random_state=3), "-b 1 --seed 3 -B 1"),
+    ],
+    ids=repr,
+)
+def test_the_model_is_that_of_the_command(run, heart, estimator, options):
+    assert run("train", *options.split(), heart, "by.command").code == 0
+    X, y = load_svmlight(heart)
+    estimator.fit(X, y).save("by.estimator")
+    theirs, ours = read_model("by.command"), read_model("by.estimator")
+    assert ours.facts.items() <= theirs.facts.items()
+    for name, value in vars(theirs).items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(getattr(ours, name), value, err_msg=name)
+
+
+@each_estimator
+def test_what_is_saved_predicts_the_same(estimator, iris, tmp_path):
+    X, y = iris
+    estimator = fitted(estimator, X, y)
+    estimator.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), estimator.predict(X))
+    np.testing.assert_array_equal(loaded.decision_function(X), estimator.decision_function(X))
+    np.testing.assert_array_equal(loaded.classes_, estimator.classes_)
+    assert loaded.n_features_in_ == 4 and float(loaded.facts["gap"]) == estimator.gap_
+
+
+@pytest.mark.parametrize("kernel, judge", [("linear", "liblinear-predict"), ("rbf", "svm-predict")])
+@pytest.mark.parametrize("name", ["breast-cancer", "wine"])
+def test_the_stock_predictors_give_our_labels(tmp_path, monkeypatch, kernel, judge, name):
+    monkeypatch.chdir(tmp_path)
+    X, y = scaled(name)
+    estimator = ODMClassifier(kernel=kernel).fit(X, y)
+    estimator.save("model")
+    with open("rows", "w") as stream:
+        write_svmlight(stream, sparse.csr_matrix(X), y)
+    stock(judge, "rows", "model", "labels")
+    np.testing.assert_array_equal(np.loadtxt("labels", dtype=int), estimator.predict(X))
+
+
+@pytest.mark.parametrize(
+    "train, predict, options",
+    [
+        ("svm-train", "svm-predict", ["-t", "2", "-q"]),
+        ("svm-train", "svm-predict", ["-t", "0", "-b", "1", "-q"]),
+        ("liblinear-train", "liblinear-predict", ["-s", "2", "-B", "1", "-q"]),
+        ("liblinear-train", "liblinear-predict", ["-s", "0", "-q"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["breast-cancer", "iris"])
+def test_models_of_the_stock_tools_predict(tmp_path, train, predict, options, name):
+    rows, model, labels = (str(tmp_path / file) for file in ("rows", "model", "labels"))
+    X, y = scaled(name)
+    with open(rows, "w") as stream:
+        write_svmlight(stream, sparse.csr_matrix(X), y)
+    stock(train, *options, rows, model)
+    stock(predict, rows, model, labels)
+    loaded = load_model(model)
+    np.testing.assert_array_equal(loaded.classes_, np.unique(y))
+    predicted, values = loaded.predict(X), loaded.decision_function(X)
+    np.testing.assert_array_equal(predicted, np.loadtxt(labels, dtype=int))
+    best = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)
+    np.testing.assert_array_equal(loaded.classes_[best], predicted)
+    if loaded.model_.has_probabilities:
+        assert loaded.predict_proba(X).shape == (len(y), len(loaded.classes_))
+    else:
+        assert not hasattr(loaded, "predict_proba")
+
+
+# ---- labels -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@each_estimator
+def test_texts_are_labels_as_good_as_integers(estimator, k, iris, tmp_path):
+    X, y = iris
+    X, y = X[y <= k], y[y <= k]
+    names = np.array(["", "zèbre\n#2", 'b "quoted" \\', "abc\x7f\x00 "])[y]
+    of_numbers, of_names = fitted(estimator, X, y), fitted(estimator, X, names)
+    np.testing.assert_array_equal(of_names.classes_, np.unique(names))
+    of_names.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.classes_, of_names.classes_)
+    np.testing.assert_array_equal(loaded.predict(X), of_names.predict(X))
+    assert of_names.score(X, names) == pytest.approx(of_numbers.score(X, y), abs=0.05)
+
+
+labels = st.one_of(
+    st.lists(st.text(), min_size=2, max_size=5, unique=True).map(np.array),
+    st.lists(st.integers(-(2**31), 2**31 - 1), min_size=2, max_size=5, unique=True).map(np.array),
+)
+
+
+@given(labels)
+def test_labels_come_back(y):
+    classes, codes, facts = encode(y)
+    np.testing.assert_array_equal(decode(list(set(codes.tolist())), facts), classes)
+    np.testing.assert_array_equal(np.argsort(np.argsort(y)), np.argsort(np.argsort(codes)))
+    assert (y.dtype.kind == "i") == (not facts)
+
+
+def test_other_numbers_are_labels_if_they_are_whole():
+    for y in ([1.0, 2.0], [True, False], np.array([3, 5], dtype=object), np.array([3, 5], "u1")):
+        classes, codes, facts = encode(np.asarray(y))
+        assert not facts and (classes[np.searchsorted(classes, codes)] == y).all()
+    assert encode(np.array([1, 2**40]))[2] == {"label_0": "1", "label_1": str(2**40)}
+
+
+def test_a_model_whose_labels_are_damaged_is_refused(cancer, tmp_path):
+    estimator = ODMClassifier().fit(cancer[0], np.where(cancer[1] > 0, "a", "b"))
+    estimator.model_.facts["label_0"] = "\\"
+    write_model(str(tmp_path / "model"), estimator.model_)
+    with pytest.raises(ModelError, match="model: a label_ line"):
+        load_model(tmp_path / "model")
+
+
+# ---- decision values ----------------------------------------------------------------------
+
+
+@each_estimator
+def test_decision_values_are_as_in_scikit_learn(estimator, iris, cancer):
+    X, y = cancer
+    binary = fitted(estimator, X, np.where(y > 0, "a", "b"))
+    values = binary.decision_function(X)
+    np.testing.assert_array_equal(binary.predict(X), binary.classes_[(values > 0).astype(int)])
+    X, y = iris
+    several = fitted(estimator, X, y[::-1])
+    values = several.decision_function(X)
+    assert values.shape == (len(y), 3)
+    np.testing.assert_array_equal(several.predict(X), several.classes_[values.argmax(axis=1)])
+
+
+@pytest.mark.parametrize(
+    "estimator", [one for one in ESTIMATORS if getattr(one, "kernel", "") != "rbf"], ids=repr
+)
+@pytest.mark.parametrize("name", ["iris", "breast-cancer"])
+def test_linear_machines_have_weights(estimator, name):
+    X, y = scaled(name)
+    estimator = fitted(estimator, X, y)
+    values = X @ estimator.coef_.T + estimator.intercept_
+    k = len(estimator.classes_)
+    assert estimator.intercept_.shape == (1 if k == 2 else k,)
+    values = values[:, 0] if k == 2 else values
+    np.testing.assert_allclose(values, estimator.decision_function(X), rtol=1e-9, atol=1e-9)
+
+
+def test_others_have_none(iris):
+    assert not hasattr(ODMClassifier(kernel="rbf").fit(*iris), "coef_")
+    assert not hasattr(ODMClassifier(multiclass="ovo").fit(*iris), "intercept_")
+    without = ODMClassifier(bias=None).fit(*iris)
+    np.testing.assert_array_equal(without.intercept_, np.zeros(3))
+
+
+def test_votes_of_pairs_become_columns(iris):
+    X, y = iris
+    ours = ODMClassifier(multiclass="ovo", tol=1e-10, cost=1.0).fit(X, y)
+    theirs = OneVsOneClassifier(ODMClassifier(tol=1e-10, cost=1.0)).fit(X, y)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(
+        ours.decision_function(X), theirs.decision_function(X), rtol=1e-5, atol=1e-5
+    )
+
+
+# ---- probabilities --------------------------------------------------------------------------
+
+
+@each_estimator
+def test_probabilities_if_asked_for(estimator, iris, tmp_path):
+    X, y = iris
+    with pytest.raises(AttributeError, match="probability=True"):
+        fitted(estimator, X, y).predict_proba(X)
+    estimator = fitted(clone(estimator).set_params(probability=True), X, y)
+    p = estimator.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert (estimator.classes_[p.argmax(axis=1)] == y).mean() > 0.85
+    estimator.save(tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict_proba(X), p)
+
+
+def test_probabilities_follow_the_order_of_the_classes(cancer):
+    X, y = cancer
+    p = ODMClassifier(probability=True).fit(X, y).predict_proba(X)
+    swapped = ODMClassifier(probability=True).fit(X, -y).predict_proba(X)
+    assert (np.array([-1, 1])[p.argmax(axis=1)] == y).mean() > 0.9
+    assert (np.array([-1, 1])[swapped.argmax(axis=1)] == -y).mean() > 0.9
+
+
+# ---- weights ----------------------------------------------------------------------------------
+
+
+def test_a_weight_is_a_number_of_examples(cancer):
+    X, y = cancer
+    weight = np.arange(len(y)) % 3
+    weighted = ODMClassifier(tol=1e-9).fit(X, y, sample_weight=weight)
+    repeated = ODMClassifier(tol=1e-9).fit(X.repeat(weight, axis=0), y.repeat(weight))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+
+
+def test_balanced_classes_have_the_same_total(cancer):
+    X, y = cancer
+    y, weight = np.where(y > 0, "sick", "sound"), np.linspace(0.5, 2, len(y))
+    total, sick = weight.sum(), weight[y == "sick"].sum()
+    given = {"sick": total / 2 / sick, "sound": total / 2 / (total - sick)}
+    balanced = ODMClassifier(class_weight="balanced").fit(X, y, sample_weight=weight)
+    by_hand = ODMClassifier(class_weight=given).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(balanced.coef_, by_hand.coef_)
+    assert np.any(balanced.coef_ != ODMClassifier().fit(X, y, sample_weight=weight).coef_)
+
+
+def test_a_class_weight_of_no_class_is_said(cancer):
+    with pytest.warns(UserWarning, match="'sicc' does not occur"):
+        ODMClassifier(class_weight={"sicc": 2}).fit(*cancer)
+    with pytest.raises(ValueError, match="class_weight must be a dict"):
+        ODMClassifier(class_weight="balance").fit(*cancer)
+
+
+# ---- parameters -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+def test_gamma_in_words(cancer, container):
+    X, y = cancer
+    X = 3 * X + 1
+    for word, gamma in (("auto", 1 / 30), ("scale", 1 / (30 * X.var()))):
+        word = ODMClassifier(kernel="rbf", gamma=word).fit(container(X), y)
+        assert word.model_.kernel.gamma == pytest.approx(gamma, rel=1e-12)
+    with pytest.raises(ValueError, match="'scale', not 'Scale'"):
+        ODMClassifier(kernel="rbf", gamma="Scale").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"mu": 2.0}, {"theta": 1.0}, {"lambda_": -1.0}, {"kernel": "rbv"}, {"solver": "sgd"},
+     {"tol": 0.0}, {"cost": 0.0}, {"max_iter": -1}],
+    ids=repr,
+)  # fmt: skip
+def test_a_wrong_parameter_is_a_value_error(cancer, wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name.strip("_")):
+        ODMClassifier(**wrong).fit(*cancer)
+
+
+def test_errors_name_what_estimators_have(cancer):
+    X, y = cancer
+    with pytest.raises(ValueError, match="^tol must be positive, not 0$"):
+        ODMClassifier(tol=0.0).fit(X, y)
+    with pytest.raises(ValueError, match="^probability=True: class 1 has 4 examples"):
+        ODMClassifier(probability=True).fit(X[:20], np.where(np.arange(20) < 4, 1, 2))
+    with pytest.raises(ValueError, match="solver='asgd' is for LDMClassifier; take solver='auto'"):
+        ODMClassifier(solver="asgd").fit(X, y)
+    with pytest.raises(ValueError, match="120 examples: give one weight per example"):
+        ODMClassifier().fit(X, y, sample_weight=[1.0])
+
+
+def test_the_seed_is_a_number_a_generator_or_drawn(iris):
+    X, y = iris
+
+    def fit(state):
+        return ODMClassifier(probability=True, random_state=state).fit(X, y).model_
+
+    assert fit(7).facts["seed"] == "7"
+    state = np.random.RandomState(7)
+    seeds = [fit(state).facts["seed"] for _ in range(2)]
+    assert seeds[0] != seeds[1] and fit(np.random.RandomState(7)).facts["seed"] == seeds[0]
+    assert fit(None).facts["seed"] != fit(None).facts["seed"]
+
+
+def test_threads_change_no_model(iris):
+    alone, together = (ODMClassifier(kernel="rbf", n_jobs=n).fit(*iris).model_ for n in (None, -1))
+    np.testing.assert_array_equal(alone.coef, together.coef)
+
+
+def test_what_was_found_is_told(cancer):
+    estimator = ODMClassifier(kernel="rbf", tol=1e-6).fit(*cancer)
+    assert estimator.converged_ and 0 <= estimator.gap_ <= 1e-6 and estimator.n_iter_ >= 1
+    assert estimator.objective_ == float(estimator.model_.facts["objective"]) > 0
+    with pytest.warns(ConvergenceWarning, match="gap is .* after 1 iterations, above tol=1e-09"):
+        stopped = ODMClassifier(solver="dcd", max_iter=1, tol=1e-9).fit(*cancer)
+    assert not stopped.converged_
+    with pytest.warns(ConvergenceWarning, match="gradient is .* of the first after 1 iterations"):
+        M3SVMClassifier(max_iter=1).fit(*cancer)
+    with pytest.warns(ConvergenceWarning, match="5 fits for the probabilities"):
+        ODMClassifier(solver="dcd", max_iter=1, tol=1e-9, probability=True).fit(*cancer)
+
+
+def test_nystrom_has_its_landmarks(cancer):
+    estimator = ODMClassifier(kernel="rbf", solver="nystrom", landmarks=20).fit(*cancer)
+    assert estimator.model_.support_vectors.shape[0] == 20
+
+
+def test_a_precomputed_kernel_is_a_matrix(iris, tmp_path):
+    X, y = iris
+    K = np.exp(-0.25 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    given = ODMClassifier(kernel="precomputed", tol=1e-9).fit(K, y)
+    computed = ODMClassifier(kernel="rbf", gamma=0.25, tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(
+        given.decision_function(K[:9]), computed.decision_function(X[:9]), rtol=1e-4, atol=1e-6
+    )
+    given.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(K), given.predict(K))
+    scores = cross_val_score(ODMClassifier(kernel="precomputed"), K, y, cv=3)
+    assert scores.mean() > 0.9
+
+
+# ---- among scikit-learn's tools ---------------------------------------------------------------
+
+
+@each_estimator
+def test_clones_and_pickles(estimator, iris):
+    X, y = iris
+    estimator = fitted(estimator, X, y)
+    again = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(again.decision_function(X), estimator.decision_function(X))
+    assert clone(again).get_params() == estimator.get_params()
+    with pytest.raises(NotFittedError):
+        clone(again).predict(X)
+
+
+def test_a_search_over_a_pipeline(iris):
+    X, y = iris
+    names = np.array(["setosa", "versicolor", "virginica"])[y - 1]
+    pipeline = make_pipeline(StandardScaler(), ODMClassifier(kernel="rbf"))
+    grid = {"odmclassifier__lambda_": [1.0, 2.0**10], "odmclassifier__gamma": [0.1, "scale"]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, names)
+    assert search.best_score_ > 0.9 and search.best_params_.keys() == grid.keys()
+    assert set(search.predict(X)) == set(names)
+    calibrated = CalibratedClassifierCV(ODMClassifier(), cv=3).fit(X, names)
+    assert calibrated.predict_proba(X).shape == (len(y), 3)
+
+
+def test_sparse_and_dense_rows_are_the_same(cancer):
+    X, y = cancer
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    dense = ODMClassifier(kernel="rbf").fit(X, y)
+    for container in (sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix):
+        other = ODMClassifier(kernel="rbf").fit(container(X), y)
+        np.testing.assert_allclose(
+            other.decision_function(container(X)), dense.decision_function(X), rtol=1e-6
+        )
+
+
+# ---- without scikit-learn -----------------------------------------------------------------------
+
+WITHOUT = """
+import sys
+sys.modules["sklearn"] = None
+import warnings
+import numpy as np
+from odmtool import ODMClassifier, LDMClassifier, load_model, load_svmlight
+
+X, y = load_svmlight(sys.argv[1])
+estimator = ODMClassifier(kernel="rbf", probability=True, class_weight="balanced")
+assert estimator.set_params(gamma=0.1) is estimator and estimator.get_params()["gamma"] == 0.1
+assert repr(ODMClassifier(mu=0.5)) == "ODMClassifier(mu=0.5)"
+estimator.fit(X.toarray(), y).save("model")
+assert estimator.score(X, y) > 0.9
+np.testing.assert_array_equal(load_model("model").predict_proba(X), estimator.predict_proba(X))
+np.savetxt("values", estimator.decision_function(X), "%.17g")
+
+def sentence(action):
+    try:
+        action()
+    except ValueError as error:
+        return str(error)
+
+new = LDMClassifier()
+said = [
+    sentence(lambda: new.predict(X)),
+    sentence(lambda: new.fit(X[:, :0], y)),
+    sentence(lambda: new.fit(X, y[1:])),
+    sentence(lambda: new.fit(X, y * 0)),
+    sentence(lambda: new.fit(X, y / 2)),
+    sentence(lambda: new.fit(X * np.inf, y)),
+    sentence(lambda: estimator.predict(X[:, 1:])),
+    sentence(lambda: new.set_params(mu=1)),
+]
+print("\\n".join(map(str, said)))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    LDMClassifier(max_iter=1, solver="dcd", tol=1e-9).fit(X, y)
+assert [one.category.__name__ for one in caught] == ["ConvergenceWarning"], caught
+"""
+
+
+def test_without_scikit_learn(tmp_path):
+    data = DATA / "wine.train"
+    command = [sys.executable, "-c", WITHOUT, str(data)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    unfitted, empty, count, one, real, infinite, width, unknown = done.stdout.splitlines()
+    assert unfitted == "this LDMClassifier is not fitted yet: call fit first"
+    assert empty.startswith("X must have rows and columns")
+    assert count.startswith("y must have one label for each of the 118 rows")
+    assert one == "the examples have one class only, 0: give at least two classes"
+    assert real.startswith("Unknown label type") and infinite.startswith("X has values")
+    assert width == "X has 12 features, the training data had 13"
+    assert unknown.startswith("no parameter 'mu'; there are bias, class_weight, coef0, cost")
+    X, y = load_svmlight(data)
+    with_it = ODMClassifier(kernel="rbf", probability=True, class_weight="balanced", gamma=0.1)
+    values = with_it.fit(X.toarray(), y).decision_function(X)
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "values"), values)
+
+
+def test_pandas_names_are_remembered(cancer):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(cancer[0], columns=[f"feature {j}" for j in range(30)])
+    assert ODMClassifier().fit(frame, cancer[1]).feature_names_in_[0] == "feature 0"
+
+
+def test_a_loaded_model_knows_its_width(cancer, tmp_path):
+    X, y = cancer
+    ODMClassifier().fit(X, y).save(tmp_path / "model")
+    loaded = load_model(str(tmp_path / "model"))
+    assert repr(loaded) == "<model of odm, classes -1, 1>"
+    with pytest.raises(ValueError, match="X has 29 features, the training data had 30"):
+        loaded.predict(X[:, 1:])
+    narrow = sparse.csr_matrix(X)[:, :7]
+    assert loaded.predict(narrow).shape == (len(y),)
+
+
+def test_data_files_have_a_width(tmp_path):
+    (tmp_path / "data").write_text("1 1:2 3:4\n-1 2:1\n")
+    X, y = load_svmlight(tmp_path / "data", n_features=5)
+    assert X.shape == (2, 5) and y.tolist() == [1, -1]
+    shifted, _ = load_svmlight(tmp_path / "data", zero_based=True)
+    assert shifted.shape == (2, 4) and shifted[0, 1] == 2
