@@ -300,9 +300,14 @@ def magnitude(loss: MarginLoss | LDM) -> float:
     return float(max(abs(number) for number in loss))
 
 
+def slopes_largest(loss: MarginLoss) -> np.ndarray:
+    """The largest second derivative of each loss on any piece, of the fields' shape."""
+    return np.maximum(np.maximum(loss.slope_below, loss.slope_between), loss.slope_above)
+
+
 def largest_slope(loss: MarginLoss) -> float:
     """The largest second derivative of the loss on any piece."""
-    return float(np.max([loss.slope_below, loss.slope_between, loss.slope_above]))
+    return float(np.max(slopes_largest(loss)))
 
 
 def dual_value(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
@@ -321,6 +326,13 @@ def dual_value(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
     finite = np.isfinite(t)
     t = np.where(finite, t, 0.0)
     return np.where(finite, value(loss, t) + eta * t, -np.inf)
+
+
+def nearest_dual(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
+    """The nearest duals at which :func:`dual_value` is finite, shape (m,)."""
+    most = np.where(np.asarray(loss.slope_below) > 0, np.inf, -np.asarray(loss.left_lo))
+    least = np.where(np.asarray(loss.slope_above) > 0, -np.inf, -np.asarray(loss.right_hi))
+    return np.clip(eta, least, most)
 
 
 def minimiser(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:

@@ -53,7 +53,10 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
     else:
         kernels.products(A, B, tile)
         exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
-    np.exp(tile, out=tile)
+    if tile.dtype == np.float64:
+        exponentials(tile)
+    else:
+        np.exp(tile, out=tile)
     if kernel.bias:
         tile += kernel.bias**2
 
@@ -74,6 +77,41 @@ def exponents(tile, squares_a, squares_b, gamma):
         for j in range(columns):
             distance = (squares_a[i] + squares_b[j]) - 2 * tile[i, j]
             tile[i, j] = max(distance, zero) * factor
+
+
+@njit
+def exponentials(tile):
+    """exp of every number <= 0 in double precision, in place, to within a unit in the last place.
+
+    NumPy's own takes twice to eight times as long where the processor has no AVX-512. With
+    n = round(x / ln 2) and r = x - n ln 2, |r| <= 0.35, this is 2^n times the series of e^r.
+    """
+    rows, columns = tile.shape
+    # Added to a small number, its last bits are the number's rounded value.
+    shift = 6755399441055744.0
+    for i in range(rows):
+        for j in range(columns):
+            x = tile[i, j]
+            x = x if x > -700.0 else -700.0
+            shifted = x * 1.4426950408889634 + shift
+            n = shifted - shift
+            r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
+            series = 1.0 / 6227020800.0
+            series = series * r + 1.0 / 479001600.0
+            series = series * r + 1.0 / 39916800.0
+            series = series * r + 1.0 / 3628800.0
+            series = series * r + 1.0 / 362880.0
+            series = series * r + 1.0 / 40320.0
+            series = series * r + 1.0 / 5040.0
+            series = series * r + 1.0 / 720.0
+            series = series * r + 1.0 / 120.0
+            series = series * r + 1.0 / 24.0
+            series = series * r + 1.0 / 6.0
+            series = series * r + 0.5
+            series = series * r + 1.0
+            series = series * r + 1.0
+            bits = np.float64(shifted).view(np.int64)
+            tile[i, j] = series * np.int64((bits + 1023) << 52).view(np.float64)
 
 
 @njit
@@ -156,17 +194,29 @@ class Tiles:
         self._executor.map(self._fill, *zip(*wanted, strict=True))
         return [TilesPart(self, a, b) for a, b in ranges]
 
-    def times(self, v: np.ndarray, *, is_last: bool = False) -> np.ndarray:
+    def times(
+        self, v: np.ndarray, *, is_last: bool = False, wanted: np.ndarray | None = None
+    ) -> np.ndarray:
         """K v in double precision, shape (m,); every pair of examples is looked at once.
 
-        Nothing that is not kept yet is kept if ``is_last``.
+        Nothing that is not kept yet is kept if ``is_last``. Tiles in which v is zero are left
+        out, and those in which no result is ``wanted`` (bool array, shape (m,)).
         """
         tiles = len(self._edges) - 1
-        rows = self._executor.map(self._row_times, range(tiles), [v] * tiles, [is_last] * tiles)
+        takes = self._any(v != 0)
+        gives = np.ones(tiles, bool) if wanted is None else self._any(wanted)
+        used = np.outer(gives, takes)
+        rows = self._executor.map(
+            self._row_times, range(tiles), [v] * tiles, [is_last] * tiles, used | used.T
+        )
         product = np.zeros(self.size)
         for start, row in zip(self._edges, rows, strict=False):
             product[start:] += row
         return product
+
+    def _any(self, mask: np.ndarray) -> np.ndarray:
+        """Whether the mask holds for any example of each tile's rows."""
+        return np.logical_or.reduceat(mask, self._edges[:-1])
 
     def _slice(self, i: int) -> slice:
         return slice(self._edges[i], self._edges[i + 1])
@@ -189,7 +239,7 @@ class Tiles:
             self._filled[i, j] = True
         return tile
 
-    def _row_times(self, i: int, v: np.ndarray, is_last: bool) -> np.ndarray:
+    def _row_times(self, i: int, v: np.ndarray, is_last: bool, used: np.ndarray) -> np.ndarray:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
         first = self._edges[i]
         product = np.zeros(self.size - first)
@@ -198,7 +248,7 @@ class Tiles:
         scratch = np.empty((side, side), self.X.dtype) if is_last or self.matrix is None else None
         rows = self._slice(i)
         above, nothing = product[: rows.stop - first], np.zeros(side)
-        for j in range(i, len(self._edges) - 1):
+        for j in i + np.flatnonzero(used[i:]):
             columns, tile = self._slice(j), self._tile(i, j, scratch)
             left = product[columns.start - first : columns.stop - first]
             add_products(tile, v[columns], v[rows], above, left if i != j else nothing)

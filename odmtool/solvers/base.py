@@ -89,6 +89,9 @@ class Solution(NamedTuple):
     optimal : bool
         False if the kernel has negative eigenvalues such that a small gap shows a
         stationary point only.
+    failure : float
+        The probability with which the gap, a bound by drawn rows, may be wrong; 0 if it is
+        proved.
     """
 
     w: np.ndarray | None
@@ -101,6 +104,7 @@ class Solution(NamedTuple):
     converged: bool
     solver: str
     optimal: bool = True
+    failure: float = 0.0
 
     @property
     def support_count(self) -> int:

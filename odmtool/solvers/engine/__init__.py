@@ -1,0 +1,12 @@
+"""The kernel engine: certified solutions of the full kernel problem from few landmarks.
+
+===============  ============================================================
+points           the distinct examples, and kernel values between them
+landmarks        randomly pivoted Cholesky on a sample
+features         what the landmarks' span holds of every example, and what not
+reduced          Newton's method in the span
+certificate      bounds of the full problem's gap
+full             Newton's method in function space, preconditioned by the features
+solve            which of these, in what order
+===============  ============================================================
+"""

@@ -1,0 +1,246 @@
+"""Newton's method in function space with conjugate gradients, preconditioned by features.
+
+Problem  as in :mod:`odmtool.solvers.engine.solve`, where no affordable number of landmarks is
+         enough. The unknown is a = y coef, w = sum_i a_i phi(x_i), f = K a.
+Update   with the slopes s_i = u_i l''(t_i) and b = y eta + s f the Newton point solves
+         a_i + s_i (K a)_i = b_i; on the active examples, s_i > 0, with a = S^1/2 z,
+
+             (I + S^1/2 K S^1/2) z = S^-1/2 b
+
+         by conjugate gradients. The preconditioner has Z Z' in place of K; by Woodbury's
+         formula it is I - W (I + W'W)^-1 W', W = S^1/2 Z, whose matrix is the Hessian of the
+         problem in the landmarks' span. K times the iterate is carried along, so that the new
+         margins cost no product. Then an exact line search.
+         The gradients stop at a residual of 0.3 sqrt(2 (P - D)), the distance of w from the
+         optimum: the residual at the start says nothing, because examples that are no longer
+         active dominate it.
+Stop     when P - D, with coef itself as the dual point, is at most the tolerance:
+
+             sum_i [u_i l(t_i) + eta_i t_i - min_t (u_i l(t) + eta_i t)] + 1/2 |w - w(eta)|^2,
+
+         eta = coef where the dual is finite, else the nearest such point; the last term then is
+         bounded by (sum_i |coef_i - eta_i| sqrt(k(x_i, x_i)))^2. Products with K are in single
+         precision, kept in memory if they fit; the certificate is computed in double precision.
+Source   Chapelle, Neural Computation 19, 2007; Rudi, Carratino & Rosasco, "FALKON", NIPS 2017;
+         Frangella, Tropp & Udell, "Randomized Nystrom preconditioning", 2021.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.rows.tiles import Tiles
+from odmtool.solvers.base import Progress, Solution, relative
+from odmtool.solvers.engine.certificate import times
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton import step_length
+
+# The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).
+_RESIDUAL = 0.3
+_GRADIENTS = 200
+# A gap in single precision must be below this share of the tolerance to be looked at in double.
+_SURE = 0.9
+# Examples from which the gap of a point is estimated, and the share of the tolerance it may have.
+_LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
+# Times that a tile is made before it is kept.
+_USES = 2
+# Below this relative gap single precision is all that moves.
+_LEAST = 1e-7
+
+
+class KeptTiles(Tiles):
+    """K in single precision, whose tiles above the diagonal are kept while they fit.
+
+    A tile is kept when it is made for the second time: memory that is touched for the first
+    time costs as much as making a tile again, or several times as much.
+
+    Parameters
+    ----------
+    kernel, X, executor
+        As of :class:`odmtool.rows.tiles.Tiles`.
+    room : float
+        Bytes for tiles.
+    """
+
+    def __init__(self, kernel, X, room: float, executor):
+        super().__init__(
+            kernel, X, [(0, X.shape[0])], kept=0.0, memory=0.0, executor=executor
+        )  # fmt: skip
+        self._kept, self._room = {}, room
+        self._uses = np.zeros(self._filled.shape, dtype=int)
+
+    def _tile(self, i: int, j: int, scratch=None) -> np.ndarray:
+        tile = self._kept.get((i, j))
+        if tile is None:
+            tile = super()._tile(i, j, scratch)
+            self._uses[i, j] += 1
+            if self._uses[i, j] >= _USES and tile.nbytes <= self._room:
+                self._room -= tile.nbytes
+                tile = self._kept[i, j] = tile.copy()
+        return tile
+
+
+class FullNewton:
+    """The state of the method.
+
+    Parameters
+    ----------
+    run : odmtool.solvers.engine.solve.Run
+    space : FeatureSpace
+        Of the landmarks; its Hessian is the preconditioner's.
+    point : odmtool.solvers.engine.certificate.Evaluation
+        The solution in the landmarks' span.
+    coef : ndarray, shape (m,)
+        Its coefficients.
+    """
+
+    def __init__(self, run, space, point, coef: np.ndarray):
+        self.y, self.loss, self.points, self._space = run.problem.y, run.loss, run.points, space
+        # Tiles of examples without duals are left out; so these stand together.
+        self._order = np.argsort(point.eta == 0, kind="stable")
+        self._room, self._tiles = run.memory / 2, None
+        # One pass makes a point of the demanded duals. Is that good enough?
+        self.a, self.f = run.problem.y * point.eta, np.zeros(len(coef))
+        if self._expected_gap(run.seed) <= _EXPECTED * run.stop.tolerance * point.scale:
+            self.refine()
+        else:
+            self.a, self.f = self.y * coef, self.y * point.t
+
+    def _times(self, tiles: Tiles, v: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+        ordered = None if wanted is None else wanted[self._order]
+        product = np.empty(len(v))
+        product[self._order] = tiles.times(v[self._order], is_last=True, wanted=ordered)
+        return product
+
+    def _nearly(self, v: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
+        """K v in single precision, where it is ``wanted``."""
+        points = self.points
+        if self._tiles is None:
+            X = points.single[self._order]
+            self._tiles = KeptTiles(points.kernel, X, self._room, points.executor)
+        return self._times(self._tiles, v, wanted)
+
+    def refine(self) -> None:
+        """f in double precision."""
+        order = np.argsort(self.a == 0, kind="stable")
+        self.f = np.empty(len(self.a))
+        self.f[order] = times(self.points.rows(order), self.a[order])
+
+    def _expected_gap(self, seed: int) -> float:
+        """An estimate of P - D at a, from some examples; only there f is known afterwards."""
+        size, active = np.abs(self.a), np.flatnonzero(self.a)
+        # Outliers and examples of large weight have large duals.
+        chance = (size / max(size.sum(), np.finfo(float).tiny) + 1 / len(size)) / 2
+        rows = np.random.default_rng(seed).choice(len(size), _LOOKED_AT, p=chance / chance.sum())
+        self.f[rows] = _rows_times(self.points, rows, active, self.a[active])
+        return float(np.mean(self._shares(self.y * self.a)[rows] / chance[rows]))
+
+    def _shares(self, eta: np.ndarray) -> np.ndarray:
+        """The examples' shares of P - D, eta the dual point of which w is made."""
+        t = self.y * self.f
+        return losses.value(self.loss, t) + eta * t - losses.dual_value(self.loss, eta)
+
+    def values(self) -> tuple[float, float, float, np.ndarray]:
+        """P, S, P - D, and the dual point."""
+        t, coef = self.y * self.f, self.y * self.a
+        eta = losses.nearest_dual(self.loss, coef)
+        own, shares = losses.value(self.loss, t), self._shares(eta)
+        off = np.abs(coef - eta) @ np.sqrt(self.points.diagonal)
+        half = self.a @ self.f / 2
+        gap = max(0.0, float(shares.sum())) + off**2 / 2
+        return float(half + own.sum()), float(half + np.abs(own).sum()), float(gap), eta
+
+    def rounding(self) -> float:
+        """What the rounding errors of f in double precision can have changed in P - D."""
+        points = self.points
+        size = np.finfo(float).eps * (np.log2(points.size + 2) + 64) * points.diagonal.max()
+        off = (points.value_error + size) * np.abs(self.a).sum()
+        t, coef = self.y * self.f, self.y * self.a
+        tilt = np.abs(losses.derivative(self.loss, t) + coef).sum()
+        return float(off * tilt + off**2 / 2 * losses.slopes_largest(self.loss).sum())
+
+    def step(self, gap: float) -> None:
+        """A Newton step; ``gap`` is P - D."""
+        y, t = self.y, self.y * self.f
+        slopes = losses.slope(self.loss, t)
+        active = slopes > 0
+        b = -y * losses.derivative(self.loss, t) + slopes * self.f
+        target, at_target = self._newton_point(slopes, active, b, _RESIDUAL * np.sqrt(2 * gap))
+        direction, change = target - self.a, at_target - self.f
+        products = (direction @ self.f, direction @ change)
+        step = step_length(self.loss, t, y * change, products)
+        self.a, self.f = self.a + step * direction, self.f + step * change
+
+    def _newton_point(self, slopes, active, b, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
+        """a with a_i + s_i (K a)_i = b_i, and K a, to a residual of ``accuracy``."""
+        rows, root = np.flatnonzero(active), np.sqrt(slopes[active])
+        fixed = np.where(active, 0.0, b)
+        at_fixed = self._nearly(fixed) if fixed.any() else np.zeros(len(b))
+        precondition = self._space.preconditioner(slopes, rows, root)
+        v = np.zeros(len(b))
+
+        def product(z: np.ndarray) -> np.ndarray:
+            v[rows] = root * z
+            return self._nearly(v, active)[rows]
+
+        # In the first step a is nonzero for landmarks only, and far from the duals.
+        z = (b - slopes * self.f)[rows] / root
+        Kz = product(z)
+        residual = (b[rows] - root**2 * at_fixed[rows]) / root - z - root * Kz
+        p = precondition(residual)
+        q = residual @ p
+        for _ in range(_GRADIENTS):
+            if np.linalg.norm(residual) <= accuracy:
+                break
+            Kp = product(p)
+            Ap = p + root * Kp
+            alpha = q / (p @ Ap)
+            z, residual = z + alpha * p, residual - alpha * Ap
+            preconditioned = precondition(residual)
+            q, before = residual @ preconditioned, q
+            p = preconditioned + q / before * p
+        target = fixed.copy()
+        target[rows] = root * z
+        return target, self._nearly(target)
+
+
+def _rows_times(points, rows, active, a) -> np.ndarray:
+    """(K a)_i for some rows, a given at the active examples."""
+    product = np.zeros(len(rows))
+    for k in range(0, len(active), _ROWS):
+        part = slice(k, k + _ROWS)
+        product += points.values(points.X[rows], points.X[active[part]]) @ a[part]
+    return product
+
+
+def solve(run, space, point, coef: np.ndarray) -> Solution:
+    """Solve the full problem from duals; parameters as those of :class:`FullNewton`."""
+    newton, tolerance = FullNewton(run, space, point, coef), run.stop.tolerance
+    iterations, is_certain = 0, True
+    while True:
+        primal, scale, gap, eta = newton.values()
+        now = relative(gap, scale)
+        if now <= _SURE * tolerance and not is_certain:
+            newton.refine()
+            primal, scale, gap, eta = newton.values()
+            is_certain = True
+        if is_certain:
+            gap += newton.rounding()
+            now = relative(gap, scale)
+        run.progress(
+            Progress(run.iterations + iterations, primal, now, int(np.count_nonzero(newton.a)))
+        )
+        if (is_certain and now <= tolerance) or iterations >= run.stop.max_iter or now < _LEAST:
+            break
+        newton.step(gap)
+        iterations, is_certain = iterations + 1, False
+    if not is_certain:
+        newton.refine()
+        primal, scale, gap, eta = newton.values()
+        gap += newton.rounding()
+        now = relative(gap, scale)
+    return Solution(
+        None, newton.y * newton.a, eta, primal, primal - gap, now, run.iterations + iterations,
+        now <= tolerance, "landmarks, then newton",
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""Newton's method in the span of landmarks: a linear problem on features in single precision.
+
+Problem  min over w of 1/2 |w|^2 + sum_i u_i l(y_i <w, z_i>), z_i the features (r numbers).
+Update   that of :mod:`odmtool.solvers.newton` in w space. The Hessian I + sum_i s_i z_i z_i' is
+         kept from step to step: only examples whose margin has moved to another piece of the
+         loss change their s_i, and after the first steps these are few.
+Stop     as there. Features in single precision make every step a little wrong, which the next
+         one repairs; what remains is part of the certificate of the full problem.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+
+# Rows of a task: so large that adding up the results costs nothing beside making them.
+_ROWS = 4096
+_TASKS = 16
+# Above this share of changed examples the Hessian is made anew.
+_CHANGED = 0.4
+
+
+class FeatureSpace:
+    """The unknown is w, shape (r,); see :mod:`odmtool.solvers.spaces` for the questions.
+
+    Parameters
+    ----------
+    Z : ndarray, shape (m, r)
+        Features.
+    y : ndarray of +1.0 and -1.0, shape (m,)
+    start : ndarray, shape (r,) or less, optional
+        Where to begin; zeros are appended.
+    executor
+    """
+
+    def __init__(self, Z: np.ndarray, y: np.ndarray, executor, start: np.ndarray | None = None):
+        self._Z, self._y, self._executor = Z, y, executor
+        self._start = np.zeros(Z.shape[1])
+        if start is not None:
+            self._start[: len(start)] = start
+        rows = max(_ROWS, -(-len(y) // _TASKS))
+        self._parts = [slice(k, min(k + rows, len(y))) for k in range(0, len(y), rows)]
+        self._slopes, self._hessian, self._gradient = np.zeros(len(y)), np.eye(Z.shape[1]), None
+
+    def zero(self):
+        return self._start.copy()
+
+    def point(self, eta):
+        signed = (self._y * eta).astype(self._Z.dtype)
+        parts = self._executor.map(lambda part: signed[part] @ self._Z[part], self._parts)
+        return np.sum(parts, axis=0, dtype=float)
+
+    def margins(self, w):
+        w = w.astype(self._Z.dtype)
+        parts = self._executor.map(lambda part: self._Z[part] @ w, self._parts)
+        return self._y * np.concatenate(parts)
+
+    def squared_norm(self, w, t):
+        return w @ w
+
+    def cross(self, w, t, direction, change):
+        """<w, p> and <p, p>."""
+        return w @ direction, direction @ direction
+
+    def gap(self, loss, w, t, eta, enough):
+        """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta."""
+        self._gradient = w - self.point(eta)
+        return self._gradient @ self._gradient / 2, eta
+
+    def newton_point(self, slopes, eta, t, w, gap):
+        """w less the gradient multiplied by the Hessian's inverse."""
+        self._update(slopes)
+        return w - cholesky_solve(cholesky_in_place(self._hessian.copy()), self._gradient)
+
+    def preconditioner(self, slopes: np.ndarray, rows: np.ndarray, root: np.ndarray):
+        """The inverse of I + S^1/2 Z Z' S^1/2 on these rows, by Woodbury's formula: a function."""
+        self._update(slopes)
+        factor = cholesky_in_place(self._hessian.copy())
+        everything = np.zeros(len(slopes), self._Z.dtype)
+
+        def apply(v: np.ndarray) -> np.ndarray:
+            everything[rows] = root * v
+            parts = self._executor.map(lambda part: everything[part] @ self._Z[part], self._parts)
+            inner = cholesky_solve(factor, np.sum(parts, axis=0, dtype=float))
+            inner = inner.astype(self._Z.dtype)
+            parts = self._executor.map(lambda part: self._Z[part] @ inner, self._parts)
+            return v - root * np.concatenate(parts)[rows]
+
+        return apply
+
+    def solution(self, w, eta):
+        """(w, coef), as for a linear problem."""
+        return w, eta
+
+    def _update(self, slopes: np.ndarray) -> None:
+        """Bring the Hessian to these slopes."""
+        changed = np.flatnonzero(slopes != self._slopes)
+        if len(changed) > _CHANGED * len(slopes):
+            self._hessian, self._slopes = np.eye(self._Z.shape[1]), np.zeros(len(slopes))
+            changed = np.flatnonzero(slopes)
+        change = slopes[changed] - self._slopes[changed]
+        for sign in (1.0, -1.0):
+            rows = changed[sign * change > 0]
+            if rows.size:
+                self._hessian += sign * self._weighted_gram(rows, np.abs(change[sign * change > 0]))
+        self._slopes = slopes.copy()
+
+    def _weighted_gram(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """sum_i weights_i z_i z_i' over these rows."""
+        roots = np.sqrt(weights).astype(self._Z.dtype)
+        size = max(_ROWS, -(-len(rows) // _TASKS))
+        total = np.zeros(self._hessian.shape)
+
+        def one(start: int) -> np.ndarray:
+            part = slice(start, start + size)
+            scaled = self._Z[rows[part]] * roots[part, None]
+            return scaled.T @ scaled
+
+        # As many at a time as there are threads, so that few results wait.
+        starts = list(range(0, len(rows), size))
+        for k in range(0, len(starts), self._executor.jobs):
+            for gram in self._executor.map(one, starts[k : k + self._executor.jobs]):
+                total += gram
+        return total

@@ -1,0 +1,262 @@
+"""The kernel engine: a model of few landmarks with a certified gap of the full problem.
+
+Problem  min over w of P(w) = 1/2 |w|^2 + sum_i u_i l(t_i), a kernel that is positive
+         semidefinite and a loss whose derivative has no jump.
+Method   1. Examples that occur more than once become one, with the sum of their weights.
+         2. Landmarks are chosen on a sample, and what they would give is forecast there
+            (:mod:`odmtool.solvers.engine.sample`), until the cheapest certificate is in sight.
+         3. Features of all examples, Newton's method in the landmarks' span.
+         4. The certificate: free, by drawn rows, or by one pass.
+         5. Where landmarks are not enough, Newton's method in function space
+            (:mod:`odmtool.solvers.engine.full`), preconditioned by the features.
+Stop     when a bound of the full problem's relative gap is at most the tolerance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.losses import MarginLoss
+from odmtool.rows.compressed import compressed
+from odmtool.rows.duplicates import first_of_each
+from odmtool.rows.executor import Serial
+from odmtool.solvers import newton
+from odmtool.solvers.base import (
+    Problem,
+    Progress,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+    relative,
+)
+from odmtool.solvers.engine import certificate, full
+from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.cost import Cost
+from odmtool.solvers.engine.features import Basis, Features, bounded, features
+from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.reduced import FeatureSpace
+from odmtool.solvers.engine.sample import Forecast, Sample
+
+# Examples on which landmarks are chosen.
+_SAMPLE = 8000
+# Numbers of landmarks at which is decided whether to go on.
+_STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
+# Numbers of drawn rows.
+_DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
+# Shares of the tolerance: a forecast bound, the gap in the span, and that on the sample.
+_HOPED, _INSIDE, _ON_SAMPLE = 0.6, 1e-3, 1e-2
+# Fewer kernel values than this are made before compiled code has been loaded.
+_SMALL = 3_000_000
+
+
+class Choice(NamedTuple):
+    """A way to a certificate.
+
+    Attributes
+    ----------
+    way : {"free", "drawn", "exact", "full"}
+    seconds : float
+        Expected, of one core.
+    count : int
+        Rows to draw.
+    """
+
+    way: str
+    seconds: float
+    count: int = 0
+
+
+def serves(problem: Problem) -> bool:
+    """Whether the engine can solve the problem: its loss and its kernel."""
+    gram, loss = problem.gram, problem.loss
+    if gram is None or not isinstance(loss, MarginLoss) or gram.kernel.name == "precomputed":
+        return False
+    return gram.kernel.is_positive_semidefinite and gram.X is not None
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+    executor=None,
+) -> Solution:
+    """Solve a kernel problem; parameters as in :func:`odmtool.solvers.newton.solve`.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that the engine :func:`serves`, with a loss whose derivative is continuous.
+    seed : int
+        Seeds the sample, the landmarks and the drawn rows.
+    start : ignored
+        The sample's solution is a better start than another problem's.
+    executor : optional
+        See :mod:`odmtool.rows.executor`; it must share this process's memory.
+
+    Returns
+    -------
+    Solution
+        ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is a bound
+        of the full problem's gap, ``failure`` the probability with which it may be wrong.
+    """
+    X, y, u, first, member = _merged(problem)
+    smaller = Problem(None, None, y, u, problem.loss)
+    kernel = problem.gram.kernel
+    if kernel.name == "rbf":
+        X = compressed(X)
+    is_small = len(y) * min(len(y), 300) <= _SMALL
+    points = Points(kernel, X, executor or Serial(), compiled=not is_small)
+    found = Run(smaller, points, stop, seed, progress, problem.gram.memory).result()
+    return _spread_out(problem, found, first, member)
+
+
+def _merged(problem: Problem):
+    """The distinct examples: rows, y and weights, and which is which."""
+    X, y, u = problem.gram.X, problem.y, problem.weight
+    first, member = first_of_each(X, y)
+    if len(first) == len(y):
+        return X, y, u, first, member
+    return X[first], y[first], np.bincount(member, u), first, member
+
+
+def _spread_out(problem: Problem, found: Solution, first, member) -> Solution:
+    """The solution for all examples from that for the distinct ones."""
+    coef = np.zeros(problem.size)
+    coef[first] = found.coef
+    total = np.bincount(member, problem.weight)
+    eta = found.eta[member] * problem.weight / total[member]
+    return found._replace(coef=coef, eta=eta)
+
+
+class Run:
+    """One problem on its way; parameters of :func:`solve`."""
+
+    def __init__(self, problem, points: Points, stop: Stop, seed: int, progress, memory: float):
+        self.problem, self.points, self.stop, self.seed = problem, points, stop, seed
+        self.progress, self.memory = progress, memory
+        self.loss = losses.scaled(problem.loss, problem.weight)
+        self.cost = Cost.of(points.X)
+        self.iterations, self.draws = 0, 0
+        m, random = points.size, np.random.default_rng(seed)
+        size = min(m, _SAMPLE) if m > 1.25 * _SAMPLE else m
+        rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
+        most = int(min(_STAGES[-1], m, memory / 2 / (4 * m + 8 * size)))
+        self.sample = Sample(problem, points, rows, most, seed)
+
+    def result(self) -> Solution:
+        choice = self._choose(0)
+        while True:
+            point, basis, found, space = self._in_span(choice)
+            gap, failure = self._certify(point, basis, found, choice)
+            now = relative(gap, point.scale)
+            self.progress(
+                Progress(self.iterations, point.primal, now, int(np.count_nonzero(point.a)))
+            )
+            if now <= self.stop.tolerance:
+                return self._solution(point, basis, gap, failure)
+            if choice.way == "full" or self.sample.landmarks.is_full:
+                return full.solve(self, space, point, self._coef(point, basis))
+            choice = self._choose(len(self.sample.landmarks.members))
+
+    def _choose(self, known: int) -> Choice:
+        """Add landmarks until the cheapest way to a certificate is known."""
+        best, landmarks, forecast = None, self.sample.landmarks, None
+        for r in _STAGES:
+            if r <= known:
+                continue
+            before = forecast
+            landmarks.grow(r)
+            forecast = self.sample.forecast(_ON_SAMPLE * self.stop.tolerance)
+            found = [*self._ways(forecast), *([best] if best else [])]
+            best = min(found, key=lambda choice: choice.seconds, default=None)
+            if landmarks.is_full or self._is_enough(r, best, before, forecast):
+                break
+        return best or Choice("full", 0.0)
+
+    def _is_enough(self, r: int, best: Choice | None, before, forecast: Forecast) -> bool:
+        """Whether more landmarks cannot make it cheaper."""
+        later = [self.cost.span(s) for s in _STAGES if s > r]
+        if not later:
+            return True
+        if best is None:
+            # Landmarks cost more than passes that use those there are.
+            gap = forecast.exact / self.stop.tolerance
+            active = forecast.active * self.points.size
+            slow = before is not None and gap > 3 and forecast.exact > 0.5 * before.exact
+            return slow and later[0] > 4 * self.cost.pass_over(active, is_kept=False)
+        return later[0] >= best.seconds
+
+    def _ways(self, forecast: Forecast) -> list[Choice]:
+        """The ways to a certificate with the landmarks so far."""
+        hoped, cost = _HOPED * self.stop.tolerance, self.cost
+        span, active = cost.span(forecast.landmarks), forecast.active * self.points.size
+        ways = []
+        if forecast.free <= hoped:
+            ways.append(Choice("free", span))
+        for count in _DRAWN:
+            if forecast.drawn(count) <= hoped and count < self.points.size / 2:
+                ways.append(Choice("drawn", span + cost.rows(count, active), count))
+                break
+        if forecast.exact <= hoped:
+            ways.append(Choice("exact", span + cost.whole(active)))
+        return ways
+
+    def _in_span(self, choice: Choice) -> tuple[Evaluation, Basis, Features, FeatureSpace]:
+        """The solution in the span of the landmarks, as a point of the full problem."""
+        sample = self.sample
+        basis, tolerance = Basis(self.points, sample.members, sample.factor), _INSIDE
+        if sample.is_whole:
+            found = Features(sample.Z, bounded(sample.landmarks.left, basis))
+        else:
+            found = features(basis, certified=choice.way in ("free", "drawn"))
+        space = FeatureSpace(found.Z, self.problem.y, self.points.executor, sample.w)
+        solution = newton.solve(self.problem, Stop(tolerance * self.stop.tolerance, 60), space=space)
+        self.iterations += solution.iterations
+        self.sample.w = solution.w
+        point = certificate.evaluate(basis, self.loss, self.problem.y, solution.w)
+        return point, basis, found, space
+
+    def _certify(self, point, basis, found: Features, choice: Choice) -> tuple[float, float]:
+        """P - D or a bound of it, and the probability that this is wrong."""
+        enough = self.stop.tolerance * point.scale
+        bound = np.inf
+        if found.left is not None:
+            bound = certificate.free(point, found.left)
+            if bound <= enough or choice.way == "free":
+                return bound, 0.0
+        if choice.way == "full":
+            return bound, 0.0
+        if choice.way == "drawn":
+            drawn, failure = self._drawn(point, basis, found, choice.count)
+            if drawn <= enough:
+                return drawn, failure
+            bound = min(bound, drawn)
+        return min(bound, certificate.exact(point, basis)), 0.0
+
+    def _drawn(self, point, basis, found: Features, count: int) -> tuple[float, float]:
+        self.draws += 1
+        delta = certificate.DELTA / 2**self.draws
+        bound = certificate.drawn(
+            point, basis, found.left, count, (self.seed, self.draws), delta
+        )  # fmt: skip
+        return bound, certificate.DELTA
+
+    def _coef(self, point: Evaluation, basis: Basis) -> np.ndarray:
+        coef = np.zeros(self.points.size)
+        coef[basis.members] = self.problem.y[basis.members] * point.alpha
+        return coef
+
+    def _solution(self, point: Evaluation, basis: Basis, gap: float, failure: float) -> Solution:
+        now = relative(gap, point.scale)
+        return Solution(
+            None, self._coef(point, basis), point.eta, point.primal, point.primal - gap, now, self.iterations,
+            now <= self.stop.tolerance, "landmarks", failure=failure,
+        )  # fmt: skip
