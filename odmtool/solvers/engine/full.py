@@ -33,7 +33,6 @@ from odmtool.core import losses
 from odmtool.rows.tiles import Tiles
 from odmtool.solvers.base import Progress, Solution, relative
 from odmtool.solvers.engine.certificate import times
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.newton import step_length
 
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).

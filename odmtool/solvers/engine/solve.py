@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import losses
-from odmtool.core.gram import Gram
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.compressed import compressed
 from odmtool.rows.duplicates import first_of_each

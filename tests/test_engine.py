@@ -1,0 +1,254 @@
+"""The kernel engine: its bounds are never violated, and its models are near the optimum."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import examples
+from scipy import sparse
+
+from odmtool.core import kernels, losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.judge.binary import certify_kernel, kernel_matrix
+from odmtool.rows.duplicates import first_of_each
+from odmtool.rows.executor import Serial, local_executor
+from odmtool.solvers import newton
+from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.engine import certificate, full, solve
+from odmtool.solvers.engine.features import Basis, bounded, features
+from odmtool.solvers.engine.landmarks import Landmarks
+from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.reduced import FeatureSpace
+
+LOSSES = {
+    "odm": lambda lambda_, total: losses.odm(lambda_, 0.3, 0.2, total),
+    "l2svm": losses.l2svm,
+    "lssvm": losses.lssvm,
+}
+KERNELS = {
+    "rbf": Kernel("rbf", 0.3),
+    "rbf with bias": Kernel("rbf", 0.5, bias=1.5),
+    "poly": Kernel("poly", 0.3, 1.0, 3),
+    "poly of degree 2 without constant": Kernel("poly", 0.5, 0.0, 2),
+}
+
+
+def problem_of(kernel, loss, lambda_, m=150, seed=0, weighted=False, dense=False, repeated=0):
+    """A kernel problem, with ``repeated`` of its rows twice."""
+    X, y = examples(m, 5, seed)
+    random = np.random.default_rng(seed)
+    twice = np.r_[np.arange(m), np.arange(repeated)]
+    X, y = X[twice], y[twice]
+    weight = random.uniform(0.1, 4.0, len(y)) if weighted else np.ones(len(y))
+    X = X.toarray() if dense else X
+    return Problem(None, Gram(kernel, X), y, weight, LOSSES[loss](lambda_, weight.sum()))
+
+
+def points_of(problem, compiled=True):
+    return Points(problem.gram.kernel, problem.gram.X, Serial(), compiled)
+
+
+def judged(problem, coef, eta):
+    """The judge's verdict on a solution of the problem."""
+    K = kernel_matrix(problem.gram.kernel, problem.gram.X, problem.gram.X)
+    return certify_kernel(K, problem.y, problem.weight, problem.loss, coef, eta)
+
+
+def in_span(problem, r, seed=0, compiled=True):
+    """The solution in the span of r landmarks: basis, what is left, evaluation and coef."""
+    points = points_of(problem, compiled)
+    chosen = Landmarks(points, r, seed)
+    chosen.grow(r)
+    members = np.array(chosen.members)
+    basis = Basis(points, members, np.tril(chosen.features[members]))
+    found = features(basis, certified=True)
+    space = FeatureSpace(found.Z, problem.y, Serial())
+    w = newton.solve(problem, Stop(1e-6, 60), space=space).w
+    own = losses.scaled(problem.loss, problem.weight)
+    point = certificate.evaluate(basis, own, problem.y, w)
+    coef = np.zeros(problem.size)
+    coef[members] = problem.y[members] * point.alpha
+    return chosen, basis, found, point, coef
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_bounds_hold_and_the_exact_gap_is_the_judges(kernel, loss, compiled):
+    problem = problem_of(KERNELS[kernel], loss, 2.0**8, weighted=True)
+    for r in (5, 20, 60):
+        _chosen, basis, found, point, coef = in_span(problem, r, compiled=compiled)
+        truth = judged(problem, coef, point.eta)
+        gap = truth.gap * point.scale
+        assert point.primal == pytest.approx(truth.primal, rel=1e-10)
+        allowed = 1e-7 * point.primal
+        assert certificate.exact(point, basis) == pytest.approx(gap, rel=1e-6, abs=allowed)
+        for bound in (
+            certificate.exact(point, basis),
+            certificate.free(point, found.left),
+            certificate.drawn(point, basis, found.left, 50, 0),
+        ):
+            assert bound >= gap * (1 - 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_problem_violates_a_bound(data):
+    """Whatever the problem: no bound is below the distance from the exact optimum."""
+    kernel = KERNELS[data.draw(st.sampled_from(sorted(KERNELS)))]
+    loss = data.draw(st.sampled_from(sorted(LOSSES)))
+    scale = 10.0 ** data.draw(st.integers(-3, 1))
+    lambda_ = 2.0 ** data.draw(st.integers(-4, 18))
+    seed, r = data.draw(st.integers(0, 2**20)), data.draw(st.integers(1, 40))
+    problem = problem_of(kernel, loss, lambda_, 60, seed, weighted=data.draw(st.booleans()))
+    X = problem.gram.X * scale
+    problem = problem._replace(gram=Gram(kernel, X))
+    _chosen, basis, found, point, _coef = in_span(problem, r, seed)
+    best = newton.solve(problem, Stop(1e-12, 100))
+    excess = point.primal - best.primal
+    allowed = 1e-9 * point.primal
+    assert certificate.exact(point, basis) >= excess - allowed
+    assert certificate.free(point, found.left) >= excess - allowed
+    assert certificate.drawn(point, basis, found.left, 30, seed) >= excess - allowed
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_left_is_the_distance_from_the_span(kernel):
+    problem = problem_of(KERNELS[kernel], "odm", 1.0, 120)
+    chosen, basis, found, *_ = in_span(problem, 30)
+    K = kernels.gram(problem.gram.kernel, problem.gram.X)
+    members, most = basis.members, K.diagonal().max()
+    inverse = np.linalg.pinv(K[np.ix_(members, members)], hermitian=True)
+    left = K.diagonal() - np.einsum("ij,jk,ik->i", K[:, members], inverse, K[:, members])
+    assert np.all(found.left >= left - 1e-12 * most)
+    assert found.left == pytest.approx(np.maximum(left, 0), abs=1e-7 * most)
+    assert bounded(chosen.left, basis) == pytest.approx(found.left, abs=1e-7 * most)
+    assert pytest.approx(K - _outside(K, members, inverse), abs=1e-5 * most) == found.Z @ found.Z.T
+
+
+def _outside(K, members, inverse):
+    return K - K[:, members] @ inverse @ K[members]
+
+
+def test_landmarks_end_when_nothing_is_left():
+    X = np.repeat(np.arange(4.0), 10)[:, None]
+    points = Points(Kernel("rbf", 0.5), X, Serial())
+    chosen = Landmarks(points, 40, 0)
+    chosen.grow(40)
+    assert chosen.is_exhausted
+    assert sorted(X[chosen.members, 0]) == [0, 1, 2, 3]
+    assert chosen.left.max() < 1e-9
+
+
+def test_landmarks_of_nothing():
+    chosen = Landmarks(Points(Kernel("poly", 1.0, 0.0, 2), np.zeros((5, 2)), Serial()), 5, 0)
+    assert chosen.is_exhausted
+
+
+def test_the_drawn_bound_fails_as_rarely_as_it_says():
+    """With delta = 0.2, so that failures would be seen, over draws and problems."""
+    failures = draws = 0
+    for seed in range(5):
+        problem = problem_of(KERNELS["rbf"], "odm", 2.0**10, 150, seed)
+        _chosen, basis, found, point, _coef = in_span(problem, 15, seed)
+        gap = certificate.exact(point, basis)
+        for k in range(60):
+            draws += 1
+            failures += certificate.drawn(point, basis, found.left, 60, (seed, k), 0.2) < gap
+    assert failures <= 0.2 * draws
+
+
+def test_drawn_rows_depend_on_the_seed_only():
+    problem = problem_of(KERNELS["rbf"], "odm", 2.0**10)
+    _chosen, basis, found, point, _coef = in_span(problem, 15)
+    bounds = [certificate.drawn(point, basis, found.left, 60, seed) for seed in (3, 3, 4)]
+    assert bounds[0] == bounds[1] != bounds[2]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_solutions_are_certified(kernel, loss, dense):
+    problem = problem_of(
+        KERNELS[kernel], loss, 2.0**6, weighted=True, dense=dense, repeated=40
+    )  # fmt: skip
+    solution = solve.solve(problem, Stop(1e-3, 100))
+    assert solution.converged and solution.gap <= 1e-3
+    truth = judged(problem, solution.coef, solution.eta)
+    assert solution.primal == pytest.approx(truth.primal, rel=1e-9)
+    assert truth.gap <= solution.gap * (1 + 1e-9)
+
+
+def forced(way, monkeypatch):
+    """Every problem takes this way to its certificate."""
+    monkeypatch.setattr(
+        solve.Run, "_ways", lambda run, forecast: [solve.Choice(way, 0.0, 100)]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_newton_beyond_the_landmarks(loss, monkeypatch):
+    """Where 48 landmarks are not enough, the full problem is solved from them."""
+    forced("full", monkeypatch)
+    problem = problem_of(Kernel("rbf", 5.0), loss, 2.0**12, 400, weighted=True)
+    solution = solve.solve(problem, Stop(1e-5, 100))
+    assert solution.solver == "landmarks, then newton" and solution.converged
+    best = newton.solve(problem, Stop(1e-12, 100))
+    assert solution.primal - best.primal <= solution.gap * solution.primal * (1 + 1e-6)
+    truth = judged(problem, solution.coef, solution.eta)
+    assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-5 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("way", ["free", "drawn", "exact"])
+def test_a_way_that_does_not_reach_the_tolerance_is_left(way, monkeypatch):
+    forced(way, monkeypatch)
+    problem = problem_of(Kernel("rbf", 2.0), "odm", 2.0**12, 300)
+    solution = solve.solve(problem, Stop(1e-3, 100))
+    assert solution.converged
+    assert judged(problem, solution.coef, solution.eta).gap <= 1e-3
+
+
+def test_a_sample_serves_all(monkeypatch):
+    """Landmarks and forecast from a sample, features and certificate of all examples."""
+    monkeypatch.setattr(solve, "_SAMPLE", 200)
+    problem = problem_of(Kernel("rbf", 0.02), "odm", 2.0**8, 600)
+    solution = solve.solve(problem, Stop(1e-3, 100))
+    assert solution.converged and solution.solver == "landmarks"
+    assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-9)
+    assert solution.support_count < 300
+
+
+def test_threads_change_nothing(monkeypatch):
+    problem = problem_of(KERNELS["rbf"], "odm", 2.0**10, 700)
+    one = solve.solve(problem, Stop(1e-4, 100), seed=5)
+    two = solve.solve(problem, Stop(1e-4, 100), seed=5, executor=local_executor(2))
+    assert np.array_equal(one.coef, two.coef) and one.gap == two.gap
+
+
+def test_kept_tiles_are_those_made_again():
+    X, _y = examples(90, 5)
+    for room in (0.0, np.inf):
+        tiles = full.KeptTiles(Kernel("rbf", 0.3), X.astype(np.float32), room, Serial())
+        v = np.random.default_rng(0).standard_normal(90)
+        first = tiles.times(v, is_last=True)
+        for _ in range(3):
+            assert np.array_equal(tiles.times(v, is_last=True), first)
+        K = kernels.gram(Kernel("rbf", 0.3), X.toarray())
+        assert first == pytest.approx(K @ v, abs=1e-4)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_duplicates_are_found(dense):
+    rows = np.array([[0.0, 1, 2], [0, 1, 2], [0, 1, 2.5], [-0.0, 1, 2], [0, 0, 0], [0, 0, 0]])
+    y = np.array([1.0, 1, 1, -1, 1, 1])
+    X = rows if dense else sparse.csr_matrix(rows)
+    first, member = first_of_each(X, y)
+    assert first.tolist() == [0, 2, 3, 4]
+    assert member.tolist() == [0, 0, 1, 2, 3, 3]
+
+
+def test_examples_without_duplicates_stay():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    first, member = first_of_each(X, np.ones(40))
+    assert first.tolist() == member.tolist() == list(range(40))
