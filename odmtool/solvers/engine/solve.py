@@ -211,13 +211,14 @@ class Run:
     def _in_span(self, choice: Choice) -> tuple[Evaluation, Basis, Features, FeatureSpace]:
         """The solution in the span of the landmarks, as a point of the full problem."""
         sample = self.sample
-        basis, tolerance = Basis(self.points, sample.members, sample.factor), _INSIDE
+        basis = Basis(self.points, sample.members, sample.factor)
         if sample.is_whole:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
         else:
             found = features(basis, certified=choice.way in ("free", "drawn"))
         space = FeatureSpace(found.Z, self.problem.y, self.points.executor, sample.w)
-        solution = newton.solve(self.problem, Stop(tolerance * self.stop.tolerance, 60), space=space)
+        stop = Stop(_INSIDE * self.stop.tolerance, 60)
+        solution = newton.solve(self.problem, stop, space=space)
         self.iterations += solution.iterations
         self.sample.w = solution.w
         point = certificate.evaluate(basis, self.loss, self.problem.y, solution.w)
@@ -243,9 +244,8 @@ class Run:
     def _drawn(self, point, basis, found: Features, count: int) -> tuple[float, float]:
         self.draws += 1
         delta = certificate.DELTA / 2**self.draws
-        bound = certificate.drawn(
-            point, basis, found.left, count, (self.seed, self.draws), delta
-        )  # fmt: skip
+        seed = (self.seed, self.draws)
+        bound = certificate.drawn(point, basis, found.left, count, seed, delta)
         return bound, certificate.DELTA
 
     def _coef(self, point: Evaluation, basis: Basis) -> np.ndarray:
@@ -256,6 +256,6 @@ class Run:
     def _solution(self, point: Evaluation, basis: Basis, gap: float, failure: float) -> Solution:
         now = relative(gap, point.scale)
         return Solution(
-            None, self._coef(point, basis), point.eta, point.primal, point.primal - gap, now, self.iterations,
-            now <= self.stop.tolerance, "landmarks", failure=failure,
+            None, self._coef(point, basis), point.eta, point.primal, point.primal - gap, now,
+            self.iterations, now <= self.stop.tolerance, "landmarks", failure=failure,
         )  # fmt: skip
