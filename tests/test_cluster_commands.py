@@ -53,8 +53,8 @@ def test_what_cannot_be_done_with_files_elsewhere(run, scheduler, pattern):
         (["--solver", "dsvrg"], "several files: name the MODEL_FILE"),
         (["m"], "are for --solver sodm, nystrom or dsvrg"),
         (["--solver", "sodm", "--loo", "estimate", "m"], "--loo needs the examples here"),
-        (["--solver", "sodm", "-b", "1", "m"], "--probability needs the examples here"),
-        (["--solver", "sodm", "-v", "5"], "--folds needs the examples here"),
+        (["--solver", "sodm", "-b", "1", "m"], "-b 1 needs the examples here"),
+        (["--solver", "sodm", "-v", "5"], "-v needs the examples here"),
     ):
         outcome = run("train", *options[:-1], *where, *options[-1:]) if options[-1] == "m" else (
             run("train", *options, *where)

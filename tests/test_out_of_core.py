@@ -21,7 +21,7 @@ from odmtool.io import row_store
 from odmtool.io.svmlight import fingerprint, read_svmlight
 from odmtool.judge import binary as objective
 from odmtool.machines import MACHINES
-from odmtool.places import disk as machine_out_of_core
+from odmtool.places import disk, disk_memory
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
@@ -32,10 +32,8 @@ TINY = 700
 
 @pytest.fixture(autouse=True)
 def tiny_blocks(monkeypatch):
-    from odmtool.cli import cache_options
-
-    monkeypatch.setattr(cache_options, "_LEAST_BLOCK", TINY)
-    monkeypatch.setattr(cache_options, "_LARGEST_BLOCK", TINY)
+    monkeypatch.setattr(disk, "_LEAST_BLOCK", TINY)
+    monkeypatch.setattr(disk, "_LARGEST_BLOCK", TINY)
 
 
 class Memory:
@@ -444,17 +442,17 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path):
     store, _ = row_store.open_store(tmp_path, path, block_bytes=TINY)
     base = resident()
     machine = MACHINES["odm"](memory=base + 100e6)
-    plan = machine_out_of_core.plan(machine, store)
+    plan = disk_memory.plan(machine, store)
     assert plan.solver == "newton" and 0 < plan.total <= machine.memory
     assert plan.left == pytest.approx(machine.memory - plan.total)
     assert 0 <= plan.sample <= plan.left / 2
     # No place for the Hessian, or too wide for one: coordinate descent.
     store.shape = (60, 2990)
-    assert machine_out_of_core.plan(machine, store).solver == "dcd"
+    assert disk_memory.plan(machine, store).solver == "dcd"
     with pytest.raises(MemoryLimitError, match="even with cache"):
-        machine_out_of_core.plan(machine.copy(solver="newton"), store)
+        disk_memory.plan(machine.copy(solver="newton"), store)
     store.shape = (60, 3001)
     with pytest.raises(UsageError, match="takes at most 3000 features"):
-        machine_out_of_core.plan(machine.copy(solver="newton"), store)
+        disk_memory.plan(machine.copy(solver="newton"), store)
     with pytest.raises(MemoryLimitError, match="even with cache"):
-        machine_out_of_core.plan(machine.copy(memory=base / 2), store)
+        disk_memory.plan(machine.copy(memory=base / 2), store)

@@ -8,7 +8,8 @@ from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io.several import read_several
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import L1SVM, ODM
-from odmtool.places import workers as training
+from odmtool.places.place import Source, TrainingData
+from odmtool.places.workers import Workers
 from odmtool.rows.executor import Serial, Threads
 from odmtool.rows.spread import SpreadRows
 from odmtool.solvers.settings import Settings
@@ -39,6 +40,18 @@ class Data:
 @pytest.fixture
 def data(files):
     return Data(files)
+
+
+PLACE = Workers(Source("x-*.svm"), "tcp://nowhere:8786")
+
+
+def fit(machine, data, labels=None, weight=None):
+    """A machine trained on rows that have been read."""
+    labels = data.labels if labels is None else labels
+    classes = frozenset(labels.tolist())
+    read = TrainingData(data.X, labels, data.fingerprint, 0, classes, classes, weight)
+    PLACE.fit(machine, read, PLACE.plan(machine, read))
+    return machine
 
 
 def test_several_files_are_one(files, data, heart, tmp_path):
@@ -77,7 +90,7 @@ def test_the_model_is_that_of_one_file(data, heart, options):
                "lambda_": 2.0**4, "max_iter": 20000} | options  # fmt: skip
     whole = read_svmlight(heart)
     here = ODM(**options).fit(whole.X, whole.labels)
-    there = training.fit(ODM(**options), data.X, data.labels)
+    there = fit(ODM(**options), data)
     values = [machine.model_.decision_values(whole.X) for machine in (here, there)]
     assert here.solution_.converged and there.solution_.converged
     np.testing.assert_allclose(values[0], values[1], rtol=1e-3, atol=1e-4)
@@ -90,7 +103,7 @@ def test_a_loss_with_a_jump_takes_nystrom_to_the_features(data, heart):
                "settings": Settings(landmarks=20)}  # fmt: skip
     whole = read_svmlight(heart)
     here = L1SVM(**options).fit(whole.X, whole.labels)
-    there = training.fit(L1SVM(**options), data.X, data.labels)
+    there = fit(L1SVM(**options), data)
     assert here.solution_.primal == pytest.approx(there.solution_.primal, rel=1e-7)
 
 
@@ -100,7 +113,7 @@ def test_one_against_the_rest_on_spread_rows(data, heart):
     options = {"solver": "dsvrg", "tolerance": 1e-10, "settings": Settings(partitions=4),
                "lambda_": 4.0}  # fmt: skip
     here = ODM(**options).fit(whole.X, labels)
-    there = training.fit(ODM(**options), data.X, labels)
+    there = fit(ODM(**options), data, labels)
     assert np.array_equal(here.predict(whole.X), there.predict(whole.X))
     assert here.classes_ == there.classes_ and len(here.classes_) == 3
 
@@ -129,12 +142,12 @@ def test_huge_values_are_refused(files, tmp_path):
     (tmp_path / "x-1.svm").write_text("1 1:1\n1 1:1e200\n")
     data = Data(files)
     with pytest.raises(DataError, match="102"):
-        training.fit(ODM(solver="dsvrg"), data.X, data.labels)
+        fit(ODM(solver="dsvrg"), data)
 
 
 def test_what_needs_all_rows_is_refused(data):
     for options in ({}, {"solver": "sodm", "multiclass": "ovo"}):
         with pytest.raises(UsageError):
-            training.check(ODM(**options))
+            PLACE.check(ODM(**options))
     with pytest.raises(UsageError, match="weights above zero"):
-        training.fit(ODM(solver="sodm"), data.X, data.labels, np.arange(270))
+        fit(ODM(solver="sodm"), data, weight=np.arange(270))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
+from typing import NamedTuple
 
 import click
 
 from odmtool import defaults
 from odmtool.cli import messages
 from odmtool.cli import options as common
-from odmtool.cli.elsewhere import refuse_elsewhere
+from odmtool.cli.command_lines import command_line, train_command
+from odmtool.cli.files import check_training_files, naming
+from odmtool.cli.machine_choice import MachineChoice, check_machine, machine_choice
 from odmtool.cli.machine_options import (
     FLAGS,
     MACHINE_PARAMETERS,
@@ -19,23 +21,38 @@ from odmtool.cli.machine_options import (
     Gamma,
     List,
     format_option,
-    given,
-    machine_name,
     machine_options,
     probability_option,
-    refuse_lambda_and_cost,
-    settle_machine,
-    translate_kdd,
-    warn_of_unused,
 )
-from odmtool.cli.pictures import PLOT_OPTIONS, check_pictures, plot_options, write_pictures
+from odmtool.cli.pictures import Pictures, check_pictures, plot_options, write_pictures
+from odmtool.cli.place_options import place_of
 from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
 from odmtool.cli.report import Report
 from odmtool.errors import DivergedError, UsageError
 
+
+class Job(NamedTuple):
+    """What odm-cv is to do with settings and data; the fields are options."""
+
+    folds: int
+    grid: str | None
+    strategy: str
+    metric: str
+    csv_file: str | None
+    json_file: str | None
+    journal: str | None
+    model_file: str | None
+    repeat: int | None
+    test_size: float
+    against: str | None
+    probability: str
+    seed: int
+    jobs: int
+
+
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
-                "json_file", "journal", "model_file", "kdd", "cache", *PLOT_OPTIONS,
+                "json_file", "journal", "model_file", "kdd", "cache", *Pictures._fields,
                 *REPEAT_OPTIONS)  # fmt: skip
 
 
@@ -86,64 +103,71 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Among equals the
     stronger regularisation wins, then the smoother kernel.
     """  # fmt: skip
+    from odmtool.cli.training import limit_jobs
+
     if options["cache"] is not None:
         raise UsageError(messages.no_cache_for_searches())
-    refuse_lambda_and_cost(ctx)
-    translate_kdd(options)
-    check_repeat(ctx, options)
     common.limit_threads(1)
-    product_on_stdout = "-" in (options["model_file"], options["csv_file"], options["json_file"])
-    report = Report(ctx.command_path, options["quiet"], options["verbose"], product_on_stdout)
-    values = _values(ctx, options)
-    machine, settings = _machine_and_settings(options, values)
-    check_pictures(options, settings)
-    data = _read(options, report)
-    if settle_machine(ctx, options, data.classes):
-        values = _values(ctx, options)
-        machine, settings = _machine_and_settings(options, values)
-    warn_of_unused(ctx, options, report)
-    plan = _plan(machine, settings, data, options, report)
-    if options["repeat"] is not None:
-        identity = _identity(plan, options, data)
-        repeat_search(plan, identity, options, _varying(values), report)
+    job, pictures = (common.taken(kind, options) for kind in (Job, Pictures))
+    choice, place = machine_choice(ctx, options), place_of(options)
+    check_repeat(ctx, job, place.inputs())
+    place.refuse("odm-cv")
+    report = Report(
+        ctx.command_path, options["quiet"], options["verbose"],
+        product_on_stdout="-" in (job.model_file, job.csv_file, job.json_file),
+    )  # fmt: skip
+    values = _values(choice, job)
+    machine, settings = _machine_and_settings(choice, values)
+    check_pictures(pictures, settings)
+    data = _read(place, choice, job, pictures, report)
+    if (settled := choice.settled(len(data.classes))).name != choice.name:
+        values = _values(settled, job)
+        machine, settings = _machine_and_settings(settled, values)
+    settled.warn_of_unused(report)
+    plan = _plan(machine, settings, place, data, job, report)
+    job = job._replace(jobs=limit_jobs(plan, job.jobs, report))
+    identity, varying = _identity(plan, job, data), _varying(values)
+    if job.repeat is not None:
+        repeat_search(plan, identity, job, place.source.path, varying, report)
         return
     from odmtool.search.search import best
 
-    rows = _search(plan, options, values, data, report)
+    rows = _search(plan, identity, job, place.source.path, varying, report)
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
         raise DivergedError(messages.dual_unbounded())
-    _write_tables(options, rows)
-    if options["model_file"] is not None:
-        _refit(ctx, plan.machine.copy(**winner.setting), data, options, report)
-    report.result(messages.best_setting(train_command(ctx, options, winner.setting)))
-    report.result(messages.best_score(winner, options["metric"]))
+    _write_tables(job, rows)
+    if job.model_file is not None:
+        winning = plan.machine.copy(**winner.setting)
+        winning.jobs = job.jobs
+        _refit(command_line(ctx), winning, place, data, job, report)
+    report.result(messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY)))
+    report.result(messages.best_score(winner, job.metric))
     report.result(messages.cross_validation_accuracy(winner.accuracy))
-    write_pictures(options, rows, plan, report)
+    write_pictures(pictures, place.source.path, rows, plan, report)
 
 
-def _values(ctx, options: dict) -> dict[str, tuple]:
+def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
     """The values of every parameter that the machine has."""
-    own, values = defaults.MACHINES[machine_name(options)], {}
+    own, values = defaults.MACHINES[choice.name], {}
     for name in PARAMETER_NAMES:
-        if options[name] is not None:
-            values[name] = options[name]
+        if choice.parameters[name] is not None:
+            values[name] = choice.parameters[name]
         elif name in own:
             values[name] = (own[name],)
-        if options["grid"] == "paper" and name in defaults.PAPER_GRID and not given(ctx, name):
-            values[name] = List(Gamma()).convert(defaults.PAPER_GRID[name], None, ctx)
-    if options["cost"] is not None:
+        if job.grid == "paper" and name in defaults.PAPER_GRID and name not in choice.given:
+            values[name] = List(Gamma()).convert(defaults.PAPER_GRID[name], None, None)
+    if choice.parameters["cost"] is not None:
         del values["lambda_"]
     unused = set(MACHINE_PARAMETERS) - own.keys()
     return {name: value for name, value in values.items() if name not in unused}
 
 
-def _machine_and_settings(options: dict, values: dict[str, tuple]):
+def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple]):
     """The machine, and the settings, all checked."""
-    from odmtool.cli.training import check_machine, make_machine
     from odmtool.search.search import MOST_SETTINGS, grid
 
-    machine = make_machine(options | {name: chosen[0] for name, chosen in values.items()})
+    machine = choice.make({name: chosen[0] for name, chosen in values.items()})
     if "precomputed" in values["kernel"] and len(values["kernel"]) > 1:
         raise UsageError(messages.precomputed_alone())
     count = math.prod(map(len, values.values()))
@@ -155,74 +179,67 @@ def _machine_and_settings(options: dict, values: dict[str, tuple]):
     return machine, settings
 
 
-def _read(options: dict, report: Report):
+def _read(place, choice: MachineChoice, job: Job, pictures: Pictures, report: Report):
     """The data; before, every file is checked."""
-    from odmtool.cli.training import (
-        announce_compilation,
-        check_files,
-        read_training_data,
-    )
+    from odmtool.cli.training import announce_compilation, read_data
 
-    refuse_elsewhere(options, "odm-cv")
-    if options["journal"] == "-":
+    if job.journal == "-":
         raise UsageError(messages.journal_is_a_file())
-    products = ("csv_file", "json_file", "model_file", "journal", "plot_file", "path_file")
-    check_files(options, [options[name] for name in products])
-    data = read_training_data(options, report)
+    check_training_files(place.inputs(), [
+        job.csv_file, job.json_file, job.model_file, job.journal, *pictures.files,
+    ])  # fmt: skip
+    data = read_data(place, choice.class_weight, report)
     announce_compilation(report)
     return data
 
 
-def _plan(machine, settings: list[dict], data, options: dict, report: Report):
-    from odmtool.cli.training import folds_for, limit_jobs, naming
+def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
+    from odmtool.cli.training import folds_for
     from odmtool.machines import gamma_for
     from odmtool.search.search import Plan
     from odmtool.search.validation import Data, check_classes, folds
 
-    X, labels = data.dataset.X, data.dataset.labels
+    X, labels = data.X, data.labels
     settings = [
         setting | ({"gamma": gamma_for(setting["gamma"], X.shape[1])} if "gamma" in setting else {})
         for setting in settings
     ]
-    with naming(options["training_file"]):
-        n = folds_for(options["folds"], len(labels), report)
-        if options["repeat"] is None:  # else the training parts are checked
-            check_classes(labels, n, options["metric"])
-    fold = folds(labels, n, options["seed"])
-    plan = Plan(
-        machine, settings, Data(X, labels, data.weight), fold, options["metric"],
-        probability=options["probability"] == "1",
+    with naming(place.source.path):
+        n = folds_for(job.folds, len(labels), report)
+        if job.repeat is None:  # else the training parts are checked
+            check_classes(labels, n, job.metric)
+    return Plan(
+        machine, settings, Data(X, labels, data.weight), folds(labels, n, job.seed), job.metric,
+        probability=job.probability == "1",
     )  # fmt: skip
-    limit_jobs(plan, options, report)
-    return plan
 
 
-def _search(plan, options: dict, values, data, report: Report) -> list:
+def _search(
+    plan, identity: dict, job: Job, data_file: str, varying: list[str], report: Report
+) -> list:
     """All rows, said as they are final."""
-    from odmtool.cli.training import naming
     from odmtool.search.journal import open_journal
     from odmtool.search.search import search
     from odmtool.search.strategies import STRATEGIES
 
     finished = []
-    if options["journal"] is not None:
-        finished = open_journal(options["journal"], _identity(plan, options, data))
+    if job.journal is not None:
+        finished = open_journal(job.journal, identity)
         if finished:
-            report.note(messages.resumed(len(finished), options["journal"]))
-    rows, varying = [], _varying(values)
-    progress = _Progress(report, finished)
+            report.note(messages.resumed(len(finished), job.journal))
+    rows, progress = [], _Progress(report, finished)
 
     def evaluate(part):
-        return search(part, jobs=options["jobs"], finished=finished,
-                      journal=options["journal"], progress=progress.show)  # fmt: skip
+        return search(part, jobs=job.jobs, finished=finished, journal=job.journal,
+                      progress=progress.show)  # fmt: skip
 
     def announce(settings: int, examples: int) -> None:
         if settings > 1:
             report.note(messages.fits_to_do(settings, plan.n_folds, examples))
 
-    strategy = STRATEGIES[options["strategy"]]
-    with naming(options["training_file"]):
-        for row in strategy(plan, evaluate, announce, options["seed"]):
+    strategy = STRATEGIES[job.strategy]
+    with naming(data_file):
+        for row in strategy(plan, evaluate, announce, job.seed):
             rows.append(row)
             progress.highest = max(progress.highest, row.score(plan.metric))
             report.result(messages.setting_row(row, varying, plan.metric))
@@ -252,7 +269,7 @@ class _Progress:
         self._report.live(messages.search_progress(done, total, self.highest, left))
 
 
-def _identity(plan, options: dict, data) -> dict:
+def _identity(plan, job: Job, data) -> dict:
     """Everything that a result depends on, for the journal."""
     from hashlib import sha256
 
@@ -266,61 +283,28 @@ def _identity(plan, options: dict, data) -> dict:
     weights = None if data.weight is None else sha256(data.weight.tobytes()).hexdigest()
     return {
         "version": __version__, "data": data.fingerprint, "grid": plan.settings,
-        "folds": plan.n_folds, "seed": options["seed"], "metric": plan.metric,
-        "search": options["strategy"], "probability": options["probability"],
+        "folds": plan.n_folds, "seed": job.seed, "metric": plan.metric,
+        "search": job.strategy, "probability": job.probability,
         "machine": {name: value for name, value in machine.items() if name not in PARAMETER_NAMES}
         | {"class_weight": {str(k): v for k, v in (plan.machine.class_weight or {}).items()}},
         "weights": weights,
     }  # fmt: skip
 
 
-def _write_tables(options: dict, rows: list) -> None:
+def _write_tables(job: Job, rows: list) -> None:
     from odmtool.cli.tables import records, write_csv, write_json
 
-    if options["csv_file"] is not None:
-        write_csv(options["csv_file"], records(rows))
-    if options["json_file"] is not None:
-        write_json(options["json_file"], records(rows))
+    if job.csv_file is not None:
+        write_csv(job.csv_file, records(rows))
+    if job.json_file is not None:
+        write_json(job.json_file, records(rows))
 
 
-def _refit(ctx, machine, data, options: dict, report: Report) -> None:
+def _refit(command: str, machine, place, data, job: Job, report: Report) -> None:
     """Train on all data and write the model."""
     from odmtool.cli.training import fit, say_probabilities, write_trained_model
 
-    machine.jobs = options["jobs"]
-    for sentence in fit(machine, data, options, report):
+    for sentence in fit(place, machine, data, report, probability=job.probability == "1"):
         report.warning(sentence)
     say_probabilities(machine, report)
-    write_trained_model(ctx, options["model_file"], machine, data)
-
-
-def train_command(ctx, options: dict, setting: dict) -> str:
-    """The odm-train command line that trains with this setting, ready to paste."""
-    from odmtool.io.files import is_stream
-
-    words = ["odm-train"]
-    for name, value in setting.items():
-        words += [FLAGS[name], _text(value)]
-    for param in ctx.command.params:
-        # What else was given applies to the training as it did to the search.
-        is_shared = param.name not in ("training_file", *PARAMETER_NAMES, *_SEARCH_ONLY)
-        if is_shared and given(ctx, param.name):
-            words += words_of(param, options[param.name])
-    path = options["training_file"]
-    # Data from a pipe have no name; they can be sent through one again.
-    words += ["-", "stdin.model"] if is_stream(path) else [path]
-    return shlex.join(words)
-
-
-def _text(value) -> str:
-    """A value as it is written on a command line, exactly."""
-    return value if isinstance(value, str) else repr(value).removesuffix(".0")
-
-
-def words_of(param: click.Parameter, value) -> list[str]:
-    """An option and its value as words of a command line."""
-    if isinstance(value, bool):
-        return [param.opts[-1]] if value else []
-    if isinstance(value, tuple):
-        return [word for label, weight in value for word in (f"-w{label}", _text(weight))]
-    return [param.opts[0], _text(value)]
+    write_trained_model(command, job.model_file, machine, data)

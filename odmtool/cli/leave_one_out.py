@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from odmtool.cli import messages
+from odmtool.cli.files import naming
 from odmtool.cli.report import Report
-from odmtool.cli.training import naming
 from odmtool.errors import UsageError
 
 # Of machines that Newton's method does not serve; their margins must have the right sign.
 _TOLERANCE = 1e-8
 
 
-def check(machine, data, options: dict):
+def check(machine, data, data_file: str):
     """The data as the machine takes them, if leaving one out makes sense; before training.
 
     Parameters
     ----------
     machine
         Not fitted yet.
-    data : odmtool.cli.training.TrainingData
-    options : dict
-        Those of odm-train.
+    data : odmtool.places.place.TrainingData
+    data_file : str
+        As the user wrote it.
 
     Returns
     -------
@@ -35,10 +35,10 @@ def check(machine, data, options: dict):
 
     if not hasattr(machine, "problem"):
         raise UsageError(messages.loo_not_for(machine.name))
-    with naming(options["training_file"]):
-        if data.classes > 2:
-            raise UsageError(messages.loo_is_for_two_classes(data.classes))
-        prepared = machine.prepare(data.dataset.X, data.dataset.labels, data.weight)
+    with naming(data_file):
+        if len(data.classes) > 2:
+            raise UsageError(messages.loo_is_for_two_classes(len(data.classes)))
+        prepared = machine.prepare(data.X, data.labels, data.weight)
     if len(prepared.classes) > 2:
         raise UsageError(messages.loo_needs_two_classes())
     loo.check(machine.problem(prepared))

@@ -8,16 +8,13 @@ from __future__ import annotations
 from functools import partial
 
 import click
-from click.core import ParameterSource
 
 from odmtool import defaults
 from odmtool.cli import messages
 from odmtool.cli.options import Number, Whole, jobs_option, parse_number, stacked
 from odmtool.cli.ranges import expand
-from odmtool.cli.report import Report
-from odmtool.cli.scale_options import scale_options, settings_of
+from odmtool.cli.scale_options import scale_options
 from odmtool.core.kernel_table import KERNELS
-from odmtool.errors import UsageError
 from odmtool.messages.words import listed
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -209,90 +206,6 @@ def _parameter(many, name, flags, kind, default, text):
     if many:
         kind, default = List(kind), None if default is None else (default,)
     return click.option(*flags, name, type=kind, default=default, help=text)
-
-
-def given(ctx: click.Context, name: str) -> bool:
-    """Whether a parameter stands on the command line."""
-    return ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
-
-
-def refuse_lambda_and_cost(ctx: click.Context) -> None:
-    """-l and -c name the same thing, and so does --kdd."""
-    if given(ctx, "lambda_") and given(ctx, "cost"):
-        raise UsageError(messages.lambda_and_cost())
-    for name in ("lambda_", "cost", "mu1", "mu2"):
-        if given(ctx, "kdd") and given(ctx, name):
-            raise UsageError(messages.kdd_and(FLAGS[name]))
-
-
-def machine_name(options: dict) -> str:
-    """The machine that -s means."""
-    return "odm" if options["machine"] == "auto" else options["machine"]
-
-
-def settle_machine(ctx: click.Context, options: dict, classes: int) -> bool:
-    """Put a name in the place of auto; whether another machine than odm was taken."""
-    if options["machine"] == "auto":
-        many = classes > 2 and not given(ctx, "multiclass")
-        options["machine"] = "mcodm" if many else "odm"
-        return many
-    return False
-
-
-def is_side_by_side(ctx: click.Context, options: dict) -> bool:
-    """Whether -j is for parts or problems side by side; BLAS then has one thread in each.
-
-    How many classes there are is not known when BLAS is told, so problems of more than two
-    run side by side where --multiclass is given.
-    """
-    from_disk, large = options["cache"] is not None, options["solver"] in defaults.LARGE_SOLVERS
-    return from_disk or large or given(ctx, "multiclass")
-
-
-def translate_kdd(options: dict) -> None:
-    """Put TKDE's parameters in the place of --kdd's (same loss, other scaling)."""
-    if options["kdd"] is None:
-        return
-    if machine_name(options) != "ldm":
-        raise UsageError(messages.kdd_is_for_ldm())
-    lambda1, options["mu2"], options["cost"] = options["kdd"]
-    is_list = isinstance(lambda1, tuple)
-    options["mu1"] = tuple(2 * value for value in lambda1) if is_list else 2 * lambda1
-
-
-def warn_of_unused(ctx: click.Context, options: dict, report: Report) -> None:
-    """Say what was given although this machine has no use for it; -g, -d and -r excepted.
-
-    Scripts of the grid.py kind send a gamma whatever the kernel is.
-    """
-    used = defaults.MACHINES[machine_name(options)]
-    unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in used and given(ctx, n)]
-    name = machine_name(options)
-    unused += [
-        f"--{option.replace('_', '-')}"
-        for option, machines in defaults.ONLY_OF.items()
-        if name not in machines and given(ctx, option)
-    ]
-    if unused:
-        report.warning(messages.unused_options(unused, f"machine {name}"))
-    if options["solver"] != "svrg" and given(ctx, "snapshot"):
-        report.warning(messages.unused_options(["--snapshot"], f"solver {options['solver']}"))
-
-
-def machine_arguments(options: dict) -> dict:
-    """The keyword arguments of a machine, from the options of a command."""
-    kernel = [name for name in PARAMETER_NAMES if name not in MACHINE_PARAMETERS]
-    names = (*kernel, "bias", "tolerance", "solver", "max_iter", "seed", "memory",
-             "model_format")
-    arguments = {name: options[name] for name in names}
-    for name in defaults.MACHINES[machine_name(options)]:
-        if options[name] is not None:
-            arguments[name] = options[name]
-    for name in ("multiclass", "ism3_loss"):
-        if machine_name(options) in defaults.ONLY_OF[name]:
-            arguments[name] = options[name]
-    weights = dict(options["class_weight"])
-    return arguments | {"class_weight": weights, "settings": settings_of(options)}
 
 
 def format_option(function):

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 import click
 
 from odmtool.cli import messages
 from odmtool.cli import options as common
+from odmtool.cli.files import check_files, naming
 from odmtool.cli.margin_files import statistics_rows, warn_of_gaps
 from odmtool.cli.pictures import PictureFile, ending_of
 from odmtool.cli.report import Report
-from odmtool.cli.training import naming
 from odmtool.errors import DataError, UsageError
 
 _PANELS = {"normalised": [True], "plain": [False], "both": [False, True]}
 # The quantiles of the table; --csv has all.
 _SHOWN = ("0.05", "0.25", "0.5", "0.75", "0.95")
+
+
+class Job(NamedTuple):
+    """The command line."""
+
+    test_file: str
+    models: tuple[str, ...]
+    theta: float | None
+    csv_file: str | None
+    plot_file: str | None
+    panel: str
+    names: str | None
+    plot_title: str | None
+    zero_based: bool
 
 
 @common.command(
@@ -52,67 +67,55 @@ def margins(ctx, **options):
     MODEL... are models of odm-train, or classification models of LIBLINEAR or LIBSVM. The
     table has two rows for each: the margins y f(x) and the normalised margins y f(x) / |w|.
     """
-    names = _names(options)
+    job = common.taken(Job, options)
+    names = _names(job)
     common.limit_threads(options["jobs"])
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout=options["csv_file"] == "-",
+        product_on_stdout=job.csv_file == "-",
     )  # fmt: skip
-    _check(options)
-    measured, correct = _measure(options, report)
-    if options["theta"] is not None:
-        measured = [one._replace(theta=options["theta"]) for one in measured]
+    _check(job)
+    measured, correct = _measure(job, report)
+    if job.theta is not None:
+        measured = [one._replace(theta=job.theta) for one in measured]
     rows = [row for triple in zip(names, measured, correct, strict=True) for row in _rows(*triple)]
-    if options["csv_file"] is not None:
+    if job.csv_file is not None:
         from odmtool.cli.tables import write_csv
 
-        write_csv(options["csv_file"], rows)
-    if options["plot_file"] is not None:
-        _draw(dict(zip(names, measured, strict=True)), options)
+        write_csv(job.csv_file, rows)
+    if job.plot_file is not None:
+        _draw(dict(zip(names, measured, strict=True)), job)
     from odmtool.io.files import display_name
 
     examples = len(measured[0].plain)
     shown = [_short(row) for row in rows]
-    report.result(messages.margin_table(shown, examples, display_name(options["test_file"])))
+    report.result(messages.margin_table(shown, examples, display_name(job.test_file)))
 
 
-def _names(options: dict) -> list[str]:
+def _names(job: Job) -> list[str]:
     """What the models are called; all different."""
-    models = options["models"]
-    if options["names"] is None:
-        names = list(models)
-    else:
-        names = options["names"].split(",")
-        if len(names) != len(models):
-            raise UsageError(messages.name_count(len(names), len(models)))
+    names = list(job.models) if job.names is None else job.names.split(",")
+    if len(names) != len(job.models):
+        raise UsageError(messages.name_count(len(names), len(job.models)))
     twice = [name for k, name in enumerate(names) if name in names[:k]]
     if twice:
         raise UsageError(messages.named_twice(twice[0]))
     return names
 
 
-def _check(options: dict) -> None:
+def _check(job: Job) -> None:
     """Complain before anything is read."""
-    from odmtool.io.files import check_readable, check_writable, is_same_file
-
-    inputs = [options["test_file"], *options["models"]]
+    inputs = [job.test_file, *job.models]
     if inputs.count("-") > 1:
         raise UsageError(messages.dash_twice("stdin"))
-    for path in inputs:
-        check_readable(path)
-    outputs = [path for path in (options["csv_file"], options["plot_file"]) if path is not None]
-    for position, output in enumerate(outputs):
-        check_writable(output)
-        for other in inputs + outputs[:position]:
-            if is_same_file(output, other):
-                raise UsageError(messages.write_over(output))
-    if options["plot_file"] is not None:
+    check_files(inputs, [job.csv_file, job.plot_file])
+    if job.plot_file is not None:
         from odmtool.measures import pictures as plots
 
         plots.check_library()
 
 
-def _measure(options: dict, report: Report) -> tuple[list, list[int]]:
+def _measure(job: Job, report: Report) -> tuple[list, list[int]]:
     """Margins of every model, and how many examples it predicts correctly; one pass."""
     from odmtool.io.files import display_name
     from odmtool.io.model_file import read_model
@@ -120,15 +123,15 @@ def _measure(options: dict, report: Report) -> tuple[list, list[int]]:
     from odmtool.measures.margins import Ruler
 
     rulers = []
-    for path in options["models"]:
-        model = read_model(path, zero_based=options["zero_based"])
+    for path in job.models:
+        model = read_model(path, zero_based=job.zero_based)
         if rulers and model.is_precomputed != rulers[0].model.is_precomputed:
             raise UsageError(messages.precomputed_among_others(path))
         with naming(path):
             rulers.append(Ruler(model))
     correct = [0] * len(rulers)
     blocks = iter_svmlight(
-        options["test_file"], zero_based=options["zero_based"],
+        job.test_file, zero_based=job.zero_based,
         precomputed=rulers[0].model.is_precomputed,
     )  # fmt: skip
     empty = True
@@ -139,9 +142,9 @@ def _measure(options: dict, report: Report) -> tuple[list, list[int]]:
             correct[k] += int((labels == block.labels).sum())
             empty = False
     if empty:
-        raise DataError(messages.no_test_rows(), display_name(options["test_file"]))
+        raise DataError(messages.no_test_rows(), display_name(job.test_file))
     measured = []
-    for path, ruler in zip(options["models"], rulers, strict=True):
+    for path, ruler in zip(job.models, rulers, strict=True):
         with naming(path):
             measured.append(ruler.result())
         warn_of_gaps(measured[-1], path, report)
@@ -170,16 +173,16 @@ def _short(row: dict) -> dict:
     }  # fmt: skip
 
 
-def _draw(named: dict, options: dict) -> None:
+def _draw(named: dict, job: Job) -> None:
     from odmtool.io.files import atomic_output
     from odmtool.measures import pictures as plots
     from odmtool.measures.margin_picture import margin_figure
 
-    title = options["plot_title"]
-    if title is None and options["test_file"] != "-":
-        title = os.path.basename(options["test_file"])
+    title = job.plot_title
+    if title is None and job.test_file != "-":
+        title = os.path.basename(job.test_file)
     title = messages.one_line(title or "")
-    figure = margin_figure(named, _PANELS[options["panel"]], title)
-    picture = plots.render(figure, ending_of(options["plot_file"]))
-    with atomic_output(options["plot_file"], binary=True) as stream:
+    figure = margin_figure(named, _PANELS[job.panel], title)
+    picture = plots.render(figure, ending_of(job.plot_file))
+    with atomic_output(job.plot_file, binary=True) as stream:
         stream.write(picture)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 import click
 
 from odmtool.cli import messages
 from odmtool.cli.options import stacked
-from odmtool.cli.report import Report
 from odmtool.errors import UsageError
 
 ENDINGS = ("png", "svg", "pdf")
-PLOT_OPTIONS = ("plot_file", "path_file", "plot_title")
+
+
+class Pictures(NamedTuple):
+    """What odm-cv is to draw; the fields are options."""
+
+    plot_file: str | None
+    path_file: str | None
+    plot_title: str | None
+
+    @property
+    def files(self) -> tuple[str | None, str | None]:
+        return self.plot_file, self.path_file
 
 
 class PictureFile(click.ParamType):
@@ -46,46 +57,45 @@ def plot_options(function):
     return stacked(options)(function)
 
 
-def check_pictures(options: dict, settings: list[dict]) -> None:
+def check_pictures(pictures: Pictures, settings: list[dict]) -> None:
     """Raise UsageError, before anything runs, if a picture could not be made.
 
     matplotlib is missing, or nothing varies that could be an axis.
     """
-    if options["plot_file"] is None and options["path_file"] is None:
+    if pictures.files == (None, None):
         return
     from odmtool.measures import pictures as plots
 
-    if options["plot_file"] is not None and not plots.has_axis(settings):
+    if pictures.plot_file is not None and not plots.has_axis(settings):
         raise UsageError(messages.nothing_to_plot())
-    if options["path_file"] is not None and not plots.has_path(settings):
+    if pictures.path_file is not None and not plots.has_path(settings):
         raise UsageError(messages.no_path_to_plot(plots.strength(settings[0])))
     plots.check_library()
 
 
-def write_pictures(options: dict, all_rows: list, plan, report: Report) -> None:
+def write_pictures(pictures: Pictures, data_file: str, all_rows: list, plan, report) -> None:
     """Draw what was asked for."""
     rows = [row for row in all_rows if row.has_solution]
-    if options["plot_file"] is None and options["path_file"] is None:
+    if pictures.files == (None, None):
         return
     from odmtool.io.files import atomic_output
     from odmtool.measures import pictures as plots
 
-    title, drawn = _title(options), {}
-    if options["plot_file"] is not None:
-        drawn[options["plot_file"]] = plots.search_figure(rows, plan, title)
-    if options["path_file"] is not None:
-        drawn[options["path_file"]] = plots.path_figure(rows, plan, title)
+    title, drawn = _title(pictures.plot_title, data_file), {}
+    if pictures.plot_file is not None:
+        drawn[pictures.plot_file] = plots.search_figure(rows, plan, title)
+    if pictures.path_file is not None:
+        drawn[pictures.path_file] = plots.path_figure(rows, plan, title)
         lines = len({(row.setting["kernel"], row.setting.get("gamma")) for row in rows})
         if lines > plots.LINES:
-            report.note(messages.best_lines_only(options["path_file"], plots.LINES, lines))
+            report.note(messages.best_lines_only(pictures.path_file, plots.LINES, lines))
     for path, figure in drawn.items():
         picture = plots.render(figure, ending_of(path))
         with atomic_output(path, binary=True) as stream:
             stream.write(picture)
 
 
-def _title(options: dict) -> str:
-    if options["plot_title"] is not None:
-        return messages.one_line(options["plot_title"])
-    name = options["training_file"]
-    return "" if name == "-" else messages.one_line(os.path.basename(name))
+def _title(wanted: str | None, data_file: str) -> str:
+    if wanted is not None:
+        return messages.one_line(wanted)
+    return "" if data_file == "-" else messages.one_line(os.path.basename(data_file))

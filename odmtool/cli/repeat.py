@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 import click
-from click.core import ParameterSource
 
 from odmtool.cli import messages
+from odmtool.cli.files import naming
+from odmtool.cli.machine_choice import given_options
 from odmtool.cli.options import Number, Whole, stacked
 from odmtool.cli.report import Report
 from odmtool.errors import DataError, UsageError
@@ -33,27 +34,37 @@ def repeat_options(function):
     return stacked(options)(function)
 
 
-def check_repeat(ctx: click.Context, options: dict) -> None:
-    """Raise UsageError for what does not go together."""
-    flags = {param.name: param.opts[0] for param in ctx.command.params}
-    if options["repeat"] is None:
+def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
+    """Raise UsageError for what does not go together.
+
+    Parameters
+    ----------
+    ctx : click.Context
+    job : odmtool.cli.cv.Job
+    inputs : list of str
+        The training data, and perhaps their weights.
+    """
+    given, flags = given_options(ctx), {param.name: param.opts[0] for param in ctx.command.params}
+    if job.repeat is None:
         for name in REPEAT_OPTIONS:
-            if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            if name in given:
                 raise UsageError(messages.needs_repeat(flags[name]))
         return
     for name in _NOT_WITH_REPEAT:
-        if options.get(name) is not None:
+        if name in given:
             raise UsageError(messages.not_with_repeat(flags[name]))
-    if not 0 < options["test_size"] < 1:
-        raise UsageError(messages.test_size_range(options["test_size"]))
-    if options["against"] is not None:
-        if options["repeat"] < 2:
+    if not 0 < job.test_size < 1:
+        raise UsageError(messages.test_size_range(job.test_size))
+    if job.against is not None:
+        if job.repeat < 2:
             raise UsageError(messages.against_needs_two())
-        if options["against"] == "-" and "-" in (options["training_file"], options["weights"]):
+        if job.against == "-" and "-" in inputs:
             raise UsageError(messages.two_from_stdin("the data", "the table of --against"))
 
 
-def repeat_search(plan, identity: dict, options: dict, varying: list[str], report: Report) -> None:
+def repeat_search(
+    plan, identity: dict, job, data_file: str, varying: list[str], report: Report
+) -> None:
     """Do every split, say it when it is final, write the tables, and compare.
 
     Parameters
@@ -62,72 +73,74 @@ def repeat_search(plan, identity: dict, options: dict, varying: list[str], repor
         Of all data.
     identity : dict
         What a search's journal is checked for.
-    options : dict
+    job : odmtool.cli.cv.Job
+    data_file : str
+        As the user wrote it.
     varying : list of str
         The parameters to show.
     report : Report
     """
     from odmtool.cli.tables import split_records, write_csv, write_json
-    from odmtool.cli.training import naming
     from odmtool.search.repeats import Protocol, check, splits, summarise
 
-    with naming(options["training_file"]):
+    with naming(data_file):
         chosen = splits(
-            plan.data.labels, options["repeat"], options["test_size"], options["seed"]
+            plan.data.labels, job.repeat, job.test_size, job.seed
         )  # fmt: skip
-        protocol = Protocol(plan, chosen, options["seed"], options["strategy"])
+        protocol = Protocol(plan, chosen, job.seed, job.strategy)
         check(protocol)
-    theirs = _table_to_compare(chosen, options)
-    if options["strategy"] == "full":
+    theirs = _table_to_compare(chosen, job)
+    if job.strategy == "full":
         settings = len(plan.settings)
         report.note(messages.split_fits_to_do(settings, plan.n_folds, len(chosen)))
-    results = _results(protocol, identity, options, varying, report)
+    results = _results(protocol, identity, job, data_file, varying, report)
     table = split_records(protocol, results)
-    for name, write in (("csv_file", write_csv), ("json_file", write_json)):
-        if options[name] is not None:
-            write(options[name], table)
+    for path, write in ((job.csv_file, write_csv), (job.json_file, write_json)):
+        if path is not None:
+            write(path, table)
     if plan.metric != "accuracy":
         scores = summarise([result.score for result in results])
         report.result(messages.test_score(plan.metric, scores))
     report.result(messages.test_score("accuracy", summarise([r.accuracy for r in results])))
     if theirs is not None:
-        _compare(results, theirs, options["against"], report)
+        _compare(results, theirs, job.against, report)
 
 
-def _table_to_compare(chosen: list, options: dict) -> list | None:
+def _table_to_compare(chosen: list, job) -> list | None:
     """The scores of the other run, checked before the long work."""
-    if options["against"] is None:
+    if job.against is None:
         return None
     from odmtool.cli.tables import read_splits
     from odmtool.io.files import display_name
 
-    table = read_splits(options["against"], options["metric"])
+    table = read_splits(job.against, job.metric)
     if [row.fingerprint for row in table] != [split.fingerprint for split in chosen]:
-        raise DataError(messages.other_splits(), display_name(options["against"]))
+        raise DataError(messages.other_splits(), display_name(job.against))
     return [row.score for row in table]
 
 
-def _results(protocol, identity: dict, options: dict, varying, report: Report) -> list:
-    from odmtool.cli.training import naming
+def _results(
+    protocol, identity: dict, job, data_file: str, varying: list[str], report: Report
+) -> list:
     from odmtool.search.journal import open_journal
     from odmtool.search.repeats import SplitResult, repeat
 
     finished = []
-    if options["journal"] is not None:
-        identity = identity | {"repeat": options["repeat"], "test size": options["test_size"]}
-        finished = open_journal(options["journal"], identity, SplitResult)
+    if job.journal is not None:
+        identity = identity | {"repeat": job.repeat, "test size": job.test_size}
+        finished = open_journal(job.journal, identity, SplitResult)
         if finished:
-            report.note(messages.splits_resumed(len(finished), options["journal"]))
+            report.note(messages.splits_resumed(len(finished), job.journal))
     results, began, plan = [], time.monotonic(), protocol.plan
 
     def progress(done: int) -> None:
-        new, total = done - len(finished), options["repeat"]
+        new, total = done - len(finished), job.repeat
         left = (time.monotonic() - began) / new * (total - done) if new else None
         report.live(messages.split_progress(done, total, left))
 
-    with naming(options["training_file"]):
-        for result in repeat(protocol, jobs=options["jobs"], finished=finished,
-                             journal=options["journal"], progress=progress):  # fmt: skip
+    with naming(data_file):
+        for result in repeat(protocol, jobs=job.jobs, finished=finished,
+                             journal=job.journal, progress=progress):  # fmt: skip
             results.append(result)
             setting = plan.settings[result.setting]
             report.result(messages.split_row(result, setting, varying, plan.metric))

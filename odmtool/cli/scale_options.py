@@ -34,10 +34,3 @@ def scale_options(function):
                           "whose workers to compute (pip install 'odmtool[dask]')."),
     ]  # fmt: skip
     return stacked(options)(function)
-
-
-def settings_of(options: dict):
-    """The settings of single solvers, as the machine carries them."""
-    from odmtool.solvers.settings import Settings
-
-    return Settings(**{name: options[name] for name in Settings._fields})

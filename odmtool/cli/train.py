@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import os
 import time
+from typing import NamedTuple
 
 import click
 
 from odmtool.cli import messages
 from odmtool.cli import options as common
-from odmtool.cli.cache_options import (
-    cache_options,
-    check_cache,
-    fit_from_disk,
-    open_cached_data,
-)
-from odmtool.cli.elsewhere import check_elsewhere, is_elsewhere, refuse_elsewhere
-from odmtool.cli.machine_options import (
-    format_option,
-    is_side_by_side,
-    machine_options,
-    probability_option,
-    refuse_lambda_and_cost,
-    settle_machine,
-    translate_kdd,
-    warn_of_unused,
-)
+from odmtool.cli.command_lines import command_line
+from odmtool.cli.files import check_training_files, naming
+from odmtool.cli.machine_choice import MachineChoice, is_side_by_side, machine_choice
+from odmtool.cli.machine_options import format_option, machine_options, probability_option
 from odmtool.cli.margin_files import margins_option
+from odmtool.cli.place_options import cache_options, place_of
 from odmtool.cli.report import Report
-from odmtool.errors import DivergedError, NotConvergedError, UsageError
+from odmtool.errors import DataError, DivergedError, NotConvergedError, UsageError
+
+
+class Job(NamedTuple):
+    """What odm-train is to do with a machine and its data.
+
+    The fields are options; ``jobs`` of them are processes of a cross validation.
+    """
+
+    model_file: str | None
+    json_file: str | None
+    margins: str | None
+    loo: str | None
+    folds: int | None
+    probability: str
+    strict: bool
+    seed: int
+    jobs: int
+
+    @property
+    def has_probabilities(self) -> bool:
+        return self.probability == "1"
 
 
 @common.command(
@@ -65,160 +74,138 @@ def train(ctx, **options):
     """Train a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin) and write
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
     """  # fmt: skip
-    refuse_lambda_and_cost(ctx)
-    translate_kdd(options)
-    check_cache(options)
     # Folds run side by side, too; BLAS threads in each would wait for one another.
-    has_threads = options["folds"] is not None or is_side_by_side(ctx, options)
-    common.limit_threads(1 if has_threads else options["jobs"])
+    side_by_side = is_side_by_side(ctx, options)
+    job = common.taken(Job, options)
+    common.limit_threads(1 if side_by_side or job.folds is not None else job.jobs)
+    choice, place = machine_choice(ctx, options), place_of(options)
+    _refuse_wishes(job, place)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout="-" in [options[name] for name in ("model_file", "json_file", "margins")],
+        product_on_stdout="-" in (job.model_file, job.json_file, job.margins),
     )  # fmt: skip
-    if options["folds"] is None:
-        _train_model(ctx, options, report)
-    else:
-        for name in ("margins", "loo"):
-            if options[name] is not None:
-                raise UsageError(messages.not_with_folds(f"--{name}"))
-        refuse_elsewhere(options, "--folds")
-        _cross_validate(ctx, options, report)
+    ctx.call_on_close(place.close)
+    if job.folds is not None:
+        _cross_validate(choice, place, job, report)
+        return
+    threads = job.jobs if side_by_side else 1
+    _train_model(command_line(ctx), choice, place, job, threads, report)
 
 
-def _train_model(ctx, options: dict, report: Report) -> None:
-    from odmtool.cli import leave_one_out
-    from odmtool.cli.training import (
-        announce_compilation,
-        check_files,
-        fit,
-        make_machine,
-        refuse_one_class,
-        say_probabilities,
-        warn_of_one_class,
-        write_trained_model,
-    )
+def _refuse_wishes(job: Job, place) -> None:
+    """Raise UsageError for what does not go with -v, or needs all rows in memory."""
+    if job.folds is not None:
+        place.refuse("-v")
+    for flag, wish in (("--margins", job.margins), ("--loo", job.loo)):
+        if wish is not None:
+            place.refuse(flag)
+            if job.folds is not None:
+                raise UsageError(messages.not_with_folds(flag))
+    if job.has_probabilities:
+        place.refuse("-b 1")
+
+
+def _train_model(
+    command: str, choice: MachineChoice, place, job: Job, threads: int, report: Report
+) -> None:
+    from odmtool.cli import leave_one_out, training
     from odmtool.core.memory import peak
 
-    path = _model_path(options)
-    machine = make_machine(options)
-    if is_elsewhere(options):
-        check_elsewhere(machine, options)
-    check_files(options, [path, options["json_file"], options["margins"]])
+    path = place.model_name() if job.model_file is None else job.model_file
+    machine = choice.make()
+    check_training_files(place.inputs(), [path, job.json_file, job.margins])
+    place.check(machine)
     started = time.perf_counter()
-    data = _read(ctx, options, machine, report)
-    if settle_machine(ctx, options, data.classes):
-        machine = make_machine(options)
-    refuse_one_class(data, options)
-    warn_of_unused(ctx, options, report)
-    warn_of_one_class(data, report)
+    data = training.read_data(place, choice.class_weight, report)
+    settled = choice.settled(len(data.classes))
+    if settled.name != choice.name:
+        machine = settled.make()
+        place.check(machine)
+    _refuse_one_class(data, job)
+    settled.warn_of_unused(report)
+    training.warn_of_one_class(data, report)
     read = time.perf_counter()
-    announce_compilation(report)
-    machine.jobs = options["jobs"] if is_side_by_side(ctx, options) else 1
-    prepared = options["loo"] and leave_one_out.check(machine, data, options)
-    train_it = fit if options["cache"] is None else fit_from_disk
-    shortcomings = train_it(machine, data, options, report)
+    training.announce_compilation(report)
+    machine.jobs = threads
+    prepared = job.loo and leave_one_out.check(machine, data, place.source.path)
+    sentences = training.fit(place, machine, data, report, probability=job.has_probabilities)
     trained = time.perf_counter()
     if (most := peak()) > 0:
         report.detail(messages.peak_memory(most))
-    for sentence in shortcomings:
-        if options["strict"]:
+    for sentence in sentences:
+        if job.strict:
             raise NotConvergedError(messages.no_model_written(sentence))
         report.warning(sentence)
-    say_probabilities(machine, report)
-    write_trained_model(ctx, path, machine, data)
-    if options["margins"] is not None:
-        _write_margins(options, path, machine, data, report)
+    training.say_probabilities(machine, report)
+    training.write_trained_model(command, path, machine, data)
+    if job.margins is not None:
+        _write_margins(job.margins, place.source.path, path, machine, data, report)
     seconds = {"reading": read - started, "training": trained - read,
                "writing": time.perf_counter() - trained}  # fmt: skip
-    report.note(messages.summary(machine, data.shape[0], seconds))
+    report.note(messages.summary(machine, data.X.shape[0], seconds))
     found = {}
-    if options["loo"] is not None:
-        exactly = options["loo"] == "exact"
-        found = leave_one_out.leave_one_out(machine, prepared, exactly, report)
-    if options["json_file"] is not None:
-        _write_json(options["json_file"], machine, seconds, found)
+    if job.loo is not None:
+        found = leave_one_out.leave_one_out(machine, prepared, job.loo == "exact", report)
+    if job.json_file is not None:
+        _write_json(job.json_file, machine, seconds, found)
 
 
-def _read(ctx, options: dict, machine, report: Report):
-    """The examples: in memory, with the workers of a scheduler, or in a cache on disk."""
-    if options["cache"] is not None:
-        from odmtool.places import disk as out_of_core
-
-        out_of_core.check(machine)
-        return open_cached_data(options, machine.memory_limit(), report)
-    from odmtool.cli.training import read_training_data
-
-    data = read_training_data(options, report)
-    if is_elsewhere(options):
-        ctx.call_on_close(data.dataset.X.executor.close)
-    return data
+def _refuse_one_class(data, job: Job) -> None:
+    """Raise, before any work, if there is nothing to tell apart and an option needs it."""
+    if len(data.classes) > 1:
+        return
+    label = min(data.classes)
+    if job.has_probabilities:
+        raise UsageError(messages.probability_one_class(label))
+    if job.loo is not None:
+        raise UsageError(messages.loo_needs_two_classes())
+    if job.margins is not None:
+        raise DataError(messages.margins_of_one_class(label))
 
 
-def _write_margins(options: dict, model_path: str, machine, data, report: Report) -> None:
+def _write_margins(path: str, data_file: str, model_file: str, machine, data, report) -> None:
     from odmtool.cli.margin_files import write_margins
     from odmtool.measures.margins import Ruler
 
-    known, model = data.dataset, machine.model_
-    ruler = Ruler(model, training_rows=known.X if model.is_precomputed else None)
-    ruler.add(known.labels, model.decision_values(known.X))
-    write_margins(options["margins"], options["training_file"], model_path, ruler, report)
+    model = machine.model_
+    ruler = Ruler(model, training_rows=data.X if model.is_precomputed else None)
+    ruler.add(data.labels, model.decision_values(data.X))
+    write_margins(path, data_file, model_file, ruler, report)
 
 
-def _model_path(options: dict) -> str:
-    from odmtool.io.files import is_stream
-
-    if options["model_file"] is not None:
-        return options["model_file"]
-    if is_elsewhere(options):
-        raise UsageError(messages.name_the_model_of_files())
-    if is_stream(options["training_file"]):
-        raise UsageError(messages.name_the_model())
-    return os.path.basename(options["training_file"]) + ".model"
-
-
-def _cross_validate(ctx, options: dict, report: Report) -> None:
-    from odmtool.cli.tables import records, write_json
-    from odmtool.cli.training import (
-        announce_compilation,
-        check_files,
-        folds_for,
-        limit_jobs,
-        make_machine,
-        naming,
-        read_training_data,
-        refuse_one_class,
-        warn_of_one_class,
-        warn_of_small_class,
-    )
+def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> None:
+    from odmtool.cli import training
     from odmtool.search.search import Plan, search
     from odmtool.search.validation import Data, folds
 
-    machine = make_machine(options)
-    check_files(options, [options["json_file"]])
-    data = read_training_data(options, report)
-    if settle_machine(ctx, options, data.classes):
-        machine = make_machine(options)
-    refuse_one_class(data, options)
-    warn_of_unused(ctx, options, report)
-    announce_compilation(report)
-    known = Data(data.dataset.X, data.dataset.labels, data.weight)
-    with naming(options["training_file"]):
-        n = folds_for(options["folds"], len(known.labels), report)
-        warn_of_one_class(data, report)
-        warn_of_small_class(known.labels, n, report)
-        fold = folds(known.labels, n, options["seed"])
-        plan = Plan(machine, [{}], known, fold, probability=options["probability"] == "1")
-        limit_jobs(plan, options, report)
-        (row,) = search(plan, jobs=options["jobs"])
+    choice.make()  # so that wrong parameters are said before the data are read
+    check_training_files(place.inputs(), [job.json_file])
+    data = training.read_data(place, choice.class_weight, report)
+    choice = choice.settled(len(data.classes))
+    machine = choice.make()
+    _refuse_one_class(data, job)
+    choice.warn_of_unused(report)
+    training.announce_compilation(report)
+    known = Data(data.X, data.labels, data.weight)
+    with naming(place.source.path):
+        n = training.folds_for(job.folds, len(known.labels), report)
+        training.warn_of_one_class(data, report)
+        training.warn_of_small_class(known.labels, n, report)
+        fold = folds(known.labels, n, job.seed)
+        plan = Plan(machine, [{}], known, fold, probability=job.has_probabilities)
+        jobs = training.limit_jobs(plan, job.jobs, report)
+        (row,) = search(plan, jobs=jobs)
     if not row.has_solution:
         raise DivergedError(messages.dual_unbounded())
     if row.unconverged:
         sentence = messages.fits_not_converged(row.unconverged, machine.tolerance)
-        if options["strict"]:
+        if job.strict:
             raise NotConvergedError(sentence)
         report.warning(sentence)
-    if options["json_file"] is not None:
-        write_json(options["json_file"], records([row]))
+    if job.json_file is not None:
+        from odmtool.cli.tables import records, write_json
+
+        write_json(job.json_file, records([row]))
     report.result(messages.cross_validation_accuracy(row.accuracy))
 
 

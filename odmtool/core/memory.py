@@ -1,4 +1,8 @@
-"""How much memory there is, and how much is used."""
+"""How much memory there is, how much is used, and what of a training counts in plans.
+
+The numbers below are upper estimates: with them plans stay above the peak of real runs (the
+tests of ``--cache`` and docs/large-data.md compare them).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,38 @@ from pathlib import Path
 SHARE = 0.7
 """Of what is free, for plans; the rest is left to data, vectors, and other programs."""
 _FALLBACK = 4e9
+
+# ---- numbers for an example, a feature, a class ------------------------------
+ENTRY = 12
+"""Bytes of a nonzero entry of sparse rows, with its column."""
+NEWTON_NUMBERS = 45
+"""Numbers of Newton's method for an example: margins, losses and their derivatives, duals."""
+DESCENT_NUMBERS = 20
+"""Numbers for an example while coordinate descent or SVRG solve its part on a worker."""
+CLASS_SCORES = {"mcodm": 8, "m3svm": 14, "ism3": 14}
+"""With several classes at once, numbers for every example and class: scores, duals, changes."""
+CLASS_WEIGHTS = 10
+"""Numbers for every feature and class: weights, gradients, directions."""
+CLASS_DUALS = 4
+"""Numbers for every example and binary problem that it is in."""
+DESCENT_WEIGHTS = 4
+"""Numbers for every feature while coordinate descent runs: w, and what it is compared with."""
+
+# ---- copies of rows ----------------------------------------------------------
+COPIES = 2
+"""Rows that are kept, and what a solver, a task or a fold makes of them: scaled, cut, prepared."""
+BLOCK_COPIES = 3
+"""A block from the disk is read, brought into another form, and multiplied."""
+SAMPLE_COPIES = 2.5
+"""Rows gathered from the disk: in parts, together, and half of them once more in their order."""
+
+# ---- square matrices ---------------------------------------------------------
+HESSIAN_MATRICES = 4
+"""Of Newton's method on features: the Hessian, a part that is being added to it, the factor, and
+the copy of which that is made."""
+
+COMPILER = 2.2e8
+"""Bytes that numba takes when it is loaded, or compiles."""
 
 
 @cache

@@ -40,13 +40,26 @@ class Part(NamedTuple):
     y: np.ndarray
 
 
-def parts(target: np.ndarray, k: int, multiclass: str) -> list[Part]:
-    """The binary problems, of ovo in LIBSVM's order of pairs (0-1, 0-2, ..., 1-2, ...)."""
+def problems(k: int, multiclass: str) -> list[tuple[int, int | None]]:
+    """The binary problems of k classes: which class is +1, and which -1; None is all others.
+
+    Those of ovo in LIBSVM's order of pairs (0-1, 0-2, ..., 1-2, ...); one for two classes.
+    """
+    if k <= 2:
+        return [(0, None)]
     if multiclass == "ovr":
-        return [Part(None, np.where(target == label, 1.0, -1.0)) for label in range(k)]
+        return [(label, None) for label in range(k)]
+    return [(i, j) for i in range(k) for j in range(i + 1, k)]
+
+
+def parts(target: np.ndarray, k: int, multiclass: str) -> list[Part]:
+    """The binary problems of examples whose classes, 0..k-1, are ``target``."""
     members = [np.flatnonzero(target == label) for label in range(k)]
-    pairs = zip(*np.triu_indices(k, 1), strict=True)
-    return [_pair(target, members[i], members[j], i) for i, j in pairs]
+    return [
+        Part(None, np.where(target == first, 1.0, -1.0)) if second is None
+        else _pair(target, members[first], members[second], first)
+        for first, second in problems(k, multiclass)
+    ]  # fmt: skip
 
 
 def _pair(target, first, second, label) -> Part:
@@ -160,6 +173,21 @@ def part_problem(machine, prepared: Prepared, part: Part) -> Problem:
     return Problem(None, gram.subset(part.examples), part.y, u[part.examples], loss)
 
 
+def joined(
+    solutions: list, *, W=None, coef=None, support_count: int, duals: tuple | None = None
+) -> MultiSolution:
+    """The solutions of all problems as one; W and coef as in :class:`MultiSolution`."""
+    return MultiSolution(
+        W, coef,
+        objective=sum(solution.primal for solution in solutions),
+        gap=max(solution.gap for solution in solutions),
+        iterations=sum(solution.iterations for solution in solutions),
+        converged=all(solution.converged for solution in solutions),
+        solver=" / ".join(sorted({solution.solver for solution in solutions})),
+        duals=duals, support_count=support_count,
+    )  # fmt: skip
+
+
 def _together(prepared: Prepared, todo: list[Part], solutions: list[Solution]) -> MultiSolution:
     W, coef, used = None, None, np.zeros(len(prepared.target), dtype=bool)
     for part, solution in zip(todo, solutions, strict=True):
@@ -171,14 +199,8 @@ def _together(prepared: Prepared, todo: list[Part], solutions: list[Solution]) -
         for column, (part, solution) in enumerate(zip(todo, solutions, strict=True)):
             rows = slice(None) if part.examples is None else part.examples
             coef[rows, column] = part.y * solution.coef
-    return MultiSolution(
-        W, coef,
-        objective=sum(solution.primal for solution in solutions),
-        gap=max(solution.gap for solution in solutions),
-        iterations=sum(solution.iterations for solution in solutions),
-        converged=all(solution.converged for solution in solutions),
-        solver=" / ".join(sorted({solution.solver for solution in solutions})),
-        optimal=all(solution.optimal for solution in solutions),
+    solution = joined(
+        solutions, W=W, coef=coef, support_count=int(np.count_nonzero(used)),
         duals=tuple(solution.coef for solution in solutions),
-        support_count=int(np.count_nonzero(used)),
     )  # fmt: skip
+    return solution._replace(optimal=all(solution.optimal for solution in solutions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence
+from odmtool.messages.words import sentence, size
 
 cache_not_for_machine = sentence(
     "‹machine={machine}› needs all data in memory; with ‹cache› take a machine of two "
@@ -78,3 +78,52 @@ task_too_large = sentence(
     "a task needs {needed!b} on a worker, which has {memory!b} for each of its "
     "threads: start workers with fewer threads, or a higher --memory-limit (or ‹memory› here)"
 )
+scheduler_unused = sentence(
+    "‹scheduler› changes nothing with ‹solver={solver}› here: it is for sodm, nystrom and "
+    "dsvrg, for the folds of a cross validation, and for several binary problems"
+)
+files_are_elsewhere = sentence(
+    "{option} needs the examples here, not in files that the workers of ‹scheduler› read"
+)
+name_the_model_of_files = sentence(
+    "the training data are several files: name the MODEL_FILE (- is stdout)"
+)
+files_read = sentence("the workers have read {files} files: {m} examples, {d} features")
+cache_only_for_a_model = sentence(
+    "{option} reads all data into memory: leave out ‹cache› or {option}"
+)
+data_too_large = sentence(
+    "the data need about {needed!b} in memory, more than the {memory!b} of ‹memory›; "
+    "odm-train ‹cache=DIR› trains linear machines and ‹solver=nystrom› from the disk"
+)
+name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")
+matrix_not_kept = sentence(
+    "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}) as often as "
+    "needed; kernel values are computed again and again, which takes longer"
+)
+
+
+def cached(store, was_known: bool) -> str:
+    m, d = store.shape
+    how = "found there" if was_known else "written"
+    return f"cache of {m} examples with {d} features: {size(store.bytes)}, {how}"
+
+
+def _listed(parts: dict[str, float]) -> str:
+    return ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
+
+
+def memory_needs(parts: dict[str, float], memory: float) -> str:
+    whole, limit = size(sum(parts.values())), size(memory)
+    return f"at most {whole} of memory: {_listed(parts)} (‹memory› {limit})"
+
+
+def task_needs(parts: dict[str, float]) -> str:
+    return (
+        f"a task on a worker takes at most {size(sum(parts.values()))}: {_listed(parts)}; of "
+        f"kernel values no more are kept than the worker's --memory-limit has room for"
+    )
+
+
+def memory_plan(solver: str, parts: dict[str, float], memory: float) -> str:
+    return f"{solver} in {size(sum(parts.values()))} of {size(memory)} of memory: {_listed(parts)}"

@@ -1,36 +1,96 @@
-"""What training in memory will take, for ``--verbose``; an upper estimate, part by part.
+"""Rows in memory: one matrix, and everything works on it.
 
-What stays below ``--memory`` are kernel values and the matrices made of them; data and vectors
-come on top, and data that do not fit are refused when they are read.
+With ``--scheduler`` the tasks of the training may run on a cluster; the rows lie here all the
+same. What the training will take is an upper estimate, part by part: what stays below
+``--memory`` are kernel values and the matrices made of them; data and vectors come on top, and
+data that do not fit are refused before they are read.
 """
 
 from __future__ import annotations
 
 import sys
 
+import numpy as np
+
+from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
-from odmtool.core.memory import resident
+from odmtool.core.memory import (
+    CLASS_DUALS,
+    CLASS_SCORES,
+    CLASS_WEIGHTS,
+    COMPILER,
+    COPIES,
+    ENTRY,
+    HESSIAN_MATRICES,
+    NEWTON_NUMBERS,
+    resident,
+)
+from odmtool.defaults import LARGE_SOLVERS
+from odmtool.errors import MemoryLimitError
+from odmtool.io import svmlight
+from odmtool.machines.binary import BinaryMachine
+from odmtool.places.place import Place, Plan, TrainingData
 from odmtool.solvers import NEWTON_MATRICES
+from odmtool.solvers.base import ignore_progress
+from odmtool.solvers.large import tasks
 from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
 from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR
 from odmtool.solvers.spaces import matrix_bytes
 
-# Losses, margins, duals and what is computed on the way, numbers for every example.
-_VECTORS = 45
-# Rows in use by Newton's method, and their scaled copy.
-_COPIES = 2
-# What numba takes when it is loaded, or compiles.
-_COMPILER = 2.2e8
-# The Hessian, a part of it, and its factor.
-_MATRICES = 4
-# With several classes: numbers for every example and class (scores, duals, their changes), for
-# every feature and class (weights, directions), and for every example and binary problem of it.
-_SCORES = {"mcodm": 8, "m3svm": 14, "ism3": 14}
-_WEIGHTS = 10
-_DUALS = 4
 # The most unknowns with which the Hessian of a Newton step is formed.
 _HESSIAN = {"mcodm": LARGEST_FACTOR, "m3svm": LARGEST_SYSTEM, "ism3": LARGEST_SYSTEM}
+
+
+class Memory(Place):
+    """See :mod:`odmtool.places.memory`."""
+
+    def read(self, **said) -> TrainingData:
+        """See :meth:`Place.read`; data that do not fit are refused before."""
+        limit, needed = self.source.limit(), svmlight.estimated_bytes(self.source.path)
+        if needed > limit:
+            raise MemoryLimitError(messages.data_too_large(needed, limit))
+        return super().read(**said)
+
+    def rows(self, _note, _detail) -> TrainingData:
+        """The examples, X a csr_matrix."""
+        found = svmlight.read_svmlight(
+            self.source.path, zero_based=self.source.zero_based,
+            precomputed=self.source.precomputed, jobs=self.source.jobs,
+        )  # fmt: skip
+        labels = frozenset(np.unique(found.labels).tolist())
+        mark = svmlight.fingerprint(found)
+        return TrainingData(found.X, found.labels, mark, found.skipped, labels, labels)
+
+    def plan(self, machine, data: TrainingData) -> Plan:
+        """Bytes by purpose, of this process or of a task on the cluster."""
+        warnings = matrix_warnings(machine, data.X.shape[0])
+        if uses_scheduler(machine, len(data.classes)):
+            return Plan(messages.task_needs(tasks.needs(machine, data.X)), warnings)
+        if machine.settings.scheduler is not None:
+            warnings += (messages.scheduler_unused(machine.solver),)
+        found = parts(machine, data.X, len(data.classes))
+        return Plan(messages.memory_needs(found, machine.memory_limit()), warnings)
+
+    def fit(self, machine, data: TrainingData, _plan=None, progress=ignore_progress) -> None:
+        """See :meth:`Place.fit`."""
+        machine.fit(data.X, data.labels, data.weight, progress=progress)
+
+
+def matrix_warnings(machine, m: int) -> tuple[str, ...]:
+    """That the kernel matrix of m examples does not fit, if the solver would keep it."""
+    memory = machine.memory_limit()
+    wants_matrix = machine.kernel != "linear" and machine.solver not in ("newton", "nystrom")
+    if wants_matrix and BYTES * m * m > memory:
+        return (messages.matrix_not_kept(m, memory),)
+    return ()
+
+
+def uses_scheduler(machine, classes: int) -> bool:
+    """Whether the training has tasks for ``--scheduler``, and one is given."""
+    is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
+    is_used = machine.solver in LARGE_SOLVERS or not is_one_problem
+    return machine.settings.scheduler is not None and is_used
 
 
 def parts(machine, X, k: int = 2) -> dict[str, float]:
@@ -43,22 +103,23 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
     k : int
     """
     m, d = X.shape
-    found = {"program and data": resident(), "vectors": BYTES * _VECTORS * m}
+    found = {"program and data": resident(), "vectors": BYTES * NEWTON_NUMBERS * m}
     if several := class_bytes(machine, m, d, k):
         found["classes"] = several
         if machine.kernel != "linear":
             found["model"] = _kernel_model(machine, X, k)
     if "numba" not in sys.modules:
         # Not every solver needs it, and which will run is decided on the way.
-        found["compiled code"] = _COMPILER
+        found["compiled code"] = COMPILER
     data = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     if machine.kernel == "linear":
-        return found | {"copies": _COPIES * data, "matrices": _MATRICES / 2 * matrix_bytes(m, d)}
+        found["copies"] = COPIES * data
+        return found | {"matrices": HESSIAN_MATRICES / 2 * matrix_bytes(m, d)}
     limit, matrix = machine.memory_limit(), BYTES * m * m
-    found["copies"] = _COPIES * (dense_bytes(X, limit / 4) or data)
+    found["copies"] = COPIES * (dense_bytes(X, limit / 4) or data)
     if machine.solver == "nystrom":
         count = min(machine.settings.landmarks, m)
-        found["matrices"] = _MATRICES * BYTES * count**2
+        found["matrices"] = HESSIAN_MATRICES * BYTES * count**2
         return found | {"landmarks": min(limit / 4, BYTES * 2e7)}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
     both = NEWTON_MATRICES * matrix
@@ -67,16 +128,16 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
 
 def class_bytes(machine, m: int, d: int, k: int) -> float:
     """Bytes for what every class, or every pair of classes, has of its own."""
-    if machine.name not in _SCORES and k <= 2:
+    if machine.name not in CLASS_SCORES and k <= 2:
         return 0.0
-    weights = _WEIGHTS * d * k if machine.kernel == "linear" else 0
-    if machine.name in _SCORES:
-        return BYTES * (_SCORES[machine.name] * m * k + weights + _system(machine, d, k))
+    weights = CLASS_WEIGHTS * d * k if machine.kernel == "linear" else 0
+    if machine.name in CLASS_SCORES:
+        return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, d, k))
     if machine.multiclass == "ovr":
-        return BYTES * (_DUALS * m * k + weights)
+        return BYTES * (CLASS_DUALS * m * k + weights)
     pairs = k * (k - 1) // 2
-    functions = _WEIGHTS * d if weights else _COPIES * m
-    return BYTES * (_DUALS * m * (k - 1) + functions * pairs)
+    functions = CLASS_WEIGHTS * d if weights else COPIES * m
+    return BYTES * (CLASS_DUALS * m * (k - 1) + functions * pairs)
 
 
 def _system(machine, d: int, k: int) -> float:
@@ -91,8 +152,8 @@ def _system(machine, d: int, k: int) -> float:
 
 def _kernel_model(machine, X, k: int) -> float:
     """Every example with its coefficients; of the form for LIBSVM once for every class."""
-    m, row = X.shape[0], (BYTES + 4) * X.nnz / max(1, X.shape[0])
+    m, row = X.shape[0], ENTRY * X.nnz / max(1, X.shape[0])
     if machine.model_format == "compact":
         return m * (BYTES * k + row)
-    times = k if machine.name in _SCORES or machine.multiclass == "ovr" else 1
+    times = k if machine.name in CLASS_SCORES or machine.multiclass == "ovr" else 1
     return times * m * (BYTES * (k - 1) + row)

@@ -1,7 +1,7 @@
-"""Training on rows that workers have read and keep (:mod:`odmtool.rows.spread`).
+"""Rows that the workers of a cluster have read and keep (:mod:`odmtool.rows.spread`).
 
-The same as :meth:`Machine.fit`, but that rows are prepared where they are, and only those
-that the model needs come here.
+``--scheduler`` with the names of several files: rows are prepared where they are, and only
+those that the model needs come here.
 """
 
 from __future__ import annotations
@@ -11,49 +11,86 @@ import numpy as np
 from odmtool import messages
 from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import UsageError
+from odmtool.io.several import read_several
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared, class_order, targets, weights_in_use
+from odmtool.places.memory import matrix_warnings
+from odmtool.places.place import Place, Plan, Source, TrainingData
 from odmtool.rows import spread
 from odmtool.solvers.base import ProgressCallback, ignore_progress
+from odmtool.solvers.large import tasks
+from odmtool.solvers.large.scale import executor_for
 
 
-def check(machine: Machine) -> None:
-    """Raise UsageError if the machine needs the rows in one place."""
-    if machine.solver not in LARGE_SOLVERS:
-        raise UsageError(messages.files_need_solver(LARGE_SOLVERS))
-    if machine.multiclass == "ovo":
-        raise UsageError(messages.files_need_ovr())
-
-
-def fit(
-    machine: Machine, X: spread.SpreadRows, labels, weight=None, *,
-    progress: ProgressCallback = ignore_progress,
-) -> Machine:  # fmt: skip
-    """Train.
+class Workers(Place):
+    """See :mod:`odmtool.places.workers`.
 
     Parameters
     ----------
-    machine : Machine
-        Checked by :func:`check`.
-    X : SpreadRows, shape (m, d)
-    labels : int array, shape (m,)
-    weight : ndarray, shape (m,), optional
-    progress : callable
-
-    Raises
-    ------
-    UsageError, DataError, MemoryLimitError, DivergedError, ClusterError
+    source : Source
+        ``path`` are the files, as :mod:`odmtool.io.several` takes them.
+    scheduler : str
+        Address of a Dask scheduler, or its file.
     """
-    machine.check()
-    machine.check_format(len(np.unique(labels)))
-    prepared = prepare(machine, X, labels, weight)
-    solution = machine.solve(prepared, progress=progress)
-    machine.solution_, machine.classes_ = solution, prepared.classes
-    if machine.kernel != "linear":
-        coef = solution.coef if solution.coef.ndim == 1 else np.abs(solution.coef).max(axis=1)
-        X = X.rows_with(prepared.kept[np.flatnonzero(coef)])
-    machine.model_ = machine.model(X, prepared, solution)
-    return machine
+
+    def __init__(self, source: Source, scheduler: str):
+        super().__init__(source)
+        self._scheduler, self._executor = scheduler, None
+
+    def check(self, machine: Machine) -> None:
+        """Raise UsageError if the machine needs the rows in one place."""
+        if machine.solver not in LARGE_SOLVERS:
+            raise UsageError(messages.files_need_solver(LARGE_SOLVERS))
+        if machine.multiclass == "ovo":
+            raise UsageError(messages.files_need_ovr())
+
+    def refuse(self, wish: str) -> None:
+        """Raise UsageError: the rows are elsewhere, and ``wish`` needs them here."""
+        raise UsageError(messages.files_are_elsewhere(wish))
+
+    def inputs(self) -> list[str]:
+        """The files that are read here, by this process."""
+        return [] if self.source.weights is None else [self.source.weights]
+
+    def model_name(self) -> str:
+        """None: several files have no one name."""
+        raise UsageError(messages.name_the_model_of_files())
+
+    def rows(self, note, _detail) -> TrainingData:
+        """The examples, X a SpreadRows."""
+        source = self.source
+        self._executor = executor_for(self._scheduler, source.jobs, source.memory)
+        found = read_several(source.path, self._executor, zero_based=source.zero_based)
+        X = spread.SpreadRows(found.pieces, found.sizes, found.width, found.nnz, self._executor)
+        note(messages.files_read(len(found.sizes), *X.shape))
+        labels = frozenset(np.unique(found.labels).tolist())
+        return TrainingData(X, found.labels, found.fingerprint, found.skipped, labels, labels)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        if self._executor is not None:
+            self._executor.close()
+
+    def plan(self, machine: Machine, data: TrainingData) -> Plan:
+        """Bytes by purpose of a task on a worker."""
+        needs = messages.task_needs(tasks.needs(machine, data.X))
+        return Plan(needs, matrix_warnings(machine, data.X.shape[0]))
+
+    def fit(
+        self, machine: Machine, data: TrainingData, _plan=None,
+        progress: ProgressCallback = ignore_progress,
+    ) -> None:  # fmt: skip
+        """See :meth:`Place.fit`."""
+        X = data.X
+        machine.check()
+        machine.check_format(len(data.classes))
+        prepared = prepare(machine, X, data.labels, data.weight)
+        solution = machine.solve(prepared, progress=progress)
+        machine.solution_, machine.classes_ = solution, prepared.classes
+        if machine.kernel != "linear":
+            coef = solution.coef if solution.coef.ndim == 1 else np.abs(solution.coef).max(axis=1)
+            X = X.rows_with(prepared.kept[np.flatnonzero(coef)])
+        machine.model_ = machine.model(X, prepared, solution)
 
 
 def prepare(machine: Machine, X: spread.SpreadRows, labels, weight) -> Prepared:

@@ -19,6 +19,7 @@ import numpy as np
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import row_of
 from odmtool.core.kernels import dense_bytes
+from odmtool.core.memory import COPIES
 from odmtool.machines import Machine
 from odmtool.places.memory import class_bytes
 from odmtool.search.calibration import evaluate_calibrated
@@ -252,10 +253,6 @@ def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = N
     return fits
 
 
-# Of the data: the training and the test part of a fold, and one that is being made.
-_COPIES = 2
-
-
 class Memory(NamedTuple):
     """What a search needs; see :func:`plan_memory`.
 
@@ -285,7 +282,7 @@ def plan_memory(plan: Plan, jobs: int) -> Memory:
     """
     X, limit = plan.data.X, plan.machine.memory_limit()
     m, d = X.shape
-    copies = _COPIES * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    copies = COPIES * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
     names = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
     if names == {"linear"}:
         needed, keeps_matrix = copies + matrix_bytes(m, d), True
@@ -293,7 +290,7 @@ def plan_memory(plan: Plan, jobs: int) -> Memory:
         count = min(plan.machine.settings.landmarks, m)
         needed, keeps_matrix = copies + matrix_bytes(m, count), True
     else:
-        copies += _COPIES * dense_bytes(X, limit / 4)
+        copies += COPIES * dense_bytes(X, limit / 4)
         keeps_matrix = copies + MATRICES * BYTES * m**2 <= limit
         fold = BYTES * (m - m // plan.n_folds) ** 2
         # Without room for Newton rows of the matrix are kept, as many as there is room for.

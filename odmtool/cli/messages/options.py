@@ -59,4 +59,3 @@ precomputed_alone = sentence(
     "-t precomputed cannot stand in a list: its data file is of no use to other kernels"
 )
 two_from_stdin = sentence("{first} and {second} cannot both come from stdin: give one as a file")
-name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")

@@ -69,10 +69,6 @@ def not_converged(solution, tolerance: float, has_newton: bool) -> str:
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")
-matrix_not_kept = sentence(
-    "the kernel matrix of {m} examples does not fit in --memory ({memory!b}) as often as "
-    "needed; kernel values are computed again and again, which takes longer"
-)
 carrier_is_large = sentence(
     "LIBSVM's form takes {share:.1f} times as many numbers as --format compact, which only "
     "odm-predict reads"

@@ -14,6 +14,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
+from odmtool.core.memory import COPIES, DESCENT_NUMBERS, DESCENT_WEIGHTS, ENTRY, HESSIAN_MATRICES
 from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import MemoryLimitError
 from odmtool.solvers import NEWTON_MATRICES
@@ -24,12 +25,6 @@ from odmtool.solvers.spaces import matrix_bytes
 _LEAST_EXAMPLES = 1000
 # dsvrg's parts take turns, so that more of them than workers only cost time.
 _MOST_TURNS, _LEAST_TURN = 32, 10_000
-# Rows that are kept, and those that a task makes of them.
-_COPIES = 2
-# Numbers for an example while a part is solved.
-_VECTORS = 20
-# A nonzero entry of sparse rows, with its place.
-_ENTRY = BYTES + 4
 # Examples of a task of nystrom, and the numbers of a piece of their features.
 _TASK_ROWS, _PIECE = 2**16, 2**20
 
@@ -56,25 +51,26 @@ def needs(machine, X) -> dict[str, float]:
     """
     m, d = X.shape
     is_dense = isinstance(X, np.ndarray) or dense_bytes(X, math.inf) > 0
-    rows = BYTES * m * d if is_dense else _ENTRY * X.nnz
+    rows = BYTES * m * d if is_dense else ENTRY * X.nnz
     if machine.solver not in LARGE_SOLVERS:
         values = {"kernel values": NEWTON_MATRICES * BYTES * m * m}
-        linear = {"matrices": 2 * matrix_bytes(m, d)}
-        return {"rows": _COPIES * rows} | (linear if machine.kernel == "linear" else values)
+        linear = {"matrices": HESSIAN_MATRICES / 2 * matrix_bytes(m, d)}
+        return {"rows": COPIES * rows} | (linear if machine.kernel == "linear" else values)
     if machine.solver == "nystrom":
         count, share = min(machine.settings.landmarks, m), min(1.0, _TASK_ROWS / m)
-        landmarks = rows * count / m + _COPIES * BYTES * count**2
+        landmarks = rows * count / m + COPIES * BYTES * count**2
         return {
-            "rows": _COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE,
+            "rows": COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE,
         }  # fmt: skip
     parts = parts_at_first(m, machine.solver, machine.settings)
     if machine.solver == "sodm":
         parts = min(parts, machine.settings.branch**machine.settings.stop_level)
     n = m / parts
     if machine.kernel == "linear":
-        return {"rows": _COPIES * rows / parts, "vectors": BYTES * (4 * d + _VECTORS * n)}
+        numbers = DESCENT_WEIGHTS * d + DESCENT_NUMBERS * n
+        return {"rows": COPIES * rows / parts, "vectors": BYTES * numbers}
     # For the gap of the whole, a task may need all rows.
-    return {"rows": rows, "vectors": BYTES * _VECTORS * n, "kernel values": BYTES * n * n}
+    return {"rows": rows, "vectors": BYTES * DESCENT_NUMBERS * n, "kernel values": BYTES * n * n}
 
 
 def check(machine, X, memory: float) -> None:

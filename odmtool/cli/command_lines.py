@@ -1,0 +1,53 @@
+"""Command lines: the one that was typed, and the one that odm-cv answers with."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from odmtool.cli.machine_choice import MachineChoice
+from odmtool.cli.machine_options import FLAGS, PARAMETER_NAMES
+
+
+def command_line(ctx: click.Context) -> str:
+    """The command as it was typed."""
+    return shlex.join([*ctx.command_path.split(), *ctx.meta["args"]])
+
+
+def train_command(
+    ctx: click.Context, choice: MachineChoice, setting: dict, search_only: tuple[str, ...]
+) -> str:
+    """The odm-train command line that trains with this setting, ready to paste.
+
+    ``search_only`` are the options of odm-cv that odm-train need not be told.
+    """
+    from odmtool.io.files import is_stream
+
+    words = ["odm-train"]
+    for name, value in setting.items():
+        words += [FLAGS[name], _text(value)]
+    known = ctx.params | {"machine": choice.asked}
+    for param in ctx.command.params:
+        # What else was given applies to the training as it did to the search.
+        is_shared = param.name not in ("training_file", *PARAMETER_NAMES, *search_only)
+        if is_shared and param.name in choice.given:
+            words += words_of(param, known[param.name])
+    path = known["training_file"]
+    # Data from a pipe have no name; they can be sent through one again.
+    words += ["-", "stdin.model"] if is_stream(path) else [path]
+    return shlex.join(words)
+
+
+def _text(value) -> str:
+    """A value as it is written on a command line, exactly."""
+    return value if isinstance(value, str) else repr(value).removesuffix(".0")
+
+
+def words_of(param: click.Parameter, value) -> list[str]:
+    """An option and its value as words of a command line."""
+    if isinstance(value, bool):
+        return [param.opts[-1]] if value else []
+    if isinstance(value, tuple):
+        return [word for label, weight in value for word in (f"-w{label}", _text(weight))]
+    return [param.opts[0], _text(value)]

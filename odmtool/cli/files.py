@@ -1,0 +1,49 @@
+"""The files of a command: checked before anything is read, and named in errors about data."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from odmtool.cli import messages
+from odmtool.errors import DataError, UsageError
+
+
+@contextmanager
+def naming(data_file: str):
+    """Errors about the data that do not know where they came from name this file."""
+    try:
+        yield
+    except DataError as error:
+        if error.file is None:
+            error.file = "stdin" if data_file == "-" else data_file
+        raise
+
+
+def check_files(inputs: list[str], outputs: list[str | None]) -> None:
+    """Raise before anything is read if a file cannot be read or written, or is two things.
+
+    Parameters
+    ----------
+    inputs : list of str
+    outputs : list of str or None
+        Those that are None are not written.
+    """
+    from odmtool.io.files import check_readable, check_writable, is_same_file
+
+    for path in inputs:
+        check_readable(path)
+    outputs = [name for name in outputs if name is not None]
+    if outputs.count("-") > 1:
+        raise UsageError(messages.dash_twice("stdout"))
+    for position, output in enumerate(outputs):
+        check_writable(output)
+        for other in inputs + outputs[:position]:
+            if is_same_file(output, other):
+                raise UsageError(messages.write_over(output))
+
+
+def check_training_files(inputs: list[str], outputs: list[str | None]) -> None:
+    """The same, where the inputs are the training data and perhaps their weights."""
+    if inputs.count("-") > 1:
+        raise UsageError(messages.two_from_stdin("the training data", "the weights"))
+    check_files(inputs, outputs)

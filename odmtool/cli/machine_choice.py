@@ -1,0 +1,157 @@
+"""The machine that the options of odm-train and odm-cv ask for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from odmtool import defaults
+from odmtool.cli import messages
+from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
+from odmtool.cli.options import taken
+from odmtool.cli.report import Report
+from odmtool.errors import UsageError
+
+# Keyword arguments that every machine takes, by the names of their options.
+_COMMON = ("bias", "tolerance", "solver", "max_iter", "seed", "memory", "model_format")
+_SPECIAL = ("multiclass", "ism3_loss")
+# LIBSVM's -m is the size of its cache in megabytes.
+_LIKE_A_CACHE = 10
+
+
+class MachineChoice(NamedTuple):
+    """What is to be trained.
+
+    Attributes
+    ----------
+    asked : str
+        The machine of -s; auto until the classes are known.
+    parameters : dict
+        Those of :data:`PARAMETER_NAMES`: a value, of odm-cv a tuple of values; None is the
+        machine's default.
+    common : dict
+        Other keyword arguments, of every machine.
+    special : dict
+        Keyword arguments of some machines.
+    given : frozenset of str
+        The options that stand on the command line.
+    """
+
+    asked: str
+    parameters: dict
+    common: dict
+    special: dict
+    given: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """The machine."""
+        return "odm" if self.asked == "auto" else self.asked
+
+    @property
+    def solver(self) -> str:
+        return self.common["solver"]
+
+    @property
+    def class_weight(self) -> dict:
+        return self.common["class_weight"]
+
+    def settled(self, classes: int) -> MachineChoice:
+        """The choice with a name in the place of auto."""
+        if self.asked != "auto":
+            return self
+        many = classes > 2 and "multiclass" not in self.given
+        return self._replace(asked="mcodm" if many else "odm")
+
+    def make(self, values: dict | None = None):
+        """The machine, its parameters checked; ``values`` stand for some of them."""
+        from odmtool.machines import MACHINES
+
+        known = self.parameters | (values or {})
+        own = defaults.MACHINES[self.name]
+        arguments = {name: known[name] for name in known if name not in MACHINE_PARAMETERS}
+        arguments |= {name: known[name] for name in own if known[name] is not None}
+        arguments |= {n: v for n, v in self.special.items() if self.name in defaults.ONLY_OF[n]}
+        machine = MACHINES[self.name](**arguments, **self.common)
+        check_machine(machine)
+        return machine
+
+    def warn_of_unused(self, report: Report) -> None:
+        """Say what was given although this machine has no use for it; -g, -d and -r excepted.
+
+        Scripts of the grid.py kind send a gamma whatever the kernel is.
+        """
+        used, given = defaults.MACHINES[self.name], self.given
+        unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in used and n in given]
+        unused += [
+            f"--{option.replace('_', '-')}"
+            for option, machines in defaults.ONLY_OF.items()
+            if self.name not in machines and option in given
+        ]
+        if unused:
+            report.warning(messages.unused_options(unused, f"machine {self.name}"))
+        if self.solver != "svrg" and "snapshot" in given:
+            report.warning(messages.unused_options(["--snapshot"], f"solver {self.solver}"))
+
+
+def check_machine(machine) -> None:
+    """Raise UsageError if a parameter is out of range."""
+    mu = getattr(machine, "mu", None)
+    if mu is not None and mu >= _LIKE_A_CACHE:
+        raise UsageError(messages.cache_size(mu))
+    machine.check()
+
+
+def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
+    """The choice that the options make.
+
+    NumPy is imported here, so BLAS must have been told its threads.
+
+    Raises
+    ------
+    UsageError
+        Two of them name the same thing.
+    """
+    from odmtool.solvers.settings import Settings
+
+    given = given_options(ctx)
+    if {"lambda_", "cost"} <= given:
+        raise UsageError(messages.lambda_and_cost())
+    for name in ("lambda_", "cost", "mu1", "mu2"):
+        if {"kdd", name} <= given:
+            raise UsageError(messages.kdd_and(FLAGS[name]))
+    common = {name: options[name] for name in _COMMON}
+    common |= {"class_weight": dict(options["class_weight"]), "settings": taken(Settings, options)}
+    parameters = {name: options[name] for name in PARAMETER_NAMES}
+    special = {name: options[name] for name in _SPECIAL}
+    choice = MachineChoice(options["machine"], parameters, common, special, given)
+    if options["kdd"] is None:
+        return choice
+    if choice.name != "ldm":
+        raise UsageError(messages.kdd_is_for_ldm())
+    return choice._replace(parameters=parameters | _of_kdd(*options["kdd"]))
+
+
+def is_side_by_side(ctx: click.Context, options: dict) -> bool:
+    """Whether -j is for parts or problems side by side; BLAS then has one thread in each.
+
+    How many classes there are is not known when BLAS is told, so problems of more than two run
+    side by side where --multiclass is given.
+    """
+    has_parts = options["cache"] is not None or options["solver"] in defaults.LARGE_SOLVERS
+    return has_parts or "multiclass" in given_options(ctx)
+
+
+def given_options(ctx: click.Context) -> frozenset[str]:
+    """The options that stand on the command line."""
+    typed = ParameterSource.COMMANDLINE
+    return frozenset(name for name in ctx.params if ctx.get_parameter_source(name) == typed)
+
+
+def _of_kdd(lambda1, mu2, cost) -> dict:
+    """TKDE's parameters from those of --kdd: the same loss, in another scaling."""
+    is_list = isinstance(lambda1, tuple)
+    mu1 = tuple(2 * value for value in lambda1) if is_list else 2 * lambda1
+    return {"mu1": mu1, "mu2": mu2, "cost": cost}

@@ -1,0 +1,147 @@
+"""What training from the disk keeps in memory; with it a solver is chosen, or refused."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odmtool import messages
+from odmtool.core.gram import BYTES
+from odmtool.core.memory import (
+    BLOCK_COPIES,
+    DESCENT_WEIGHTS,
+    ENTRY,
+    HESSIAN_MATRICES,
+    NEWTON_NUMBERS,
+    SAMPLE_COPIES,
+    resident,
+)
+from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.rows import partition
+from odmtool.solvers.base import LARGEST_HESSIAN
+from odmtool.solvers.large.blocks import gram_rows, sample_size
+
+# Of what is left, a sample of the rows may have so much.
+_SAMPLE_SHARE = 0.5
+
+
+class DiskPlan(NamedTuple):
+    """What will be in memory, in bytes; answers as :class:`odmtool.places.place.Plan`.
+
+    Attributes
+    ----------
+    solver : str
+    parts : dict of str to float
+        What for, and how much.
+    limit : float
+        The machine's memory.
+    sample : float
+        What the larger of the samples takes of what is left.
+    """
+
+    solver: str
+    parts: dict[str, float]
+    limit: float
+    sample: float
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts.values())
+
+    @property
+    def left(self) -> float:
+        """What remains of the machine's memory, for samples of the rows."""
+        return self.limit - self.total
+
+    @property
+    def sentence(self) -> str:
+        """What the training will take."""
+        needs = self.parts | {"samples of the rows": self.sample}
+        return messages.memory_plan(self.solver, needs, self.limit)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: what does not fit is refused."""
+        return ()
+
+
+def plan(machine, store, weight=None) -> DiskPlan:
+    """Choose the solver, and count what it will take.
+
+    Raises
+    ------
+    UsageError
+        There are too many features for Newton's method.
+    MemoryLimitError
+        It takes more than the machine's memory.
+    """
+    memory, solver = machine.memory_limit(), machine.solver
+    d = store.shape[1] + (machine.bias >= 0)
+    if solver == "newton" and not has_newton(machine, store.shape[1]):
+        raise UsageError(messages.hessian_too_large(d, LARGEST_HESSIAN))
+    if solver == "auto":
+        is_possible = has_newton(machine, store.shape[1])
+        needed = sum(_parts(machine, "newton", store, weight).values())
+        solver = "newton" if is_possible and needed <= memory else "dcd"
+    parts = _parts(machine, solver, store, weight)
+    left = memory - sum(parts.values())
+    if left < 0:
+        raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
+    return DiskPlan(solver, parts, memory, _sample_bytes(machine, solver, store, left))
+
+
+def has_newton(machine, n_features: int) -> bool:
+    """Whether Newton's method serves a linear machine on rows of this width, memory aside."""
+    d = n_features + (machine.bias >= 0)
+    return machine.kernel == "linear" and machine.is_smooth() and d <= LARGEST_HESSIAN
+
+
+def _parts(machine, solver: str, store, weight) -> dict[str, float]:
+    """What will be in memory with a solver, besides samples of the rows."""
+    m, d = store.shape[0], store.shape[1] + (machine.bias >= 0)
+    parts = {"the program": resident(), "weights": 0 if weight is None else weight.nbytes}
+    if solver == "dcd":
+        parts["rows"] = BLOCK_COPIES * store.block_bytes()
+        return parts | {"dual variables": BYTES * m, "w": DESCENT_WEIGHTS * BYTES * d}
+    width = min(machine.settings.landmarks, m) if solver == "nystrom" else d
+    pieces = BLOCK_COPIES * machine.jobs * BYTES * gram_rows(width) * width
+    parts["rows"] = BLOCK_COPIES * machine.jobs * store.block_bytes()
+    parts["matrices"] = HESSIAN_MATRICES * BYTES * width * width + pieces
+    if solver == "nystrom":
+        parts["landmarks"] = BYTES * width * width + _row_bytes(store) * width
+    return parts
+
+
+def rows_that_fit(store, left: float, numbers: int) -> int:
+    """The rows of a sample of which each has so many other numbers, in part of the memory."""
+    return int(_SAMPLE_SHARE * left / _sampled_row_bytes(store, numbers))
+
+
+def landmark_memory(count: int, rows: int) -> float:
+    """Bytes with which so many landmarks are chosen among so many rows."""
+    return 4.0 * BYTES * count * rows
+
+
+def _sampled_row_bytes(store, numbers: int) -> float:
+    return SAMPLE_COPIES * _row_bytes(store) + BYTES * numbers
+
+
+def _sample_bytes(machine, solver: str, store, left: float) -> float:
+    """What the larger sample takes: that of Newton's method, or that of the landmarks."""
+    (m, d), found = store.shape, [0.0]
+    if solver == "dcd":
+        return 0.0
+    width = min(machine.settings.landmarks, m) if solver == "nystrom" else d + (machine.bias >= 0)
+    most = rows_that_fit(store, left, NEWTON_NUMBERS)
+    sample = sample_size(m, width, most)
+    found.append(sample * _sampled_row_bytes(store, NEWTON_NUMBERS))
+    if solver == "nystrom":
+        most = max(width, rows_that_fit(store, left, width))
+        rows = partition.sample_size(m, width, landmark_memory(width, most))
+        found.append(rows * _sampled_row_bytes(store, width))
+    return max(found)
+
+
+def _row_bytes(store) -> float:
+    """What a row takes in memory."""
+    m, d = store.shape
+    return BYTES * d if store.is_dense else ENTRY * store.entries / m + BYTES

@@ -1,0 +1,189 @@
+"""What every place is asked, and what it is told and tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.core.memory import default_memory
+from odmtool.errors import DataError, UsageError
+from odmtool.io.files import is_stream
+from odmtool.io.weights import read_weights
+from odmtool.solvers.base import ProgressCallback, ignore_progress
+
+
+class Source(NamedTuple):
+    """The files of a training, as a user names them.
+
+    Attributes
+    ----------
+    path : str
+        Of the examples; - is stdin.
+    weights : str or None
+        Of their weights.
+    zero_based, precomputed : bool
+        How the examples are written: see :func:`odmtool.io.svmlight.read_svmlight`.
+    jobs : int
+        Threads to read with.
+    memory : float or None
+        Bytes that may be planned with; by default a share of what is free.
+    """
+
+    path: str
+    weights: str | None = None
+    zero_based: bool = False
+    precomputed: bool = False
+    jobs: int = 1
+    memory: float | None = None
+
+    def limit(self) -> float:
+        """Bytes that may be planned with."""
+        return default_memory() if self.memory is None else self.memory
+
+
+class TrainingData(NamedTuple):
+    """What a place has read.
+
+    Attributes
+    ----------
+    X : csr_matrix, SpreadRows or RowStore, shape (m, d)
+    labels : int array, shape (m,), or None
+        None of a RowStore, which has them block by block.
+    fingerprint : str
+    skipped : int
+        Blank and comment lines.
+    classes : frozenset of int
+        All labels.
+    learned : frozenset of int
+        Those of the examples with a weight above 0.
+    weight : ndarray, shape (m,), or None
+    """
+
+    X: object
+    labels: np.ndarray | None
+    fingerprint: str
+    skipped: int
+    classes: frozenset[int]
+    learned: frozenset[int]
+    weight: np.ndarray | None = None
+
+
+class Plan(NamedTuple):
+    """What a training will take: a sentence with the bytes by purpose, and what to mind."""
+
+    sentence: str
+    warnings: tuple[str, ...] = ()
+
+
+def ignore(_sentence: str) -> None:
+    """Who reads, and wants to hear nothing of it."""
+
+
+class Place:
+    """Where rows lie; see :mod:`odmtool.places`.
+
+    Parameters
+    ----------
+    source : Source
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+
+    # ---- may it ----------------------------------------------------------------
+
+    def check(self, machine) -> None:
+        """Raise UsageError if the machine cannot be trained here; needs no data."""
+
+    def refuse(self, wish: str) -> None:
+        """Raise UsageError unless all rows are in memory, which ``wish`` needs."""
+
+    def could_be_newton(self, machine, _data: TrainingData) -> bool:
+        """Whether Newton's method could train the machine."""
+        try:
+            machine.copy(solver="newton").check()
+        except UsageError:
+            return False
+        return True
+
+    # ---- read ------------------------------------------------------------------
+
+    def inputs(self) -> list[str]:
+        """The files that are read here, by this process."""
+        return [name for name in (self.source.path, self.source.weights) if name]
+
+    def model_name(self) -> str:
+        """The model's file, unless it is named."""
+        if is_stream(self.source.path):
+            raise UsageError(messages.name_the_model())
+        return os.path.basename(self.source.path) + ".model"
+
+    def read(
+        self, *, note: Callable[[str], None] = ignore, detail: Callable[[str], None] = ignore
+    ) -> TrainingData:
+        """The examples and their weights.
+
+        Parameters
+        ----------
+        note, detail : callable
+            Told what was read, the latter what few want to know.
+
+        Raises
+        ------
+        FileError, DataError, MemoryLimitError
+        """
+        file = self.source.weights
+        weight = None if file is None else read_weights(file)
+        data = self.rows(note, detail)
+        if weight is None:
+            return data
+        if len(weight) != data.X.shape[0]:
+            raise DataError(messages.weight_count(len(weight), data.X.shape[0]), file)
+        return data._replace(weight=weight, learned=self.labels_of(data, weight > 0))
+
+    def rows(self, note: Callable[[str], None], detail: Callable[[str], None]) -> TrainingData:
+        """The examples."""
+        raise NotImplementedError
+
+    def labels_of(self, data: TrainingData, used: np.ndarray) -> frozenset[int]:
+        """The labels of some examples, of which ``used``, shape (m,), is True."""
+        return frozenset(np.unique(data.labels[used]).tolist())
+
+    def close(self) -> None:
+        """Let go of what was read."""
+
+    # ---- memory, and fit -------------------------------------------------------
+
+    def plan(self, machine, data: TrainingData) -> Plan:
+        """What the training will take.
+
+        Raises
+        ------
+        UsageError, MemoryLimitError
+            It takes more than there may be.
+        """
+        raise NotImplementedError
+
+    def fit(
+        self, machine, data: TrainingData, plan: Plan, progress: ProgressCallback = ignore_progress
+    ) -> None:
+        """Train the machine, as :meth:`odmtool.machines.Machine.fit` does.
+
+        Parameters
+        ----------
+        machine : Machine
+            One that passes :meth:`check`.
+        data : TrainingData
+        plan : Plan
+            That of :meth:`plan`.
+        progress : callable
+
+        Raises
+        ------
+        UsageError, DataError, MemoryLimitError, DivergedError, ClusterError
+        """
+        raise NotImplementedError
