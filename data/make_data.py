@@ -8,6 +8,8 @@ writes the same bytes. Each set becomes ``NAME.train`` and ``NAME.test``:
 * one third of every class (rounded) is the test part. Which third is decided by
   a hash of set name, seed and row number, which no library version can change;
 * rows keep their original order within each part.
+
+``iris.csv`` is the same set as one table: a header, four columns of numbers, and the species.
 """
 
 from __future__ import annotations
@@ -70,6 +72,20 @@ def write(folder: Path) -> None:
                 if (row in held_out) == (part == "test")
             ]
             (folder / f"{name}.{part}").write_text("".join(lines), encoding="ascii", newline="\n")
+    write_table(folder)
+
+
+def write_table(folder: Path) -> None:
+    """Write ``iris.csv`` into ``folder``."""
+    from sklearn.datasets import load_iris
+
+    iris = load_iris()
+    names = [name.removesuffix(" (cm)").replace(" ", "_") for name in iris.feature_names]
+    lines = [[*names, "species"]]
+    for row, species in zip(iris.data, iris.target, strict=True):
+        lines.append([*map(shortest, row), str(iris.target_names[species])])
+    text = "".join(",".join(cells) + "\n" for cells in lines)
+    (folder / "iris.csv").write_text(text, encoding="ascii", newline="\n")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ def test_the_script_writes_the_same_bytes(tmp_path):
     spec.loader.exec_module(make_data)
     make_data.write(tmp_path)
     written = sorted(path.name for path in tmp_path.iterdir())
-    assert written == sorted(f"{name}.{part}" for name in SETS for part in ("train", "test"))
+    parts = [f"{name}.{part}" for name in SETS for part in ("train", "test")]
+    assert written == sorted([*parts, "iris.csv"])
     for name in written:
         assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes()
 
