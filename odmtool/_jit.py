@@ -9,8 +9,10 @@ numpy and numba, so that nothing in it can be stale::
     <user cache>/odmtool/<hash>      user cache: NUMBA_CACHE_DIR if the user set it,
                                      else XDG_CACHE_HOME, else ~/.cache
 
-Where no such folder can be written, functions are compiled in every process.
-A damaged cache, a full disk and processes that fill the cache at the same time
+Where no such folder can be written, functions are compiled in every process. So
+they are where numba's cache is not made as we know it: the classes that ours is
+made of are not part of numba's public interface, and another numba may call them
+otherwise. A damaged cache, a full disk and processes that fill the cache at the same time
 cost time, never a result. No setting of numba is changed, so a program that
 imports odmtool beside other numba code does not notice.
 
@@ -51,10 +53,9 @@ def njit(function):
     dispatcher = numba.njit(nogil=True)(function)
     if dispatcher is function:
         return function
-    if cache_folder() is not None:
-        # RuntimeError: the source is no file numba can stamp; compile every time.
-        with contextlib.suppress(RuntimeError, OSError):
-            dispatcher._cache = _cache_class()(function)
+    cache = _cache_of(function)
+    if cache is not None and hasattr(dispatcher, "_cache"):
+        dispatcher._cache = cache
     if not _dispatchers:
         _listen()
     _dispatchers.append(dispatcher)
@@ -79,9 +80,9 @@ def statistics() -> tuple[int, int]:
 
 @functools.cache
 def cache_folder() -> str | None:
-    """The folder of this version's compiled code, None if none can be written."""
+    """The folder of this version's compiled code, None if code cannot be kept."""
     root = _cache_root()
-    if root is None:
+    if root is None or _cache_class() is None:
         return None
     folder = root / "odmtool" / _stamp()
     try:
@@ -141,12 +142,34 @@ def _prune(current: Path) -> None:
                 shutil.rmtree(doomed, ignore_errors=True)
 
 
+def _cache_of(function):
+    """The cache of a function in our folder, None if it can have none."""
+    # Of a function whose source is no file, or in a numba that makes caches otherwise.
+    with contextlib.suppress(Exception):
+        folder, cache = cache_folder(), _cache_class()(function)
+        if folder is not None and Path(cache.cache_path).is_relative_to(folder):
+            return cache
+    return None
+
+
 @functools.cache
 def _cache_class():
-    """numba's per-function cache, in our folder, and never a reason to fail."""
-    from numba.core import caching, sigutils
+    """numba's per-function cache, in our folder, and never a reason to fail.
 
-    class Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
+    None if numba lacks something that it is made of.
+    """
+    try:
+        from numba.core import caching
+
+        base, implementation = caching.FunctionCache, caching.CompileResultCacheImpl
+        locators = caching._SourceFileBackedLocatorMixin, caching._CacheLocator
+        # What is overridden has to be there, else nobody would ask for it.
+        _ = base.load_overload, base.save_overload, base._impl_class
+        _ = implementation._locator_classes
+    except (ImportError, AttributeError):
+        return None
+
+    class Locator(*locators):
         def __init__(self, py_func, py_file):
             self._py_file = py_file
             self._lineno = py_func.__code__.co_firstlineno
@@ -154,44 +177,57 @@ def _cache_class():
         def get_cache_path(self):
             return os.path.join(cache_folder(), self.get_suitable_cache_subpath(self._py_file))
 
-    class Implementation(caching.CompileResultCacheImpl):
+    class Implementation(implementation):
         _locator_classes = [Locator]
 
-    class Cache(caching.FunctionCache):
+    class Cache(base):
         _impl_class = Implementation
 
-        def load_overload(self, sig, target_context):
+        def load_overload(self, sig, *context):
             try:
-                result = super().load_overload(sig, target_context)
+                result = super().load_overload(sig, *context)
+                return result if result is None or _is_for(result, sig) else None
             except Exception:  # a damaged file: unpickling can raise anything
                 with contextlib.suppress(Exception):
                     self.flush()
                 return None
-            # Two processes that compile different signatures at the same time can
-            # leave an index that names the other one's code.
-            arguments, _ = sigutils.normalize_signature(sig)
-            if result is None or tuple(result.signature.args) != tuple(arguments):
-                return None
-            return result
 
-        def save_overload(self, sig, data):
+        def save_overload(self, sig, *data):
             with contextlib.suppress(Exception):  # a full disk, a folder just deleted
-                super().save_overload(sig, data)
+                super().save_overload(sig, *data)
 
     return Cache
 
 
+def _is_for(result, sig) -> bool:
+    """Whether code from the cache is for these arguments.
+
+    Two processes that compile different signatures at the same time can leave an index that
+    names the other one's code.
+    """
+    from numba.core import sigutils
+
+    arguments, _ = sigutils.normalize_signature(sig)
+    return tuple(result.signature.args) == tuple(arguments)
+
+
 def _listen() -> None:
     """Have numba tell us when it compiles one of our functions."""
-    from numba.core import event
+    try:
+        from numba.core import event
 
-    class Listener(event.Listener):
+        base, register = event.Listener, event.register
+    except (ImportError, AttributeError):
+        return  # compiled functions work, nobody hears that they are compiled
+
+    class Listener(base):
         def on_start(self, event):
-            if any(event.data["dispatcher"] is dispatcher for dispatcher in _dispatchers):
+            compiled = (event.data or {}).get("dispatcher")
+            if any(compiled is dispatcher for dispatcher in _dispatchers):
                 while _callbacks:
                     _callbacks.pop(0)()
 
         def on_end(self, event):
             pass
 
-    event.register("numba:compile", Listener())
+    register("numba:compile", Listener())

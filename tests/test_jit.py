@@ -10,6 +10,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba.core import caching
 
 from odmtool import _jit
 
@@ -83,6 +84,56 @@ def test_works_where_nothing_is_writable(scripts, tmp_path):
         assert scripts(FUNCTION + REPORT, HOME=home) == "(0, 4) 1 None"
     no_home = "import os; os.path.expanduser = lambda path: path\n"
     assert scripts(no_home + FUNCTION + REPORT) == "(0, 4) 1 None"
+
+
+@pytest.mark.parametrize("owner, name", [
+    (caching, "FunctionCache"), (caching, "CompileResultCacheImpl"),
+    (caching, "_SourceFileBackedLocatorMixin"), (caching, "_CacheLocator"),
+    (caching.FunctionCache, "_impl_class"), (caching.FunctionCache, "load_overload"),
+    (caching.FunctionCache, "save_overload"),
+    (caching.CompileResultCacheImpl, "_locator_classes"),
+])  # fmt: skip
+def test_no_cache_is_made_when_numba_has_renamed_a_part_of_it(monkeypatch, owner, name):
+    for place in getattr(owner, "__mro__", [owner]):
+        if name in vars(place):
+            monkeypatch.delattr(place, name)
+    assert _jit._cache_class.__wrapped__() is None
+
+
+# numba itself asks for this name only later; by then it has come back.
+RENAMED = """
+from numba.core import {module}
+from odmtool import _jit
+value = {module}.{name}
+del {module}.{name}
+@_jit.njit
+def first(x):
+    return x
+{module}.{name} = value
+"""
+
+
+def test_compiles_in_each_process_when_numba_has_renamed_its_cache(scripts, tmp_path):
+    script = RENAMED.format(module="caching", name="FunctionCache") + FUNCTION + REPORT
+    for _ in range(2):
+        assert scripts(script) == "(0, 4) 1 None"
+    assert list(tmp_path.rglob("*.nb[ci]")) == []
+
+
+@pytest.mark.parametrize("change", [
+    "caching.FunctionCache.__init__ = lambda self, function, more: None",
+    "caching.FunctionCache.cache_path = '/elsewhere'",
+])  # fmt: skip
+def test_compiles_in_each_process_when_numba_makes_its_cache_otherwise(scripts, tmp_path, change):
+    script = f"from numba.core import caching\n{change}\n{FUNCTION}{REPORT}"
+    assert scripts(script).startswith("(0, 4) 1 ")
+    assert list(tmp_path.rglob("*.nb[ci]")) == []
+
+
+def test_works_where_numba_tells_nobody_that_it_compiles(scripts):
+    script = RENAMED.format(module="event", name="Listener") + FUNCTION + REPORT
+    assert scripts(script).startswith("(0, 4) 0 ")
+    assert scripts(script).startswith("(2, 0) 0 ")
 
 
 def test_works_on_a_full_disk(scripts):
