@@ -40,8 +40,9 @@ mutants: $(VENV)/.tested ## change the code at random and count what the tests n
 lint: $(VENV)/.tested ## check the code with ruff
 	$(BIN)/ruff check .
 
-man: $(VENV)/.installed ## write the man pages again
+man: $(VENV)/.installed ## write the man pages, and the tables of docs/, again
 	$(BIN)/python man/make_man.py
+	$(BIN)/python docs/make_tables.py
 
 data: $(VENV)/.tested ## write the sets of data/ again
 	$(BIN)/python data/make_data.py

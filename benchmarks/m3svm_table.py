@@ -40,6 +40,7 @@ from odmtool.solvers.m3svm import adam as m3svm_adam
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.m3svm.objective import LOSSES, M3SVM
 from odmtool.solvers.multi import MultiProblem
+from odmtool.solvers.table import SOLVERS
 
 FOLDS = 5
 TOLERANCE = 1e-3
@@ -81,7 +82,7 @@ def fit(X, target, k, loss, setting: Setting, solver: str, share: float, seed: i
     parameters = M3SVM(loss, 2 * k * share * setting.lambda_, setting.power)
     problem = MultiProblem(X, None, target, k, np.ones(len(target)), parameters)
     if solver == "adam":
-        stop = Stop(TOLERANCE, m3svm_adam.MAX_ITER)
+        stop = Stop(TOLERANCE, SOLVERS["adam"].ways[0].limit)
         return m3svm_adam.solve(problem, stop, seed=seed, rate=setting.rate)
     return m3svm.solve(problem, Stop(TOLERANCE, 300))
 

@@ -1,4 +1,4 @@
-"""How long do the solvers take, by lambda? The measurements behind ``solvers.choose``.
+"""How long do the solvers take, by lambda? The measurements behind ``odmtool.solvers.auto``.
 
 usage: python benchmarks/solvers.py [--kernel rbf] [--rows 5000] [--machine ldm]
                                     [--solvers dcd,svrg] [--lambdas 4,10] FILE...

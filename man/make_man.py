@@ -20,6 +20,8 @@ from pathlib import Path
 import click
 
 from odmtool import __version__
+from odmtool.cli.flags import Flags
+from odmtool.messages.words import written
 
 HERE = Path(__file__).parent
 #: Command -> its page; those of odmtool alone are called as "odmtool NAME".
@@ -45,7 +47,34 @@ def kernels() -> str:
     return "\n".join(f"    {row.name:<13} {row.formula}" for row in KERNELS.values())
 
 
-_TABLES = {"kernels": kernels}
+def losses() -> str:
+    """The losses of the machines for two classes, as literal lines."""
+    from odmtool.core.loss_table import MACHINES
+
+    rows = [row for row in MACHINES.values() if row.is_binary]
+    return "\n".join(
+        f"    {name:<7} {line}"
+        for row in rows
+        for name, line in zip([row.name, "", ""], row.formula.split("\n"), strict=False)
+    )
+
+
+def machines() -> str:
+    """An entry for every machine for two classes."""
+    from odmtool.core.loss_table import MACHINES
+
+    rows = (row for row in MACHINES.values() if row.is_binary)
+    return "\n\n".join(f"- `{row.name}` {row.about}" for row in rows)
+
+
+def solvers() -> str:
+    """An entry for every solver."""
+    from odmtool.cli.solver_help import manual
+
+    return manual()
+
+
+_TABLES = {"kernels": kernels, "losses": losses, "machines": machines, "solvers": solvers}
 
 
 def filled(text: str) -> str:
@@ -154,7 +183,7 @@ def command_page(name: str) -> str:
         text = (HERE / source).read_text(encoding="utf-8")
         if not any(param.name == "strict" for param in command.params):
             text = re.sub(_STRICT_ONLY, "", text, flags=re.DOTALL)
-        out += markup(filled(text))
+        out += markup(written(filled(text), Flags(command)))
     return finish(out, f"{page}.1")
 
 

@@ -1,7 +1,8 @@
 """Names and defaults of the options, in one place.
 
-The command line reads them here without importing anything heavy; the machines,
-kernels and solvers take the same names from here.
+The command line reads them here without importing anything heavy. Machines, kernels and solvers
+have tables of their own: :mod:`odmtool.core.loss_table`, :mod:`odmtool.core.kernel_table`,
+:mod:`odmtool.solvers.table`.
 """
 
 # Of odm, by measurement: docs/defaults.md.
@@ -22,37 +23,10 @@ BIAS = -1.0
 FOLDS = 5
 SEED = 0
 
-MACHINES = {
-    "odm": {"lambda_": LAMBDA, "mu": MU, "theta": THETA},
-    "ldm": {"lambda_": COMPARATOR_LAMBDA, "mu1": MU1, "mu2": MU2},
-    "mcodm": {"lambda_": COMPARATOR_LAMBDA, "mu": MU, "theta": THETA},
-    "m3svm": {"lambda_": M3SVM_LAMBDA, "power": POWER},
-    "ism3": {"lambda_": M3SVM_LAMBDA, "power": POWER},
-    "l1svm": {"lambda_": COMPARATOR_LAMBDA},
-    "l2svm": {"lambda_": COMPARATOR_LAMBDA},
-    "lssvm": {"lambda_": COMPARATOR_LAMBDA},
-    "svr": {"lambda_": COMPARATOR_LAMBDA, "theta": BAND},
-    "mamc": {"lambda_": COMPARATOR_LAMBDA},
-}
-"""The machines, the parameters that each has besides those of its kernel, and their defaults."""
-
 SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
 MULTICLASS = ("ovr", "ovo")
-ONLY_OF = {
-    "outer": ("mcodm",),
-    "ism3_loss": ("ism3",),
-    "multiclass": tuple(name for name in MACHINES if name not in ("mcodm", "m3svm", "ism3")),
-}
-"""Options, not parameters, that only some machines use."""
-
-SOLVERS = ("auto", "dcd", "newton", "dcd-dense", "svrg", "asgd", "adam", "sodm", "nystrom",
-           "dsvrg")  # fmt: skip
-
-LARGE_SOLVERS = ("sodm", "nystrom", "dsvrg")
-"""Those that work on parts of the data side by side (:mod:`odmtool.solvers.large.scale`)."""
-
 PARTITION_BY = ("stratified", "random", "cluster")
 """How examples are put into parts."""
 

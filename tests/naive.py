@@ -7,10 +7,21 @@ import math
 import numpy as np
 
 
-def odm_loss(t, lambda_, mu, theta, total_weight):
-    """ODM's loss of one example, as TKDE eq. (9) prints it."""
-    xi, epsilon = max(0.0, 1 - theta - t), max(0.0, t - 1 - theta)
-    return lambda_ / total_weight * (xi**2 + mu * epsilon**2) / (1 - theta) ** 2
+def _hinge(number):
+    return max(0.0, number)
+
+
+LOSSES = {
+    "odm": lambda t, C, mu, theta: (
+        C * (_hinge(1 - theta - t) ** 2 + mu * _hinge(t - 1 - theta) ** 2) / (1 - theta) ** 2
+    ),
+    "l1svm": lambda t, C: C * _hinge(1 - t),
+    "l2svm": lambda t, C: C * _hinge(1 - t) ** 2,
+    "lssvm": lambda t, C: C * (1 - t) ** 2,
+    "svr": lambda t, C, theta: C * _hinge(abs(1 - t) - theta),
+    "mamc": lambda t, C: -C * t,
+}
+"""The losses of one example, as they are printed; C = lambda / M. LDM's has no such form."""
 
 
 def odm_primal(X, y, w, lambda_, mu, theta, weight=None, total_weight=None):
@@ -18,7 +29,7 @@ def odm_primal(X, y, w, lambda_, mu, theta, weight=None, total_weight=None):
     weight = np.ones(len(y)) if weight is None else weight
     total_weight = weight.sum() if total_weight is None else total_weight
     losses = [
-        u * odm_loss(y_i * (x @ w), lambda_, mu, theta, total_weight)
+        u * LOSSES["odm"](y_i * (x @ w), lambda_ / total_weight, mu, theta)
         for x, y_i, u in zip(X, y, weight, strict=True)
     ]
     return w @ w / 2 + sum(losses)

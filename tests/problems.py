@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from odmtool.core import kernel_table, losses
+from odmtool.core import kernel_table, loss_table, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
@@ -25,17 +25,19 @@ del KERNELS["linear"], KERNELS["precomputed"]
 DEFINITE = [name for name, kernel in KERNELS.items() if kernel.is_positive_semidefinite]
 """Those without negative eigenvalues."""
 
-# Every other row of the table, and two that no machine uses: LDM's for a given mean margin,
-# and one with all that a row can have.
-OTHER_LOSSES = {
-    "l1svm": losses.l1svm(42.0, 60),
-    "l2svm": losses.l2svm(42.0, 60),
-    "lssvm": losses.lssvm(42.0, 60),
-    "svr": losses.svr(42.0, 0.1, 60),
-    "mamc": losses.mamc(42.0, 60),
+_OF_MACHINES = {
+    row.name: row.loss(**row.parameters | {"lambda_": 42.0}, total_weight=60)
+    for row in loss_table.MACHINES.values()
+    if row.kind in loss_table.MARGIN
+}
+
+# Every other margin loss of a machine, and two that no machine uses: LDM's for a given mean
+# margin, and one with all that a loss can have.
+OTHER_LOSSES = _OF_MACHINES | {
     "ldm": MarginLoss(1, 1, 0.3, -0.9, 0.3, -0.2, 0.3, -0.2, 0.1),
     "three jumps": MarginLoss(0.5, 1.5, 1.0, -0.8, 0.4, -0.3, 2.0, 0.6, 0.2),
 }
+del OTHER_LOSSES["odm"]
 
 
 def examples(m=60, d=7, seed=0, density=0.5):

@@ -8,8 +8,9 @@ from problems import DEFINITE, KERNELS, OTHER_LOSSES, problem, weights
 
 from odmtool import solvers
 from odmtool.core import losses
-from odmtool.errors import UsageError
+from odmtool.core.loss_table import MARGIN, OF_LDM, SMOOTH
 from odmtool.judge import binary as objective
+from odmtool.solvers import table
 
 ALL_KERNELS = [None, *KERNELS, "precomputed"]
 
@@ -47,18 +48,23 @@ def test_gap_of_odm(solver, kernel, dense, weighted, tolerance):
 ALL_LOSSES = OTHER_LOSSES | {"LDM": losses.ldm(1.5, 0.7, 42.0, 60)}
 
 
+# Those of binary problems that need no machine.
+TRIED = [
+    row.name for row in table.SOLVERS.values()
+    if not row.in_parts and any(set(way.losses) & {*MARGIN, OF_LDM} for way in row.ways)
+]  # fmt: skip
+
+
 def pairs():
     """Every other loss with every solver that is for it, by kernel."""
     for name, loss in ALL_LOSSES.items():
-        for solver, kernel in product(("auto", *solvers.MAX_ITER), ALL_KERNELS):
-            has_jump, by_matrix = not solvers.is_smooth(loss), solver in ("newton", "dcd-dense")
+        for solver, kernel in product(TRIED, ALL_KERNELS):
+            has_jump, by_matrix = loss.kind != SMOOTH, solver in ("newton", "dcd-dense")
             if kernel in set(KERNELS) - set(DEFINITE) and has_jump and by_matrix:
                 continue  # these need a positive semidefinite kernel
-            try:
-                solvers.check_kind(solver, loss, is_linear=kernel is None)
-            except UsageError:
-                continue
-            yield name, solver, kernel
+            kernel_name = "linear" if kernel is None else problem(kernel).kernel_name
+            if table.SOLVERS[solver].way(loss.kind, kernel_name):
+                yield name, solver, kernel
 
 
 @pytest.mark.parametrize("dense, weighted", [(False, True), (True, False)])
@@ -72,7 +78,7 @@ def test_gap_of_every_other_loss(name, solver, kernel, dense, weighted):
 
 def test_every_solver_is_tried():
     tried = {(name, solver) for name, solver, _kernel in pairs()}
-    assert {solver for _name, solver in tried} == {"auto", *solvers.MAX_ITER}
+    assert {solver for _name, solver in tried} == set(TRIED)
     assert {("l1svm", "newton"), ("mamc", "newton"), ("l2svm", "svrg"), ("LDM", "asgd")} < tried
     assert ("svr", "newton") not in tried and ("l1svm", "svrg") not in tried
 

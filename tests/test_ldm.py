@@ -15,7 +15,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.judge import binary as objective
-from odmtool.solvers import dcd, indefinite, proximal
+from odmtool.solvers import auto, dcd, indefinite, proximal
 from odmtool.solvers.base import Problem, Stop, objective_values
 from odmtool.solvers.ldm import dense as ldm_dense
 from odmtool.solvers.ldm import descent as ldm
@@ -460,9 +460,9 @@ def test_solvers_by_name(solver, kernel):
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 def test_auto_hands_over_to_newton(monkeypatch, kernel):
-    monkeypatch.setattr(solvers, "_SMALL_PRODUCT", 0)
-    monkeypatch.setattr(solvers, "_EPOCHS_WITH_JUMP", 0.1)
-    monkeypatch.setattr(solvers, "_LINEAR_EPOCHS_WITH_JUMP", 6)
+    monkeypatch.setattr(auto, "_SMALL_PRODUCT", 0)
+    monkeypatch.setattr(auto, "_EPOCHS_WITH_JUMP", 0.1)
+    monkeypatch.setattr(auto, "_LINEAR_EPOCHS_WITH_JUMP", 6)
     for loss in (losses.ldm(16.0, 16.0, 2.0**12, 60), losses.l1svm(2.0**12, 60)):
         solution = solvers.solve(problem(kernel, loss=loss), tolerance=1e-8)
         assert solution.solver == "dcd, then newton" and solution.converged

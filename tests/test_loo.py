@@ -12,6 +12,7 @@ from odmtool import solvers
 from odmtool.core import kernels, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.core.loss_table import SMOOTH
 from odmtool.core.losses import LDM
 from odmtool.errors import UsageError
 from odmtool.io.svmlight import read_svmlight
@@ -34,7 +35,7 @@ def small(kernel=None, loss=None, weight=None):
 
 
 def precise(part, start=None):
-    solver = "newton" if solvers.is_smooth(part.loss) else "dcd"
+    solver = "newton" if part.loss.kind == SMOOTH else "dcd"
     return solvers.solve(part, solver=solver, tolerance=1e-11, max_iter=20000, start=start)
 
 

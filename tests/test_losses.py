@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import odm_loss
+from naive import LOSSES
 from problems import OTHER_LOSSES
 
-from odmtool.core import losses
+from odmtool.core import loss_table, losses
 from odmtool.errors import UsageError
 from odmtool.judge import binary as objective
 from odmtool.solvers import coordinate
@@ -20,11 +20,34 @@ rows = st.sampled_from(sorted(ROWS))
 positive = st.floats(0.1, 4)
 
 
-@given(margins, st.floats(0.01, 1e6), st.floats(0.01, 1), st.floats(0, 0.99))
-def test_odm_is_the_printed_formula(t, lambda_, mu, theta):
-    loss = losses.odm(lambda_, mu, theta, 7)
-    expected = odm_loss(t, lambda_, mu, theta, 7)
-    assert losses.value(loss, np.array([t]))[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+def test_every_margin_loss_has_its_printed_formula():
+    of_margins = [row.name for row in loss_table.MACHINES.values() if row.kind in loss_table.MARGIN]
+    assert sorted(LOSSES) == sorted(of_margins)
+
+
+@given(st.sampled_from(sorted(LOSSES)), margins, st.floats(0.01, 1e6), st.floats(0.01, 1),
+       st.floats(0, 0.99))  # fmt: skip
+def test_losses_are_the_printed_formulas(name, t, lambda_, mu, theta):
+    row = loss_table.MACHINES[name]
+    own = {n: v for n, v in {"mu": mu, "theta": theta}.items() if n in row.parameters}
+    loss = row.loss(lambda_=lambda_, **own, total_weight=7)
+    expected = LOSSES[name](t, lambda_ / 7, **own)
+    found = losses.value(loss, np.array([t]))[0]
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12 * max(1.0, lambda_))
+
+
+@given(rows)
+def test_the_kind_is_what_the_derivative_does(name):
+    loss, h = ROWS[name], 1e-9
+    jumps = [
+        knot for knot in {loss.lo, loss.hi}
+        if abs(np.diff(losses.derivative(loss, np.array([knot, knot + h])))[0]) > 1e-6
+    ]  # fmt: skip
+    kinds = {0: loss_table.SMOOTH, 1: loss_table.ONE_JUMP, 2: loss_table.JUMPS}
+    if loss.lo == loss.hi or len(jumps) != 1:
+        assert loss.kind == kinds[len(jumps)]
+    else:
+        assert loss.kind == loss_table.JUMPS
 
 
 @pytest.mark.parametrize(

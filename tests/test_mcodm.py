@@ -6,12 +6,14 @@ from problems import KERNELS, precomputed_rows, weights
 from scipy import sparse
 from scipy.optimize import minimize
 
+from odmtool import defaults
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
 from odmtool.judge import binary as objective
 from odmtool.judge import mcodm as objective_multi
+from odmtool.solvers import table
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import rounds as mcodm
 from odmtool.solvers.mcodm.step import alpha_step, beta_step
@@ -158,7 +160,7 @@ def test_beta_step_is_stationary():
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-8])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("outer", mcodm.OUTER)
+@pytest.mark.parametrize("outer", defaults.OUTER)
 @pytest.mark.parametrize("solver", ["dcd", "newton"])
 def test_gap_of_linear_problems(solver, outer, dense, weighted, tolerance):
     p = problem(dense=dense, weight=weights() if weighted else None)
@@ -169,7 +171,7 @@ def test_gap_of_linear_problems(solver, outer, dense, weighted, tolerance):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("outer", mcodm.OUTER)
+@pytest.mark.parametrize("outer", defaults.OUTER)
 @pytest.mark.parametrize("kernel", [*KERNELS, "precomputed"])
 def test_gap_of_kernel_problems(kernel, outer, dense, weighted):
     p = problem(kernel, dense=dense, weight=weights() if weighted else None)
@@ -187,7 +189,7 @@ def test_auto_converges_for_every_lambda(k, lambda_):
     assert never_rises(solution)
 
 
-@pytest.mark.parametrize("solver", mcodm.SOLVERS)
+@pytest.mark.parametrize("solver", table.names_for("mcodm", "linear"))
 def test_more_features_than_examples(solver):
     generator = np.random.default_rng(0)
     X = sparse.csr_matrix(generator.standard_normal((30, 80)) * (generator.random((30, 80)) < 0.3))

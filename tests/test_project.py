@@ -209,7 +209,7 @@ def test_no_optional_package_is_imported_at_the_top():
 
 def test_commands_import_click_only_at_the_top():
     light = {"cli", "errors", "messages", "defaults", "__version__"}
-    tables = ["odmtool.core.kernel_table"]
+    tables = ["odmtool.core.kernel_table", "odmtool.core.loss_table", "odmtool.solvers.table"]
 
     def is_light(name):
         return room_of(name) in light or any(within(name, table) for table in tables)

@@ -62,8 +62,8 @@ def test_with_all_examples_as_landmarks_nystrom_is_the_machine_itself(run, heart
 
 @pytest.mark.parametrize("arguments, sentence", [
     (["--solver", "nystrom"], "--solver nystrom is for kernels"),
-    (["-s", "ldm", "--solver", "sodm"], "--solver sodm is not for -s ldm"),
-    (["-s", "mcodm", "--solver", "sodm"], "--solver sodm is not for -s mcodm"),
+    (["-s", "ldm", "--solver", "sodm"], "--solver sodm is for machine odm, l1svm"),
+    (["-s", "mcodm", "--solver", "sodm"], "; take --solver auto, dcd or newton"),
     (["-t", "4", "--solver", "sodm"], "not -t precomputed"),
     (["--solver", "sodm", "--branch", "1"], "--branch must be at least 2, not 1"),
     (["--solver", "sodm", "--partitions", "0"], "--partitions must be at least 1, not 0"),

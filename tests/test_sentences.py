@@ -10,11 +10,12 @@ import pytest
 import odmtool
 from odmtool import messages
 from odmtool.cli import cv, entry, flags, margins, predict, scale, train, umbrella
-from odmtool.defaults import MACHINES
+from odmtool.core.loss_table import MACHINES, SMOOTH
 from odmtool.errors import DataError, UsageError
 from odmtool.machines import MACHINES as CLASSES
 from odmtool.machines import ODM
-from odmtool.messages.words import written
+from odmtool.messages.words import listed, written
+from odmtool.solvers.table import names_for
 
 PACKAGE = Path(odmtool.__file__).parent
 CORE = [path for path in sorted(PACKAGE.rglob("*.py")) if "cli" not in path.parts]
@@ -23,6 +24,9 @@ COMMANDS = (train.train, cv.cv, predict.predict, scale.scale, margins.margins)
 FLAG = re.compile(r"(?<![\w-])(?:--[a-zA-Z{]|-[a-zA-Z]\b)")
 # Of programs that are not ours.
 OTHERS = re.compile(r"tail -c|iconv -f|-t ASCII|zstd -d|--memory-limit")
+
+# The solvers of odm.
+SERVING = {kernel: listed(names_for(SMOOTH, kernel), "or") for kernel in ("linear", "rbf")}
 
 
 def strings(path):
@@ -64,7 +68,7 @@ def test_every_mark_is_an_option_of_a_command():
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_parameter_of_a_machine_is_an_option_of_that_name(name):
     known = flags.Flags(train.train).flag_of.keys()
-    assert MACHINES[name].keys() <= known
+    assert MACHINES[name].parameters.keys() <= known
     assert written(f"‹machine={name}›") == CLASSES[name].__name__
 
 
@@ -76,11 +80,11 @@ def test_every_parameter_of_a_machine_is_an_option_of_that_name(name):
     (dict(max_iter=-1), ["--max-iter", "-1"], "max_iter must not be negative, but is -1",
      "--max-iter must not be negative, but is -1"),
     (dict(solver="dcd-dense"), ["--solver", "dcd-dense"],
-     "solver='dcd-dense' is for LDM; take solver='auto'",
-     "--solver dcd-dense is for -s ldm; take --solver auto"),
+     f"solver='dcd-dense' is for machine ldm; take solver {SERVING['linear']}",
+     f"--solver dcd-dense is for machine ldm; take --solver {SERVING['linear']}"),
     (dict(kernel="rbf", solver="svrg"), ["-t", "rbf", "--solver", "svrg"],
-     "solver='svrg' is for linear machines; leave kernel out, or take solver='dcd'",
-     "--solver svrg is for linear machines; leave -t out, or take --solver dcd"),
+     f"solver='svrg' is for linear machines; leave kernel out, or take solver {SERVING['rbf']}",
+     f"--solver svrg is for linear machines; leave -t out, or take --solver {SERVING['rbf']}"),
     (dict(kernel="rbf", model_format="liblinear"), ["-t", "rbf", "--format", "liblinear"],
      "model_format='liblinear' holds linear models only, and the kernel is rbf: leave "
      "model_format out or write model_format='libsvm'",

@@ -5,11 +5,10 @@ import inspect
 import numpy as np
 import pytest
 
-from odmtool.defaults import MACHINES as OWN
-from odmtool.defaults import ONLY_OF
+from odmtool.core.loss_table import MACHINES as ROWS
 from odmtool.machines import LDM, MACHINES, MCODM, ODM
 
-# What only some machines have, and no machine has in OWN, stands in ONLY_OF.
+# Of all machines.
 SHARED = {
     "cost", "kernel", "gamma", "coef0", "degree", "bias", "class_weight", "solver", "tolerance",
     "max_iter", "seed", "memory", "model_format", "settings",
@@ -19,12 +18,13 @@ SHARED = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_machine_shows_its_own_parameters_and_no_other(name):
     shown = inspect.signature(MACHINES[name]).parameters
-    own = {n for n in ("multiclass", "ism3_loss") if name in ONLY_OF[n]}
+    row = ROWS[name]
+    own = {n for n in ("multiclass", "ism3_loss") if n in row.options}
     if "multiclass" in own:
         own.add("jobs")
-    assert shown.keys() == SHARED | own | OWN[name].keys()
+    assert shown.keys() == SHARED | own | row.parameters.keys()
     assert all(parameter.kind == parameter.KEYWORD_ONLY for parameter in shown.values())
-    assert {n: shown[n].default for n in OWN[name]} == OWN[name]
+    assert {n: shown[n].default for n in row.parameters} == row.parameters
 
 
 @pytest.mark.parametrize("make, sentence", [

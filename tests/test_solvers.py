@@ -14,6 +14,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.machines import ODM
+from odmtool.solvers import auto
 from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 
@@ -117,15 +118,15 @@ def test_newton_refuses_a_matrix_larger_than_memory_before_making_it(monkeypatch
 
 
 def test_newton_names_what_is_missing():
-    with pytest.raises(UsageError, match="jumps"):
+    with pytest.raises(UsageError, match="is for machine odm"):
         solvers.solve(problem(None, loss=OTHER_LOSSES["svr"]), solver="newton")
     with pytest.raises(UsageError, match="unknown solver"):
         solvers.solve(problem(None), solver="magic")
 
 
 def test_auto_hands_over_to_newton(monkeypatch):
-    monkeypatch.setattr(solvers, "_SMALL_GRAM", 0)
-    monkeypatch.setattr(solvers, "_SMALL_NONZEROS", 0)
+    monkeypatch.setattr(auto, "_SMALL_GRAM", 0)
+    monkeypatch.setattr(auto, "_SMALL_NONZEROS", 0)
     for kernel in (None, "rbf"):
         solution = solvers.solve(problem(kernel, lambda_=2.0**20), tolerance=1e-9)
         assert solution.solver == "dcd, then newton" and solution.converged

@@ -28,6 +28,7 @@ from odmtool.cli.pictures import Pictures, check_pictures, plot_options, write_p
 from odmtool.cli.place_options import place_of
 from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
 from odmtool.cli.report import Report
+from odmtool.core.loss_table import MACHINES
 from odmtool.errors import DivergedError, UsageError
 
 
@@ -149,7 +150,7 @@ def cv(ctx, **options):
 
 def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
     """The values of every parameter that the machine has."""
-    own, values = defaults.MACHINES[choice.name], {}
+    own, values = MACHINES[choice.name].parameters, {}
     for name in PARAMETER_NAMES:
         if choice.parameters[name] is not None:
             values[name] = choice.parameters[name]

@@ -82,12 +82,12 @@ def leave_one_out(machine, prepared, is_wanted_exactly: bool, report: Report) ->
 def _solver(machine, prepared):
     """Whether Newton's method serves, and a function that solves to a small gap."""
     from odmtool import solvers
-    from odmtool.defaults import LARGE_SOLVERS
     from odmtool.search.validation import EXACT, is_exact
+    from odmtool.solvers.table import IN_PARTS
 
     exactly = is_exact(machine, prepared)
     # Of large data's solvers there is no part for what is missing one example only.
-    named = "auto" if machine.solver in LARGE_SOLVERS else machine.solver
+    named = "auto" if machine.solver in IN_PARTS else machine.solver
     name = "newton" if exactly else named
     tolerance = min(EXACT if exactly else _TOLERANCE, machine.tolerance)
 

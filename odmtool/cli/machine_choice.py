@@ -7,12 +7,13 @@ from typing import NamedTuple
 import click
 from click.core import ParameterSource
 
-from odmtool import defaults
 from odmtool.cli import messages
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
+from odmtool.core.loss_table import MACHINES
 from odmtool.errors import UsageError
+from odmtool.solvers.table import IN_PARTS, SOLVERS, settings_of_solver
 
 # Keyword arguments that every machine takes, by the names of their options.
 _COMMON = ("bias", "tolerance", "solver", "max_iter", "seed", "memory", "model_format")
@@ -67,14 +68,14 @@ class MachineChoice(NamedTuple):
 
     def make(self, values: dict | None = None):
         """The machine, its parameters checked; ``values`` stand for some of them."""
-        from odmtool.machines import MACHINES
+        from odmtool.machines import machine_named
 
         known = self.parameters | (values or {})
-        own = defaults.MACHINES[self.name]
+        row = MACHINES[self.name]
         arguments = {name: known[name] for name in known if name not in MACHINE_PARAMETERS}
-        arguments |= {name: known[name] for name in own if known[name] is not None}
-        arguments |= {n: v for n, v in self.special.items() if self.name in defaults.ONLY_OF[n]}
-        machine = MACHINES[self.name](**arguments, **self.common)
+        arguments |= {name: known[name] for name in row.parameters if known[name] is not None}
+        arguments |= {name: self.special[name] for name in self.special if name in row.options}
+        machine = machine_named(self.name)(**arguments, **self.common)
         check_machine(machine)
         return machine
 
@@ -83,17 +84,21 @@ class MachineChoice(NamedTuple):
 
         Scripts of the grid.py kind send a gamma whatever the kernel is.
         """
-        used, given = defaults.MACHINES[self.name], self.given
-        unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in used and n in given]
-        unused += [
-            f"--{option.replace('_', '-')}"
-            for option, machines in defaults.ONLY_OF.items()
-            if self.name not in machines and option in given
-        ]
+        row, given = MACHINES[self.name], self.given
+        unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in row.parameters and n in given]
+        of_machines = dict.fromkeys(n for other in MACHINES.values() for n in other.options)
+        unused += [_flag(n) for n in of_machines if n not in row.options and n in given]
         if unused:
             report.warning(messages.unused_options(unused, f"machine {self.name}"))
-        if self.solver != "svrg" and "snapshot" in given:
-            report.warning(messages.unused_options(["--snapshot"], f"solver {self.solver}"))
+        of_solvers = dict.fromkeys(n for other in SOLVERS for n in settings_of_solver(other))
+        read = (*settings_of_solver(self.solver), *of_machines)
+        unread = [_flag(n) for n in of_solvers if n not in read and n in given]
+        if unread:
+            report.warning(messages.unused_options(unread, f"solver {self.solver}"))
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def check_machine(machine) -> None:
@@ -140,7 +145,7 @@ def is_side_by_side(ctx: click.Context, options: dict) -> bool:
     How many classes there are is not known when BLAS is told, so problems of more than two run
     side by side where --multiclass is given.
     """
-    has_parts = options["cache"] is not None or options["solver"] in defaults.LARGE_SOLVERS
+    has_parts = options["cache"] is not None or options["solver"] in IN_PARTS
     return has_parts or "multiclass" in given_options(ctx)
 
 

@@ -14,8 +14,11 @@ from odmtool.cli import messages
 from odmtool.cli.options import Number, Whole, jobs_option, parse_number, stacked
 from odmtool.cli.ranges import expand
 from odmtool.cli.scale_options import scale_options
+from odmtool.cli.solver_help import max_iter_help, solver_help
 from odmtool.core.kernel_table import KERNELS
+from odmtool.core.loss_table import MACHINES, MachineRow
 from odmtool.messages.words import listed
+from odmtool.solvers.table import IN_PARTS, SOLVERS
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -95,9 +98,19 @@ class List(click.ParamType):
         return tuple(self.item.convert(number, param, ctx) for number in numbers)
 
 
+def _having(parameter: str) -> list[MachineRow]:
+    """The machines that have a parameter."""
+    return [row for row in MACHINES.values() if parameter in row.parameters]
+
+
+def _of(parameter: str) -> str:
+    """Their names."""
+    return ", ".join(row.name for row in _having(parameter))
+
+
 def _defaults_of(name: str) -> str:
     """The default that most machines have for a parameter, and those that have another one."""
-    of = {machine: values[name] for machine, values in defaults.MACHINES.items() if name in values}
+    of = {row.name: row.parameters[name] for row in _having(name)}
     values = list(of.values())
     common = max(values, key=values.count)
     others = [f"{machine} {value:g}" for machine, value in of.items() if value != common]
@@ -119,13 +132,15 @@ _PARAMETERS = (
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),
     ("mu", ("-m", "--mu"), Number(), None,
-     "odm, mcodm: cost of margins above the band, relative to those below, 0 < mu <= 1."),
+     f"{_of('mu')}: cost of margins above the band, relative to those below, 0 < mu <= 1."),
     ("theta", ("-p", "--theta"), Number(), None,
-     "odm, mcodm, svr: half width of the band around margin 1 that costs nothing, 0 <= theta < 1."),
-    ("mu1", ("--mu1",), Number(), None, "ldm: weight of the variance of the margins, >= 0."),
-    ("mu2", ("--mu2",), Number(), None, "ldm: weight of the mean of the margins, >= 0."),
+     f"{_of('theta')}: half width of the band around margin 1 that costs nothing, "
+     "0 <= theta < 1."),
+    ("mu1", ("--mu1",), Number(), None,
+     f"{_of('mu1')}: weight of the variance of the margins, >= 0."),
+    ("mu2", ("--mu2",), Number(), None, f"{_of('mu2')}: weight of the mean of the margins, >= 0."),
     ("power", ("--power",), Number(), None,
-     "m3svm, ism3: the power p >= 1 of |w_k - w_l| in their regulariser."),
+     f"{_of('power')}: the power p >= 1 of |w_k - w_l| in their regulariser."),
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
      f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
@@ -134,13 +149,13 @@ _PARAMETERS = (
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
 FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}
-MACHINE_PARAMETERS = tuple(dict.fromkeys(n for m in defaults.MACHINES.values() for n in m))
+MACHINE_PARAMETERS = tuple(dict.fromkeys(n for row in MACHINES.values() for n in row.parameters))
 
 
 def machine_options(many: bool):
     """Decorator: the options of a machine; with ``many`` its parameters take lists."""
     options = [
-        click.option("-s", "--machine", type=MachineName(("auto", *defaults.MACHINES)),
+        click.option("-s", "--machine", type=MachineName(("auto", *MACHINES)),
                      default="auto", show_default=True,
                      help="Machine; auto is odm, for more than two classes mcodm."),
         *(partial(_parameter, many, *row)() for row in _PARAMETERS),
@@ -170,14 +185,9 @@ def machine_options(many: bool):
                      help="Weights of the examples, >= 0, one per line."),
         click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,
                      show_default=True, help="Relative duality gap at which to stop."),
-        click.option("--solver", type=click.Choice(defaults.SOLVERS), default="auto",
-                     show_default=True,
-                     help="auto; dcd (dual coordinate descent); newton; dcd-dense (ldm); svrg and "
-                          "asgd (linear); adam (m3svm, ism3); for large data sodm, nystrom "
-                          "and dsvrg (linear)."),
-        click.option("--max-iter", type=Whole(),
-                     help="Most epochs of dcd, dcd-dense and asgd, steps of newton, or stages of "
-                          "svrg and dsvrg.  [default: by solver]"),
+        click.option("--solver", type=click.Choice(tuple(SOLVERS)), default="auto",
+                     show_default=True, help=solver_help()),
+        click.option("--max-iter", type=Whole(), help=max_iter_help()),
         click.option("--snapshot", type=click.Choice(defaults.SNAPSHOTS), default="last",
                      show_default=True,
                      help="svrg: the step of a stage with which the next begins."),
@@ -187,8 +197,8 @@ def machine_options(many: bool):
                      help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
                           "number is megabytes.  [default: 70 % of what is free]"),
         jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation; "
-                    "with --multiclass for its problems, with sodm, nystrom, dsvrg or --cache for "
-                    "parts of the data, instead of BLAS."),
+                    f"with --multiclass for its problems, with {', '.join(IN_PARTS)} or --cache "
+                    "for parts of the data, instead of BLAS."),
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip

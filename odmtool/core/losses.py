@@ -1,173 +1,27 @@
-"""Margin losses: every one is a row of one table.
+"""What is done with losses: values, derivatives, duals, and other losses made of them.
 
-A margin loss l(t), t = y f(x), is convex and piecewise quadratic with at most
-three pieces, split at lo <= hi, so its derivative is
-
-    l'(t) = slope_below   (t - lo) + left_lo      for t <  lo
-            slope_between (t - lo) + right_lo     for lo < t < hi
-            slope_above   (t - hi) + right_hi     for t >  hi
-
-and may jump at lo and hi. :class:`MarginLoss` holds these numbers; compiled code
-takes it as it is, so that one coordinate step serves every loss. The fields may
-also be arrays of shape (m,), one loss per example (see :func:`scaled`).
-
-To add a loss, write the function that makes its row, and a machine that uses it
-(:mod:`odmtool.machines.binary`).
-
-======  ================  ===================  =============  ==================
-loss    split             l' below             between        above
-======  ================  ===================  =============  ==================
-odm     1-theta, 1+theta  2 c1 (t - 1+theta)   0              2 c2 (t - 1-theta)
-l1svm   1                 -C                                  0
-l2svm   1                 2 C (t - 1)                         0
-lssvm   none              2 C (t - 1)
-svr     1-theta, 1+theta  -C                   0              C
-mamc    none              -C
-======  ================  ===================  =============  ==================
-
-with c1 = lambda / (M (1-theta)^2), c2 = mu c1, C = lambda / M and M the sum of the
-instance weights. The loss of LDM is no row, because the variance couples the examples
-(:class:`LDM`); for a given mean margin it is one. Nor is that of multi-class ODM
-(:class:`MCODM`), whose margin is a maximum over classes.
-
-Sources: Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, eq. (9) (odm);
-Pelckmans et al., "A risk minimization principle for a class of Parzen estimators",
-NIPS 2007 (mamc).
+The losses themselves are those of :mod:`odmtool.core.loss_table`. The fields of a MarginLoss may
+be arrays of shape (m,), one loss per example (see :func:`scaled`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from odmtool import messages
-from odmtool.errors import UsageError
-
-
-class MarginLoss(NamedTuple):
-    """The row of a loss; scalars, or arrays of shape (m,)."""
-
-    lo: float
-    hi: float
-    slope_below: float
-    left_lo: float
-    slope_between: float
-    right_lo: float
-    slope_above: float
-    right_hi: float
-    value_lo: float
-
-
-def odm(lambda_: float, mu: float, theta: float, total_weight: float) -> MarginLoss:
-    """The loss of the optimal margin distribution machine.
-
-    Parameters
-    ----------
-    lambda_ : float, > 0
-        Weight of the loss against 1/2 |w|^2.
-    mu : float, 0 < mu <= 1
-        Cost of a margin above the band, relative to one below.
-    theta : float, 0 <= theta < 1
-        Half width of the band around margin 1 in which there is no loss.
-    total_weight : float, > 0
-        Sum of the instance weights; the number of examples without weights.
-
-    Raises
-    ------
-    UsageError
-        A parameter is out of range.
-    """
-    c1, c2 = _odm_costs(lambda_, mu, theta, total_weight)
-    return MarginLoss(1 - theta, 1 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
-
-
-def _odm_costs(lambda_, mu, theta, total_weight) -> tuple[float, float]:
-    """c1 and c2 of c1 xi^2 + c2 epsilon^2."""
-    if not 0 < mu <= 1:
-        raise UsageError(messages.mu_range(mu))
-    _check_theta(theta)
-    c1 = _cost(lambda_, total_weight) / (1 - theta) ** 2
-    return c1, mu * c1
-
-
-def _cost(lambda_: float, total_weight: float) -> float:
-    """C, the cost of one unit of weight."""
-    if not lambda_ > 0:
-        raise UsageError(messages.must_be_positive("lambda_", lambda_))
-    return lambda_ / total_weight
-
-
-def _check_theta(theta: float) -> None:
-    if not 0 <= theta < 1:
-        raise UsageError(messages.theta_range(theta))
-
-
-def l1svm(lambda_: float, total_weight: float) -> MarginLoss:
-    """The hinge C max(0, 1 - t); parameters and errors as in :func:`odm`."""
-    return MarginLoss(1.0, 1.0, 0.0, -_cost(lambda_, total_weight), 0.0, 0.0, 0.0, 0.0, 0.0)
-
-
-def l2svm(lambda_: float, total_weight: float) -> MarginLoss:
-    """The squared hinge C max(0, 1 - t)^2."""
-    return MarginLoss(1.0, 1.0, 2 * _cost(lambda_, total_weight), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-
-
-def lssvm(lambda_: float, total_weight: float) -> MarginLoss:
-    """The square C (1 - t)^2."""
-    slope = 2 * _cost(lambda_, total_weight)
-    return MarginLoss(1.0, 1.0, slope, 0.0, slope, 0.0, slope, 0.0, 0.0)
-
-
-def svr(lambda_: float, theta: float, total_weight: float) -> MarginLoss:
-    """Support vector regression of +-1: C max(0, |1 - t| - theta)."""
-    _check_theta(theta)
-    cost = _cost(lambda_, total_weight)
-    return MarginLoss(1 - theta, 1 + theta, 0.0, -cost, 0.0, 0.0, 0.0, cost, 0.0)
-
-
-def mamc(lambda_: float, total_weight: float) -> MarginLoss:
-    """The negative margin -C t."""
-    cost = _cost(lambda_, total_weight)
-    return MarginLoss(0.0, 0.0, 0.0, -cost, 0.0, -cost, 0.0, -cost, 0.0)
-
-
-class LDM(NamedTuple):
-    """The loss of the large margin distribution machine; scalars.
-
-    (mu1/M) sum u_i (t_i - b)^2 - (mu2/M) sum u_i t_i + (lambda/M) sum u_i max(0, 1 - t_i)
-    with b = sum u_i t_i / sum u_i, the mean margin.
-    """
-
-    mu1: float
-    mu2: float
-    lambda_: float
-    total_weight: float
-
-
-def ldm(mu1: float, mu2: float, lambda_: float, total_weight: float) -> LDM:
-    """The loss of LDM.
-
-    Parameters
-    ----------
-    mu1, mu2 : float, >= 0
-        Weights of the margins' variance and mean.
-    lambda_, total_weight
-        As in :func:`odm`.
-
-    Raises
-    ------
-    UsageError
-        A parameter is out of range or not finite.
-    """
-    for name, number in (("mu1", mu1), ("mu2", mu2), ("lambda_", lambda_)):
-        if not np.isfinite(number):
-            raise UsageError(messages.must_be_finite(name, number))
-    for name, number in (("mu1", mu1), ("mu2", mu2)):
-        if not number >= 0:
-            raise UsageError(messages.must_not_be_negative(name, number))
-    _cost(lambda_, total_weight)
-    return LDM(float(mu1), float(mu2), float(lambda_), float(total_weight))
+# The functions that make losses are found here, too.
+from odmtool.core.loss_table import (  # noqa: F401
+    LDM,
+    MCODM,
+    MarginLoss,
+    l1svm,
+    l2svm,
+    ldm,
+    lssvm,
+    mamc,
+    mcodm,
+    odm,
+    svr,
+)
 
 
 def ldm_row(loss: LDM, b: float) -> MarginLoss:
@@ -180,24 +34,6 @@ def ldm_row(loss: LDM, b: float) -> MarginLoss:
     c, nu, rho = 2 * mu1 / total_weight, mu2 / total_weight, lambda_ / total_weight
     right = c * (1 - b) - nu
     return MarginLoss(1.0, 1.0, c, right - rho, c, right, c, right, c / 2 * (1 - b) ** 2 - nu)
-
-
-class MCODM(NamedTuple):
-    """The loss of multi-class ODM, c1 max(0, 1-theta-g)^2 + c2 max(0, g-1-theta)^2; scalars.
-
-    The margin g is the score of the example's class minus the best other score. The maximum
-    in it makes the second term non-convex, so this is no row of the table. Source: Zhang &
-    Zhou, TKDE 2019, section 4.
-    """
-
-    theta: float
-    c1: float
-    c2: float
-
-
-def mcodm(lambda_: float, mu: float, theta: float, total_weight: float) -> MCODM:
-    """The loss of multi-class ODM; parameters and errors as those of :func:`odm`."""
-    return MCODM(theta, *_odm_costs(lambda_, mu, theta, total_weight))
 
 
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:

@@ -1,28 +1,22 @@
-"""Machines: parameters, a loss and a solver make a model from labelled data."""
+"""Machines: parameters, a loss and a solver make a model from labelled data.
 
+Every machine is found here by the name of its class, too: ODM, LDM, MCODM, ...
+"""
+
+from odmtool.core import loss_table
+from odmtool.machines import binary, multiclass
 from odmtool.machines.base import Machine
-from odmtool.machines.binary import L1SVM, L2SVM, LDM, LSSVM, MAMC, ODM, SVR
 from odmtool.machines.data import Prepared, class_order, gamma_for
-from odmtool.machines.multiclass import ISM3, M3SVM, MCODM
 
-_ALL = (ODM, LDM, MCODM, M3SVM, ISM3, L1SVM, L2SVM, LSSVM, SVR, MAMC)
-MACHINES = {machine.name: machine for machine in _ALL}
+__all__ = ["MACHINES", "Machine", "Prepared", "class_order", "gamma_for", "machine_named"]
+
+_OF_NAME = binary.MACHINES | multiclass.MACHINES
+MACHINES = {name: _OF_NAME[name] for name in loss_table.MACHINES}
 """Machines by name."""
 
-__all__ = [
-    "ISM3",
-    "L1SVM",
-    "L2SVM",
-    "LDM",
-    "LSSVM",
-    "M3SVM",
-    "MACHINES",
-    "MAMC",
-    "MCODM",
-    "ODM",
-    "SVR",
-    "Machine",
-    "Prepared",
-    "class_order",
-    "gamma_for",
-]
+globals().update({machine.__name__: machine for machine in MACHINES.values()})
+
+
+def machine_named(name: str) -> type[Machine]:
+    """The machine of a name; raises UsageError if there is none."""
+    return MACHINES[loss_table.row_of(name).name]

@@ -7,6 +7,7 @@ labels and weights. ``cost`` is LIBLINEAR's C, the cost of one unit of weight: l
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,18 +15,17 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import messages
-from odmtool.core import kernel_table, kernels
+from odmtool.core import kernel_table, kernels, loss_table
 from odmtool.core.columns import with_constant_feature
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.core.loss_table import MachineRow
 from odmtool.core.memory import default_memory
 from odmtool.defaults import (
     BIAS,
     COEF0,
     DEGREE,
-    MACHINES,
     SEED,
-    SOLVERS,
     TOLERANCE,
 )
 from odmtool.errors import UsageError
@@ -39,6 +39,7 @@ from odmtool.machines.data import (
     weights_in_use,
 )
 from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
+from odmtool.solvers import table
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.settings import DEFAULTS, Settings
@@ -48,8 +49,15 @@ _LARGEST_BIAS = 1e150
 _LARGEST_DEGREE = 1000
 
 
-machine = dataclass(kw_only=True, eq=False)
-"""Decorator: the parameters of a machine are the fields of its class."""
+def machine(cls):
+    """Decorator: the parameters of a machine, those of its row too, are fields of its class."""
+    if "name" in vars(cls):
+        cls.row = loss_table.row_of(cls.name)
+        own = dict.fromkeys(cls.row.parameters, "float")
+        cls.__annotations__ = own | inspect.get_annotations(cls)
+        for name, default in cls.row.parameters.items():
+            setattr(cls, name, default)
+    return dataclass(kw_only=True, eq=False)(cls)
 
 
 @machine
@@ -62,7 +70,7 @@ class Machine:
     Parameters
     ----------
     lambda_, mu, theta, mu1, mu2, power : float
-        Those that :data:`odmtool.defaults.MACHINES` names for the machine.
+        Those that :data:`odmtool.core.loss_table.MACHINES` names for the machine.
     cost : float, optional
         Instead of ``lambda_``: lambda = cost times the sum of the weights.
     kernel : str, one of :data:`odmtool.core.kernel_table.KERNELS`
@@ -100,6 +108,8 @@ class Machine:
     """
 
     name: ClassVar[str]
+    row: ClassVar[MachineRow]
+    """That of the name, in the table."""
 
     lambda_: float
     cost: float | None = None
@@ -141,8 +151,7 @@ class Machine:
         lightest = min((self.class_weight or {}).values(), default=0.0)
         if lightest < 0:
             raise UsageError(messages.must_not_be_negative("class_weight", lightest))
-        if self.solver not in SOLVERS:
-            raise UsageError(messages.unknown_solver(self.solver, SOLVERS))
+        table.row_of(self.solver)
         # The number of classes is not known yet: the one with which most is possible.
         self.check_format(2 if self.kernel == "linear" else 3)
 
@@ -220,9 +229,10 @@ class Machine:
         """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
         raise NotImplementedError
 
-    def is_smooth(self) -> bool:
-        """Whether Newton's method serves, so that a cross validation can be exact."""
-        return False
+    @property
+    def kind(self) -> str:
+        """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
+        raise NotImplementedError
 
     def decides_by_votes(self, k: int) -> bool:
         """Whether there is a decision function for each pair of the k classes."""
@@ -320,7 +330,7 @@ class Machine:
 
     def facts(self, prepared: Prepared, solution) -> dict[str, str]:
         """What the model file records about how the model was made."""
-        parameters = {name: getattr(self, name) for name in MACHINES[self.name]}
+        parameters = {name: getattr(self, name) for name in self.row.parameters}
         parameters["lambda_"] = self.lambda_for(prepared.total_weight)
         facts = {"machine": self.name, "kernel": self.kernel}
         facts |= {name.rstrip("_"): _text(value) for name, value in parameters.items()}

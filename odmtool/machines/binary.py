@@ -1,28 +1,26 @@
-"""The machines for two classes: one margin loss each, the rest they share.
+"""The machines for two classes: one loss each, the rest they share.
 
 All minimise 1/2 |w|^2 + the loss of the margins t_i = y_i <w, phi(x_i)>, where y = +1 is
-the first class. Each class below says what its loss is and where it comes from; the
-numbers are rows of :mod:`odmtool.core.losses`.
+the first class. Each class is made of a row of :mod:`odmtool.core.loss_table`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from odmtool import messages, solvers
-from odmtool.core import losses
-from odmtool.defaults import LARGE_SOLVERS, MACHINES
+from odmtool.core import loss_table, losses
+from odmtool.core.loss_table import MachineRow
 from odmtool.errors import UsageError
 from odmtool.machines import reduction
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
+from odmtool.solvers import table
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.multi import MultiSolution
+from odmtool.solvers.table import IN_PARTS
 
 
 @machine
@@ -39,17 +37,14 @@ class BinaryMachine(Machine):
         Those of :class:`Machine`.
     """
 
-    row: ClassVar[Callable[..., losses.MarginLoss | losses.LDM]]
-    """The loss, from the machine's parameters and M, the total weight."""
-
     multiclass: str = "ovr"
     jobs: int = 1
 
     def loss(self, total_weight: float) -> losses.MarginLoss | losses.LDM:
         """The loss with this machine's parameters; raises UsageError."""
-        parameters = {name: getattr(self, name) for name in MACHINES[self.name]}
+        parameters = {name: getattr(self, name) for name in self.row.parameters}
         parameters["lambda_"] = self.lambda_for(total_weight)
-        loss = self.row(**parameters, total_weight=total_weight)
+        loss = self.row.loss(**parameters, total_weight=total_weight)
         if not np.isfinite(losses.magnitude(loss) * self.heaviest() * total_weight):
             raise UsageError(messages.overflow())
         return loss
@@ -57,15 +52,14 @@ class BinaryMachine(Machine):
     def check(self) -> None:
         """Raise UsageError if a parameter is out of range; needs no data."""
         super().check()
-        loss = self.loss(total_weight=1.0)
-        if self.solver in LARGE_SOLVERS:
-            scaling_out.check(self.solver, loss, self.kernel, self.settings)
-            return
-        solvers.check_kind(self.solver, loss, is_linear=self.kernel == "linear")
+        table.way_of(self.solver, self.kind, self.kernel)
+        if self.solver in IN_PARTS:
+            scaling_out.check(self.settings)
 
-    def is_smooth(self) -> bool:
-        """Whether Newton's method serves."""
-        return solvers.is_smooth(self.loss(total_weight=1.0))
+    @property
+    def kind(self) -> str:
+        """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
+        return self.loss(total_weight=1.0).kind
 
     def facts(self, prepared: Prepared, solution) -> dict[str, str]:
         """What the model file records about how the model was made."""
@@ -86,7 +80,7 @@ class BinaryMachine(Machine):
 
     def solve_part(self, problem: Problem, start, progress: ProgressCallback) -> Solution:
         """Solve one binary problem."""
-        if self.solver in LARGE_SOLVERS:
+        if self.solver in IN_PARTS:
             return scaling_out.solve(self, problem, start, progress)
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
@@ -102,85 +96,15 @@ class BinaryMachine(Machine):
         return self.model_.decision_values(sparse.csr_matrix(X))[:, 0]
 
 
-@machine
-class ODM(BinaryMachine):
-    """Binary optimal margin distribution machine.
-
-    Problem: 1/2 |w|^2 + c1 sum_i u_i max(0, 1-theta-t_i)^2 + c2 sum_i u_i max(0, t_i-1-theta)^2,
-    c1 = lambda / (M (1-theta)^2), c2 = mu c1.
-    Source: Zhang & Zhou, TKDE 2019, eq. (9).
-    """
-
-    name = "odm"
-    row = staticmethod(losses.odm)
-
-    lambda_: float = MACHINES["odm"]["lambda_"]
-    mu: float = MACHINES["odm"]["mu"]
-    theta: float = MACHINES["odm"]["theta"]
+def _machine_of(row: MachineRow) -> type[BinaryMachine]:
+    """The class of a row of the table."""
+    formula = row.formula.replace("\n", "\n    ")
+    text = f"{row.name}: {row.about}\n\n    Minimises 1/2 |w|^2 +\n\n        {formula}\n    "
+    members = {"name": row.name, "__doc__": text, "__module__": __name__}
+    return machine(type(row.name.upper(), (BinaryMachine,), members))
 
 
-@machine
-class LDM(BinaryMachine):
-    """Large margin distribution machine, also called ODM^L.
+MACHINES = {row.name: _machine_of(row) for row in loss_table.MACHINES.values() if row.is_binary}
+"""The machines for two classes by name; ODM, LDM, ... are also found by the names of classes."""
 
-    Problem: 1/2 |w|^2 + mu1 var(t) - mu2 mean(t) + (lambda/M) sum_i u_i max(0, 1-t_i).
-    Source: Zhang & Zhou, KDD 2014; TKDE 2019, section 3.1.
-    """
-
-    name = "ldm"
-    row = staticmethod(losses.ldm)
-
-    lambda_: float = MACHINES["ldm"]["lambda_"]
-    mu1: float = MACHINES["ldm"]["mu1"]
-    mu2: float = MACHINES["ldm"]["mu2"]
-
-
-@machine
-class L1SVM(BinaryMachine):
-    """Support vector machine: the loss (lambda/M) sum_i u_i max(0, 1-t_i)."""
-
-    name = "l1svm"
-    row = staticmethod(losses.l1svm)
-
-    lambda_: float = MACHINES["l1svm"]["lambda_"]
-
-
-@machine
-class L2SVM(BinaryMachine):
-    """Support vector machine with the squared hinge (lambda/M) sum_i u_i max(0, 1-t_i)^2."""
-
-    name = "l2svm"
-    row = staticmethod(losses.l2svm)
-
-    lambda_: float = MACHINES["l2svm"]["lambda_"]
-
-
-@machine
-class LSSVM(BinaryMachine):
-    """Least squares support vector machine: the loss (lambda/M) sum_i u_i (1-t_i)^2."""
-
-    name = "lssvm"
-    row = staticmethod(losses.lssvm)
-
-    lambda_: float = MACHINES["lssvm"]["lambda_"]
-
-
-@machine
-class SVR(BinaryMachine):
-    """Support vector regression on +-1: the loss (lambda/M) sum_i u_i max(0, |1-t_i| - theta)."""
-
-    name = "svr"
-    row = staticmethod(losses.svr)
-
-    lambda_: float = MACHINES["svr"]["lambda_"]
-    theta: float = MACHINES["svr"]["theta"]
-
-
-@machine
-class MAMC(BinaryMachine):
-    """Maximal average margin classifier: the loss -(lambda/M) sum_i u_i t_i."""
-
-    name = "mamc"
-    row = staticmethod(losses.mamc)
-
-    lambda_: float = MACHINES["mamc"]["lambda_"]
+globals().update({found.__name__: found for found in MACHINES.values()})

@@ -6,16 +6,15 @@ A score is f_l(x) = <w_l, phi(x)>, for M3SVM and ISM3 + b_l; at a tie the first 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import ClassVar
 
 import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernel_table, losses
-from odmtool.defaults import MACHINES
 from odmtool.errors import UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
+from odmtool.solvers import table
 from odmtool.solvers.base import Stop, ignore_progress
 from odmtool.solvers.multi import MultiProblem, MultiSolution
 
@@ -23,21 +22,19 @@ from odmtool.solvers.multi import MultiProblem, MultiSolution
 class MulticlassMachine(Machine):
     """A machine with one score per class; its parameters are those of :class:`Machine`."""
 
-    solvers: ClassVar[dict[str, str]]
-    """The solvers by name, and their files."""
-    max_iter_of: ClassVar[dict[str, int]]
-    """Iterations, unless ``max_iter`` says otherwise."""
-
     def parameters(self, total_weight: float):
         """What the solver is given, for M = ``total_weight``; raises UsageError."""
         raise NotImplementedError
 
+    @property
+    def kind(self) -> str:
+        """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
+        return self.parameters(1.0).kind
+
     def check(self) -> None:
         """Raise UsageError if a parameter is out of range; needs no data."""
         super().check()
-        if self.solver not in self.solvers:
-            choices = tuple(self.solvers)
-            raise UsageError(messages.solver_of_machine(self.solver, self.name, choices))
+        table.way_of(self.solver, self.kind, self.kernel)
         numbers = [n for n in self.parameters(1.0) if not isinstance(n, str)]
         if not np.all(np.isfinite(np.array(numbers) * self.heaviest())):
             raise UsageError(messages.overflow())
@@ -48,11 +45,12 @@ class MulticlassMachine(Machine):
         parameters = self.parameters(total_weight)
         # A second class without examples, for data that have one only.
         problem = MultiProblem(rows, gram, target, max(2, len(classes)), u, parameters)
-        limit = self.max_iter_of[self.solver] if self.max_iter is None else self.max_iter
-        solver = import_module(f"odmtool.solvers.{self.solvers[self.solver]}")
+        way = table.way_of(self.solver, self.kind, self.kernel)
+        limit = way.limit if self.max_iter is None else self.max_iter
+        solver = import_module(f"odmtool.solvers.{way.module}")
         return solver.solve(
             problem, Stop(self.tolerance, limit), seed=self.seed, start=start, progress=progress,
-            **self._extra(),
+            **self.settings.read_by(way.reads), **self._extra(),
         )  # fmt: skip
 
     def _extra(self) -> dict:
@@ -70,32 +68,17 @@ class MCODM(MulticlassMachine):
     """
 
     name = "mcodm"
-    solvers = {"auto": "mcodm.rounds", "dcd": "mcodm.rounds", "newton": "mcodm.rounds"}
-    max_iter_of = {"auto": 2000, "dcd": 2000, "newton": 2000}
-
-    lambda_: float = MACHINES["mcodm"]["lambda_"]
-    mu: float = MACHINES["mcodm"]["mu"]
-    theta: float = MACHINES["mcodm"]["theta"]
 
     def parameters(self, total_weight: float) -> losses.MCODM:
         """The loss."""
         return losses.mcodm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
 
-    def check(self) -> None:
-        """Raise UsageError if a parameter is out of range; needs no data."""
-        super().check()
-        if self.solver == "newton" and self.kernel != "linear":
-            raise UsageError(messages.solver_is_linear("newton"))
-
     def _extra(self) -> dict:
-        return {"outer": self.settings.outer, "solver": self.solver}
+        return {"solver": self.solver}
 
 
 class _PairwiseMachine(MulticlassMachine):
     """M3SVM and ISM3: linear, with class biases, and a power of |w_k - w_l| as regulariser."""
-
-    solvers = {"auto": "m3svm.newton", "newton": "m3svm.newton", "adam": "m3svm.adam"}
-    max_iter_of = {"auto": 200, "newton": 200, "adam": 500}
 
     def check(self) -> None:
         """Raise UsageError if a parameter is out of range; needs no data."""
@@ -132,9 +115,6 @@ class M3SVM(_PairwiseMachine):
 
     name = "m3svm"
 
-    lambda_: float = MACHINES["m3svm"]["lambda_"]
-    power: float = MACHINES["m3svm"]["power"]
-
     def parameters(self, total_weight: float):
         """The objective's."""
         return self._parameters("hinge")
@@ -151,10 +131,12 @@ class ISM3(_PairwiseMachine):
 
     name = "ism3"
 
-    lambda_: float = MACHINES["ism3"]["lambda_"]
-    power: float = MACHINES["ism3"]["power"]
     ism3_loss: str = "pairwise"
 
     def parameters(self, total_weight: float):
         """The objective's."""
         return self._parameters(self.ism3_loss)
+
+
+MACHINES = {found.name: found for found in (MCODM, M3SVM, ISM3)}
+"""The machines by name."""

@@ -16,13 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core.gram import Gram
-from odmtool.defaults import LARGE_SOLVERS
 from odmtool.machines.data import Prepared
-from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.base import Problem, Solution, ignore_progress
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
+from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
 
 
 class Part(NamedTuple):
@@ -85,7 +84,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     starts = [None] * len(todo) if start is None else start
     if is_for_cluster(machine):
         solutions = _on_cluster(machine, prepared, todo, starts)
-    elif machine.jobs == 1 or machine.solver in LARGE_SOLVERS:
+    elif machine.jobs == 1 or machine.solver in IN_PARTS:
         solutions = [
             machine.solve_part(part_problem(machine, prepared, part), first, progress)
             for part, first in zip(todo, starts, strict=True)
@@ -97,7 +96,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
 
 def is_for_cluster(machine) -> bool:
     """Whether the problems are tasks on a cluster; solvers for large data use it themselves."""
-    return machine.settings.scheduler is not None and machine.solver not in LARGE_SOLVERS
+    return machine.settings.scheduler is not None and machine.solver not in IN_PARTS
 
 
 def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:

@@ -13,6 +13,7 @@ from odmtool.messages.margins import *
 from odmtool.messages.models import *
 from odmtool.messages.parameters import *
 from odmtool.messages.places import *
+from odmtool.messages.refusals import *
 from odmtool.messages.scaling import *
 from odmtool.messages.search import *
 from odmtool.messages.solvers import *

@@ -23,6 +23,10 @@ power_range = sentence(
 )
 
 
+def unknown_machine(name: str, machines) -> str:
+    return f"unknown machine {quoted(name)}; choose {', '.join(machines)}"
+
+
 def unknown_kernel(name: str, kernels) -> str:
     return f"unknown kernel {quoted(name)}; choose {', '.join(kernels)}"
 

@@ -8,17 +8,6 @@ cache_not_for_machine = sentence(
     "‹machine={machine}› needs all data in memory; with ‹cache› take a machine of two "
     "classes, such as ‹machine=odm›, which takes more classes one against the rest"
 )
-cache_not_for_solver = sentence(
-    "‹solver={solver}› needs all data in memory; with ‹cache› take auto, newton or dcd, or "
-    "for a kernel nystrom"
-)
-cache_needs_smooth = sentence(
-    "‹machine={machine}› has a loss with a corner: with ‹cache› take a linear machine and "
-    "‹solver=auto› or dcd, or a smooth loss, such as ‹machine=odm›"
-)
-cache_needs_nystrom = sentence(
-    "‹cache› with ‹kernel={kernel}› needs ‹solver=nystrom›; other solvers need all data in memory"
-)
 cache_not_for_pairs = sentence(
     "‹cache› with ‹solver=nystrom› is not for ‹multiclass=ovo›; take ovr"
 )
@@ -35,13 +24,6 @@ out_of_core_too_large = sentence(
     "even with ‹cache› training needs {needed!b}, more than the {memory!b} of "
     "‹memory›; give more of it"
 )
-
-
-def files_need_solver(solvers: tuple[str, ...]) -> str:
-    return (
-        "several files, read by the workers of ‹scheduler›, are for ‹solver› "
-        f"{', '.join(solvers[:-1])} or {solvers[-1]}"
-    )
 
 
 files_need_ovr = sentence(

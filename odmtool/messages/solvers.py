@@ -4,22 +4,6 @@ from __future__ import annotations
 
 from odmtool.messages.words import sentence
 
-solver_is_linear = sentence(
-    "‹solver={name}› is for linear machines; leave ‹kernel› out, or take ‹solver=dcd›"
-)
-solver_for_ldm = sentence("‹solver={name}› is for ‹machine=ldm›; take ‹solver=auto›")
-
-
-def solver_of_machine(name: str, machine: str, solvers: tuple[str, ...]) -> str:
-    return f"‹solver={name}› is not for ‹machine={machine}›; take {', '.join(solvers)}"
-
-
-def solver_of_others(name: str, solvers: tuple[str, ...]) -> str:
-    return (
-        f"‹solver={name}› is for ‹machine=m3svm› and ‹machine=ism3› only; take {', '.join(solvers)}"
-    )
-
-
 machine_is_linear = sentence(
     "‹machine={machine}› is linear: leave ‹kernel› out, or take ‹machine=mcodm›"
 )
@@ -28,13 +12,6 @@ machine_has_biases = sentence(
 )
 linear_only = sentence(
     "machine {machine} has no kernels: leave ‹kernel› out or write ‹kernel=linear›"
-)
-svrg_needs_smooth = sentence(
-    "‹solver=svrg› needs a loss without jumps in its derivative, or ‹machine=ldm›; take "
-    "‹solver=dcd›"
-)
-newton_needs_smooth = sentence(
-    "‹solver=newton› needs a loss whose derivative jumps once at most; take ‹solver=dcd›"
 )
 newton_needs_convex = sentence(
     "‹solver=newton› needs a convex dual, but the kernel's smallest eigenvalue is "
@@ -74,17 +51,6 @@ def dual_unbounded(eigenvalue: float | None = None) -> str:
 overflow = sentence(
     "numbers overflow: scale the features (odm-scale), or take a smaller lambda, weight, "
     "bias or gamma"
-)
-scalable_not_for_ldm = sentence("‹solver={solver}› is not for ‹machine=ldm›; take ‹solver=auto›")
-scalable_needs_rows = sentence(
-    "‹solver={solver}› needs the examples, not ‹kernel=precomputed›; take ‹solver=auto›"
-)
-nystrom_needs_kernel = sentence(
-    "‹solver=nystrom› is for kernels: write ‹kernel=rbf›, or take ‹solver=auto›"
-)
-dsvrg_needs_smooth = sentence(
-    "‹solver=dsvrg› needs a loss without jumps in its derivative, as that of ‹machine=odm›; "
-    "take ‹solver=sodm›"
 )
 features_too_large = sentence(
     "the features of {m} examples need {needed!b}, more than the {memory!b} of "

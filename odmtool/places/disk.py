@@ -1,13 +1,7 @@
 """Rows on the disk, ``--cache``: parsed once, read block by block, within a bounded memory.
 
-==========  =======================================  ======================================
-newton      linear, a smooth loss, d <= 3000, d x d  :mod:`odmtool.solvers.large.passes`
-            numbers fit in memory
-dcd         linear, any other                        :mod:`odmtool.solvers.large.block_descent`
-nystrom     a kernel and a smooth loss               :mod:`odmtool.solvers.large.passes`
-==========  =======================================  ======================================
-
-``auto`` is the first that serves. What stays in memory is planned in
+``auto`` is Newton's method where the loss is smooth, d <= 3000 and d x d numbers fit in memory,
+else coordinate descent. What stays in memory is planned in
 :mod:`odmtool.places.disk_memory`; :mod:`odmtool.places.disk_training` trains.
 """
 
@@ -16,17 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
-from odmtool.core.losses import LDM
+from odmtool.core.kernel_table import KERNELS
 from odmtool.errors import UsageError
 from odmtool.io.row_store import open_store
-from odmtool.machines.binary import BinaryMachine
 from odmtool.places import disk_memory, disk_training
 from odmtool.places.disk_memory import DiskPlan
 from odmtool.places.place import Place, Source, TrainingData
-from odmtool.solvers import is_smooth
 from odmtool.solvers.base import ignore_progress
-
-SOLVERS = ("auto", "newton", "dcd", "nystrom")
+from odmtool.solvers.table import DISK, names_for, way_of
 
 # A part of the memory that the text of a block may have; parsed and in threads it is more.
 _BLOCK_SHARE = 1 / 256
@@ -51,22 +42,10 @@ class Disk(Place):
 
     def check(self, machine) -> None:
         """Raise UsageError if the machine cannot be trained so; needs no data."""
-        if not isinstance(machine, BinaryMachine):
+        if not any(names_for(machine.kind, kernel, DISK) for kernel in KERNELS):
             raise UsageError(messages.cache_not_for_machine(machine.name))
-        loss = machine.loss(total_weight=1.0)
-        if isinstance(loss, LDM):
-            raise UsageError(messages.cache_not_for_machine(machine.name))
-        if machine.solver not in SOLVERS:
-            raise UsageError(messages.cache_not_for_solver(machine.solver))
-        if machine.kernel == "linear":
-            if machine.solver == "newton" and not is_smooth(loss):
-                raise UsageError(messages.cache_needs_smooth(machine.name))
-            return
-        if machine.solver != "nystrom":
-            raise UsageError(messages.cache_needs_nystrom(machine.kernel))
-        if not is_smooth(loss):
-            raise UsageError(messages.cache_needs_smooth(machine.name))
-        if machine.multiclass == "ovo":
+        way_of(machine.solver, machine.kind, machine.kernel, DISK)
+        if machine.kernel != "linear" and machine.multiclass == "ovo":
             raise UsageError(messages.cache_not_for_pairs())
 
     def refuse(self, wish: str) -> None:

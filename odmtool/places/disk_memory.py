@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from odmtool import messages
 from odmtool.core.gram import BYTES
+from odmtool.core.loss_table import SMOOTH
 from odmtool.core.memory import (
     BLOCK_COPIES,
     DESCENT_WEIGHTS,
@@ -92,7 +93,7 @@ def plan(machine, store, weight=None) -> DiskPlan:
 def has_newton(machine, n_features: int) -> bool:
     """Whether Newton's method serves a linear machine on rows of this width, memory aside."""
     d = n_features + (machine.bias >= 0)
-    return machine.kernel == "linear" and machine.is_smooth() and d <= LARGEST_HESSIAN
+    return machine.kernel == "linear" and machine.kind == SMOOTH and d <= LARGEST_HESSIAN
 
 
 def _parts(machine, solver: str, store, weight) -> dict[str, float]:

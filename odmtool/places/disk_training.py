@@ -24,9 +24,7 @@ from odmtool.rows.executor import local_executor
 from odmtool.rows.partition import landmarks
 from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.large.blocks import expansion, sample_of
-
-MAX_ITER = {"newton": 200, "dcd": 1000, "nystrom": 200}
-"""Newton steps, or passes that change the duals."""
+from odmtool.solvers.table import DISK, way_of
 
 
 def fit(
@@ -125,7 +123,8 @@ class _Training(NamedTuple):
         if not examples.total_weight() > 0:
             raise DataError(messages.all_weights_zero())
         loss = machine.loss(self.total_weight)
-        limit = MAX_ITER[solver] if machine.max_iter is None else machine.max_iter
+        way = way_of(solver, loss.kind, machine.kernel, DISK)
+        limit = way.limit if machine.max_iter is None else machine.max_iter
         stop = Stop(machine.tolerance, limit)
         if solver == "dcd":
             from odmtool.solvers.large import block_descent

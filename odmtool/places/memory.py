@@ -26,17 +26,16 @@ from odmtool.core.memory import (
     NEWTON_NUMBERS,
     resident,
 )
-from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import MemoryLimitError
 from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
 from odmtool.places.place import Place, Plan, TrainingData
-from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.base import ignore_progress
 from odmtool.solvers.large import tasks
 from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
 from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR
 from odmtool.solvers.spaces import matrix_bytes
+from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
 
 # The most unknowns with which the Hessian of a Newton step is formed.
 _HESSIAN = {"mcodm": LARGEST_FACTOR, "m3svm": LARGEST_SYSTEM, "ism3": LARGEST_SYSTEM}
@@ -89,7 +88,7 @@ def matrix_warnings(machine, m: int) -> tuple[str, ...]:
 def uses_scheduler(machine, classes: int) -> bool:
     """Whether the training has tasks for ``--scheduler``, and one is given."""
     is_one_problem = not isinstance(machine, BinaryMachine) or classes <= 2
-    is_used = machine.solver in LARGE_SOLVERS or not is_one_problem
+    is_used = machine.solver in IN_PARTS or not is_one_problem
     return machine.settings.scheduler is not None and is_used
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
-from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import UsageError
 from odmtool.io.several import read_several
 from odmtool.machines.base import Machine
@@ -20,6 +19,7 @@ from odmtool.rows import spread
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 from odmtool.solvers.large import tasks
 from odmtool.solvers.large.scale import executor_for
+from odmtool.solvers.table import WORKERS, way_of
 
 
 class Workers(Place):
@@ -39,8 +39,7 @@ class Workers(Place):
 
     def check(self, machine: Machine) -> None:
         """Raise UsageError if the machine needs the rows in one place."""
-        if machine.solver not in LARGE_SOLVERS:
-            raise UsageError(messages.files_need_solver(LARGE_SOLVERS))
+        way_of(machine.solver, machine.kind, machine.kernel, WORKERS)
         if machine.multiclass == "ovo":
             raise UsageError(messages.files_need_ovr())
 

@@ -34,10 +34,10 @@ from odmtool.search.validation import (
     evaluate_chain,
     shared_gram,
 )
-from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.spaces import matrix_bytes
+from odmtool.solvers.table import NEWTON_MATRICES
 
 MOST_SETTINGS = 100_000
 """Of one search; more would take gigabytes and days."""

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool import messages, solvers
+from odmtool import messages
 from odmtool.core import kernels
 from odmtool.core.columns import with_constant_feature
 from odmtool.core.gram import BYTES, Gram
-from odmtool.defaults import LARGE_SOLVERS
+from odmtool.core.loss_table import SMOOTH
 from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.machines import (
     Machine,
@@ -27,6 +27,7 @@ from odmtool.machines import (
     class_order,
 )
 from odmtool.solvers.base import LARGEST_HESSIAN
+from odmtool.solvers.table import IN_PARTS, SOLVERS
 
 EXACT = 1e-10
 """Relative gap of the fits inside a cross validation."""
@@ -127,7 +128,7 @@ def shared_gram(machine: Machine, X) -> Gram | None:
     Solvers for large data choose landmarks among the rows, so they are left the rows.
     """
     gram = machine.gram(X)
-    if gram is None or machine.solver in LARGE_SOLVERS:
+    if gram is None or machine.solver in IN_PARTS:
         return gram
     if MATRICES * gram.bytes <= gram.memory:
         gram.matrix()
@@ -226,7 +227,7 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
     """Whether a fit is solved to ``EXACT`` by Newton's method."""
     if machine.solver not in ("auto", "newton") or machine.max_iter is not None:
         return False
-    if not machine.is_smooth():
+    if machine.kind != SMOOTH:
         return False
     rows, gram = prepared.rows, prepared.gram
     if gram is None:
@@ -236,5 +237,5 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
     return (
         is_psd
         and gram.size <= _LARGEST_EXACT_GRAM
-        and solvers.newton_fits(machine.problem(prepared))
+        and SOLVERS["newton"].way(SMOOTH, gram.kernel.name).fits(machine.problem(prepared))
     )

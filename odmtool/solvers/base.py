@@ -48,6 +48,11 @@ class Problem(NamedTuple):
     def size(self) -> int:
         return len(self.y)
 
+    @property
+    def kernel_name(self) -> str:
+        """The name of the kernel; "linear" for a linear problem."""
+        return "linear" if self.gram is None else self.gram.kernel.name
+
 
 class Stop(NamedTuple):
     """When a solver stops: at the tolerance, or after so many iterations."""

@@ -48,6 +48,11 @@ class MultiProblem(NamedTuple):
     def size(self) -> int:
         return len(self.target)
 
+    @property
+    def kernel_name(self) -> str:
+        """The name of the kernel; "linear" for a linear problem."""
+        return "linear" if self.gram is None else self.gram.kernel.name
+
 
 class Duals(NamedTuple):
     """Dual variables of a sub-problem of mcODM; they prove its gap and start another training.

@@ -27,11 +27,12 @@ from odmtool.core import kernels
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
+from odmtool.core.loss_table import SMOOTH
 from odmtool.errors import MemoryLimitError
 from odmtool.rows.executor import Serial
 from odmtool.rows.partition import Landmarks, landmarks
 from odmtool.rows.spread import largest_square, pieces_of
-from odmtool.solvers import dcd, is_smooth
+from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.large import blocks
 from odmtool.solvers.large.blocks import Basis, Blocks, KernelRows, expansion
@@ -79,7 +80,7 @@ def solve(
     """
     gram, executor = problem.gram, executor or Serial()
     chosen = landmarks(gram.kernel, gram.X, count, seed=seed, memory=gram.memory)
-    if is_smooth(problem.loss):
+    if problem.loss.kind == SMOOTH:
         X = features(gram, chosen, stop.tolerance, executor)
         solution = blocks.solve(problem, X, stop, seed=seed, progress=progress)
     else:

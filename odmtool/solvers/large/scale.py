@@ -1,42 +1,19 @@
-"""The solvers of :mod:`odmtool.solvers.large`, as a machine's ``solver`` names them.
-
-=======  =====================================================  ===================
-sodm     parts of the data, merged level by level               any margin loss
-nystrom  a linear machine on the features of landmarks          a kernel
-dsvrg    stochastic steps, one part of the data after another   linear, smooth losses
-=======  =====================================================  ===================
-
-None takes the loss of LDM, or a precomputed kernel.
-"""
+"""The solvers of :mod:`odmtool.solvers.large`, as a machine's ``solver`` names them."""
 
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
 
 from odmtool import messages
-from odmtool.core.losses import LDM, MarginLoss
 from odmtool.errors import UsageError
-from odmtool.solvers import is_smooth
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop
 from odmtool.solvers.large import tasks
 from odmtool.solvers.settings import Settings
-
-MAX_ITER = {"sodm": 1000, "nystrom": 200, "dsvrg": 100}
-"""Epochs, Newton steps, or stages."""
+from odmtool.solvers.table import way_of
 
 
-def check(solver: str, loss: MarginLoss | LDM, kernel: str, settings: Settings) -> None:
-    """Raise UsageError if the solver is not one for such problems; needs no data."""
-    if isinstance(loss, LDM):
-        raise UsageError(messages.scalable_not_for_ldm(solver))
-    if kernel == "precomputed":
-        raise UsageError(messages.scalable_needs_rows(solver))
-    if solver == "nystrom" and kernel == "linear":
-        raise UsageError(messages.nystrom_needs_kernel())
-    if solver == "dsvrg" and kernel != "linear":
-        raise UsageError(messages.solver_is_linear(solver))
-    if solver == "dsvrg" and not is_smooth(loss):
-        raise UsageError(messages.dsvrg_needs_smooth())
+def check(settings: Settings) -> None:
+    """Raise UsageError if a setting of these solvers is out of range."""
     least = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks": 1}
     for name, smallest in least.items():
         value = getattr(settings, name)
@@ -61,7 +38,8 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
     share of the kernel matrix's trace that nystrom's landmarks hold.
     """
     settings, X = machine.settings, problem.X if problem.gram is None else problem.gram.X
-    limit = MAX_ITER[machine.solver] if machine.max_iter is None else machine.max_iter
+    way = way_of(machine.solver, problem.loss.kind, problem.kernel_name)
+    limit = way.limit if machine.max_iter is None else machine.max_iter
     arguments = problem, Stop(machine.tolerance, limit)
     with _executor(machine, X) as executor:
         shared = {"executor": executor, "seed": machine.seed, "progress": progress}

@@ -15,11 +15,10 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.memory import COPIES, DESCENT_NUMBERS, DESCENT_WEIGHTS, ENTRY, HESSIAN_MATRICES
-from odmtool.defaults import LARGE_SOLVERS
 from odmtool.errors import MemoryLimitError
-from odmtool.solvers import NEWTON_MATRICES
 from odmtool.solvers.settings import Settings
 from odmtool.solvers.spaces import matrix_bytes
+from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES, row_of
 
 # The smallest parts have at least so many examples: below, merging costs more than solving.
 _LEAST_EXAMPLES = 1000
@@ -33,7 +32,7 @@ def parts_at_first(m: int, solver: str, settings: Settings) -> int:
     """The parts of the first level, no more than there are examples."""
     if settings.partitions is not None:
         return min(settings.partitions, m)
-    if solver == "dsvrg":
+    if row_of(solver).name == "dsvrg":
         return max(1, min(_MOST_TURNS, m // _LEAST_TURN))
     parts = 1
     while m >= _LEAST_EXAMPLES * parts * settings.branch:
@@ -52,7 +51,7 @@ def needs(machine, X) -> dict[str, float]:
     m, d = X.shape
     is_dense = isinstance(X, np.ndarray) or dense_bytes(X, math.inf) > 0
     rows = BYTES * m * d if is_dense else ENTRY * X.nnz
-    if machine.solver not in LARGE_SOLVERS:
+    if machine.solver not in IN_PARTS:
         values = {"kernel values": NEWTON_MATRICES * BYTES * m * m}
         linear = {"matrices": HESSIAN_MATRICES / 2 * matrix_bytes(m, d)}
         return {"rows": COPIES * rows} | (linear if machine.kernel == "linear" else values)

@@ -28,9 +28,8 @@ from odmtool.solvers.base import (
     ignore_progress,
 )
 from odmtool.solvers.ldm import reduced as ldm_reduced
+from odmtool.solvers.table import LDM_MATRICES
 
-# The kernel matrix, the reduced one, and two for the factorisation.
-_MATRICES = 4
 _LARGEST_ROWS = 2**28
 """Numbers in the dense rows of a reduced linear problem, 2 GB."""
 
@@ -81,14 +80,14 @@ def check(problem: Problem) -> None:
     if gram is None:
         raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
     raise MemoryLimitError(
-        messages.matrix_too_large(gram.size, _MATRICES * gram.bytes, gram.memory)
+        messages.matrix_too_large(gram.size, LDM_MATRICES * gram.bytes, gram.memory)
     )
 
 
 def fits(problem: Problem) -> bool:
     """Whether the matrices fit in the memory, or one side of a linear problem is short."""
     if problem.gram is not None:
-        return _MATRICES * problem.gram.bytes <= problem.gram.memory
+        return LDM_MATRICES * problem.gram.bytes <= problem.gram.memory
     return _takes_rows(problem) or problem.size <= LARGEST_GRAM
 
 

@@ -25,8 +25,6 @@ from odmtool.solvers.multi import MultiProblem, MultiSolution
 
 RATE = 0.01
 """Step size of every number; the authors' choice for most of their data."""
-MAX_ITER = 500
-"""The authors' number of steps."""
 
 _FIRST, _SECOND, _SMALL = 0.9, 0.999, 1e-8
 

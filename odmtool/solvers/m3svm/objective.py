@@ -31,6 +31,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from odmtool import messages
+from odmtool.core.loss_table import OF_PAIRS
 from odmtool.errors import UsageError
 
 LOSSES = ("hinge", "pairwise", "softmax")
@@ -58,6 +59,8 @@ class M3SVM(NamedTuple):
     power: float = 4.0
     delta: float = 1e-3
     ridge: float = 1e-6
+
+    kind = OF_PAIRS
 
 
 def check(parameters: M3SVM) -> None:

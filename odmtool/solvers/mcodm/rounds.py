@@ -35,15 +35,15 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
+from odmtool.core.loss_table import OF_MCODM
+from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
+from odmtool.solvers import table
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
-
-OUTER = ("cccp", "constant")
-SOLVERS = ("auto", "dcd", "newton")
 
 # Epochs before Newton's method, if there are so many examples per feature.
 _EPOCHS = 5
@@ -94,10 +94,7 @@ def solve(
     """
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))
-    if solver not in SOLVERS:
-        raise UsageError(messages.unknown_solver(solver, SOLVERS))
-    if solver == "newton" and problem.gram is not None:
-        raise UsageError(messages.solver_is_linear("newton"))
+    table.way_of(solver, OF_MCODM, problem.kernel_name)
     rounds = _Rounds(problem, stop, outer, epochs_before_newton(problem, solver), progress)
     rounds.begin(seed, start)
     with np.errstate(over="ignore", invalid="ignore"):

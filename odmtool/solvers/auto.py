@@ -1,0 +1,71 @@
+"""What ``auto`` takes: Newton's method, coordinate descent, or one after the other.
+
+Coordinate descent needs few epochs when lambda is small and more than anyone can wait for when
+it is large; Newton's method needs a few steps for every lambda, but a step costs as much as
+many epochs. So a small problem gets Newton's method at once, and a large one coordinate descent
+for about three Newton steps' worth of epochs first, and Newton from there if that was not
+enough: whichever is right, little is lost (benchmarks/solvers.py measures it). Where Newton's
+method does not apply, it is coordinate descent only.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odmtool.core.loss_table import SMOOTH
+from odmtool.solvers import table
+from odmtool.solvers.base import LARGEST_HESSIAN, Problem
+
+# Up to these sizes Newton is done before compiled code has been loaded.
+_SMALL_GRAM = 1500
+_SMALL_NONZEROS = 2_000_000
+# A Newton step on a kernel costs as much as m / 120 epochs, one on a Hessian about 7.
+_EPOCHS_PER_EXAMPLE = 1 / 40
+_LINEAR_EPOCHS = 20
+_WIDE_EPOCHS = 100
+# With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
+# operations in proportion to m^3, or m d min(m, d) for a linear problem.
+_SMALL_PRODUCT = 5e8
+_SMALL_NONZEROS_WITH_JUMP = 200_000
+_EPOCHS_WITH_JUMP = 1 / 20
+_LINEAR_EPOCHS_WITH_JUMP = 100
+
+
+class Plan(NamedTuple):
+    """One solver, or coordinate descent for some epochs and then Newton."""
+
+    first: str
+    epochs: int | None = None
+
+
+def choose(problem: Problem) -> Plan:
+    """What ``auto`` does with a problem."""
+    newton = table.SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
+    if newton is None:
+        return Plan("dcd")
+    if problem.loss.kind != SMOOTH:
+        return _choose_with_jump(problem)
+    if not newton.fits(problem):
+        return Plan("dcd")
+    if problem.gram is not None:
+        if problem.size <= _SMALL_GRAM:
+            return Plan("newton")
+        return Plan("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
+    (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
+    if d > LARGEST_HESSIAN:
+        return Plan("newton") if m <= _SMALL_GRAM else Plan("dcd", _WIDE_EPOCHS)
+    return Plan("newton") if nonzeros <= _SMALL_NONZEROS else Plan("dcd", _LINEAR_EPOCHS)
+
+
+def _choose_with_jump(problem: Problem) -> Plan:
+    """The same for LDM and for losses with a jump, where Newton takes more steps."""
+    from odmtool.solvers.ldm import newton as ldm_newton
+
+    if not ldm_newton.fits(problem):
+        return Plan("dcd")
+    if problem.gram is not None:
+        is_small = problem.size**3 <= _SMALL_PRODUCT
+        return Plan("newton") if is_small else Plan("dcd", int(problem.size * _EPOCHS_WITH_JUMP))
+    (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
+    is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
+    return Plan("newton") if is_small else Plan("dcd", _LINEAR_EPOCHS_WITH_JUMP)

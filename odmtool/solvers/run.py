@@ -1,0 +1,112 @@
+"""Running solvers by name: the module that serves, its limits, and kernels that are not convex."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+from odmtool import messages
+from odmtool.core.loss_table import SMOOTH
+from odmtool.errors import DivergedError, MemoryLimitError, UsageError
+from odmtool.solvers import table
+from odmtool.solvers.auto import Plan, choose
+from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.settings import Settings
+
+
+def check(problem: Problem, name: str) -> table.Way:
+    """The module of a solver for a problem, before any long work.
+
+    Raises
+    ------
+    UsageError, MemoryLimitError
+    """
+    if name in table.IN_PARTS:
+        # These are called by their machines, which tell them more.
+        names = [other for other in table.SOLVERS if other not in table.IN_PARTS]
+        raise UsageError(messages.unknown_solver(name, names))
+    way, gram = table.way_of(name, problem.loss.kind, problem.kernel_name), problem.gram
+    if not way.fits(problem):
+        needed = way.matrices * gram.bytes
+        raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
+    return way
+
+
+class Run(NamedTuple):
+    """What stays the same whichever solver runs; see :func:`odmtool.solvers.solve`."""
+
+    tolerance: float
+    max_iter: int | None
+    seed: int
+    settings: Settings
+    progress: ProgressCallback | None
+
+    def solve(self, problem: Problem, name: str, start) -> Solution:
+        """Solve a problem with the named solver, or those that ``auto`` chooses."""
+        check(problem, name)
+        if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
+            return self._indefinite(problem, name, start)
+        return self._plan(problem, _plan_of(name, problem), start)
+
+    def _one(self, problem: Problem, name: str, start, epochs: int | None = None) -> Solution:
+        way = table.way_of(name, problem.loss.kind, problem.kernel_name)
+        return self._module(way, problem, start, epochs)
+
+    def _module(
+        self, way: table.Way, problem: Problem, start, epochs: int | None = None
+    ) -> Solution:  # fmt: skip
+        limit = way.limit if self.max_iter is None else self.max_iter
+        stop = Stop(self.tolerance, limit if epochs is None else min(limit, epochs))
+        # Each is imported when it is used: most need compiled code, which takes time to load.
+        solver = import_module(f"odmtool.solvers.{way.module}")
+        return solver.solve(
+            problem, stop, seed=self.seed, start=start, progress=self.progress or ignore_progress,
+            **self.settings.read_by(way.reads),
+        )  # fmt: skip
+
+    def _plan(self, problem: Problem, plan: Plan, start) -> Solution:
+        first = self._one(problem, plan.first, start, plan.epochs)
+        if first.converged or plan.epochs is None:
+            return first
+        second = self._one(problem, "newton", first.eta)
+        return second._replace(
+            iterations=first.iterations + second.iterations, solver="dcd, then newton"
+        )
+
+    def _indefinite(self, problem: Problem, name: str, start) -> Solution:
+        """Solve with a kernel that may have negative eigenvalues."""
+        from odmtool.solvers import indefinite
+
+        gram, named = problem.gram, "dcd" if name == "auto" else name
+        if gram.bytes > gram.memory:
+            return self._one(problem, "dcd", start)._replace(optimal=False)
+        eigenvalue = indefinite.smallest_eigenvalue(gram.matrix())
+        if eigenvalue == 0:
+            return self._plan(problem, _plan_of(name, problem), start)
+        if problem.loss.kind != SMOOTH:
+            if named == "newton":
+                raise UsageError(messages.newton_needs_convex(eigenvalue))
+            return self._one(problem, named, start)._replace(optimal=False)
+        if indefinite.is_unbounded(problem, eigenvalue):
+            raise DivergedError(messages.dual_unbounded(eigenvalue))
+        if not indefinite.is_strictly_concave(problem, eigenvalue):
+            if name == "newton":
+                raise UsageError(messages.newton_needs_convex(eigenvalue))
+            return self._one(problem, "dcd", start)._replace(optimal=False)
+        plan, epochs = _plan_of(name, problem), 0
+        if plan.first == "dcd":
+            first = self._one(problem, "dcd", start, plan.epochs)
+            if first.converged or plan.epochs is None:
+                return first
+            start, epochs = first.eta, first.iterations
+        newton = table.way_of("newton", SMOOTH, problem.kernel_name)
+        solution = self._module(newton, indefinite.shift(problem, eigenvalue), start)
+        solution = indefinite.unshift(problem, solution, self.tolerance)
+        return solution._replace(
+            iterations=epochs + solution.iterations,
+            solver="dcd, then newton" if epochs else "newton",
+        )
+
+
+def _plan_of(name: str, problem: Problem) -> Plan:
+    return choose(problem) if name == "auto" else Plan(name)
