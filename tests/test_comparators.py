@@ -143,12 +143,12 @@ def test_mamc_with_any_kernel(run, heart, options):
 
 
 @pytest.mark.parametrize("arguments, sentence", [
-    (["-s", "ldm", "--solver", "adam"], "--solver adam is for machine m3svm or ism3"),
+    (["-s", "ldm", "--solver", "adam"], "--solver adam is for -s m3svm or -s ism3"),
     (["-s", "svr", "--solver", "newton"], "; take --solver auto, dcd"),
-    (["-s", "l2svm", "--solver", "asgd"], "--solver asgd is for machine ldm"),
+    (["-s", "l2svm", "--solver", "asgd"], "--solver asgd is for -s ldm"),
     (["-t", "rbf", "--solver", "svrg"], "--solver svrg is for linear machines"),
-    (["-s", "l1svm", "--solver", "svrg"], "--solver svrg is for machine odm, ldm, l2svm"),
-    (["--solver", "dcd-dense"], "--solver dcd-dense is for machine ldm"),
+    (["-s", "l1svm", "--solver", "svrg"], "--solver svrg is for -s odm, -s ldm, -s l2svm"),
+    (["--solver", "dcd-dense"], "--solver dcd-dense is for -s ldm"),
     (["-s", "svr", "-p", "1"], "-p: theta must satisfy 0 <= theta < 1, not 1"),
     (["-s", "ldm", "--mu1", "-1"], "mu1 must not be negative"),
     (["--kdd", "1", "1", "1"], "write -s ldm"),

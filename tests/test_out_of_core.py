@@ -371,7 +371,7 @@ def test_from_a_pipe(start, heart):
     (["--cache", ".", "--solver", "svrg"], 2, "--solver svrg needs all data in memory"),
     (["--cache", ".", "-t", "rbf"], 2, "or take --solver nystrom"),
     (["--cache", ".", "-t", "rbf", "-s", "svr", "--solver", "nystrom"], 2,
-     "--solver nystrom with --cache is for machine odm, l2svm"),
+     "--solver nystrom with --cache is for -s odm, -s l2svm"),
     (["--cache", ".", "-s", "l1svm", "--solver", "newton"], 2,
      "; take --solver auto or dcd"),
     (["--cache", "nowhere"], 1, "there is no folder"),

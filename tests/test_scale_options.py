@@ -62,7 +62,7 @@ def test_with_all_examples_as_landmarks_nystrom_is_the_machine_itself(run, heart
 
 @pytest.mark.parametrize("arguments, sentence", [
     (["--solver", "nystrom"], "--solver nystrom is for kernels"),
-    (["-s", "ldm", "--solver", "sodm"], "--solver sodm is for machine odm, l1svm"),
+    (["-s", "ldm", "--solver", "sodm"], "--solver sodm is for -s odm, -s l1svm"),
     (["-s", "mcodm", "--solver", "sodm"], "; take --solver auto, dcd or newton"),
     (["-t", "4", "--solver", "sodm"], "not -t precomputed"),
     (["--solver", "sodm", "--branch", "1"], "--branch must be at least 2, not 1"),

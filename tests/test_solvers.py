@@ -118,7 +118,7 @@ def test_newton_refuses_a_matrix_larger_than_memory_before_making_it(monkeypatch
 
 
 def test_newton_names_what_is_missing():
-    with pytest.raises(UsageError, match="is for machine odm"):
+    with pytest.raises(UsageError, match="is for ODM, LDM"):
         solvers.solve(problem(None, loss=OTHER_LOSSES["svr"]), solver="newton")
     with pytest.raises(UsageError, match="unknown solver"):
         solvers.solve(problem(None), solver="magic")

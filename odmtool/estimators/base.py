@@ -11,14 +11,13 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import __version__, messages
-from odmtool.defaults import MACHINES as PARAMETERS
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions, canonical
 from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.saved import with_serials
 from odmtool.io.model_file import write_model
-from odmtool.machines import MACHINES, Machine
+from odmtool.machines import Machine, machine_named
 from odmtool.models import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -112,14 +111,15 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
 
     def _configured(self, X, classes, codes, weight) -> Machine:
         """The machine that the parameters describe."""
-        own = {name: getattr(self, name) for name in PARAMETERS[self._machine]}
+        machine = machine_named(self._machine)
+        own = {name: getattr(self, name) for name in machine.row.parameters}
         shared = {name: getattr(self, name) for name in _AS_THEY_ARE if hasattr(self, name)}
         if hasattr(self, "bias"):
             shared["bias"] = -1.0 if self.bias is None else self.bias
         if hasattr(self, "gamma"):
             shared["gamma"] = _gamma(self.gamma, X)
         of_solvers = {name: getattr(self, name) for name in Settings._fields if hasattr(self, name)}
-        return MACHINES[self._machine](
+        return machine(
             **own, **shared, settings=Settings(**of_solvers), tolerance=self.tol,
             seed=_seed(self.random_state),
             jobs=_threads(getattr(self, "n_jobs", None)),

@@ -13,8 +13,8 @@ def _take(solvers, before: str) -> str:
 
 
 def solver_not_for_loss(name: str, place: str, machines, others) -> str:
-    machine = f"machine {listed(machines, 'or')}"
-    return f"‹solver={name}›{_WHERE[place]} is for {machine}{_take(others, '; ')}"
+    taken = listed([f"‹machine={machine}›" for machine in machines], "or")
+    return f"‹solver={name}›{_WHERE[place]} is for {taken}{_take(others, '; ')}"
 
 
 def solver_is_linear(name: str, place: str, others) -> str:
