@@ -118,11 +118,12 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             shared["bias"] = -1.0 if self.bias is None else self.bias
         if hasattr(self, "gamma"):
             shared["gamma"] = _gamma(self.gamma, X)
+        if hasattr(self, "n_jobs"):
+            shared["jobs"] = _threads(self.n_jobs)
         of_solvers = {name: getattr(self, name) for name in Settings._fields if hasattr(self, name)}
         return machine(
             **own, **shared, settings=Settings(**of_solvers), tolerance=self.tol,
             seed=_seed(self.random_state),
-            jobs=_threads(getattr(self, "n_jobs", None)),
             class_weight=_class_weights(self.class_weight, classes, codes, weight),
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from odmtool.core import kernels
+from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 
 # Rows of a block, for the processor's cache.
@@ -66,17 +67,13 @@ class Points:
     def value_error(self) -> float:
         """A bound of the rounding error of a kernel value in double precision.
 
-        An inner product of n terms is off by at most n roundings of |u| |v|; the exponent of
-        rbf takes gamma times that, and a power of degree p multiplies relative errors by p.
+        An inner product of n terms is off by at most n roundings of |u| |v|, a squared distance
+        by as many of (|u| + |v|)^2; what that does to a value the kernel's row knows.
         """
         terms = self.X.shape[1] if isinstance(self.X, np.ndarray) else np.diff(self.X.indptr).max()
         largest = float(kernels.squares(self.X).max(initial=0.0))
-        kernel, product = self.kernel, (int(terms) + 8) * _ROUNDING * largest
-        if kernel.name == "rbf":
-            return 4 * kernel.gamma * product + 8 * _ROUNDING * (1 + kernel.bias**2)
+        row, share = self.kernel.row, (int(terms) + 8) * _ROUNDING
+        size = 4 * largest if row.of == DISTANCES else largest
+        relative, absolute = row.rounding(self.kernel, size, share, np)
         most = float(np.abs(self.diagonal).max(initial=0.0))
-        if kernel.name == "linear":
-            return product + 2 * _ROUNDING * most
-        base = kernel.gamma * largest + abs(kernel.coef0)
-        slope = kernel.degree * base ** max(kernel.degree - 1, 0)
-        return slope * (kernel.gamma * product + 4 * _ROUNDING * base) + 8 * _ROUNDING * most
+        return absolute + (relative + 8 * _ROUNDING) * most
