@@ -88,7 +88,9 @@ def test_a_machine_takes_a_solver_or_says_which_it_takes(machine, name, kernel):
 
 
 def test_an_unknown_solver_is_refused_wherever_one_is_taken():
-    from odmtool.places import disk, workers
+    from odmtool.places.disk import Disk
+    from odmtool.places.place import Source
+    from odmtool.places.workers import Workers
     from odmtool.solvers.large import scale, tasks
 
     binary, many = MACHINES["odm"](solver="magic"), MACHINES["mcodm"](solver="magic")
@@ -105,8 +107,8 @@ def test_an_unknown_solver_is_refused_wherever_one_is_taken():
         lambda: many.solve(many.prepare(X, y)),
         lambda: scale.solve(binary, problem(None), None, None),
         lambda: tasks.parts_at_first(100, "magic", Settings()),
-        lambda: disk.check(binary),
-        lambda: workers.check(binary),
+        lambda: Disk(Source("data"), "folder").check(binary),
+        lambda: Workers(Source("data"), "scheduler").check(binary),
     ]
     for position, call in enumerate(calls):
         with pytest.raises(UsageError, match="'magic'"):
