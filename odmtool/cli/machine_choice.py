@@ -112,8 +112,6 @@ def check_machine(machine) -> None:
 def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     """The choice that the options make.
 
-    NumPy is imported here, so BLAS must have been told its threads.
-
     Raises
     ------
     UsageError
