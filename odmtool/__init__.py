@@ -9,8 +9,8 @@ when it is first used, and the commands import what they need when they run.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than the rest
 if TYPE_CHECKING:
     from odmtool.estimators.classifiers import (
         LDMClassifier,

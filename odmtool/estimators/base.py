@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Integral
 
 import numpy as np
@@ -24,8 +25,6 @@ from odmtool.search.validation import Data
 from odmtool.solvers.settings import Settings
 
 _LARGEST_SEED = 2**31 - 1
-# Parameters that a machine has under the same name and with the same values.
-_AS_THEY_ARE = ("cost", "kernel", "degree", "coef0", "solver", "max_iter", "memory", "multiclass")
 
 
 class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimator):
@@ -112,20 +111,21 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
     def _configured(self, X, classes, codes, weight) -> Machine:
         """The machine that the parameters describe."""
         machine = machine_named(self._machine)
-        own = {name: getattr(self, name) for name in machine.row.parameters}
-        shared = {name: getattr(self, name) for name in _AS_THEY_ARE if hasattr(self, name)}
-        if hasattr(self, "bias"):
-            shared["bias"] = -1.0 if self.bias is None else self.bias
-        if hasattr(self, "gamma"):
-            shared["gamma"] = _gamma(self.gamma, X)
-        if hasattr(self, "n_jobs"):
-            shared["jobs"] = _threads(self.n_jobs)
+        names = (field.name for field in fields(machine))
+        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
         of_solvers = {name: getattr(self, name) for name in Settings._fields if hasattr(self, name)}
-        return machine(
-            **own, **shared, settings=Settings(**of_solvers), tolerance=self.tol,
-            seed=_seed(self.random_state),
-            class_weight=_class_weights(self.class_weight, classes, codes, weight),
-        )  # fmt: skip
+        given |= {
+            "tolerance": self.tol, "seed": _seed(self.random_state),
+            "class_weight": _class_weights(self.class_weight, classes, codes, weight),
+            "settings": Settings(**of_solvers),
+        }  # fmt: skip
+        if "bias" in given and self.bias is None:
+            given["bias"] = -1.0
+        if "gamma" in given:
+            given["gamma"] = _gamma(self.gamma, X)
+        if hasattr(self, "n_jobs"):
+            given["jobs"] = _threads(self.n_jobs)
+        return machine(**given)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model; ``odm-predict``, LIBSVM and LIBLINEAR read it, and load_model.

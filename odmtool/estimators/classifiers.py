@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from odmtool.defaults import (
-    COEF0,
-    COMPARATOR_LAMBDA,
-    DEGREE,
-    LAMBDA,
-    M3SVM_LAMBDA,
-    MU,
-    MU1,
-    MU2,
-    POWER,
-    SEED,
-    THETA,
-    TOLERANCE,
-)
+from odmtool.defaults import COEF0, DEGREE, SEED, TOLERANCE
 from odmtool.estimators.base import MachineClassifier
+from odmtool.machines import LDM, M3SVM, MCODM, ODM
 from odmtool.solvers.settings import DEFAULTS
 
 
@@ -71,10 +59,10 @@ class ODMClassifier(MachineClassifier):
     _machine = "odm"
 
     def __init__(
-        self, *, lambda_=LAMBDA, mu=MU, theta=THETA, cost=None, kernel="linear", gamma="auto",
-        degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE, max_iter=None,
-        class_weight=None, probability=False, random_state=SEED, memory=None, multiclass="ovr",
-        n_jobs=None, landmarks=DEFAULTS.landmarks,
+        self, *, lambda_=ODM.lambda_, mu=ODM.mu, theta=ODM.theta, cost=None, kernel="linear",
+        gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
+        multiclass="ovr", n_jobs=None, landmarks=DEFAULTS.landmarks,
     ):  # fmt: skip
         self.lambda_ = lambda_
         self.mu = mu
@@ -116,7 +104,7 @@ class LDMClassifier(MachineClassifier):
     _machine = "ldm"
 
     def __init__(
-        self, *, lambda_=COMPARATOR_LAMBDA, mu1=MU1, mu2=MU2, cost=None, kernel="linear",
+        self, *, lambda_=LDM.lambda_, mu1=LDM.mu1, mu2=LDM.mu2, cost=None, kernel="linear",
         gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="ovr", n_jobs=None,
@@ -159,7 +147,7 @@ class MulticlassODMClassifier(MachineClassifier):
     _machine = "mcodm"
 
     def __init__(
-        self, *, lambda_=COMPARATOR_LAMBDA, mu=MU, theta=THETA, cost=None, kernel="linear",
+        self, *, lambda_=MCODM.lambda_, mu=MCODM.mu, theta=MCODM.theta, cost=None, kernel="linear",
         gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         outer=DEFAULTS.outer,
@@ -205,7 +193,7 @@ class M3SVMClassifier(MachineClassifier):
     _machine = "m3svm"
 
     def __init__(
-        self, *, lambda_=M3SVM_LAMBDA, power=POWER, cost=None, solver="auto", tol=TOLERANCE,
+        self, *, lambda_=M3SVM.lambda_, power=M3SVM.power, cost=None, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED,
     ):  # fmt: skip
         self.lambda_ = lambda_
