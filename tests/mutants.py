@@ -31,6 +31,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -100,17 +101,21 @@ class Copy:
 class Tests:
     """What the recording run saw: each test's seconds and the functions that it calls."""
 
-    def __init__(self, path: Path):
+    def __init__(self, recordings: Iterable[dict]):
         self.seconds: dict[str, float] = {}
         self._by_function: dict[tuple, set] = {}
         self._by_file: dict[str, set] = {}
-        for name, (seconds, called) in json.loads(path.read_text()).items():
-            self.seconds[name] = seconds
-            for file, line in called:
-                self._by_function.setdefault((file, line), set()).add(name)
-                # Line 1 is the module itself, which any test may be the first to import.
-                if line > 1:
-                    self._by_file.setdefault(file, set()).add(name)
+        for recording in recordings:
+            for name, (seconds, called) in recording.items():
+                self._add(name, seconds, called)
+
+    def _add(self, name: str, seconds: float, called: list) -> None:
+        self.seconds[name] = seconds
+        for file, line in called:
+            self._by_function.setdefault((file, line), set()).add(name)
+            # Line 1 is the module itself, which any test may be the first to import.
+            if line > 1:
+                self._by_file.setdefault(file, set()).add(name)
 
     def of_function(self, mutant: Mutant) -> set[str]:
         """The tests that call the function which is changed."""
@@ -137,11 +142,8 @@ class Tests:
 class Trial:
     """Tries mutants in copies of the repository; ``plain`` are the tests without compiling."""
 
-    def __init__(self, tests: Tests, plain: Tests, copies: list[Copy], budget: float):
-        self._tests, self._plain, self._budget = tests, plain, budget
-        self._copies = SimpleQueue()
-        for copy in copies:
-            self._copies.put(copy)
+    def __init__(self, tests: Tests, plain: Tests, copies: SimpleQueue, budget: float):
+        self._tests, self._plain, self._copies, self._budget = tests, plain, copies, budget
 
     def __call__(self, mutant: Mutant) -> dict:
         copy, source = self._copies.get(), (ROOT / mutant.path).read_bytes()
@@ -212,30 +214,40 @@ def drawn(number: int, seed: int) -> list[Mutant]:
     return list(itertools.islice(valid, number))
 
 
-def recorded(folder: Path, copy: Copy) -> tuple[Tests, Tests]:
+def recorded(folder: Path, copies: SimpleQueue, jobs: int) -> tuple[Tests, Tests]:
     """The tests, and without compiling those that call compiled functions as they are written.
 
-    From the folder, if no source and no test has changed.
+    File by file; from the folder, as long as no source and no test changes.
     """
     digest = hashlib.sha256()
     for path in sorted([*ROOT.glob("odmtool/**/*.py"), *ROOT.glob("tests/**/*.py")]):
         digest.update(b"" if path.name.startswith("mutant") else path.read_bytes())
-    both = [folder / f"{name}-{digest.hexdigest()[:16]}.json" for name in ("tests", "plain")]
-    if not both[0].exists():
-        print("running all tests, to know which calls what", flush=True)
-        record(copy, both[0])
-    if not both[1].exists():
+    kept = folder / f"tests-{digest.hexdigest()[:16]}"
+    kept.mkdir(exist_ok=True)
+    names = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+
+    def record(name, kind, **variables):
+        target = kept / f"{name}.{kind}"
+        if not target.exists():
+            copy = copies.get()
+            code, output = copy.pytest(
+                f"tests/{name}", cpu=7200, MUTANTS_RECORD=f"{target}.new", **variables
+            )
+            copies.put(copy)
+            print(f"{name}, {kind}: {output.strip().splitlines()[-1]}", flush=True)
+            assert code in (0, 1, 5), output
+            target.with_name(f"{target.name}.new").rename(target)
+        return json.loads(target.read_text(encoding="utf-8"))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        tests = Tests(pool.map(lambda name: record(name, "json"), names))
         chosen = folder / "chosen.json"
-        chosen.write_text(json.dumps([*Tests(both[0]).calling(compiled_functions())]))
-        record(copy, both[1], MUTANTS_CHOSEN=str(chosen), NUMBA_DISABLE_JIT="1")
-    return Tests(both[0]), Tests(both[1])
-
-
-def record(copy: Copy, path: Path, **variables) -> None:
-    target = path.with_suffix(".new")
-    _code, output = copy.pytest(cpu=7200, MUTANTS_RECORD=str(target), **variables)
-    print(output[-1000:], flush=True)
-    target.rename(path)
+        interpreted = sorted(tests.calling(compiled_functions()))
+        chosen.write_text(json.dumps(interpreted))
+        settings = dict(MUTANTS_CHOSEN=str(chosen), NUMBA_DISABLE_JIT="1")
+        files = sorted({Path(name.partition("::")[0]).name for name in interpreted})
+        plain = Tests(pool.map(lambda name: record(name, "plain", **settings), files))
+    return tests, plain
 
 
 def difference(mutant: Mutant) -> str:
@@ -269,8 +281,10 @@ def main() -> int:
     if options.again:
         wanted += [m for m in chosen if known.get(keys[m], {}).get("result") == "survived"]
     if wanted:
-        copies = [Copy(folder / f"copy-{number}") for number in range(options.jobs)]
-        trial = Trial(*recorded(folder, copies[0]), copies, options.budget)
+        copies: SimpleQueue = SimpleQueue()
+        for number in range(options.jobs):
+            copies.put(Copy(folder / f"copy-{number}"))
+        trial = Trial(*recorded(folder, copies, options.jobs), copies, options.budget)
         with ThreadPoolExecutor(options.jobs) as pool, journal.open("a") as stream:
             for number, entry in enumerate(pool.map(trial, wanted), start=1):
                 known[entry["key"]] = entry

@@ -28,9 +28,10 @@ def double(x):
 REPORT = """
 calls = []
 _jit.on_compile(lambda: calls.append(1))
-assert double(21) == 42 and double(0.5) == 1.0
+assert double(0.5) == 1.0
 print(_jit.statistics(), len(calls), _jit.cache_folder())
 """
+TWO_SIGNATURES = REPORT.replace("assert", "assert double(21) == 42 and")
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +64,10 @@ def scripts(tmp_path, package_path):
 
 def test_second_process_compiles_nothing(scripts, tmp_path):
     hits_misses, calls, folder = scripts(FUNCTION + REPORT).rsplit(maxsplit=2)
-    assert (hits_misses, calls) == ("(0, 4)", "1")
+    assert (hits_misses, calls) == ("(0, 2)", "1")
     assert Path(folder).parent == tmp_path / ".cache" / "odmtool"
     assert Path(folder).stat().st_mode & 0o077 == 0
-    assert scripts(FUNCTION + REPORT) == f"(2, 0) 0 {folder}"
+    assert scripts(FUNCTION + REPORT) == f"(1, 0) 0 {folder}"
 
 
 def test_place_of_the_cache(scripts, tmp_path):
@@ -81,9 +82,9 @@ def test_place_of_the_cache(scripts, tmp_path):
 def test_works_where_nothing_is_writable(scripts, tmp_path):
     (tmp_path / "file").write_text("")
     for home in ("/proc/none", str(tmp_path / "file")):
-        assert scripts(FUNCTION + REPORT, HOME=home) == "(0, 4) 1 None"
+        assert scripts(FUNCTION + REPORT, HOME=home) == "(0, 2) 1 None"
     no_home = "import os; os.path.expanduser = lambda path: path\n"
-    assert scripts(no_home + FUNCTION + REPORT) == "(0, 4) 1 None"
+    assert scripts(no_home + FUNCTION + REPORT) == "(0, 2) 1 None"
 
 
 @pytest.mark.parametrize("owner, name", [
@@ -116,7 +117,7 @@ def first(x):
 def test_compiles_in_each_process_when_numba_has_renamed_its_cache(scripts, tmp_path):
     script = RENAMED.format(module="caching", name="FunctionCache") + FUNCTION + REPORT
     for _ in range(2):
-        assert scripts(script) == "(0, 4) 1 None"
+        assert scripts(script) == "(0, 2) 1 None"
     assert list(tmp_path.rglob("*.nb[ci]")) == []
 
 
@@ -126,21 +127,21 @@ def test_compiles_in_each_process_when_numba_has_renamed_its_cache(scripts, tmp_
 ])  # fmt: skip
 def test_compiles_in_each_process_when_numba_makes_its_cache_otherwise(scripts, tmp_path, change):
     script = f"from numba.core import caching\n{change}\n{FUNCTION}{REPORT}"
-    assert scripts(script).startswith("(0, 4) 1 ")
+    assert scripts(script).startswith("(0, 2) 1 ")
     assert list(tmp_path.rglob("*.nb[ci]")) == []
 
 
 def test_works_where_numba_tells_nobody_that_it_compiles(scripts):
     script = RENAMED.format(module="event", name="Listener") + FUNCTION + REPORT
-    assert scripts(script).startswith("(0, 4) 0 ")
-    assert scripts(script).startswith("(2, 0) 0 ")
+    assert scripts(script).startswith("(0, 2) 0 ")
+    assert scripts(script).startswith("(1, 0) 0 ")
 
 
 def test_works_on_a_full_disk(scripts):
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-    assert scripts(limit + FUNCTION + REPORT).startswith("(0, 4) 1 ")
-    assert scripts(FUNCTION + REPORT).startswith("(0, 4) 1 ")
-    assert scripts(FUNCTION + REPORT).startswith("(2, 0) 0 ")
+    assert scripts(limit + FUNCTION + REPORT).startswith("(0, 2) 1 ")
+    assert scripts(FUNCTION + REPORT).startswith("(0, 2) 1 ")
+    assert scripts(FUNCTION + REPORT).startswith("(1, 0) 0 ")
 
 
 def test_damaged_cache_is_replaced(scripts, tmp_path):
@@ -148,19 +149,19 @@ def test_damaged_cache_is_replaced(scripts, tmp_path):
     for pattern, damage in (("*.nbi", b""), ("*.nbi", b"garbage"), ("*.nbc", b"\x80\x05].")):
         for path in folder.rglob(pattern):
             path.write_bytes(damage)
-        assert scripts(FUNCTION + REPORT).startswith("(0, 4) 1 ")
-    assert scripts(FUNCTION + REPORT).startswith("(2, 0) 0 ")
+        assert scripts(FUNCTION + REPORT).startswith("(0, 2) 1 ")
+    assert scripts(FUNCTION + REPORT).startswith("(1, 0) 0 ")
 
 
 def test_code_of_another_signature_is_not_run(scripts):
     """What two processes leave behind that compile different signatures at the same time."""
-    folder = Path(scripts(FUNCTION + REPORT).split()[-1])
+    folder = Path(scripts(FUNCTION + TWO_SIGNATURES).split()[-1])
     one, two = sorted(folder.rglob("script.double-*.nbc"))
     content = one.read_bytes()
     one.write_bytes(two.read_bytes())
     two.write_bytes(content)
-    assert scripts(FUNCTION + REPORT).startswith("(2, 2) 1 ")
-    assert scripts(FUNCTION + REPORT).startswith("(2, 0) 0 ")
+    assert scripts(FUNCTION + TWO_SIGNATURES).startswith("(2, 2) 1 ")
+    assert scripts(FUNCTION + TWO_SIGNATURES).startswith("(2, 0) 0 ")
 
 
 def test_processes_that_start_cold_together(tmp_path, package_path):
@@ -258,7 +259,7 @@ def test_old_versions_are_pruned(scripts, tmp_path):
     assert sorted(path.name for path in parent.iterdir()) == sorted(["file", "recent", folder.name])
     # What is used stays: every use makes it young again.
     os.utime(folder, (now - 60 * 86400,) * 2)
-    assert scripts(FUNCTION + REPORT).startswith("(2, 0) 0 ")
+    assert scripts(FUNCTION + REPORT).startswith("(1, 0) 0 ")
     assert folder.stat().st_mtime > now - 3600
 
 
