@@ -112,6 +112,19 @@ def step_cases(generator):
             yield loss, u, float(t), -u * derivative(loss, t), h
 
 
+def one_visit(loss, u, t, eta, h, threshold):
+    new, slack = best_dual(loss, u, t, eta, h)
+    if new == eta and slack > threshold:
+        return False, eta, 0.0
+    return True, new, share(loss, u, t, eta)
+
+
+def visit_cases(generator):
+    for loss, u, t, eta, h in step_cases(generator):
+        for threshold in (1e-6, 0.3) if u > 0 else ():
+            yield loss, u, t, eta, h, threshold
+
+
 # ---- rows ------------------------------------------------------------------------------
 
 
@@ -151,15 +164,15 @@ def descent(margins, move, y, weight, loss, curvature, eta, order, active, thres
     queue, out, stays, largest, estimate = list(order[:active]), [], [], 0.0, 0.0
     while queue:
         i = queue.pop(0)
-        t = margins(i)
-        new, slack = best_dual(loss, weight[i], t, eta[i], curvature[i])
-        if new == eta[i] and slack > threshold:
+        known = loss, weight[i], margins(i), eta[i], curvature[i], threshold
+        is_kept, new, gap = one_visit(*known)
+        if not is_kept:
             out.insert(0, i)
             # The last of the others comes forward.
             queue = queue[-1:] + queue[:-1]
             continue
         stays.append(i)
-        estimate += share(loss, weight[i], t, eta[i])
+        estimate += gap
         largest = max(largest, curvature[i] * abs(new - eta[i]))
         move(i, (new - eta[i]) * y[i])
         eta[i] = new
@@ -342,6 +355,7 @@ TWINS = table(
     Twin(stochastic.row_product, product, row_cases),
     Twin(stochastic.add_row, add, adding_cases),
     Twin(dcd.row_squares, squares, square_cases),
+    Twin(dcd.visit, one_visit, visit_cases),
     Twin(dcd.linear_epoch, linear_descent, linear_epoch_cases),
     Twin(dcd.kernel_epoch, kernel_descent, kernel_epoch_cases),
     Twin(dcd.add_rows, add_matrix_rows, added_rows_cases),

@@ -28,12 +28,15 @@ class Twin(NamedTuple):
     promised : callable
         From result and arguments to what must be equal; scratch arrays, for example, and
         orders that nobody relies on are not in it.
+    units : int
+        By how many units in the last place numbers may differ; 0: by rounding errors of sums.
     """
 
     compiled: Callable
     naive: Callable
     cases: Callable[[np.random.Generator], Iterator[tuple]]
     promised: Callable = everything
+    units: int = 0
 
 
 def key(function) -> str:
@@ -55,21 +58,22 @@ def copied(argument):
     return argument
 
 
-def assert_same(found, expected, close=1e-9, name="result"):
+def assert_same(found, expected, units=0, name="result"):
     """Tuples part by part; whole numbers and infinities exactly, others to rounding errors."""
     if isinstance(expected, tuple | list):
         assert len(found) == len(expected), name
         for number, (a, b) in enumerate(zip(found, expected, strict=True)):
-            assert_same(a, b, close, f"{name}[{number}]")
+            assert_same(a, b, units, f"{name}[{number}]")
         return
     if expected is None:
         assert found is None, name
         return
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape, name
-    if expected.dtype == np.float32:
-        close = max(close, 3e-6)
-    if expected.dtype.kind == "f":
+    if units:
+        np.testing.assert_array_max_ulp(found, expected, units)
+    elif expected.dtype.kind == "f":
+        close = 3e-6 if expected.dtype == np.float32 else 1e-9
         finite = expected[np.isfinite(expected)]
         scale = max(1.0, np.abs(finite).max()) if finite.size else 1.0
         np.testing.assert_allclose(found, expected, rtol=close, atol=close * scale, err_msg=name)

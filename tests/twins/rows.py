@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import sparse
 
@@ -23,6 +25,21 @@ def distance_cases(generator):
             B[: min(m, n)] = A[: min(m, n)]
             squares = (A**2).sum(axis=1) * (1 - 1e-7), (B**2).sum(axis=1)
             yield (A @ B.T).astype(dtype), *(each.astype(dtype) for each in squares), 0.7
+
+
+def powers(tile):
+    """Below -700 is as good as -700."""
+    for i, row in enumerate(tile):
+        tile[i] = [math.exp(max(x, -700.0)) for x in row]
+
+
+def power_cases(generator):
+    halves = np.arange(0, 40) / 2 * math.log(2)
+    yield (-generator.random((20, 20)) * 10.0 ** generator.uniform(-9, 3, (20, 1)),)
+    yield (-np.array([[0.0, 1e-300, 1.0, 699.999, 700.0, 700.001, 1e300, np.inf]]),)
+    # Where the rounding changes.
+    yield (-np.array([np.nextafter(halves, 0), halves, np.nextafter(halves, 99)]),)
+    yield (np.empty((0, 3)),)
 
 
 def sparse_distances(a, b, gamma, columns, tile):
@@ -72,6 +89,8 @@ def mirror_cases(generator):
 
 TWINS = table(
     Twin(tiles.exponents, distances, distance_cases),
+    # One unit of its own and one of math.exp.
+    Twin(tiles.exponentials, powers, power_cases, units=2),
     Twin(tiles.sparse_exponents, sparse_distances, sparse_cases, the_tile),
     Twin(tiles.add_products, both_products, product_cases),
     Twin(tiles.mirror, transpose, mirror_cases),
