@@ -178,6 +178,17 @@ def test_imports_go_one_way():
     assert offenders(upwards) == {}
 
 
+def test_contributing_knows_every_room():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)) == rooms
+    named = re.findall(r"`((?:odmtool|tests|solvers|cli)/[\w/]+\.py)`", text)
+    named = [name for name in named if "NAME" not in name]
+    assert len(named) >= 5
+    missing = [n for n in named if not ((ROOT / n).exists() or (PACKAGE / n).exists())]
+    assert missing == []
+
+
 def test_no_imports_in_circles():
     modules = {module_name(path) for path in SOURCES}
     leads_to = {}

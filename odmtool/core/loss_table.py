@@ -65,6 +65,9 @@ MARGIN = (SMOOTH, ONE_JUMP, JUMPS)
 OF_LDM, OF_MCODM, OF_PAIRS = "ldm", "mcodm", "pairs"
 """The kinds of the other losses; solvers say which kinds they take."""
 
+# Jumps of the derivative that are smaller, relatively, are none.
+_ROUNDING = 1e-14
+
 
 class MarginLoss(NamedTuple):
     """A margin loss; scalars, or arrays of shape (m,)."""
@@ -83,7 +86,9 @@ class MarginLoss(NamedTuple):
     def kind(self) -> str:
         """SMOOTH, ONE_JUMP or JUMPS; of scalars."""
         left_hi = self.right_lo + self.slope_between * (self.hi - self.lo)
-        if self.left_lo == self.right_lo and left_hi == self.right_hi:
+        jumps = abs(self.left_lo - self.right_lo), abs(left_hi - self.right_hi)
+        rounding = _ROUNDING * max(map(abs, (self.left_lo, self.right_lo, left_hi, self.right_hi)))
+        if max(jumps) <= rounding:
             return SMOOTH
         return ONE_JUMP if self.lo == self.hi else JUMPS
 
