@@ -92,8 +92,8 @@ def test_dual_value_is_the_minimum(name, eta):
         assert found <= values.min() + 1e-9
         assert found == pytest.approx(values.min(), abs=1e-2)
     else:
-        # No minimum: it still falls at an end of the grid.
-        assert values.argmin() in (0, len(grid) - 1)
+        # No minimum: an end of the grid is, up to rounding, the lowest point.
+        assert min(values[0], values[-1]) <= values.min() + 1e-12
 
 
 @given(rows, duals, positive, margins)
