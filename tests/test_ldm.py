@@ -289,14 +289,14 @@ def test_a_start_at_the_solution_ends_at_once(kernel, solver):
 
 @pytest.mark.parametrize("mu1", [0.0, 2.0])
 @pytest.mark.parametrize("kernel", [None, "rbf"])
-def test_polish_takes_any_start(kernel, mu1):
+def test_any_start_will_do(kernel, mu1):
     p = ldm_problem(kernel, (mu1, 1.0, 16.0), weight=weights())
     expected = ldm_newton.solve(p, Stop(1e-10, 1000)).primal
     for start in (np.full(60, -3.0), np.full(60, 7.0), np.linspace(-1, 1, 60)):
-        solution = ldm.polish(p, Stop(1e-6, 5000), start, seed=3)
+        solution = ldm.solve(p, Stop(1e-6, 5000), start=start, seed=3)
         assert_confirmed(p, solution, 1e-6)
         assert solution.primal == pytest.approx(expected, rel=1e-5)
-    none = ldm.polish(p, Stop(1e-6, 0), np.full(60, -3.0))
+    none = ldm.solve(p, Stop(1e-6, 0), start=np.full(60, -3.0))
     assert none.iterations == 0 and not none.converged and np.isfinite(none.gap)
 
 
@@ -307,7 +307,7 @@ def test_margins_of_a_primal_point_give_a_start():
     eta = ldm.demanded(p, t)
     away = abs(t - 1) > 2e-3
     assert eta[away] == pytest.approx(solved.eta[away], abs=1e-5)
-    fewer = ldm.polish(p, Stop(1e-6, 5000), eta).iterations
+    fewer = ldm.solve(p, Stop(1e-6, 5000), start=eta).iterations
     assert fewer < ldm.solve(p, Stop(1e-6, 5000)).iterations
 
 

@@ -127,7 +127,7 @@ def test_a_descent_that_finds_no_dual_point_leaves_the_primal_point(monkeypatch)
     def diverge(problem, stop, start, seed):
         raise DivergedError("numbers overflow")
 
-    monkeypatch.setattr(ldm, "polish", diverge)
+    monkeypatch.setattr(ldm, "solve", diverge)
     p = problem(loss=LDM, weight=weights())
     solution = svrg.solve(p, Stop(1e-3, 100))
     assert judged(p, solution) == pytest.approx((solution.primal, solution.dual), rel=1e-10)

@@ -1,4 +1,4 @@
-"""Columns of the examples' matrix: a constant one more, or without the empty ones."""
+"""Columns and rows of the examples' matrix: a constant column more, no empty ones, some rows."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def with_constant_feature(X, bias: float):
     return sparse.hstack([X, column], format="csr")
 
 
+def with_width(X: sparse.csr_matrix, width: int) -> sparse.csr_matrix:
+    """X with columns cut off or zero columns appended."""
+    if X.shape[1] > width:
+        return X[:, :width]
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+
+
 def occurring_columns(X) -> tuple[object, np.ndarray]:
     """A sparse X without its empty columns, which a huge index makes many.
 
@@ -34,3 +41,18 @@ def occurring_columns(X) -> tuple[object, np.ndarray]:
     columns, places = np.unique(X.indices, return_inverse=True)
     places = places.astype(X.indices.dtype)
     return type(X)((X.data, places, X.indptr), shape=(X.shape[0], max(1, len(columns)))), columns
+
+
+def in_blocks(rows: np.ndarray, starts: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """The blocks in which rows lie, and their places there.
+
+    Parameters
+    ----------
+    rows : int array
+        Ascending.
+    starts : int array
+        The first row of every block, and the number of rows.
+    """
+    cuts = np.searchsorted(rows, starts)
+    used = np.flatnonzero(np.diff(cuts)).tolist()
+    return [(k, rows[cuts[k] : cuts[k + 1]] - starts[k]) for k in used]

@@ -6,6 +6,7 @@ multi-class problem share one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 
 import numpy as np
@@ -96,6 +97,27 @@ class Gram:
         if self.is_computed:
             return self._matrix[examples]
         return kernels.block(self.kernel, self.X[examples], self.X)
+
+
+# A run's rows are computed in one block, whose memory is used again.
+_RUN_BYTES = 2**24
+
+
+def runs(cache, examples: np.ndarray) -> Iterator[np.ndarray]:
+    """The examples in runs whose rows fit in a cache together."""
+    m = len(cache.slot)
+    step = cache.capacity
+    if step < m:
+        # Half the cache, so that rows of the run before can stay.
+        step = max(1, min(step // 2, _RUN_BYTES // (BYTES * m)))
+    return (examples[k : k + step] for k in range(0, len(examples), step))
+
+
+def keep_in_front(order: np.ndarray, kept: int) -> None:
+    """Let the examples that are not among the first ``kept`` of the order follow them."""
+    others = np.ones(len(order), dtype=bool)
+    others[order[:kept]] = False
+    order[kept:] = np.flatnonzero(others)
 
 
 class RowCache:

@@ -34,9 +34,10 @@ from scipy.sparse import csr_matrix, vstack
 
 from odmtool import messages
 from odmtool.core import kernels
+from odmtool.core.columns import in_blocks
 from odmtool.errors import DataError, FileError
 from odmtool.io.files import atomic_output, check_writable, display_name, is_stream
-from odmtool.io.svmlight import BLOCK_BYTES, Dataset, iter_svmlight
+from odmtool.io.svmlight import BLOCK_BYTES, Dataset, csr_of, iter_svmlight
 
 _FIRST_LINE = b"odmtool rows 1\n"
 _TAIL = struct.Struct("=Q32s")
@@ -127,7 +128,7 @@ class RowStore:
                 table = np.pad(table, ((0, 0), (0, d - block.width)))
             X = table if self.is_dense else csr_matrix(table)
         else:
-            X = _csr(*arrays, d)
+            X = csr_of(*arrays, d)
             X = X.toarray() if self.is_dense else X
         return X, labels.astype(np.int64)
 
@@ -135,16 +136,11 @@ class RowStore:
         """Some of the rows, in the order in which they are named; one pass."""
         order = np.argsort(rows, kind="stable")
         wanted, parts = np.asarray(rows)[order], [self.read(0)[0][:0]]
-        cuts = np.searchsorted(wanted, self.starts)
-        for k in np.flatnonzero(np.diff(cuts)):
-            chosen = wanted[cuts[k] : cuts[k + 1]] - self.starts[k]
-            parts.append(self.read(k)[0][chosen])
+        parts += [self.read(k)[0][chosen] for k, chosen in in_blocks(wanted, self.starts)]
         chosen = np.concatenate(parts) if self.is_dense else vstack(parts, format="csr")
         if np.array_equal(wanted, rows):
             return chosen
-        back = np.empty(len(order), dtype=np.int64)
-        back[order] = np.arange(len(order))
-        return chosen[back]
+        return chosen[np.argsort(order)]
 
     def compute_fingerprint(self) -> str:
         """What :func:`odmtool.io.svmlight.fingerprint` says of the same data; three sweeps."""
@@ -179,46 +175,35 @@ class RowStore:
 
     def _field(self, k: int, name: str) -> np.ndarray:
         """Counts, columns or values of the entries of block k."""
-        block = self.blocks[k]
-        offset = block.offset + 4 * block.rows
-        if block.is_dense:
-            table = self._array(offset, block.rows * block.width, np.float64)
-            table = table.reshape(block.rows, block.width)
-            if name == "counts":
-                return np.count_nonzero(table, axis=1).astype(np.int32)
-            return np.nonzero(table)[1].astype(np.int32) if name == "columns" else table[table != 0]
+        block, places = self.blocks[k], self._places(k)
+        if not block.is_dense:
+            return self._array(*places[name])
+        table = self._array(*places["table"]).reshape(block.rows, block.width)
         if name == "counts":
-            return self._array(offset, block.rows, np.int32)
-        if name == "columns":
-            return self._array(offset + 4 * block.rows, block.entries, np.int32)
-        return self._array(offset + 4 * (block.rows + block.entries), block.entries, np.float64)
+            return np.count_nonzero(table, axis=1).astype(np.int32)
+        return np.nonzero(table)[1].astype(np.int32) if name == "columns" else table[table != 0]
+
+    def _places(self, k: int) -> dict[str, tuple]:
+        """Offset, length and type of each array of block k, in their order."""
+        block, offset, places = self.blocks[k], self.blocks[k].offset, {}
+        sizes = {"labels": (block.rows, np.int32)}
+        if block.is_dense:
+            sizes["table"] = block.rows * block.width, np.float64
+        else:
+            sizes["counts"], sizes["columns"] = (block.rows, np.int32), (block.entries, np.int32)
+            sizes["values"] = block.entries, np.float64
+        for name, (count, dtype) in sizes.items():
+            places[name] = offset, count, dtype
+            offset += count * np.dtype(dtype).itemsize
+        return places
 
     def _parts(self, k: int) -> tuple[np.ndarray, list[np.ndarray]]:
-        block = self.blocks[k]
-        fields = [(block.rows, np.int32)]
-        if block.is_dense:
-            fields += [(block.rows * block.width, np.float64)]
-        else:
-            fields += [(block.rows, np.int32), (block.entries, np.int32)]
-            fields += [(block.entries, np.float64)]
-        arrays, offset = [], block.offset
-        for count, dtype in fields:
-            arrays.append(self._array(offset, count, dtype))
-            offset += arrays[-1].nbytes
+        arrays = [self._array(*place) for place in self._places(k).values()]
         if not self._checked[k]:
-            if _checksum(arrays) != block.checksum:
+            if _checksum(arrays) != self.blocks[k].checksum:
                 raise DataError(messages.cache_damaged(), self._name)
             self._checked[k] = True
         return arrays[0], arrays[1:]
-
-
-def _csr(counts, columns, values, width: int) -> csr_matrix:
-    """The matrix of these arrays, which are known to be right."""
-    X = csr_matrix((len(counts), width))
-    X.indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    X.indices, X.data = columns, values
-    X.has_sorted_indices = X.has_canonical_format = True
-    return X
 
 
 def _checksum(arrays) -> int:

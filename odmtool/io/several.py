@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from odmtool import messages
+from odmtool.core.columns import with_width
 from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io.svmlight import Dataset, fingerprint, read_svmlight
 
@@ -126,9 +127,7 @@ def _facts(data: Dataset | Exception):
 
 
 def _widened(data: Dataset, width: int) -> csr_matrix:
-    """The rows in a matrix of this width."""
-    X = data.X
-    return csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+    return with_width(data.X, width)
 
 
 def _fsspec():

@@ -101,7 +101,7 @@ def read_svmlight(
         skipped += part.skipped
         min_index = min(min_index, part.min_index)
         width = max(width, part.width)
-    X = _csr(counts.finish(), columns.finish(), values.finish(), width)
+    X = csr_of(counts.finish(), columns.finish(), values.finish(), width)
     return Dataset(X, labels.finish(), skipped, 1 if min_index == NO_INDEX else min_index)
 
 
@@ -205,7 +205,7 @@ class _Column:
         return self._array
 
 
-def _csr(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int) -> csr_matrix:
+def csr_of(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int) -> csr_matrix:
     """The matrix around these arrays, which are neither copied nor examined."""
     # scipy works with equal types of indices and row ends, and would convert others.
     few = len(values) <= np.iinfo(np.int32).max
@@ -218,7 +218,7 @@ def _csr(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int
 
 
 def _dataset(part: Part, n_features: int | None, real_labels: bool) -> Dataset:
-    X = _csr(part.counts, part.columns, part.values, max(part.width, n_features or 0))
+    X = csr_of(part.counts, part.columns, part.values, max(part.width, n_features or 0))
     labels = part.labels if real_labels else part.labels.astype(np.int64)
     return Dataset(X, labels, part.skipped, 1 if part.min_index == NO_INDEX else part.min_index)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from odmtool.core.columns import with_width
 from odmtool.models.decide import first_maximum, most_probable, pair_values
 from odmtool.models.probability import logistic_probabilities
 
@@ -92,10 +93,3 @@ class LinearModel:
         """Whether a feature of X occurs in the model, or the model has none."""
         n_features = self.weights.shape[0]
         return n_features == 0 or bool((X.indices < n_features).any())
-
-
-def with_width(X: csr_matrix, width: int) -> csr_matrix:
-    """X with columns cut off or zero columns appended."""
-    if X.shape[1] > width:
-        return X[:, :width]
-    return csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))

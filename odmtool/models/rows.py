@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from odmtool.core.columns import with_width
 from odmtool.core.kernel_table import DISTANCES, STORED
-from odmtool.models.linear import with_width
 
 if TYPE_CHECKING:
     from odmtool.core.kernels import Kernel

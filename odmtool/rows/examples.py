@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core.columns import with_constant_feature
+from odmtool.core.columns import in_blocks, with_constant_feature
 
 # Passes are cut into so many tasks, whoever runs them, so that sums are the same everywhere.
 _TASKS = 32
@@ -103,9 +103,5 @@ class Examples:
 
 def labels_of(store, rows: np.ndarray) -> np.ndarray:
     """The labels of some examples, in ascending order."""
-    cuts = np.searchsorted(rows, store.starts)
-    parts = [
-        store.labels(k)[rows[cuts[k] : cuts[k + 1]] - store.starts[k]]
-        for k in np.flatnonzero(np.diff(cuts))
-    ]
+    parts = [store.labels(k)[chosen] for k, chosen in in_blocks(rows, store.starts)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])

@@ -101,10 +101,8 @@ class SpreadRows:
 
     def _cut(self, ascending: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
         """The pieces in which rows lie, and their places there."""
-        cuts = np.searchsorted(ascending, self._edges)
-        ends = list(zip(cuts[:-1], cuts[1:], self._edges, strict=False))
-        used = [k for k, (a, b, _) in enumerate(ends) if a < b] or [0]
-        return used, [ascending[ends[k][0] : ends[k][1]] - ends[k][2] for k in used]
+        found = columns.in_blocks(ascending, self._edges) or [(0, ascending)]
+        return [k for k, _ in found], [chosen for _, chosen in found]
 
 
 class OnePiece:

@@ -53,6 +53,13 @@ class Problem(NamedTuple):
         """The name of the kernel; "linear" for a linear problem."""
         return "linear" if self.gram is None else self.gram.kernel.name
 
+    def margins(self, coef: np.ndarray) -> np.ndarray:
+        """t_i of w = sum_i coef_i y_i phi(x_i), from the whole kernel matrix if there is one."""
+        expansion = self.y * coef
+        if self.gram is None:
+            return self.y * np.asarray(self.X @ np.asarray(self.X.T @ expansion))
+        return self.y * (self.gram.matrix() @ expansion)
+
 
 class Stop(NamedTuple):
     """When a solver stops: at the tolerance, or after so many iterations."""

@@ -25,6 +25,7 @@ import numpy as np
 from odmtool import messages
 from odmtool._jit import njit
 from odmtool.core import losses
+from odmtool.core.gram import keep_in_front, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
     Problem,
@@ -41,7 +42,6 @@ from odmtool.solvers.coordinate import coordinate_step, gap_share
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
 _DIVERGENCE = 1e6
-_BLOCK_BYTES = 2**24
 
 
 def solve(
@@ -202,18 +202,9 @@ class KernelState:
         """f = K (eta y), from the rows of the nonzero duals."""
         self._f[:] = 0
         cache, signed = self._cache, self.eta * self._problem.y
-        for part in self._parts(np.flatnonzero(self.eta)):
+        for part in runs(cache, np.flatnonzero(self.eta)):
             cache.fetch(part)
             add_rows(cache.rows, cache.first, cache.slot[part], signed[part], self._f)
-
-    def _parts(self, examples):
-        """The examples in runs whose rows fit in the cache together."""
-        step = self._cache.capacity
-        if step < self._problem.size:
-            # Half the cache, so that rows of the run before can stay; bounded, because
-            # a run's rows are computed in one block, whose memory is used again.
-            step = max(1, min(step // 2, _BLOCK_BYTES // (8 * self._problem.size)))
-        return (examples[k : k + step] for k in range(0, len(examples), step))
 
     def margins(self) -> np.ndarray:
         return self._problem.y * self._f
@@ -221,7 +212,7 @@ class KernelState:
     def epoch(self, order, active, threshold):
         problem, cache = self._problem, self._cache
         kept, estimate, largest = 0, 0.0, 0.0
-        for part in self._parts(order[:active].copy()):
+        for part in runs(cache, order[:active].copy()):
             cache.fetch(part)
             stay, moved, share = kernel_epoch(
                 cache.rows, cache.slot, cache.first, problem.y, problem.weight, self.loss,
@@ -230,9 +221,7 @@ class KernelState:
             # The examples that stay come first in a part; order keeps them in front.
             order[kept : kept + stay] = part[:stay]
             kept, estimate, largest = kept + stay, estimate + share, max(largest, moved)
-        shrunk = np.ones(problem.size, dtype=bool)
-        shrunk[order[:kept]] = False
-        order[kept:] = np.flatnonzero(shrunk)
+        keep_in_front(order, kept)
         return kept, largest, estimate
 
 

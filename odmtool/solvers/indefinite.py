@@ -81,9 +81,9 @@ def shift(problem: Problem, eigenvalue: float) -> Problem:
 def unshift(problem: Problem, solution: Solution, tolerance: float) -> Solution:
     """The solution of a shifted problem, judged in the problem itself."""
     loss = losses.scaled(problem.loss, problem.weight)
-    K, y, judged = problem.gram.matrix(), problem.y, []
+    judged = []
     for coef in (solution.coef, solution.eta):
-        margins = y * (K @ (y * coef))
+        margins = problem.margins(coef)
         norm = coef @ margins
         primal, dual, scale = objective_values(loss, norm, norm, margins, coef)
         gap = relative(primal - dual, scale)

@@ -140,7 +140,8 @@ def certified(
     eta, dual = _constant_duals(problem)
     polishing = Stop(_DUAL_SHARE * stop.tolerance, stop.max_iter)
     try:
-        found = ldm.polish(problem, polishing, ldm.demanded(problem, point.t), seed)
+        start = ldm.demanded(problem, point.t)
+        found = ldm.solve(problem, polishing, seed=seed, start=start)
     except DivergedError:  # on features of very different scales; the primal point is sound
         found = None
     if found is not None:

@@ -33,6 +33,7 @@ from odmtool.core import losses
 from odmtool.rows.tiles import Tiles
 from odmtool.solvers.base import Progress, Solution, relative
 from odmtool.solvers.engine.certificate import times
+from odmtool.solvers.factor import conjugate_gradients
 from odmtool.solvers.newton import step_length
 
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).
@@ -184,21 +185,11 @@ class FullNewton:
             return self._nearly(v, active)[rows]
 
         # In the first step a is nonzero for landmarks only, and far from the duals.
-        z = (b - slopes * self.f)[rows] / root
-        Kz = product(z)
-        residual = (b[rows] - root**2 * at_fixed[rows]) / root - z - root * Kz
-        p = precondition(residual)
-        q = residual @ p
-        for _ in range(_GRADIENTS):
-            if np.linalg.norm(residual) <= accuracy:
-                break
-            Kp = product(p)
-            Ap = p + root * Kp
-            alpha = q / (p @ Ap)
-            z, residual = z + alpha * p, residual - alpha * Ap
-            preconditioned = precondition(residual)
-            q, before = residual @ preconditioned, q
-            p = preconditioned + q / before * p
+        z = conjugate_gradients(
+            lambda p: p + root * product(p), (b[rows] - root**2 * at_fixed[rows]) / root,
+            precondition, atol=accuracy, most=_GRADIENTS,
+            start=(b - slopes * self.f)[rows] / root,
+        )  # fmt: skip
         target = fixed.copy()
         target[rows] = root * z
         return target, self._nearly(target)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from odmtool.core import kernels, losses
+from odmtool.core.columns import in_blocks
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.executor import Serial
@@ -259,14 +260,10 @@ class Blocks:
 
     def subset(self, rows: np.ndarray) -> Blocks:
         """Some of the rows, in ascending order; from the same sources."""
-        cuts = np.searchsorted(rows, self._edges)
-        chosen = [rows[a:b] - edge for a, b, edge in zip(cuts, cuts[1:], self._edges, strict=False)]
-        sources = [
-            self._executor.keep(some, s, r) for s, r in zip(self._sources, chosen, strict=True)
-        ]
-        return Blocks(
-            sources, [len(r) for r in chosen], self.shape[1], self._factor, self._executor
-        )
+        used = in_blocks(rows, self._edges)
+        sources = [self._executor.keep(some, self._sources[k], chosen) for k, chosen in used]
+        sizes = [len(chosen) for _, chosen in used]
+        return Blocks(sources, sizes, self.shape[1], self._factor, self._executor)
 
     def _split(self, v: np.ndarray) -> list[np.ndarray]:
         return np.split(v, self._edges[1:-1])

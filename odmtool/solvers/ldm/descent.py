@@ -132,21 +132,6 @@ class _Alternation:
             return estimate + state.loss.slope_below * self._total / 2 * (self._b - before) ** 2
 
 
-def polish(problem: Problem, stop: Stop, start: np.ndarray, seed: int = 0) -> Solution:
-    """A certified solution near a primal iterate, by at most ``stop.max_iter`` epochs.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its loss is an LDM.
-    stop : Stop
-    start : ndarray, shape (m,)
-        Dual variables, feasible or not; :func:`demanded` has those of given margins.
-    seed : int
-    """
-    return solve(problem, stop, seed=seed, start=start)
-
-
 def demanded(problem: Problem, t: np.ndarray, width: float = 1e-3) -> np.ndarray:
     """The dual variables that margins t demand, shape (m,).
 

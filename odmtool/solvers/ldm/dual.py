@@ -106,13 +106,10 @@ def certified(problem: Problem, eta, iterations: int, tolerance: float, name: st
     DivergedError
         Numbers overflow.
     """
-    y, weight = problem.y, problem.weight
-    eta, w = feasible(problem.loss, weight, eta), None
-    if problem.gram is None:
-        w = np.asarray(problem.X.T @ (y * eta))
-        t = y * np.asarray(problem.X @ w)
-    else:
-        t = y * (problem.gram.matrix() @ (y * eta))
+    weight = problem.weight
+    eta = feasible(problem.loss, weight, eta)
+    w = None if problem.gram is not None else np.asarray(problem.X.T @ (problem.y * eta))
+    t = problem.margins(eta)
     primal, dual, scale = certificate(problem.loss, weight, eta @ t, t, eta)
     if not is_bounded(problem, primal, dual):
         raise DivergedError(messages.overflow())

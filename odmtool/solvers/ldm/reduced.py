@@ -75,7 +75,7 @@ def solve(
         limit = Stop(tolerance, stop.max_iter - iterations)
         inner = method(reduced, limit, start=inner_start)
         iterations += inner.iterations
-        eta = _duals(problem, _margins(reduced, inner.eta), inner.eta)
+        eta = inner.eta - _pull(problem, reduced.margins(inner.eta))
         solution = certified(problem, eta, iterations, stop.tolerance, name)
         if solution.converged or not inner.converged or iterations >= stop.max_iter:
             return solution
@@ -85,27 +85,16 @@ def solve(
             return solution
 
 
-def _margins(problem: Problem, eta: np.ndarray) -> np.ndarray:
-    y = problem.y
-    if problem.gram is None:
-        return y * np.asarray(problem.X @ np.asarray(problem.X.T @ (y * eta)))
-    return y * (problem.gram.matrix() @ (y * eta))
-
-
 def _pull(problem: Problem, t: np.ndarray) -> np.ndarray:
     """c u_i (t_i - mean t), by which the variance draws each margin."""
     weight, c = problem.weight, 2 * problem.loss.mu1 / problem.loss.total_weight
     return c * weight * (t - weight @ t / weight.sum())
 
 
-def _duals(problem: Problem, t: np.ndarray, reduced_eta: np.ndarray) -> np.ndarray:
-    return reduced_eta - _pull(problem, t)
-
-
 def _reduced_duals(problem: Problem, eta: np.ndarray) -> np.ndarray:
     eta = feasible(problem.loss, problem.weight, eta)
     without_variance = problem.loss._replace(mu1=0.0)
-    pulled = eta + _pull(problem, _margins(problem, eta))
+    pulled = eta + _pull(problem, problem.margins(eta))
     return feasible(without_variance, problem.weight, pulled)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool._jit import njit
-from odmtool.core.gram import RowCache
+from odmtool.core.gram import RowCache, keep_in_front, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
@@ -40,7 +40,6 @@ _WIDTH = 8
 _SLACK = 1.0
 # An epoch's estimate of the gap is trusted while the gap is no more than so many times larger.
 _TRUST = 2.0
-_BLOCK_BYTES = 2**24
 # The dual of a solvable problem stays below F(0); far above it there is no solution.
 _DIVERGENCE = 1e6
 
@@ -184,7 +183,7 @@ class KernelDescent(_Descent):
         """All scores from the duals, by the rows of the examples that have some."""
         coef = self.duals.coefficients(self.examples.target)
         self._scores[:] = 0
-        for part in self._parts(np.flatnonzero(coef.any(axis=1))):
+        for part in runs(self._cache, np.flatnonzero(coef.any(axis=1))):
             self._cache.fetch(part)
             self._scores += coef[part].T @ self._cache.rows[self._cache.slot[part]]
 
@@ -201,7 +200,7 @@ class KernelDescent(_Descent):
 
     def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
         """Take the betas of these examples from the columns before to the present ones."""
-        for part in self._parts(np.arange(len(examples))):
+        for part in runs(self._cache, np.arange(len(examples))):
             chosen, rows = examples[part], np.arange(len(part))
             change = np.zeros((len(part), self.problem.k))
             for sign, column in ((-1.0, before[part]), (1.0, self.duals.rival[chosen])):
@@ -218,17 +217,10 @@ class KernelDescent(_Descent):
         """The coefficients that were kept."""
         return kept
 
-    def _parts(self, examples):
-        """The examples in runs whose rows fit in the cache together."""
-        step = self._cache.capacity
-        if step < self.problem.size:
-            step = max(1, min(step // 2, _BLOCK_BYTES // (8 * self.problem.size)))
-        return (examples[a : a + step] for a in range(0, len(examples), step))
-
     def _epoch(self):
         kept, estimate, total = 0, 0.0, 0.0
         order, cache = self._order, self._cache
-        for part in self._parts(order[: self.active].copy()):
+        for part in runs(cache, order[: self.active].copy()):
             cache.fetch(part)
             stay, moved, share = kernel_epoch(
                 cache.rows, cache.slot, self._scores, self.problem.parameters, self.examples,
@@ -236,9 +228,7 @@ class KernelDescent(_Descent):
             )  # fmt: skip
             order[kept : kept + stay] = part[:stay]
             kept, estimate, total = kept + stay, estimate + share, total + moved
-        shrunk = np.ones(self.problem.size, dtype=bool)
-        shrunk[order[:kept]] = False
-        order[kept:] = np.flatnonzero(shrunk)
+        keep_in_front(order, kept)
         return kept, total, estimate
 
 
