@@ -29,6 +29,7 @@ from odmtool import messages
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import LDM, MarginLoss
 from odmtool.errors import UsageError
+from odmtool.judge.sums import dense, products, square_sum
 
 
 class Certificate(NamedTuple):
@@ -96,7 +97,7 @@ def kernel_value(kernel: Kernel, u: np.ndarray, v: np.ndarray) -> float:
 
 def kernel_matrix(kernel: Kernel, A, B) -> np.ndarray:
     """All kernel values between the rows of A and of B, shape (a, b)."""
-    A, B = (rows if isinstance(rows, np.ndarray) else rows.toarray() for rows in (A, B))
+    A, B = dense(A), dense(B)
     return np.array([[kernel_value(kernel, u, v) for v in B] for u in A]).reshape(len(A), len(B))
 
 
@@ -115,12 +116,9 @@ def certify_linear(X, y, weight, loss: MarginLoss | LDM, w, eta) -> Certificate:
     eta : ndarray, shape (m,)
         Dual solution.
     """
-    X = X if isinstance(X, np.ndarray) else X.toarray()
-    margins = [float(y_i) * math.fsum(x * w) for x, y_i in zip(X, y, strict=True)]
-    w_dual = np.array([math.fsum(column * eta * y) for column in X.T])
-    return _certificate(
-        math.fsum(w * w), math.fsum(w_dual * w_dual), margins, weight, loss, eta
-    )
+    X = dense(X)
+    dual_w = products(X.T, eta * y)
+    return _certificate(square_sum(w), square_sum(dual_w), y * products(X, w), weight, loss, eta)
 
 
 def certify_kernel(K, y, weight, loss: MarginLoss | LDM, coef, eta) -> Certificate:
@@ -129,8 +127,7 @@ def certify_kernel(K, y, weight, loss: MarginLoss | LDM, coef, eta) -> Certifica
     ``K`` is the Gram matrix of :func:`kernel_matrix`, shape (m, m); ``coef`` and
     the dual solution ``eta`` have shape (m,); the rest as in :func:`certify_linear`.
     """
-    margins = [float(y_i) * math.fsum(row * y * coef) for row, y_i in zip(K, y, strict=True)]
-    dual_margins = [float(y_i) * math.fsum(row * y * eta) for row, y_i in zip(K, y, strict=True)]
+    margins, dual_margins = (y * products(K, y * duals) for duals in (coef, eta))
     norm, dual_norm = math.fsum(coef * margins), math.fsum(eta * dual_margins)
     return _certificate(norm, dual_norm, margins, weight, loss, eta)
 

@@ -11,22 +11,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.judge.sums import dense, products, square_sum
+
 
 class Certificate(NamedTuple):
     """The objective of a solution, the norm of its gradient, and what that proves."""
 
-    objective: float
-    gradient: float
+    primal: float
+    """F"""
+    dual: float
+    """A lower bound of F."""
     gap: float
-    """(F - lower bound of F) / F"""
+    """(P - D) / P"""
+    gradient: float
 
 
 def sigma(X, weight, parameters) -> float:
     """The smoothing of |v|^p for p < 2: delta by the root mean square of |x_i|."""
     if parameters.power >= 2:
         return 0.0
-    X = X if isinstance(X, np.ndarray) else X.toarray()
-    total = math.fsum(u * math.fsum(x * x) for u, x in zip(weight, X, strict=True))
+    total = math.fsum(u * square_sum(x) for u, x in zip(weight, dense(X), strict=True))
     return parameters.delta / math.sqrt(total / math.fsum(weight)) if total else parameters.delta
 
 
@@ -86,7 +90,7 @@ def objective(X, target, weight, parameters, W, bias) -> float:
     s, p = sigma(X, weight, parameters), parameters.power
     for a in range(W.shape[1]):
         for b in range(a):
-            square = math.fsum((W[:, a] - W[:, b]) ** 2)
+            square = square_sum(W[:, a] - W[:, b])
             terms.append(parameters.lambda_ * ((square + s * s) ** (p / 2) - s**p))
     terms.append(parameters.ridge * math.fsum([*(W * W).ravel(), *(bias * bias)]))
     return math.fsum(terms)
@@ -94,23 +98,22 @@ def objective(X, target, weight, parameters, W, bias) -> float:
 
 def gradient(X, target, weight, parameters, W, bias) -> tuple[np.ndarray, np.ndarray]:
     """The derivatives of F by W and by the biases; parameters as :func:`objective`."""
-    rows = X if isinstance(X, np.ndarray) else X.toarray()
     by_W, by_bias = 2 * parameters.ridge * W, 2 * parameters.ridge * bias
     scores = _scores(X, W, bias)
-    for x, u, f, y in zip(rows, weight, scores, target, strict=True):
+    for x, u, f, y in zip(dense(X), weight, scores, target, strict=True):
         slopes = float(u) * example_slopes(f, y, parameters)
         by_W, by_bias = by_W + np.outer(x, slopes), by_bias + slopes
     s, p = sigma(X, weight, parameters), parameters.power
     for a in range(W.shape[1]):
         for b in range(W.shape[1]):
             difference = W[:, a] - W[:, b]
-            square = math.fsum(difference**2) + s * s
+            square = square_sum(difference) + s * s
             if a != b and square > 0:
                 by_W[:, a] += parameters.lambda_ * p * square ** (p / 2 - 1) * difference
     return by_W, by_bias
 
 
-def certify(X, target, weight, parameters, W, bias) -> Certificate:
+def certify_linear(X, target, weight, parameters, W, bias) -> Certificate:
     """Judge a solution; parameters as :func:`objective`.
 
     F is strongly convex with modulus 2 ridge, so F - min F <= |G|^2 / (4 ridge) for its
@@ -120,20 +123,19 @@ def certify(X, target, weight, parameters, W, bias) -> Certificate:
     """
     F = objective(X, target, weight, parameters, W, bias)
     by_W, by_bias = gradient(X, target, weight, parameters, W, bias)
-    norm_W, norm_bias = (math.sqrt(math.fsum(g.ravel() ** 2)) for g in (by_W, by_bias))
+    norm_W, norm_bias = (math.sqrt(square_sum(g)) for g in (by_W, by_bias))
     k, p = W.shape[1], parameters.power
     count = k * (k - 1) / 2
     powers = F / parameters.lambda_ + count * sigma(X, weight, parameters) ** p
     # The sum over all pairs of |w_k - w_l|^2, from that of the p-th powers.
     squares = powers ** (2 / p) * (count ** (1 - 2 / p) if p > 2 else 1.0)
-    radius = math.sqrt(math.fsum(W.ravel() ** 2)) + math.sqrt(squares / k)
+    radius = math.sqrt(square_sum(W)) + math.sqrt(squares / k)
     ridge = 4 * parameters.ridge
     bound = min((norm_W**2 + norm_bias**2) / ridge, norm_W * radius + norm_bias**2 / ridge)
-    return Certificate(F, math.hypot(norm_W, norm_bias), min(1.0, bound / F) if F > 0 else 0.0)
+    gap = min(1.0, bound / F) if F > 0 else 0.0
+    return Certificate(F, max(0.0, F - bound), gap, math.hypot(norm_W, norm_bias))
 
 
 def _scores(X, W, bias) -> np.ndarray:
-    rows = X if isinstance(X, np.ndarray) else X.toarray()
-    return np.array(
-        [[math.fsum([*(x * w), b]) for w, b in zip(W.T, bias, strict=True)] for x in rows]
-    )
+    X = dense(X)
+    return products(np.hstack([X, np.ones((len(X), 1))]), np.vstack([W, bias]))

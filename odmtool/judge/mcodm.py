@@ -24,19 +24,18 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core.losses import MCODM
+from odmtool.judge.sums import dense, products, square_sum
 
 
-class MultiCertificate(NamedTuple):
+class Certificate(NamedTuple):
     """Objective values of a state."""
 
-    objective: float
-    """F"""
     primal: float
-    """P"""
     dual: float
-    """D"""
     gap: float
     """(P - D) / P"""
+    objective: float
+    """F"""
     infeasibility: float
     """Largest violation of a constraint on alpha and beta."""
 
@@ -51,7 +50,7 @@ def coefficients(target, alpha, beta, rival) -> np.ndarray:
     return coef
 
 
-def certify_linear(X, target, weight, loss: MCODM, W, duals) -> MultiCertificate:
+def certify_linear(X, target, weight, loss: MCODM, W, duals) -> Certificate:
     """Judge a linear state.
 
     Parameters
@@ -63,27 +62,20 @@ def certify_linear(X, target, weight, loss: MCODM, W, duals) -> MultiCertificate
     W : ndarray, shape (d, k)
     duals : (alpha, beta, rival, upper), shapes (m, k), (m,), (m,), (m,)
     """
-    X = X if isinstance(X, np.ndarray) else X.toarray()
-    alpha, beta, rival, upper = duals
-    scores = [[math.fsum(x * w) for w in W.T] for x in X]
-    coef = coefficients(target, alpha, beta, rival)
-    dual_W = [[math.fsum(x * c) for c in coef.T] for x in X.T]
-    norms = (math.fsum(w * w for row in V for w in row) for V in (W, dual_W))
-    return _certificate(*norms, scores, target, weight, loss, duals)
+    X, scores = dense(X), products(dense(X), W)
+    dual_W = products(X.T, coefficients(target, *duals[:3]))
+    return _certificate(square_sum(W), square_sum(dual_W), scores, target, weight, loss, duals)
 
 
-def certify_kernel(K, target, weight, loss: MCODM, coef, duals) -> MultiCertificate:
+def certify_kernel(K, target, weight, loss: MCODM, coef, duals) -> Certificate:
     """Judge w_l = sum_i coef_il phi(x_i), coef of shape (m, k), K the Gram matrix."""
-    alpha, beta, rival, upper = duals
-    dual_coef = coefficients(target, alpha, beta, rival)
-    scores, dual_scores = (
-        np.array([[math.fsum(row * c) for c in C.T] for row in K]) for C in (coef, dual_coef)
-    )
+    dual_coef = coefficients(target, *duals[:3])
+    scores, dual_scores = products(K, coef), products(K, dual_coef)
     norm, dual_norm = math.fsum((coef * scores).flat), math.fsum((dual_coef * dual_scores).flat)
     return _certificate(norm, dual_norm, scores, target, weight, loss, duals)
 
 
-def _certificate(norm, dual_norm, scores, target, weight, loss, duals) -> MultiCertificate:
+def _certificate(norm, dual_norm, scores, target, weight, loss, duals) -> Certificate:
     true, relaxed, dual = [norm / 2], [norm / 2], [-dual_norm / 2]
     for f, y, u, a, b, r, limit in zip(scores, target, weight, *duals, strict=True):
         g = f[y] - max(score for j, score in enumerate(f) if j != y)
@@ -97,7 +89,7 @@ def _certificate(norm, dual_norm, scores, target, weight, loss, duals) -> MultiC
             dual += [-limit * b, -(b**2) / (4 * c2)]
     primal, lower = math.fsum(relaxed), math.fsum(dual)
     gap = (primal - lower) / primal if primal > 0 else 0.0
-    return MultiCertificate(math.fsum(true), primal, lower, gap, infeasibility(target, duals))
+    return Certificate(primal, lower, gap, math.fsum(true), infeasibility(target, duals))
 
 
 def infeasibility(target, duals) -> float:
