@@ -2,7 +2,7 @@
 
 usage: python benchmarks/same_output.py OLD_BIN NEW_BIN [--only PATTERN] [--list]
                                         [--new-env KEY=VALUE]... [--compiled DIR]
-                                        [--old-results FILE]
+                                        [--old-results DIR]
 
 OLD_BIN and NEW_BIN are folders with odm-train, odm-predict, odm-cv, odm-scale, odmtool and
 python. Every chain of command lines of same_output_commands.py runs with both, the new one after
@@ -27,7 +27,7 @@ texts and the folder of compiled code, different for both; --new-env adds to the
 With a Dask in both installations each gets a scheduler and two workers on this host.
 
 --old-results keeps what the old one did, for the next run: not of chains in whose products the
-name of the scratch folder stands. Remove the file when the old installation or the data change.
+name of the scratch folder stands. Remove DIR when the old installation or the data change.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import hashlib
 import os
 import pickle
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -252,28 +254,39 @@ def chosen_jobs(pattern: str, has_dask: bool) -> list[Job]:
 
 
 class Memory:
-    """What the old installation did in earlier runs, in a file; nothing without a file."""
+    """What the old installation did in earlier runs, a file for each chain in a folder.
 
-    def __init__(self, path: Path | None):
-        self._path, self._known = path, {}
-        if path is not None and path.exists():
-            self._known = pickle.loads(path.read_bytes())
+    Without a folder (None) nothing is remembered.
+    """
+
+    def __init__(self, folder: Path | None):
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, side: Side, job: Job, *where: Path) -> list[Outcome]:
-        """As :func:`run_chain`, or what is known."""
-        key = tuple(job.lines)
-        if any(word in line for word in NAMING_THE_FOLDER for line in key):
+        """As :func:`run_chain`, or what is remembered."""
+        text = "\n".join(job.lines)
+        if self._folder is None or any(word in text for word in NAMING_THE_FOLDER):
             return run_chain(side, job, *where)
-        if key not in self._known:
-            self._known[key] = run_chain(side, job, *where)
-        return self._known[key]
+        path = self._folder / hashlib.sha256(text.encode()).hexdigest()[:32]
+        if path.exists():
+            return pickle.loads(path.read_bytes())
+        outcomes = run_chain(side, job, *where)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        new.write_bytes(pickle.dumps(outcomes))
+        new.replace(path)  # other runs may do the same at this time
+        return outcomes
 
-    def keep(self) -> None:
-        """Write the file, at once."""
-        if self._path is not None:
-            new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-            new.write_bytes(pickle.dumps(self._known))
-            new.replace(self._path)
+
+@contextlib.contextmanager
+def dropping_the_rest(pool: ThreadPoolExecutor):
+    """An interrupted run ends after the chains that are running now."""
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
 
 
 def run_all(sides: list[Side], jobs: list[Job], scratch: Path, memory: Memory) -> int:
@@ -288,7 +301,7 @@ def run_all(sides: list[Side], jobs: list[Job], scratch: Path, memory: Memory) -
         return old, run_chain(new_side, job, folder, data)
 
     same = different = wrong = 0
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(AT_A_TIME) as pool, dropping_the_rest(pool):
         for job, outcomes in zip(jobs, pool.map(both, range(len(jobs))), strict=True):
             for line, old, new in zip(job.lines, *outcomes, strict=True):
                 sentences = compare(job, line, old, new, rules), unexpected(job, line, old)
@@ -296,7 +309,6 @@ def run_all(sides: list[Side], jobs: list[Job], scratch: Path, memory: Memory) -
                 wrong += bool(sentences[1])
                 for sentence in filter(None, sentences):
                     print(sentence, flush=True)
-    memory.keep()
     print(f"{same + different} commands, {same} same, {different} different", flush=True)
     return 1 if different or wrong else 0
 
@@ -309,7 +321,7 @@ def main() -> int:
                         help="only chains with a line 'GROUP: COMMAND' that this is found in")
     parser.add_argument("--compiled", type=Path, metavar="DIR",
                         help="keep compiled code here for the next run")
-    parser.add_argument("--old-results", type=Path, metavar="FILE",
+    parser.add_argument("--old-results", type=Path, metavar="DIR",
                         help="keep here what the old installation did, and do not do it again")
     parser.add_argument("--new-env", action="append", default=[], metavar="KEY=VALUE",
                         help="a variable of the new installation, such as PYTHONPATH")
@@ -319,6 +331,8 @@ def main() -> int:
         for job in chosen_jobs(arguments.only, True):
             print("\n".join(f"{job.group}: {line}" for line in job.lines))
         return 0
+    # As Ctrl-C does, so that no cluster and no scratch folder is left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="same-output-")))
         write_data(scratch / "data")
