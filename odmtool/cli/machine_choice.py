@@ -144,7 +144,9 @@ def is_side_by_side(ctx: click.Context, options: dict) -> bool:
     side by side where --multiclass is given.
     """
     has_parts = options["cache"] is not None or options["solver"] in IN_PARTS
-    return has_parts or "multiclass" in given_options(ctx)
+    has_landmarks = options["solver"] in ("auto", "landmarks") and options["kernel"] != "linear"
+    has_landmarks &= MACHINES[machine_name(options)].kind == SMOOTH
+    return has_parts or has_landmarks or "multiclass" in given_options(ctx)
 
 
 def given_options(ctx: click.Context) -> frozenset[str]:

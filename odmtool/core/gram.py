@@ -83,7 +83,9 @@ class Gram:
     def subset(self, rows: np.ndarray) -> Gram:
         """The Gram of some of the examples; it shares computed values."""
         if self.is_computed:
-            return Gram.of_matrix(self.kernel, self._matrix[np.ix_(rows, rows)], self.memory)
+            part = Gram.of_matrix(self.kernel, self._matrix[np.ix_(rows, rows)], self.memory)
+            part.X = None if self.X is None else self.X[rows]
+            return part
         return Gram(self.kernel, self.X[rows], self.memory)
 
     def diagonal(self) -> np.ndarray:

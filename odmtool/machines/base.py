@@ -345,7 +345,7 @@ class Machine:
             "gap": _text(solution.gap),
             "iterations": str(solution.iterations),
             "status": status(solution),
-        }
+        } | ({} if solution.failure is None else {"certificate": certificate(solution)})
 
     @property
     def support_count(self) -> int:
@@ -362,3 +362,10 @@ def status(solution) -> str:
     if not solution.converged:
         return "not converged"
     return "optimal" if solution.optimal else "stationary"
+
+
+def certificate(solution) -> str:
+    """What kind of bound the gap is."""
+    if not solution.failure:
+        return "proved"
+    return f"proved with probability 1 - {solution.failure:g}"

@@ -84,7 +84,7 @@ class BinaryMachine(Machine):
             return scaling_out.solve(self, problem, start, progress)
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
-            seed=self.seed, settings=self.settings, start=start, progress=progress,
+            seed=self.seed, settings=self.settings, start=start, progress=progress, jobs=self.jobs,
         )  # fmt: skip
 
     def decides_by_votes(self, k: int) -> bool:

@@ -123,9 +123,11 @@ def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
         jobs = _threads_for(machine, prepared.gram, todo)
         prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
 
+    alone = machine.copy(jobs=1)
+
     def one(part, first):
         problem = part_problem(machine, prepared, part)
-        return machine.solve_part(problem, first, ignore_progress)
+        return alone.solve_part(problem, first, ignore_progress)
 
     work = (delayed(one)(part, first) for part, first in zip(todo, starts, strict=True))
     return Parallel(n_jobs=jobs, prefer="threads")(work)
@@ -183,8 +185,14 @@ def joined(
         iterations=sum(solution.iterations for solution in solutions),
         converged=all(solution.converged for solution in solutions),
         solver=" / ".join(sorted({solution.solver for solution in solutions})),
-        duals=duals, support_count=support_count,
+        duals=duals, support_count=support_count, failure=_failure(solutions),
     )  # fmt: skip
+
+
+def _failure(solutions: list) -> float | None:
+    """The probability that one of the gaps is wrong; None where none is a bound."""
+    bounds = [solution.failure for solution in solutions if solution.failure is not None]
+    return float(sum(bounds)) if bounds else None
 
 
 def _together(prepared: Prepared, todo: list[Part], solutions: list[Solution]) -> MultiSolution:
@@ -200,6 +208,6 @@ def _together(prepared: Prepared, todo: list[Part], solutions: list[Solution]) -
             coef[rows, column] = part.y * solution.coef
     solution = joined(
         solutions, W=W, coef=coef, support_count=int(np.count_nonzero(used)),
-        duals=tuple(solution.coef for solution in solutions),
+        duals=tuple(solution.warm_start for solution in solutions),
     )  # fmt: skip
     return solution._replace(optimal=all(solution.optimal for solution in solutions))

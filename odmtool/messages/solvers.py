@@ -52,6 +52,9 @@ overflow = sentence(
     "numbers overflow: scale the features (odm-scale), or take a smaller lambda, weight, "
     "bias or gamma"
 )
+landmarks_need_definite = sentence(
+    "‹solver=landmarks› needs a kernel without negative eigenvalues; take ‹solver=auto›"
+)
 features_too_large = sentence(
     "the features of {m} examples need {needed!b}, more than the {memory!b} of "
     "‹memory›; take fewer ‹landmarks›, a machine with a smooth loss (odm), or more ‹memory›"

@@ -18,6 +18,7 @@ def solve(
     max_iter: int | None = None,
     seed: int = 0,
     settings: Settings = DEFAULTS,
+    jobs: int = 1,
     start=None,
     progress=None,
 ):
@@ -34,6 +35,8 @@ def solve(
     seed : int
     settings : Settings
         What only some solvers read.
+    jobs : int
+        Threads of ``landmarks``, which change nothing but the time.
     start : ndarray, shape (m,), optional
         Dual variables to start from.
     progress : callable, optional
@@ -55,4 +58,4 @@ def solve(
     # Help texts read the table beside this file, so NumPy is not imported before it is needed.
     from odmtool.solvers.run import Run
 
-    return Run(tolerance, max_iter, seed, settings, progress).solve(problem, solver, start)
+    return Run(tolerance, max_iter, seed, settings, progress, jobs).solve(problem, solver, start)

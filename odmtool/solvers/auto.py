@@ -1,17 +1,20 @@
-"""What ``auto`` takes: Newton's method, coordinate descent, or one after the other.
+"""What ``auto`` takes: Newton's method, landmarks, coordinate descent, or one after the other.
 
 Coordinate descent needs few epochs when lambda is small and more than anyone can wait for when
 it is large; Newton's method needs a few steps for every lambda, but a step costs as much as
 many epochs. So a small problem gets Newton's method at once, and a large one coordinate descent
 for about three Newton steps' worth of epochs first, and Newton from there if that was not
 enough: whichever is right, little is lost (benchmarks/solvers.py measures it). Where Newton's
-method does not apply, it is coordinate descent only.
+method does not apply, it is coordinate descent only. Large problems with a kernel and a smooth
+loss get landmarks (docs/kernel-engine.md).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from odmtool.core.gram import Gram
+from odmtool.core.kernel_table import STORED
 from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers import table
 from odmtool.solvers.base import LARGEST_HESSIAN, Problem
@@ -45,16 +48,26 @@ def choose(problem: Problem) -> Plan:
         return Plan("dcd")
     if problem.loss.kind != SMOOTH:
         return _choose_with_jump(problem)
+    is_small = problem.size <= _SMALL_GRAM and newton.fits(problem)
+    if not is_small and takes_landmarks(problem.gram):
+        return Plan("landmarks")
     if not newton.fits(problem):
         return Plan("dcd")
     if problem.gram is not None:
-        if problem.size <= _SMALL_GRAM:
+        if is_small:
             return Plan("newton")
         return Plan("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
     (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
     if d > LARGEST_HESSIAN:
         return Plan("newton") if m <= _SMALL_GRAM else Plan("dcd", _WIDE_EPOCHS)
     return Plan("newton") if nonzeros <= _SMALL_NONZEROS else Plan("dcd", _LINEAR_EPOCHS)
+
+
+def takes_landmarks(gram: Gram | None) -> bool:
+    """Whether landmarks serve a kernel: positive semidefinite, and computed from rows."""
+    if gram is None or gram.X is None or gram.kernel.row.of == STORED:
+        return False
+    return gram.kernel.is_positive_semidefinite
 
 
 def _choose_with_jump(problem: Problem) -> Plan:

@@ -101,9 +101,8 @@ class Solution(NamedTuple):
     optimal : bool
         False if the kernel has negative eigenvalues such that a small gap shows a
         stationary point only.
-    failure : float
-        The probability with which the gap, a bound by drawn rows, may be wrong; 0 if it is
-        proved.
+    failure : float, optional
+        Where the gap is a bound: the probability with which it may be wrong, 0 if it is proved.
     """
 
     w: np.ndarray | None
@@ -116,7 +115,7 @@ class Solution(NamedTuple):
     converged: bool
     solver: str
     optimal: bool = True
-    failure: float = 0.0
+    failure: float | None = None
 
     @property
     def support_count(self) -> int:
@@ -126,7 +125,8 @@ class Solution(NamedTuple):
     @property
     def warm_start(self):
         """What another solver starts from."""
-        return self.coef
+        # The coefficients of landmarks are no duals.
+        return self.eta if self.solver == "landmarks" else self.coef
 
 
 LARGEST_HESSIAN = 3000

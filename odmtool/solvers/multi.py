@@ -129,6 +129,8 @@ class MultiSolution(NamedTuple):
     gradient : float or None
         Norm of the objective's gradient, relative to that at zero, of solvers whose stopping
         rule it is.
+    failure : float, optional
+        Where the gap is a bound: the probability with which it may be wrong.
     """
 
     W: np.ndarray | None
@@ -144,6 +146,7 @@ class MultiSolution(NamedTuple):
     rounds: tuple[Round, ...] = ()
     support_count: int | None = None
     gradient: float | None = None
+    failure: float | None = None
 
     @property
     def primal(self) -> float:

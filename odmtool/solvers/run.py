@@ -8,6 +8,7 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.core.loss_table import SMOOTH
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
+from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
 from odmtool.solvers.auto import Plan, choose
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
@@ -40,6 +41,7 @@ class Run(NamedTuple):
     seed: int
     settings: Settings
     progress: ProgressCallback | None
+    jobs: int = 1
 
     def solve(self, problem: Problem, name: str, start) -> Solution:
         """Solve a problem with the named solver, or those that ``auto`` chooses."""
@@ -59,9 +61,12 @@ class Run(NamedTuple):
         stop = Stop(self.tolerance, limit if epochs is None else min(limit, epochs))
         # Each is imported when it is used: most need compiled code, which takes time to load.
         solver = import_module(f"odmtool.solvers.{way.module}")
+        extra = self.settings.read_by(way.reads)
+        if way.has_jobs:
+            extra["executor"] = local_executor(self.jobs)
         return solver.solve(
             problem, stop, seed=self.seed, start=start, progress=self.progress or ignore_progress,
-            **self.settings.read_by(way.reads),
+            **extra,
         )  # fmt: skip
 
     def _plan(self, problem: Problem, plan: Plan, start) -> Solution:
@@ -78,6 +83,8 @@ class Run(NamedTuple):
         from odmtool.solvers import indefinite
 
         gram, named = problem.gram, "dcd" if name == "auto" else name
+        if name == "landmarks":
+            raise UsageError(messages.landmarks_need_definite())
         if gram.bytes > gram.memory:
             return self._one(problem, "dcd", start)._replace(optimal=False)
         eigenvalue = indefinite.smallest_eigenvalue(gram.matrix())

@@ -49,6 +49,8 @@ class Way(NamedTuple):
         Kernel matrices that have to fit in the memory; 0 if it needs none as a whole.
     reads : tuple of str
         What it is told of :class:`odmtool.solvers.settings.Settings`.
+    has_jobs : bool
+        Whether it works in several threads, and is told where.
     """
 
     module: str
@@ -60,6 +62,7 @@ class Way(NamedTuple):
     places: tuple[str, ...] = (MEMORY,)
     matrices: int = 0
     reads: tuple[str, ...] = ()
+    has_jobs: bool = False
 
     def takes_kernel(self, name: str) -> bool:
         """Whether it takes a kernel, or "linear"."""
@@ -111,15 +114,15 @@ _ANYWHERE = (MEMORY, WORKERS)
 
 _ROWS = (
     Solver(
-        "auto", "newton or dcd, by the size of the problem", "those of the solvers",
+        "auto", "newton, landmarks or dcd, by the size of the problem", "those of the solvers",
         (
             Way("auto", _BINARY),
             Way("mcodm.rounds", (OF_MCODM,), 2000, reads=("outer",)),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
         ),
-        "Newton's method where it is fast or coordinate descent is slow, else coordinate descent; "
-        "never one of the others.",
+        "Newton's method where it is fast or coordinate descent is slow, `landmarks` for kernels of "
+        "more than 1500 examples, else coordinate descent; never one of the others.",
     ),
     Solver(
         "dcd", "dual coordinate descent", "epochs",
@@ -143,6 +146,13 @@ _ROWS = (
         ),
         "With a kernel it needs memory for two matrices of all pairs of examples (ldm: for four); "
         "ldm, linear, needs few examples or few features.",
+    ),
+    Solver(
+        "landmarks", "a kernel by some hundred examples", "Newton steps",
+        (Way("engine.solve", (SMOOTH,), 200, linear=False, stored=False, has_jobs=True),),
+        "A model in the span of a few examples whose gap of the whole problem is bounded; where "
+        "few are not enough, Newton's method from there. Neither a precomputed kernel nor one "
+        "with negative eigenvalues (sigmoid).",
     ),
     Solver(
         "dcd-dense", "descent on the papers' dense dual", "epochs",

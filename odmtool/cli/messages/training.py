@@ -53,8 +53,16 @@ def _iterations(solution) -> str:
 def _how_near(solution) -> str:
     gradient = getattr(solution, "gradient", None)
     if gradient is None:
-        return f"gap {solution.gap:.2g}"
+        return f"gap {solution.gap:.2g}{_certificate(solution)}"
     return f"gradient {gradient:.2g} of the first"
+
+
+def _certificate(solution) -> str:
+    if solution.failure is None:
+        return ""
+    if not solution.failure:
+        return " proved"
+    return f" proved with probability 1 - {solution.failure:g}"
 
 
 def not_converged(solution, tolerance: float, has_newton: bool) -> str:

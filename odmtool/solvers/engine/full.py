@@ -231,6 +231,6 @@ def solve(run, space, point, coef: np.ndarray) -> Solution:
         gap += newton.rounding()
         now = relative(gap, scale)
     return Solution(
-        None, newton.y * newton.a, eta, primal, primal - gap, now, run.iterations + iterations,
-        now <= tolerance, "landmarks, then newton",
+        None, newton.y * newton.a, eta, primal, float(primal - gap), now,
+        run.iterations + iterations, now <= tolerance, "landmarks, then newton", failure=0.0,
     )  # fmt: skip

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import losses
-from odmtool.core.losses import MarginLoss
 from odmtool.rows.compressed import compressed
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial
@@ -33,7 +32,7 @@ from odmtool.solvers.base import (
     ignore_progress,
     relative,
 )
-from odmtool.solvers.engine import certificate, full
+from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Evaluation
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
@@ -49,6 +48,8 @@ _STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
 _DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # Shares of the tolerance: a forecast bound, the gap in the span, and that on the sample.
 _HOPED, _INSIDE, _ON_SAMPLE = 0.6, 1e-3, 1e-2
+# Of the memory that may be taken; the rest is for copies on the way.
+_MEMORY = 0.35
 # Fewer kernel values than this are made before compiled code has been loaded.
 _SMALL = 3_000_000
 
@@ -70,14 +71,6 @@ class Choice(NamedTuple):
     count: int = 0
 
 
-def serves(problem: Problem) -> bool:
-    """Whether the engine can solve the problem: its loss and its kernel."""
-    gram, loss = problem.gram, problem.loss
-    if gram is None or not isinstance(loss, MarginLoss) or gram.kernel.name == "precomputed":
-        return False
-    return gram.kernel.is_positive_semidefinite and gram.X is not None
-
-
 def solve(
     problem: Problem,
     stop: Stop,
@@ -92,7 +85,8 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        One that the engine :func:`serves`, with a loss whose derivative is continuous.
+        With a positive semidefinite kernel of rows that are known, and a loss whose derivative
+        is continuous.
     seed : int
         Seeds the sample, the landmarks and the drawn rows.
     start : ignored
@@ -113,7 +107,7 @@ def solve(
         X = compressed(X)
     is_small = len(y) * min(len(y), 300) <= _SMALL
     points = Points(kernel, X, executor or Serial(), compiled=not is_small)
-    found = Run(smaller, points, stop, seed, progress, problem.gram.memory).result()
+    found = Run(smaller, points, stop, seed, progress, _MEMORY * problem.gram.memory).result()
     return _spread_out(problem, found, first, member)
 
 
@@ -162,6 +156,9 @@ class Run:
             if now <= self.stop.tolerance:
                 return self._solution(point, basis, gap, failure)
             if choice.way == "full" or self.sample.landmarks.is_full:
+                # Not before it is needed: it loads compiled code.
+                from odmtool.solvers.engine import full
+
                 return full.solve(self, space, point, self._coef(point, basis))
             choice = self._choose(len(self.sample.landmarks.members))
 
@@ -256,6 +253,6 @@ class Run:
     def _solution(self, point: Evaluation, basis: Basis, gap: float, failure: float) -> Solution:
         now = relative(gap, point.scale)
         return Solution(
-            None, self._coef(point, basis), point.eta, point.primal, point.primal - gap, now,
+            None, self._coef(point, basis), point.eta, point.primal, float(point.primal - gap), now,
             self.iterations, now <= self.stop.tolerance, "landmarks", failure=failure,
         )  # fmt: skip
