@@ -11,7 +11,7 @@ from odmtool.cli import messages
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
-from odmtool.core.loss_table import MACHINES
+from odmtool.core.loss_table import MACHINES, SMOOTH
 from odmtool.errors import UsageError
 from odmtool.solvers.table import IN_PARTS, SOLVERS, settings_of_solver
 
@@ -145,7 +145,7 @@ def is_side_by_side(ctx: click.Context, options: dict) -> bool:
     """
     has_parts = options["cache"] is not None or options["solver"] in IN_PARTS
     has_landmarks = options["solver"] in ("auto", "landmarks") and options["kernel"] != "linear"
-    has_landmarks &= MACHINES[machine_name(options)].kind == SMOOTH
+    has_landmarks &= MACHINES["odm" if options["machine"] == "auto" else options["machine"]].kind == SMOOTH
     return has_parts or has_landmarks or "multiclass" in given_options(ctx)
 
 

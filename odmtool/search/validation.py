@@ -26,6 +26,7 @@ from odmtool.machines import (
     Prepared,
     class_order,
 )
+from odmtool.solvers.auto import takes_landmarks
 from odmtool.solvers.base import LARGEST_HESSIAN
 from odmtool.solvers.table import IN_PARTS, SOLVERS
 
@@ -125,14 +126,21 @@ def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
 def shared_gram(machine: Machine, X) -> Gram | None:
     """Kernel values of all rows, computed if they and a fold's share of them fit.
 
-    Solvers for large data choose landmarks among the rows, so they are left the rows.
+    Solvers that choose landmarks among the rows are left the rows.
     """
     gram = machine.gram(X)
-    if gram is None or machine.solver in IN_PARTS:
+    if gram is None or machine.solver in IN_PARTS or _takes_landmarks(machine, gram):
         return gram
     if MATRICES * gram.bytes <= gram.memory:
         gram.matrix()
     return gram
+
+
+def _takes_landmarks(machine: Machine, gram: Gram) -> bool:
+    """Whether the folds are too large for Newton's method, and have landmarks."""
+    is_large = machine.solver == "landmarks" or gram.size > 2 * _LARGEST_EXACT_GRAM
+    is_chosen = machine.solver in ("auto", "landmarks") and machine.kind == SMOOTH
+    return is_large and is_chosen and takes_landmarks(gram)
 
 
 def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
@@ -199,17 +207,18 @@ def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram 
         rows = with_constant_feature(X[test], machine.bias)
         return lambda C, offset: np.asarray(rows @ C) + offset
     support = train[prepared.kept]
+    fits, kept = len(test) * len(support) * BYTES <= gram.memory / 2, []
     if gram.is_computed:
-        K = gram.matrix()[np.ix_(test, support)]
-    elif len(test) * len(support) * BYTES <= gram.memory / 2:
-        K = kernels.block(gram.kernel, X[test], X[support])
-    else:
-        K = None
+        kept.append(gram.matrix()[np.ix_(test, support)])
 
     def values(C, offset):
-        if K is None:
-            return _by_blocks(gram.kernel, X, test, support, C) + offset
-        return K @ C + offset
+        used = np.flatnonzero(C.any(axis=1))
+        is_compact = 2 * len(used) < len(support)
+        if not kept and (is_compact or not fits):
+            return _by_blocks(gram.kernel, X, test, support[used], C[used]) + offset
+        if not kept:
+            kept.append(kernels.block(gram.kernel, X[test], X[support]))
+        return kept[0] @ C + offset
 
     return values
 
