@@ -57,6 +57,7 @@ TRIED = [
     row.name for row in table.SOLVERS.values()
     if not row.in_parts and any(set(way.losses) & {*MARGIN, OF_LDM} for way in row.ways)
 ]  # fmt: skip
+WITH_LANDMARKS = ("poly", "rbf", "rbf with bias")
 
 
 def pairs():
@@ -66,6 +67,8 @@ def pairs():
             has_jump, by_matrix = loss.kind != SMOOTH, solver in ("newton", "dcd-dense")
             if kernel in set(KERNELS) - set(DEFINITE) and has_jump and by_matrix:
                 continue  # these need a positive semidefinite kernel
+            if solver == "landmarks" and kernel not in WITH_LANDMARKS:
+                continue
             kernel_name = "linear" if kernel is None else problem(kernel).kernel_name
             if table.SOLVERS[solver].way(loss.kind, kernel_name):
                 yield name, solver, kernel
