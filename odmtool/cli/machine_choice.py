@@ -145,7 +145,8 @@ def is_side_by_side(ctx: click.Context, options: dict) -> bool:
     """
     has_parts = options["cache"] is not None or options["solver"] in IN_PARTS
     has_landmarks = options["solver"] in ("auto", "landmarks") and options["kernel"] != "linear"
-    has_landmarks &= MACHINES["odm" if options["machine"] == "auto" else options["machine"]].kind == SMOOTH
+    machine = "odm" if options["machine"] == "auto" else options["machine"]
+    has_landmarks &= MACHINES[machine].kind == SMOOTH
     return has_parts or has_landmarks or "multiclass" in given_options(ctx)
 
 

@@ -10,7 +10,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-SHARE = 0.7
+SHARE = 0.25
 """Of what is free, for plans; the rest is left to data, vectors, and other programs."""
 _FALLBACK = 4e9
 

@@ -121,8 +121,8 @@ _ROWS = (
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
         ),
-        "Newton's method where it is fast or coordinate descent is slow, `landmarks` for kernels of "
-        "more than 1500 examples, else coordinate descent; never one of the others.",
+        "Newton's method where it is fast or coordinate descent is slow, `landmarks` for kernels "
+        "of more than 1500 examples, else coordinate descent; never one of the others.",
     ),
     Solver(
         "dcd", "dual coordinate descent", "epochs",

@@ -49,7 +49,7 @@ _DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # Shares of the tolerance: a forecast bound, the gap in the span, and that on the sample.
 _HOPED, _INSIDE, _ON_SAMPLE = 0.6, 1e-3, 1e-2
 # Of the memory that may be taken; the rest is for copies on the way.
-_MEMORY = 0.35
+_MEMORY = 0.8
 # Fewer kernel values than this are made before compiled code has been loaded.
 _SMALL = 3_000_000
 
