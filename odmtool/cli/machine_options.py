@@ -195,7 +195,7 @@ def machine_options(many: bool):
                      help="Seed of everything random; same seed, same model."),
         click.option("--memory", type=Size(), metavar="SIZE",
                      help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
-                          "number is megabytes.  [default: 70 % of what is free]"),
+                          "number is megabytes.  [default: 25 % of what is free]"),
         jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation; "
                     f"with --multiclass for its problems, with {', '.join(IN_PARTS)} or --cache "
                     "for parts of the data, instead of BLAS."),

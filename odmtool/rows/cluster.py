@@ -21,7 +21,7 @@ from importlib import metadata
 from typing import NamedTuple
 
 from odmtool import __version__, messages
-from odmtool.core.memory import SHARE, default_memory
+from odmtool.core.memory import default_memory
 from odmtool.errors import ClusterError, UsageError
 from odmtool.rows.executor import itself
 
@@ -30,6 +30,8 @@ _ATTEMPTS = 5
 _CONNECT_SECONDS = 20
 _GRACE_SECONDS = 1
 _ADDRESS = re.compile(r"([a-z+]+://)?.+:[0-9]+")
+# Of what a worker may take; the rest is left to data and vectors.
+_SHARE = 0.7
 # What Python, Dask, NumPy and compiled code take of a worker's limit. At 80 % of the limit
 # Dask pauses a worker, at 95 % it kills it.
 _PROGRAM = 2e8
@@ -229,7 +231,7 @@ def task_memory(workers: list[WorkerMeans]) -> float:
         threads[worker.host] += worker.threads
     return min(
         min(
-            max(0.0, SHARE * worker.limit - _PROGRAM) / worker.threads,
+            max(0.0, _SHARE * worker.limit - _PROGRAM) / worker.threads,
             worker.free / threads[worker.host],
         )
         for worker in workers

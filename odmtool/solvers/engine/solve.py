@@ -126,7 +126,9 @@ def _spread_out(problem: Problem, found: Solution, first, member) -> Solution:
     coef[first] = found.coef
     total = np.bincount(member, problem.weight)
     eta = found.eta[member] * problem.weight / total[member]
-    return found._replace(coef=coef, eta=eta)
+    # Shares of a bound may be beyond it by a rounding.
+    own = losses.scaled(problem.loss, problem.weight)
+    return found._replace(coef=coef, eta=losses.nearest_dual(own, eta))
 
 
 class Run:
