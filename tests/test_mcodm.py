@@ -364,7 +364,7 @@ def test_refusals():
         solve(problem(), outer="concave")
     with pytest.raises(UsageError, match="newton"):
         solve(problem("rbf"), solver="newton")
-    with pytest.raises(UsageError, match="choose"):
+    with pytest.raises(UsageError, match="take solver auto, dcd or newton"):
         solve(problem(), solver="svrg")
     for arguments in ((0.0, 0.5, 0.3, 1.0), (1.0, 0.0, 0.3, 1.0), (1.0, 0.5, 1.0, 1.0)):
         with pytest.raises(UsageError):

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from odmtool.cli.machine_options import PARAMETER_NAMES
 from odmtool.defaults import PerFeature
-from odmtool.machines import ODM
+from odmtool.machines import LDM, ODM
 from odmtool.measures import pictures as plots
 from odmtool.search.search import Plan, Row, grid
 from odmtool.search.validation import Data
@@ -137,8 +137,8 @@ def test_mu_and_theta_are_linear():
 def test_every_parameter_can_be_an_axis():
     assert plots.SYMBOLS.keys() == {"cost", *PARAMETER_NAMES} - {"kernel"}
     mu1, mu2 = (2.0**-8, 1.0, 2.0**8), (1.0, 4.0)
-    axes = plots.search_figure(*full(lambda_=(16.0,), gamma=(1.0,), mu1=mu1, mu2=mu2, mu=(0.2,),
-                                     theta=(0.4,))).axes[0]  # fmt: skip
+    rows, plan = searched(kernel=("rbf",), lambda_=(16.0,), gamma=(1.0,), mu1=mu1, mu2=mu2)
+    axes = plots.search_figure(rows, plan._replace(machine=LDM())).axes[0]
     assert tick_labels(axes.xaxis) == ["$2^{-8}$", "$2^{0}$", "$2^{8}$"]
     assert axes.get_ylabel() == r"$\mu_2$"
 
