@@ -19,7 +19,7 @@ from odmtool.core import kernel_table, kernels, loss_table
 from odmtool.core.columns import with_constant_feature
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
-from odmtool.core.loss_table import MachineRow
+from odmtool.core.loss_table import SMOOTH, MachineRow
 from odmtool.core.memory import default_memory
 from odmtool.defaults import (
     BIAS,
@@ -40,6 +40,7 @@ from odmtool.machines.data import (
 )
 from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
 from odmtool.solvers import table
+from odmtool.solvers.auto import has_landmarks
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.settings import DEFAULTS, Settings
@@ -233,6 +234,11 @@ class Machine:
     def kind(self) -> str:
         """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
         raise NotImplementedError
+
+    def may_take_landmarks(self) -> bool:
+        """Whether its solver takes landmarks for large data, and keeps no kernel matrix."""
+        is_chosen = self.solver in ("auto", "landmarks") and self.kind == SMOOTH
+        return is_chosen and self.kernel != "linear" and has_landmarks(self.kernel_for(1))
 
     def decides_by_votes(self, k: int) -> bool:
         """Whether there is a decision function for each pair of the k classes."""

@@ -26,7 +26,6 @@ from odmtool.machines import (
     Prepared,
     class_order,
 )
-from odmtool.solvers.auto import takes_landmarks
 from odmtool.solvers.base import LARGEST_HESSIAN
 from odmtool.solvers.table import IN_PARTS, SOLVERS
 
@@ -139,8 +138,7 @@ def shared_gram(machine: Machine, X) -> Gram | None:
 def _takes_landmarks(machine: Machine, gram: Gram) -> bool:
     """Whether the folds are too large for Newton's method, and have landmarks."""
     is_large = machine.solver == "landmarks" or gram.size > 2 * _LARGEST_EXACT_GRAM
-    is_chosen = machine.solver in ("auto", "landmarks") and machine.kind == SMOOTH
-    return is_large and is_chosen and takes_landmarks(gram)
+    return is_large and gram.X is not None and machine.may_take_landmarks()
 
 
 def check_classes(labels: np.ndarray, n: int, metric: str) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import STORED
+from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers import table
 from odmtool.solvers.base import LARGEST_HESSIAN, Problem
@@ -64,10 +65,13 @@ def choose(problem: Problem) -> Plan:
 
 
 def takes_landmarks(gram: Gram | None) -> bool:
+    """Whether landmarks serve a kernel whose rows are here."""
+    return gram is not None and gram.X is not None and has_landmarks(gram.kernel)
+
+
+def has_landmarks(kernel: Kernel) -> bool:
     """Whether landmarks serve a kernel: positive semidefinite, and computed from rows."""
-    if gram is None or gram.X is None or gram.kernel.row.of == STORED:
-        return False
-    return gram.kernel.is_positive_semidefinite
+    return kernel.row.of != STORED and kernel.is_positive_semidefinite
 
 
 def _choose_with_jump(problem: Problem) -> Plan:
