@@ -19,6 +19,7 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import ClusterError, UsageError  # noqa: E402
+from odmtool.messages.words import written
 from odmtool.rows import cluster
 from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Problem, Stop  # noqa: E402
@@ -209,4 +210,4 @@ def test_without_dask_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError) as raised:
         cluster.Dask("tcp://127.0.0.1:1")
-    assert str(raised.value) == messages.dask_missing()
+    assert str(raised.value) == written(messages.dask_missing())

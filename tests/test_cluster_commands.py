@@ -51,7 +51,7 @@ def test_what_cannot_be_done_with_files_elsewhere(run, scheduler, pattern):
     where = ["--scheduler", scheduler, pattern]
     for options, words in (
         (["--solver", "dsvrg"], "several files: name the MODEL_FILE"),
-        (["m"], "are for --solver sodm, nystrom or dsvrg"),
+        (["m"], "are for --solver sodm or dsvrg"),
         (["--solver", "sodm", "--loo", "estimate", "m"], "--loo needs the examples here"),
         (["--solver", "sodm", "-b", "1", "m"], "-b 1 needs the examples here"),
         (["--solver", "sodm", "-v", "5"], "-v needs the examples here"),

@@ -244,7 +244,7 @@ def test_the_compact_form_of_two_classes_is_refused(run, tmp_path):
     [
         (["-s", "m3svm", "-m", "0.3", "-p", "0.1"], "-m, -p"),
         (["-s", "mcodm", "--power", "3", "--mu1", "2"], "--mu1, --power"),
-        (["-s", "ism3", "--outer", "constant", "--multiclass", "ovo"], "--outer, --multiclass"),
+        (["-s", "ism3", "--outer", "constant", "--multiclass", "ovo"], "--multiclass, --outer"),
         (["-s", "mcodm", "--ism3-loss", "softmax"], "--ism3-loss"),
         (["-s", "l2svm", "--outer", "cccp"], "--outer"),
     ],

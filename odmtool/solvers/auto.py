@@ -33,6 +33,8 @@ _SMALL_PRODUCT = 5e8
 _SMALL_NONZEROS_WITH_JUMP = 200_000
 _EPOCHS_WITH_JUMP = 1 / 20
 _LINEAR_EPOCHS_WITH_JUMP = 100
+# Bytes for the features of some tens of landmarks, for each example and for the sample.
+_LANDMARKS_ROOM, _SAMPLE_ROOM = 512, 1e7
 
 
 class Plan(NamedTuple):
@@ -49,7 +51,7 @@ def choose(problem: Problem) -> Plan:
         return Plan("dcd")
     if problem.loss.kind != SMOOTH:
         return _choose_with_jump(problem)
-    is_small = problem.size <= _SMALL_GRAM and newton.fits(problem)
+    is_small = problem.size <= _SMALL_GRAM
     if not is_small and takes_landmarks(problem.gram):
         return Plan("landmarks")
     if not newton.fits(problem):
@@ -65,8 +67,10 @@ def choose(problem: Problem) -> Plan:
 
 
 def takes_landmarks(gram: Gram | None) -> bool:
-    """Whether landmarks serve a kernel whose rows are here."""
-    return gram is not None and gram.X is not None and has_landmarks(gram.kernel)
+    """Whether landmarks serve a kernel whose rows are here, and there is room for them."""
+    if gram is None or gram.X is None or not has_landmarks(gram.kernel):
+        return False
+    return gram.memory >= _LANDMARKS_ROOM * gram.size + _SAMPLE_ROOM
 
 
 def has_landmarks(kernel: Kernel) -> bool:

@@ -143,7 +143,7 @@ class Run:
         m, random = points.size, np.random.default_rng(seed)
         size = min(m, _SAMPLE) if m > 1.25 * _SAMPLE else m
         rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
-        most = int(min(_STAGES[-1], m, memory / 2 / (4 * m + 8 * size)))
+        most = int(min(_STAGES[-1], m, max(_STAGES[0], memory / 2 / (4 * m + 8 * size))))
         self.sample = Sample(problem, points, rows, most, seed)
 
     def result(self) -> Solution:

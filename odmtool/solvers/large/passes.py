@@ -66,6 +66,7 @@ class Found(NamedTuple):
     converged: bool
     support_count: int
     solver: str
+    failure: None = None
 
 
 def solve(
