@@ -235,10 +235,11 @@ class Machine:
         """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
         raise NotImplementedError
 
-    def may_take_landmarks(self) -> bool:
-        """Whether its solver takes landmarks for large data, and keeps no kernel matrix."""
-        is_chosen = self.solver in ("auto", "landmarks") and self.kind == SMOOTH
-        return is_chosen and self.kernel != "linear" and has_landmarks(self.kernel_for(1))
+    def takes_landmarks(self, m: int) -> bool:
+        """Whether its solver takes landmarks for m examples, and keeps no kernel matrix."""
+        if self.solver != "auto" or self.kernel == "linear" or self.kind != SMOOTH:
+            return self.solver == "landmarks"
+        return has_landmarks(self.kernel_for(1), m, self.memory_limit())
 
     def decides_by_votes(self, k: int) -> bool:
         """Whether there is a decision function for each pair of the k classes."""

@@ -79,7 +79,7 @@ class Memory(Place):
 def matrix_warnings(machine, m: int) -> tuple[str, ...]:
     """That the kernel matrix of m examples does not fit, if the solver would keep it."""
     memory = machine.memory_limit()
-    is_without = machine.solver in ("newton", "nystrom") or machine.may_take_landmarks()
+    is_without = machine.solver in ("newton", "nystrom") or machine.takes_landmarks(m)
     wants_matrix = machine.kernel != "linear" and not is_without
     if wants_matrix and BYTES * m * m > memory:
         return (messages.matrix_not_kept(m, memory),)

@@ -292,7 +292,7 @@ def plan_memory(plan: Plan, jobs: int) -> Memory:
     else:
         copies += COPIES * dense_bytes(X, limit / 4)
         keeps_matrix = copies + MATRICES * BYTES * m**2 <= limit
-        keeps_matrix |= plan.machine.may_take_landmarks()
+        keeps_matrix |= plan.machine.takes_landmarks(m)
         fold = BYTES * (m - m // plan.n_folds) ** 2
         # Without room for Newton rows of the matrix are kept, as many as there is room for.
         sizes = (MATRICES * BYTES * m**2, NEWTON_MATRICES * fold, 0)

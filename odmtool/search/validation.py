@@ -138,7 +138,7 @@ def shared_gram(machine: Machine, X) -> Gram | None:
 def _takes_landmarks(machine: Machine, gram: Gram) -> bool:
     """Whether the folds are too large for Newton's method, and have landmarks."""
     is_large = machine.solver == "landmarks" or gram.size > 2 * _LARGEST_EXACT_GRAM
-    return is_large and gram.X is not None and machine.may_take_landmarks()
+    return is_large and gram.X is not None and machine.takes_landmarks(gram.size)
 
 
 def check_classes(labels: np.ndarray, n: int, metric: str) -> None:

@@ -51,13 +51,12 @@ def choose(problem: Problem) -> Plan:
         return Plan("dcd")
     if problem.loss.kind != SMOOTH:
         return _choose_with_jump(problem)
-    is_small = problem.size <= _SMALL_GRAM
-    if not is_small and takes_landmarks(problem.gram):
+    if takes_landmarks(problem.gram):
         return Plan("landmarks")
     if not newton.fits(problem):
         return Plan("dcd")
     if problem.gram is not None:
-        if is_small:
+        if problem.size <= _SMALL_GRAM:
             return Plan("newton")
         return Plan("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
     (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
@@ -67,15 +66,21 @@ def choose(problem: Problem) -> Plan:
 
 
 def takes_landmarks(gram: Gram | None) -> bool:
-    """Whether landmarks serve a kernel whose rows are here, and there is room for them."""
-    if gram is None or gram.X is None or not has_landmarks(gram.kernel):
+    """Whether a kernel problem, with a smooth loss, gets landmarks; its rows must be here."""
+    if gram is None or gram.X is None:
         return False
-    return gram.memory >= _LANDMARKS_ROOM * gram.size + _SAMPLE_ROOM
+    return has_landmarks(gram.kernel, gram.size, gram.memory)
 
 
-def has_landmarks(kernel: Kernel) -> bool:
-    """Whether landmarks serve a kernel: positive semidefinite, and computed from rows."""
-    return kernel.row.of != STORED and kernel.is_positive_semidefinite
+def has_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
+    """Whether ``auto`` takes landmarks for m examples, if the loss is smooth.
+
+    The kernel must be positive semidefinite and computed from rows, the examples many, and
+    in ``memory`` bytes there must be room for some landmarks.
+    """
+    if kernel.row.of == STORED or not kernel.is_positive_semidefinite:
+        return False
+    return m > _SMALL_GRAM and memory >= _LANDMARKS_ROOM * m + _SAMPLE_ROOM
 
 
 def _choose_with_jump(problem: Problem) -> Plan:
