@@ -124,7 +124,10 @@ def test_a_damaged_cache_is_found_out(tmp_path):
     for place in (len(good) - 3, len(good) - 60):  # the footer: written anew
         cache.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
         assert not row_store.open_store(tmp_path, path)[1]
-    cache.write_bytes(good[:-10])
+    for end in (1, 30, 400, 1000, len(good) - 10):
+        cache.write_bytes(good[:end])
+        assert not row_store.open_store(tmp_path, path)[1]
+    cache.write_bytes(good[:-48] + b"\xff" * 48)  # a length that no file has
     assert not row_store.open_store(tmp_path, path)[1]
     cache.write_bytes(good[:400] + bytes([good[400] ^ 1]) + good[401:])
     store, was_known = row_store.open_store(tmp_path, path)

@@ -305,6 +305,8 @@ def _known(path: str, identity: dict) -> RowStore | None:
             stream.seek(-_TAIL.size, os.SEEK_END)
             end = stream.tell()
             length, digest = _TAIL.unpack(stream.read())
+            if length > end:
+                return None  # a cut file, where something else stands in this place
             stream.seek(end - length)
             text = stream.read(length)
         except (OSError, struct.error):
