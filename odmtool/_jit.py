@@ -12,7 +12,8 @@ numpy and numba, so that nothing in it can be stale::
 Where no such folder can be written, functions are compiled in every process. So
 they are where numba's cache is not made as we know it: the classes that ours is
 made of are not part of numba's public interface, and another numba may call them
-otherwise. A damaged cache, a full disk and processes that fill the cache at the same time
+otherwise. Compiled code is run as it is found, so a folder that somebody else could have filled
+is not used, by the rules of ssh for its keys: see :func:`_is_private`. A damaged cache, a full disk and processes that fill the cache at the same time
 cost time, never a result. No setting of numba is changed, so a program that
 imports odmtool beside other numba code does not notice.
 
@@ -26,8 +27,10 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -36,6 +39,9 @@ from pathlib import Path
 
 UNUSED_DAYS = 30
 _DAY = 86400.0
+_MARK = "compiled-by-odmtool"
+"""An empty file in every folder of ours; without it, none is deleted."""
+_OUR_NAME = re.compile(r"[0-9a-f]{24}|\.old-[0-9a-f]{16}")
 
 _dispatchers: list = []
 _callbacks: list[Callable[[], None]] = []
@@ -87,7 +93,11 @@ def cache_folder() -> str | None:
     folder = root / "odmtool" / _stamp()
     try:
         is_new = not folder.is_dir()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not _is_private(folder):
+            return None
+        (folder / _MARK).touch()
         tempfile.TemporaryFile(dir=folder).close()
         if time.time() - folder.stat().st_mtime > _DAY:
             os.utime(folder)
@@ -127,19 +137,62 @@ def _stamp() -> str:
     return digest.hexdigest()[:24]
 
 
+def _is_private(folder: Path) -> bool:
+    """Whether nobody but this user, and root, can have put anything into the folder.
+
+    It is this user's and closed to all others; and no folder above it belongs to another
+    user, or lets others write, unless they can rename only what is theirs (``/tmp``).
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    own, status = os.geteuid(), folder.stat()
+    if status.st_uid != own or status.st_mode & 0o077:
+        return False
+    for above in folder.resolve().parents:
+        status = above.stat()
+        others = stat.S_IWOTH if _is_own_group(status.st_gid) else stat.S_IWOTH | stat.S_IWGRP
+        is_open = status.st_mode & others and not status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (own, 0) or is_open:
+            return False
+    return True
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether a group has this user as its only member, as many systems make one for each."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return user.pw_name == group.gr_name and set(group.gr_mem) <= {user.pw_name}
+
+
 def _prune(current: Path) -> None:
-    """Delete the sibling folders that no process has used for UNUSED_DAYS.
+    """Delete the sibling folders of ours that no process has used for UNUSED_DAYS.
 
     A folder is renamed before it is deleted: a process that starts to use it at
-    this moment finds either all of it or nothing.
+    this moment finds either all of it or nothing. Its mark goes last, so that what
+    a kill leaves is deleted another day.
     """
     for folder in current.parent.iterdir():
         with contextlib.suppress(OSError):
             unused = time.time() - folder.lstat().st_mtime > UNUSED_DAYS * _DAY
-            if folder != current and unused and folder.is_dir() and not folder.is_symlink():
-                doomed = folder.with_name(f".old-{secrets.token_hex(8)}")
-                folder.rename(doomed)
-                shutil.rmtree(doomed, ignore_errors=True)
+            if folder == current or not unused or not _is_ours(folder):
+                continue
+            doomed = folder.with_name(f".old-{secrets.token_hex(8)}")
+            folder.rename(doomed)
+            for inner in doomed.iterdir():
+                shutil.rmtree(inner, ignore_errors=True)
+            (doomed / _MARK).unlink()
+            doomed.rmdir()
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder has the name and the mark of those that are made here."""
+    is_named = _OUR_NAME.fullmatch(folder.name) and not folder.is_symlink()
+    return bool(is_named and (folder / _MARK).is_file())
 
 
 def _cache_of(function):

@@ -249,18 +249,44 @@ def test_numba_is_loaded_only_when_needed(scripts):
 def test_old_versions_are_pruned(scripts, tmp_path):
     parent = tmp_path / ".cache" / "odmtool"
     now = time.time()
-    for name, days in (("old", 31), ("recent", 29), (".old-crashed", 40)):
+    ours, crashed, recent, foreign = "0" * 24, ".old-" + "1" * 16, "2" * 24, "3" * 24
+    for name, days in ((ours, 31), (crashed, 40), (recent, 29), (foreign, 40), ("docs", 40)):
         (parent / name / "inner").mkdir(parents=True)
         (parent / name / "inner" / "code.nbc").write_text("")
+        if name != foreign:  # a name like ours, but without the mark
+            (parent / name / _jit._MARK).write_text("")
         os.utime(parent / name, (now - days * 86400,) * 2)
     (parent / "file").write_text("")
     os.utime(parent / "file", (0, 0))
     folder = Path(scripts(FUNCTION + REPORT).split()[-1])
-    assert sorted(path.name for path in parent.iterdir()) == sorted(["file", "recent", folder.name])
+    left = {path.name for path in parent.iterdir()}
+    assert left == {"file", recent, foreign, "docs", folder.name}
     # What is used stays: every use makes it young again.
     os.utime(folder, (now - 60 * 86400,) * 2)
     assert scripts(FUNCTION + REPORT).startswith("(1, 0) 0 ")
     assert folder.stat().st_mtime > now - 3600
+
+
+def test_code_that_others_could_have_written_is_not_run(scripts, tmp_path):
+    """Unpickling it would run whatever they put there."""
+    folder = Path(scripts(FUNCTION + REPORT).split()[-1])
+    folder.chmod(0o707)
+    assert scripts(FUNCTION + REPORT) == "(0, 2) 1 None"
+
+
+def test_whose_folders_are_trusted(monkeypatch, tmp_path):
+    folder = tmp_path / "above" / "code"
+    folder.mkdir(mode=0o700, parents=True)
+    assert _jit._is_private(folder)
+    for place, mode in ((folder, 0o770), (folder, 0o701), (folder.parent, 0o777)):
+        usual = place.stat().st_mode
+        place.chmod(mode)
+        assert not _jit._is_private(folder)
+        place.chmod(usual)
+    folder.parent.chmod(0o1777)  # as /tmp: what is ours, others can neither rename nor replace
+    assert _jit._is_private(folder)
+    monkeypatch.setattr(_jit.os, "geteuid", lambda: folder.stat().st_uid + 1)
+    assert not _jit._is_private(folder)
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")

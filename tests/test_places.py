@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError, UsageError
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import LDM, M3SVM, MCODM, ODM
@@ -95,3 +97,20 @@ def test_only_the_place_knows_what_the_model_is_called(place, heart):
     with pytest.raises(UsageError, match="several files"):
         place("workers", heart).model_name()
     assert place("workers", heart, "w").inputs() == ["w"]
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_bias_that_drowns_the_kernel_is_refused_everywhere(place, heart, name):
+    """b^2 = 1e16 swallows exp(...) whole: the rounded problem has a certificate of its own."""
+    here = place(name, heart)
+    data = here.read()
+    for bias, is_refused in ((2e4, True), (0.9e4, False)):
+        machine = ODM(kernel="rbf", solver="nystrom", bias=bias, settings=Settings(landmarks=30))
+        plan = here.plan(machine, data)
+        if is_refused:
+            with pytest.raises(UsageError, match="bias 20000 is so large .* at most 1e[+]04"):
+                here.fit(machine, data, plan)
+        else:
+            here.fit(machine, data, plan)
+    # Nothing is lost where there is nothing.
+    assert kernels.refuse_huge_bias(Kernel("rbf", 1.0, bias=1e9), 0.0) is None

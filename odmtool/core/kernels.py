@@ -18,7 +18,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.columns import occurring_columns
 from odmtool.core.kernel_table import DISTANCES, STORED, Kernel
-from odmtool.errors import DataError
+from odmtool.errors import DataError, UsageError
 
 # Rows filled at a time: their temporaries stay in the processor's cache.
 _BLOCK_BYTES = 2**21
@@ -29,6 +29,8 @@ _DENSE_SHARE = 0.02
 # Precomputed values may differ from their mirror image by this share of the largest,
 # which single precision or six printed digits can cause.
 _SYMMETRY = 1e-5
+# Half of the digits of k(x, x) are kept below a b^2 so many times as large.
+_BIAS_SHARE = 1e8
 
 
 def prepare(X, limit: float = 1e9):
@@ -125,6 +127,22 @@ def diagonal(kernel: Kernel, X) -> np.ndarray:
         z = np.zeros(m) if row.of == DISTANCES else squares(X)
         values = row.values(kernel, z, np)
     return values + kernel.bias**2
+
+
+def largest_without_bias(kernel: Kernel, X) -> float:
+    """The largest k(x, x) of the rows, as it is before b^2 is added; 0 without rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(diagonal(kernel._replace(bias=0.0), X).max(initial=0.0))
+
+
+def refuse_huge_bias(kernel: Kernel, largest: float) -> None:
+    """Raise UsageError if b^2 leaves too few digits of kernel values, k(x, x) <= ``largest``.
+
+    A solver would certify the optimum of another problem, that of the rounded values.
+    """
+    if kernel.bias**2 > _BIAS_SHARE * largest > 0:
+        most = (_BIAS_SHARE * largest) ** 0.5
+        raise UsageError(messages.bias_too_large(kernel.bias, largest, most))
 
 
 def serial_numbers(X) -> np.ndarray:

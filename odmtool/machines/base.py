@@ -167,6 +167,8 @@ class Machine:
         if self.kernel == "precomputed":
             kernels.check_precomputed(X)
         kernel = self.kernel_for(X.shape[1])._replace(bias=max(self.bias, 0.0))
+        if kernel.bias:
+            kernels.refuse_huge_bias(kernel, kernels.largest_without_bias(kernel, X))
         return Gram(kernel, X, self.memory_limit())
 
     def memory_limit(self) -> float:

@@ -98,6 +98,10 @@ not_symmetric = sentence(
     "the precomputed kernel is not symmetric: K({i},{j}) is {value:g}, "
     "but K({j},{i}) is {mirrored:g}"
 )
+bias_too_large = sentence(
+    "‹bias:› {bias:g} is so large beside the kernel values, at most {largest:.3g}, that these are "
+    "lost in rounding; take at most {most:.3g}"
+)
 values_too_large = sentence(
     "the values of example {example} are so large that numbers overflow; scale the features "
     "(odm-scale)"

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import messages
+from odmtool.core import kernels
 from odmtool.core.memory import NEWTON_NUMBERS
 from odmtool.errors import DataError
 from odmtool.machines import reduction
@@ -89,6 +90,9 @@ class _Training(NamedTuple):
 
         machine, store = self.machine, self.store
         kernel = machine.kernel_for(store.shape[1])._replace(bias=max(machine.bias, 0.0))
+        if kernel.bias:
+            longest = store[np.array([store.largest_row])]
+            kernels.refuse_huge_bias(kernel, kernels.largest_without_bias(kernel, longest))
         count = min(machine.settings.landmarks, store.shape[0])
         # The sample among which they are chosen is in memory while they are.
         most = max(count, rows_that_fit(store, self.plan.left, count))

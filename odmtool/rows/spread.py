@@ -157,6 +157,8 @@ class SpreadGram(NamedTuple):
 
 def gram_of(kernel: Kernel, X: SpreadRows, memory: float) -> SpreadGram:
     """The kernel on rows prepared as :class:`odmtool.core.gram.Gram` prepares them."""
+    if kernel.bias:
+        kernels.refuse_huge_bias(kernel, max(X.each(_largest_value, kernel)))
     if kernels.dense_bytes(X, memory / 4):
         X = X.made(_dense)
         if kernel.row.of == DISTANCES:
@@ -214,6 +216,10 @@ def _column_sums(X) -> np.ndarray:
 
 def _minus(X, mean) -> np.ndarray:
     return X - mean
+
+
+def _largest_value(X, kernel: Kernel) -> float:
+    return kernels.largest_without_bias(kernel, X)
 
 
 def _first_huge(X, kernel: Kernel) -> int | None:
