@@ -13,9 +13,9 @@ Where no such folder can be written, functions are compiled in every process. So
 they are where numba's cache is not made as we know it: the classes that ours is
 made of are not part of numba's public interface, and another numba may call them
 otherwise. Compiled code is run as it is found, so a folder that somebody else could have filled
-is not used, by the rules of ssh for its keys: see :func:`_is_private`. A damaged cache, a full disk and processes that fill the cache at the same time
-cost time, never a result. No setting of numba is changed, so a program that
-imports odmtool beside other numba code does not notice.
+is not used, by the rules of ssh for its keys: see :func:`_is_private`. A damaged cache, a full
+disk and processes that fill the cache at the same time cost time, never a result. No setting of
+numba is changed, so a program that imports odmtool beside other numba code does not notice.
 
 numba itself is imported when the first function is decorated: a module that
 uses :func:`njit` must be imported only where compiled code is needed.
