@@ -293,3 +293,24 @@ def test_a_huge_index_costs_a_kernel_machine_nothing(run, tmp_path):
     assert run("train", "-t", "rbf", "-g", "0.5", "data", "m").code == 0
     assert run("predict", "data", "m", "out").out == "Accuracy = 100% (4/4)\n"
     assert run("train", "-t", "rbf", "-v", "2", "data").code == 0
+
+
+def test_products_do_not_mix(run, heart, tmp_path):
+    """``-`` and ``/dev/stdout`` are one place, and a range file that is read is not written."""
+    for arguments in (
+        ("train", heart, "-", "--json", "/dev/stdout"), ("train", heart, "/dev/fd/7", "--json",
+        "/dev/fd/7"), ("cv", heart, "--csv", "/dev/stdout", "-o", "-"), ("scale", "-s",
+        "/dev/stdout", heart),
+    ):  # fmt: skip
+        outcome = run(*arguments)
+        assert outcome.code == 2 and "can be named only once" in outcome.err
+        assert outcome.out == ""
+    run("scale", "-s", "ranges", "-o", "scaled", heart)
+    before = (tmp_path / "ranges").read_text()
+    outcome = run("scale", "-r", "ranges", "-o", "./ranges", heart)
+    assert outcome.code == 2 and "-r 'ranges' would be overwritten" in outcome.err
+    assert (tmp_path / "ranges").read_text() == before
+    # What scripts parse goes where it does not mix with a product.
+    run("train", heart, "m")
+    outcome = run("predict", heart, "m", "/dev/stdout")
+    assert outcome.code == 0 and "Accuracy = " in outcome.err and "Accuracy" not in outcome.out

@@ -14,7 +14,7 @@ import pytest
 
 from odmtool.errors import FileError
 from odmtool.io import files
-from odmtool.io.files import atomic_output, check_writable, remove_unfinished
+from odmtool.io.files import atomic_output, check_writable, stop_writing
 
 unprivileged = pytest.mark.skipif(
     hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may do everything"
@@ -309,32 +309,48 @@ def test_check_writable_leaves_no_trace(tmp_path):
 # ---- sudden ends -------------------------------------------------------------
 
 
-def test_remove_unfinished(tmp_path):
+def test_nothing_is_replaced_once_a_process_ends(tmp_path, monkeypatch):
     """What the main thread does when Ctrl-C arrives while another thread writes."""
     path = tmp_path / "model"
     path.write_text("old")
+    monkeypatch.setattr(files, "_lock", threading.Lock())
+    monkeypatch.setattr(files, "_replaced_names", {})
     writing, go_on = threading.Event(), threading.Event()
-    failures = []
 
     def work():
-        try:
-            with atomic_output(path) as stream:
-                stream.write("new")
-                writing.set()
-                go_on.wait(10)
-        except FileError as error:
-            failures.append(error)
+        with atomic_output(tmp_path / "first") as stream:
+            stream.write("whole")
+        with atomic_output(path) as stream:
+            stream.write("new")
+            writing.set()
+            go_on.wait(10)
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     writing.wait(10)
-    assert len(names(tmp_path)) == 2
-    remove_unfinished()
-    assert names(tmp_path) == ["model"]
+    assert len(names(tmp_path)) == 3
+    assert stop_writing() == [str(tmp_path / "first")]
+    assert names(tmp_path) == ["first", "model"]
     go_on.set()
-    thread.join()
-    assert len(failures) == 1
-    assert (path.read_text(), names(tmp_path)) == ("old", ["model"])
+    thread.join(0.2)
+    assert thread.is_alive()  # until the process has gone
+    assert (path.read_text(), names(tmp_path)) == ("old", ["first", "model"])
+
+
+def test_what_killed_processes_left_is_removed(tmp_path):
+    old, young, foreign = (f".odmtool-{digit * 16}.tmp" for digit in "abx")
+    for name in (old, young, foreign):
+        (tmp_path / name).write_text("half")
+    hour_ago = time.time() - 3600
+    for name in (old, foreign):
+        os.utime(tmp_path / name, (hour_ago, hour_ago))
+    with atomic_output(tmp_path / "slow") as stream:
+        stream.write("x")
+        (writing,) = set(names(tmp_path)) - {young, foreign, old}
+        os.utime(tmp_path / writing, (hour_ago, hour_ago))
+        with atomic_output(tmp_path / "model") as other:
+            other.write("y")
+    assert names(tmp_path) == sorted([young, foreign, "model", "slow"])
 
 
 def test_kill_at_any_moment(tmp_path):

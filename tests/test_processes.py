@@ -148,6 +148,33 @@ entry.run(train.train, [{heart!r}, "m"], "odm-train")
     assert (tmp_path / "m").read_text() == "old"
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_signal_at_the_rename_says_what_was_changed(tmp_path, heart, moment):
+    """Of several products those that took their place are named."""
+    (tmp_path / "m").write_text("old")
+    code = f"""
+import os, signal, sys, time
+from odmtool.io import files
+replace = os.replace
+def signalled(source, target):
+    if {moment == "before"}:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+    replace(source, target)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+os.replace = signalled
+sys.argv = ["odm-train", {heart!r}, "m", "--json", "j"]
+from odmtool.cli import train_main
+train_main()
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert result.returncode == 143
+    assert result.stderr == b"odm-train: terminated; no file but m was changed\n"
+    assert (tmp_path / "m").read_text() != "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
 def test_pipes(start, heart, tmp_path):
     data = Path(heart).read_bytes()
     trainer = start("train", "-t", "2", "-l", "2^4", "-", "-", stdin=subprocess.PIPE)
@@ -248,3 +275,16 @@ def test_missing_and_full_streams_do_not_cost_the_model(tmp_path, heart, redirec
     assert (tmp_path / "m").read_text().rsplit("\n", 2)[-2].startswith("end sha256 ")
     wrong = subprocess.run(["sh", "-c", f"{command} none {redirection}"], cwd=tmp_path)
     assert wrong.returncode == 1
+
+
+def test_closed_streams_with_processes_and_products(tmp_path, heart):
+    """Processes that share the work get a stderr, and a product that goes nowhere is an error."""
+    command = f"{sys.executable} -c 'from odmtool.cli import %s_main; %s_main()'"
+    line = f"{command % ('train', 'train')} -v 2 -j 2 {heart} 2>&-"
+    result = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True)
+    assert result.returncode == 0 and result.stdout.startswith(b"Cross Validation Accuracy")
+    for target in ("-", "/dev/stdout"):
+        line = f"{command % ('train', 'train')} {heart} {target} >&-"
+        result = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True)
+        assert result.returncode == 1
+        assert result.stderr == b"odm-train: stdout: cannot be written: Bad file descriptor\n"

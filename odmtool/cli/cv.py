@@ -12,7 +12,7 @@ from odmtool import defaults
 from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line, train_command
-from odmtool.cli.files import check_training_files, naming
+from odmtool.cli.files import check_training_files, is_on_stdout, naming
 from odmtool.cli.machine_choice import MachineChoice, check_machine, machine_choice
 from odmtool.cli.machine_options import (
     FLAGS,
@@ -115,7 +115,7 @@ def cv(ctx, **options):
     place.refuse("odm-cv")
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout="-" in (job.model_file, job.csv_file, job.json_file),
+        product_on_stdout=is_on_stdout(job.model_file, job.csv_file, job.json_file),
     )  # fmt: skip
     values = _values(choice, job)
     machine, settings = _machine_and_settings(choice, values)

@@ -72,6 +72,7 @@ def main(command: click.Command, program: str) -> NoReturn:
 
     threading.Thread(target=work, name="work", daemon=True).start()
     done.wait()
+    process.ignore_signals()
     sys.exit(outcome[0])
 
 

@@ -33,13 +33,29 @@ def check_files(inputs: list[str], outputs: list[str | None]) -> None:
     for path in inputs:
         check_readable(path)
     outputs = [name for name in outputs if name is not None]
-    if outputs.count("-") > 1:
-        raise UsageError(messages.dash_twice("stdout"))
+    refuse_shared_stream(*outputs)
     for position, output in enumerate(outputs):
         check_writable(output)
         for other in inputs + outputs[:position]:
             if is_same_file(output, other):
                 raise UsageError(messages.write_over(output))
+
+
+def refuse_shared_stream(*outputs: str | None) -> None:
+    """Raise UsageError if two outputs go to the same stream, by ``-`` or by ``/dev/stdout``."""
+    from odmtool.io.files import output_stream
+
+    streams = [output_stream(name) for name in outputs if name is not None]
+    for stream in {*streams} - {None}:
+        if streams.count(stream) > 1:
+            raise UsageError(messages.stream_twice(stream))
+
+
+def is_on_stdout(*outputs: str | None) -> bool:
+    """Whether an output goes to stdout, so that nothing else may."""
+    from odmtool.io.files import output_stream
+
+    return 1 in [output_stream(name) for name in outputs if name is not None]
 
 
 def check_training_files(inputs: list[str], outputs: list[str | None]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from odmtool.cli import messages
 from odmtool.cli import options as common
-from odmtool.cli.files import check_files, naming
+from odmtool.cli.files import check_files, is_on_stdout, naming
 from odmtool.cli.margin_files import statistics_rows, warn_of_gaps
 from odmtool.cli.pictures import PictureFile, ending_of
 from odmtool.cli.report import Report
@@ -72,7 +72,7 @@ def margins(ctx, **options):
     common.limit_threads(options["jobs"])
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout=job.csv_file == "-",
+        product_on_stdout=is_on_stdout(job.csv_file),
     )  # fmt: skip
     _check(job)
     measured, correct = _measure(job, report)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import click
 
 from odmtool.cli import class_report, messages, options, report
+from odmtool.cli.files import is_on_stdout, refuse_shared_stream
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 
@@ -106,7 +107,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     from odmtool.io import files, model_file
 
     products = (job.output, job.margins, job.json_file)
-    on_stdout = "-" in products
+    on_stdout = is_on_stdout(*products)
     say = report.Report(context.command_path, quiet, verbose, product_on_stdout=on_stdout)
     for product in products:
         if product is not None:
@@ -140,8 +141,7 @@ def _check(job: Settings) -> None:
     for source in (job.test, job.model):
         if job.output != "-" and is_same_file(source, job.output):
             raise UsageError(messages.predict_over(job.output))
-    if [job.output, job.margins, job.json_file].count("-") > 1:
-        raise UsageError(messages.dash_twice("stdout"))
+    refuse_shared_stream(job.output, job.margins, job.json_file)
     others = [job.test, job.model, job.output]
     for flag, product in (("--margins", job.margins), ("--json", job.json_file)):
         if product in (None, "-"):

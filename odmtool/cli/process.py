@@ -22,11 +22,12 @@ def prepare(program: str) -> None:
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
 
     def end(number, _frame) -> None:
+        ignore_signals()  # a second one would wait for what the first one holds
         files = sys.modules.get("odmtool.io.files")
-        if files is not None:
-            files.remove_unfinished()
-        journal = getattr(sys.modules.get("odmtool.search.journal"), "in_use", False)
-        but = " but the journal" if journal else ""
+        changed = [] if files is None else files.stop_writing()
+        if getattr(sys.modules.get("odmtool.search.journal"), "in_use", False):
+            changed.insert(0, "the journal")
+        but = " but " + ", ".join(changed) if changed else ""
         say(f"{program}: {_SENTENCES[number]}; no file{but} was changed")
         # The work goes on in another thread, perhaps inside LAPACK: do not wait for it.
         os._exit(EXIT_CODES[number])
@@ -36,6 +37,12 @@ def prepare(program: str) -> None:
             signal.signal(number, end)
 
 
+def ignore_signals() -> None:
+    """From now on the process ends as it is about to; Python's own end would restore defaults."""
+    for number in EXIT_CODES:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _open_missing_streams() -> None:
     """Where stdin, stdout or stderr is closed, a file opened later would take its place."""
     while True:
@@ -43,6 +50,8 @@ def _open_missing_streams() -> None:
         if descriptor > 2:
             os.close(descriptor)
             break
+        # Processes that share the work need the three, too.
+        os.set_inheritable(descriptor, True)
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if sys.stderr is None:

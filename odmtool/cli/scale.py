@@ -13,6 +13,7 @@ from typing import NamedTuple
 import click
 
 from odmtool.cli import messages, options, report
+from odmtool.cli.files import is_on_stdout, refuse_shared_stream
 from odmtool.errors import DataError, UsageError
 
 LOWER, UPPER = -1.0, 1.0
@@ -98,6 +99,8 @@ def scale(quiet: bool, verbose: bool, **settings) -> None:
 
 
 def _check(job: Settings) -> None:
+    from odmtool.io.files import is_same_file
+
     if job.save is not None and job.restore is not None:
         raise UsageError(messages.save_and_restore())
     lower = LOWER if job.lower is None else job.lower
@@ -108,8 +111,9 @@ def _check(job: Settings) -> None:
         raise UsageError(messages.range_not_rising("-y", *job.scale_labels))
     if job.data == job.restore == "-":
         raise UsageError(messages.dash_twice("stdin"))
-    if job.save == job.output == "-":
-        raise UsageError(messages.dash_twice("stdout"))
+    refuse_shared_stream(job.save, job.output)
+    if job.restore is not None and is_same_file(job.restore, job.output):
+        raise UsageError(messages.restore_over(job.restore))
     if job.save is not None:
         for other in (job.data, job.output):
             if other != "-" and os.path.realpath(other) == os.path.realpath(job.save):
@@ -131,7 +135,7 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
         say.warning(messages.nothing_varies())
     if job.save is None:
         _write(job, say, Scaler(ranges), [data])
-    elif job.output == "-":
+    elif is_on_stdout(job.output):
         # Who reads the output may go early; the ranges are needed all the same.
         range_file.write_range(job.save, ranges)
         _write(job, say, Scaler(ranges), [data])

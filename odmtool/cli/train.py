@@ -10,7 +10,7 @@ import click
 from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line
-from odmtool.cli.files import check_training_files, naming
+from odmtool.cli.files import check_training_files, is_on_stdout, naming
 from odmtool.cli.machine_choice import MachineChoice, is_side_by_side, machine_choice
 from odmtool.cli.machine_options import format_option, machine_options, probability_option
 from odmtool.cli.margin_files import margins_option
@@ -82,7 +82,7 @@ def train(ctx, **options):
     _refuse_wishes(job, place)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout="-" in (job.model_file, job.json_file, job.margins),
+        product_on_stdout=is_on_stdout(job.model_file, job.json_file, job.margins),
     )  # fmt: skip
     ctx.call_on_close(place.close)
     if job.folds is not None:

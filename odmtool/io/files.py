@@ -25,9 +25,15 @@ import shutil
 import stat
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 from odmtool import messages
 from odmtool.errors import DataError, FileError
@@ -245,6 +251,9 @@ _STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 _lock = threading.Lock()
 _unfinished: set[str] = set()
+_TEMPORARY = re.compile(r"\.odmtool-[0-9a-f]{16}\.tmp")
+_LEFT_SECONDS = 60.0
+_replaced_names: dict[str, None] = {}
 
 
 def check_readable(path: str | os.PathLike) -> None:
@@ -260,6 +269,11 @@ def check_readable(path: str | os.PathLike) -> None:
 def is_stream(path: str | os.PathLike) -> bool:
     """Whether a name stands for a descriptor of this process: stdin, or what a shell made."""
     return os.fsdecode(path) == "-" or _descriptor(path) is not None
+
+
+def output_stream(path: str | os.PathLike) -> int | None:
+    """The descriptor of this process that an output goes to, 1 for ``-``; None for a file."""
+    return 1 if os.fsdecode(path) == "-" else _descriptor(path)
 
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
@@ -280,10 +294,22 @@ def check_writable(path: str | os.PathLike) -> None:
     Raises
     ------
     FileError
-        It is a folder or write-protected, or no file can be made in its folder.
+        It is a folder or write-protected, no file can be made in its folder, or it is
+        stdout, which is closed.
     """
-    if os.fsdecode(path) != "-" and _descriptor(path) is None:
+    stream = output_stream(path)
+    if stream is None:
         _destination(path)
+    elif stream == 1 and _is_closed(sys.stdout):
+        raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
+
+
+def _is_closed(stream: IO | None) -> bool:
+    """Whether a standard stream was closed before this process began.
+
+    A command has then put the null device in its place, so that other files do not take it.
+    """
+    return stream is None or getattr(stream, "name", None) == os.devnull
 
 
 def atomic_output(
@@ -312,6 +338,7 @@ def atomic_output(
         The reader of stdout or of a fifo has gone.
     """
     name = display_name(path)
+    check_writable(path)
     if os.fsdecode(path) == "-":
         return _standard_output(binary)
     descriptor = _descriptor(path)
@@ -323,16 +350,22 @@ def atomic_output(
     return _replaced(destination, status, name, binary)
 
 
-def remove_unfinished() -> None:
+def stop_writing() -> list[str]:
     """Delete the temporary files of every :func:`atomic_output` that has not ended.
 
-    For a process that is about to end; may be called from any thread.
+    For a process that is about to end; may be called from any thread, once. No file is
+    replaced afterwards: a thread that tries waits for ever.
+
+    Returns
+    -------
+    list of str
+        The names of the files that have been replaced before.
     """
-    with _lock:
-        for temporary in _unfinished:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        _unfinished.clear()
+    _lock.acquire()
+    for temporary in _unfinished:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+    return list(_replaced_names)
 
 
 def _descriptor(path) -> int | None:
@@ -396,8 +429,6 @@ def _stream(raw: _Output, binary: bool) -> IO:
 
 @contextlib.contextmanager
 def _standard_output(binary: bool) -> Iterator[IO]:
-    if sys.stdout is None:
-        raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
     try:
         sys.stdout.flush()
         stream = sys.stdout.buffer if binary else sys.stdout
@@ -429,7 +460,9 @@ def _written_directly(target: str | int, name: str, binary: bool) -> Iterator[IO
 @contextlib.contextmanager
 def _replaced(destination: str, status, name: str, binary: bool) -> Iterator[IO]:
     """Write beside ``destination`` and put the result in its place."""
-    temporary = os.path.join(os.path.dirname(destination), f".odmtool-{secrets.token_hex(8)}.tmp")
+    folder = os.path.dirname(destination)
+    _remove_leftovers(folder)
+    temporary = os.path.join(folder, f".odmtool-{secrets.token_hex(8)}.tmp")
     stream = _stream(_open_temporary(temporary, status, name), binary)
     try:
         yield stream
@@ -437,12 +470,29 @@ def _replaced(destination: str, status, name: str, binary: bool) -> Iterator[IO]
         try:
             os.fsync(stream.fileno())
             stream.close()
-            _replace(temporary, destination)
+            _replace(temporary, destination, name)
         except OSError as error:
             raise FileError(messages.cannot_write(name, _reason(error))) from None
     finally:
         _close_quietly(stream)
         _forget(temporary)
+
+
+def _remove_leftovers(folder: str) -> None:
+    """Delete the temporary files of processes that were killed.
+
+    Whoever writes one holds a lock on it, but for a moment at its beginning and its end.
+    """
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if not _TEMPORARY.fullmatch(entry.name):
+                continue
+            with contextlib.suppress(OSError), open(entry.path, "rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(stream.fileno()).st_mtime > _LEFT_SECONDS:
+                    os.unlink(entry.path)
 
 
 def _open_temporary(temporary: str, status, name: str) -> _Output:
@@ -453,6 +503,8 @@ def _open_temporary(temporary: str, status, name: str) -> _Output:
         with _lock:
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
             _unfinished.add(temporary)
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if status is not None:
             with contextlib.suppress(OSError, AttributeError):
                 os.fchown(descriptor, status.st_uid, status.st_gid)
@@ -464,7 +516,7 @@ def _open_temporary(temporary: str, status, name: str) -> _Output:
         raise FileError(messages.cannot_write(name, _reason(error))) from None
 
 
-def _replace(temporary: str, destination: str) -> None:
+def _replace(temporary: str, destination: str, name: str) -> None:
     with _lock:
         try:
             os.replace(temporary, destination)
@@ -474,6 +526,7 @@ def _replace(temporary: str, destination: str) -> None:
             # A mount point of its own, as containers make them of single files,
             # cannot be replaced; hours of work must not be lost for that.
             shutil.copyfile(temporary, destination)
+        _replaced_names[name] = None
     # The rename itself must survive a power failure; not every system can do that.
     with contextlib.suppress(OSError):
         descriptor = os.open(os.path.dirname(destination), os.O_RDONLY)
