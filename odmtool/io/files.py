@@ -13,11 +13,9 @@ Nothing here knows what is in the files.
 
 from __future__ import annotations
 
-import bz2
 import contextlib
 import errno
 import io
-import lzma
 import os
 import re
 import secrets
@@ -26,9 +24,8 @@ import stat
 import sys
 import threading
 import time
-import zlib
-from collections.abc import Callable, Iterator
-from typing import IO, NamedTuple
+from collections.abc import Iterator
+from typing import IO
 
 try:
     import fcntl
@@ -37,9 +34,15 @@ except ImportError:  # not on Windows
 
 from odmtool import messages
 from odmtool.errors import DataError, FileError
+from odmtool.io.compressed import (
+    BUFFER_BYTES,
+    COMPRESSIONS,
+    LONGEST_MAGIC,
+    UNSUPPORTED,
+    Decompressed,
+    read_at_least,
+)
 from odmtool.messages import quoted
-
-_BUFFER_BYTES = 1 << 16
 
 
 def display_name(path: str | os.PathLike) -> str:
@@ -73,16 +76,16 @@ def open_input(path: str | os.PathLike) -> io.BufferedReader:
     """
     name = display_name(path)
     raw = _open_raw(path, name)
-    start = _read_at_least(raw, _LONGEST_MAGIC)
+    start = read_at_least(raw, LONGEST_MAGIC)
     raw.push_back(start)
-    for magic, kind, remedy in _UNSUPPORTED:
+    for magic, kind, remedy in UNSUPPORTED:
         if start.startswith(magic):
             raw.close()
             raise DataError(messages.unknown_compression(kind, remedy), name)
-    for compression in _COMPRESSIONS:
+    for compression in COMPRESSIONS:
         if start.startswith(compression.magic):
-            return io.BufferedReader(_Decompressed(raw, compression), _BUFFER_BYTES)
-    return io.BufferedReader(raw, _BUFFER_BYTES)
+            return io.BufferedReader(Decompressed(raw, compression), BUFFER_BYTES)
+    return io.BufferedReader(raw, BUFFER_BYTES)
 
 
 def _open_raw(path, name: str) -> _Raw:
@@ -98,16 +101,6 @@ def _open_raw(path, name: str) -> _Raw:
     if sys.stdin is None:
         raise FileError(messages.cannot_read(name, os.strerror(errno.EBADF)))
     return _Raw(sys.stdin.buffer, name, owned=False)
-
-
-def _read_at_least(stream: io.RawIOBase, size: int, start: bytes = b"") -> bytes:
-    """``start`` and what follows it, at least ``size`` bytes if there are so many."""
-    while len(start) < size:
-        more = stream.read(_BUFFER_BYTES)
-        if not more:
-            break
-        start += more
-    return start
 
 
 class _Raw(io.RawIOBase):
@@ -145,102 +138,6 @@ class _Raw(io.RawIOBase):
     def close(self) -> None:
         if self._owned:
             self._stream.close()
-        super().close()
-
-
-class _Gzip:
-    """zlib in the manners of bz2 and lzma."""
-
-    def __init__(self):
-        self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
-
-    @property
-    def eof(self) -> bool:
-        return self._inflate.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inflate.unused_data
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._inflate.unconsumed_tail
-
-
-class _Compression(NamedTuple):
-    magic: bytes
-    kind: str
-    decompressor: Callable
-
-
-_COMPRESSIONS = (
-    _Compression(b"\x1f\x8b", "gzip", _Gzip),
-    _Compression(b"BZh", "bzip2", bz2.BZ2Decompressor),
-    _Compression(b"\xfd7zXZ\x00", "xz", lzma.LZMADecompressor),
-)
-_UNSUPPORTED = (
-    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
-    (b"PK\x03\x04", "zip", "unzip"),
-)
-_LONGEST_MAGIC = 6
-
-
-class _Decompressed(io.RawIOBase):
-    """The content of one compressed member, or of several that follow each other.
-
-    The decompressors of the standard library's file classes would ignore what
-    follows the last member; here it is an error, because it may be data.
-    """
-
-    def __init__(self, raw: _Raw, compression: _Compression):
-        self.name = raw.name
-        self._raw, self._compression = raw, compression
-        self._member = compression.decompressor()
-        self._pending = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target) -> int:
-        while not self._member.eof or self._next_member():
-            data = b""
-            if self._member.needs_input:
-                data, self._pending = self._pending or self._raw.read(_BUFFER_BYTES), b""
-                if not data:
-                    raise self._error(messages.compressed_truncated(self._compression.kind))
-            try:
-                output = self._member.decompress(data, len(target))
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-                sentence = messages.compressed_corrupt(self._compression.kind, str(error))
-                raise self._error(sentence) from None
-            if output:
-                target[: len(output)] = output
-                return len(output)
-        return 0
-
-    def _next_member(self) -> bool:
-        """Begin with the member that follows this one, after padding; False at the end."""
-        rest = self._member.unused_data.lstrip(b"\0")
-        while not rest:
-            data = self._raw.read(_BUFFER_BYTES)
-            if not data:
-                return False
-            rest = data.lstrip(b"\0")
-        rest = _read_at_least(self._raw, _LONGEST_MAGIC, rest)
-        if not rest.startswith(self._compression.magic):
-            raise self._error(messages.compressed_trailing(self._compression.kind))
-        self._member = self._compression.decompressor()
-        self._pending = rest
-        return True
-
-    def _error(self, sentence: str) -> DataError:
-        return DataError(sentence, self.name)
-
-    def close(self) -> None:
-        self._raw.close()
         super().close()
 
 
@@ -421,7 +318,7 @@ class _Output(io.FileIO):
 
 
 def _stream(raw: _Output, binary: bool) -> IO:
-    buffered = io.BufferedWriter(raw, _BUFFER_BYTES)
+    buffered = io.BufferedWriter(raw, BUFFER_BYTES)
     if binary:
         return buffered
     return io.TextIOWrapper(buffered, "utf-8", errors="surrogateescape", newline="\n")

@@ -1,0 +1,121 @@
+"""Streams that gzip, bzip2 or xz have compressed, in one member or several."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odmtool import messages
+from odmtool.errors import DataError
+
+BUFFER_BYTES = 1 << 16
+
+
+def read_at_least(stream: io.RawIOBase, size: int, start: bytes = b"") -> bytes:
+    """``start`` and what follows it, at least ``size`` bytes if there are so many."""
+    while len(start) < size:
+        more = stream.read(BUFFER_BYTES)
+        if not more:
+            break
+        start += more
+    return start
+
+
+class _Gzip:
+    """zlib in the manners of bz2 and lzma."""
+
+    def __init__(self):
+        self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inflate.unconsumed_tail
+
+
+class Compression(NamedTuple):
+    magic: bytes
+    kind: str
+    decompressor: Callable
+
+
+COMPRESSIONS = (
+    Compression(b"\x1f\x8b", "gzip", _Gzip),
+    Compression(b"BZh", "bzip2", bz2.BZ2Decompressor),
+    Compression(b"\xfd7zXZ\x00", "xz", lzma.LZMADecompressor),
+)
+UNSUPPORTED = (
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
+    (b"PK\x03\x04", "zip", "unzip"),
+)
+LONGEST_MAGIC = 6
+
+
+class Decompressed(io.RawIOBase):
+    """The content of one compressed member, or of several that follow each other.
+
+    The decompressors of the standard library's file classes would ignore what
+    follows the last member; here it is an error, because it may be data.
+    """
+
+    def __init__(self, raw, compression: Compression):
+        self.name = raw.name
+        self._raw, self._compression = raw, compression
+        self._member = compression.decompressor()
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target) -> int:
+        while not self._member.eof or self._next_member():
+            data = b""
+            if self._member.needs_input:
+                data, self._pending = self._pending or self._raw.read(BUFFER_BYTES), b""
+                if not data:
+                    raise self._error(messages.compressed_truncated(self._compression.kind))
+            try:
+                output = self._member.decompress(data, len(target))
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+                sentence = messages.compressed_corrupt(self._compression.kind, str(error))
+                raise self._error(sentence) from None
+            if output:
+                target[: len(output)] = output
+                return len(output)
+        return 0
+
+    def _next_member(self) -> bool:
+        """Begin with the member that follows this one, after padding; False at the end."""
+        rest = self._member.unused_data.lstrip(b"\0")
+        while not rest:
+            data = self._raw.read(BUFFER_BYTES)
+            if not data:
+                return False
+            rest = data.lstrip(b"\0")
+        rest = read_at_least(self._raw, LONGEST_MAGIC, rest)
+        if not rest.startswith(self._compression.magic):
+            raise self._error(messages.compressed_trailing(self._compression.kind))
+        self._member = self._compression.decompressor()
+        self._pending = rest
+        return True
+
+    def _error(self, sentence: str) -> DataError:
+        return DataError(sentence, self.name)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
