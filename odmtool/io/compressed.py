@@ -48,6 +48,8 @@ class _Gzip:
 
 
 class Compression(NamedTuple):
+    """A kind of compression: first bytes, name, and what makes a decompressor."""
+
     magic: bytes
     kind: str
     decompressor: Callable
