@@ -118,7 +118,7 @@ def test_jobs_change_nothing(run, heart):
     (["-t", "rbf,cubic"], "cubic"),
     (["-l", "1", "-c", "1"], "give one"),
     (["-v", "1"], "2 to 270 folds"),
-    (["-s", "2"], "names"),
+    (["-s", "12"], "support vector regression"),
     (["-l", "1:9999:1", "-m", "0.01:1:0.01"], "make 999900 settings, more than 100000"),
     (["--journal", "-"], "name a file"),
     (["-l", "1,2", "--csv", "a.png", "--plot", "a.png"], "read or written already"),

@@ -101,15 +101,6 @@ def test_python_and_the_command_line_call_parameters_as_they_are_written_there(
     assert run("cv", *arguments, heart).err == f"odm-cv: {command}\n"
 
 
-def test_libsvms_cache_size_is_recognised_on_the_command_line_only(run, heart):
-    with pytest.raises(UsageError) as raised:
-        ODM(mu=1000).check()
-    assert str(raised.value) == "mu must satisfy 0 < mu <= 1, not 1000"
-    for command in ("train", "cv"):
-        error = run(command, "-m", "1000", heart).err
-        assert error.endswith("not 1000; for LIBSVM's cache size write --memory 1000M\n")
-
-
 def test_the_group_names_the_options_of_its_commands(capfd, heart):
     assert entry.run(umbrella.odmtool, ["train", "-p", "1", heart], "odmtool") == 2
     error = capfd.readouterr().err

@@ -170,7 +170,7 @@ def test_unknown_class_weight_is_said(run, heart):
 
 def test_kernel_parameters_that_are_not_used_are_ignored(run, heart):
     """grid.py always sends -g."""
-    outcome = run("train", "-g", "5", "-d", "7", "-r", "2", heart)
+    outcome = run("train", "-t", "0", "-g", "5", "-d", "7", "-r", "2", heart)
     assert outcome.code == 0 and SUMMARY.fullmatch(outcome.err)
 
 

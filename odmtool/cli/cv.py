@@ -13,7 +13,7 @@ from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line, train_command
 from odmtool.cli.files import check_training_files, is_on_stdout, naming
-from odmtool.cli.machine_choice import MachineChoice, check_machine, machine_choice
+from odmtool.cli.machine_choice import MachineChoice, machine_choice
 from odmtool.cli.machine_options import (
     FLAGS,
     MACHINE_PARAMETERS,
@@ -28,6 +28,8 @@ from odmtool.cli.pictures import Pictures, check_pictures, plot_options, write_p
 from odmtool.cli.place_options import place_of
 from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
 from odmtool.cli.report import Report
+from odmtool.cli.stock_options import TrainingCommand, say_remarks
+from odmtool.cli.stock_results import last_line, write_grid_table
 from odmtool.core.loss_table import MACHINES
 from odmtool.errors import DivergedError, UsageError
 
@@ -58,6 +60,7 @@ _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy
 
 
 @common.command(
+    TrainingCommand,
     epilog="""\b
 Examples:
   odm-cv heart_scale                            5 folds, default setting
@@ -81,8 +84,10 @@ Examples:
                    "around the best.")
 @click.option("--metric", type=click.Choice(defaults.METRICS), default="accuracy",
               show_default=True, help="What is best.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write all rows, with results by fold.")
-@click.option("--json", "json_file", metavar="FILE", help="Write all rows as JSON.")
+@click.option("--csv", "csv_file", metavar="FILE",
+              help="Write all rows as CSV, with results by fold, gap and seconds; scores "
+                   "are between 0 and 1 (- is stdout, then the lines go to stderr).")
+@click.option("--json", "json_file", metavar="FILE", help="Write the same as JSON.")
 @click.option("--journal", metavar="FILE",
               help="Keep what is finished; the same command goes on there after it was killed.")
 @click.option("-o", "--output", "model_file", metavar="MODEL_FILE",
@@ -117,6 +122,7 @@ def cv(ctx, **options):
         ctx.command_path, options["quiet"], options["verbose"],
         product_on_stdout=is_on_stdout(job.model_file, job.csv_file, job.json_file),
     )  # fmt: skip
+    say_remarks(ctx, report)
     values = _values(choice, job)
     machine, settings = _machine_and_settings(choice, values)
     check_pictures(pictures, settings)
@@ -137,7 +143,10 @@ def cv(ctx, **options):
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
         raise DivergedError(messages.dual_unbounded())
-    _write_tables(job, rows)
+    _write_tables(job, rows, plan)
+    manner = ctx.meta["stock"].manner
+    if manner.table is not None:
+        write_grid_table(manner.table, rows)
     if job.model_file is not None:
         winning = plan.machine.copy(**winner.setting)
         winning.jobs = job.jobs
@@ -146,6 +155,8 @@ def cv(ctx, **options):
     report.result(messages.best_score(winner, job.metric))
     report.result(messages.cross_validation_accuracy(winner.accuracy))
     write_pictures(pictures, place.source.path, rows, plan, report)
+    if manner.last_line:
+        report.result(last_line(manner.last_line, winner))
 
 
 def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
@@ -176,7 +187,7 @@ def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple]):
         raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
     settings = grid(values)
     for setting in settings:
-        check_machine(machine.copy(**setting))
+        machine.copy(**setting).check()
     return machine, settings
 
 
@@ -292,13 +303,13 @@ def _identity(plan, job: Job, data) -> dict:
     }  # fmt: skip
 
 
-def _write_tables(job: Job, rows: list) -> None:
+def _write_tables(job: Job, rows: list, plan) -> None:
     from odmtool.cli.tables import records, write_csv, write_json
 
     if job.csv_file is not None:
-        write_csv(job.csv_file, records(rows))
+        write_csv(job.csv_file, records(rows, plan, job.seed))
     if job.json_file is not None:
-        write_json(job.json_file, records(rows))
+        write_json(job.json_file, records(rows, plan, job.seed))
 
 
 def _refit(command: str, machine, place, data, job: Job, report: Report) -> None:

@@ -18,8 +18,6 @@ from odmtool.solvers.table import IN_PARTS, SOLVERS, settings_of_solver
 # Keyword arguments that every machine takes, by the names of their options.
 _COMMON = ("bias", "tolerance", "solver", "max_iter", "seed", "memory", "model_format")
 _SPECIAL = ("multiclass", "ism3_loss")
-# LIBSVM's -m is the size of its cache in megabytes.
-_LIKE_A_CACHE = 10
 
 
 class MachineChoice(NamedTuple):
@@ -76,7 +74,7 @@ class MachineChoice(NamedTuple):
         arguments |= {name: known[name] for name in row.parameters if known[name] is not None}
         arguments |= {name: self.special[name] for name in self.special if name in row.options}
         machine = machine_named(self.name)(**arguments, **self.common)
-        check_machine(machine)
+        machine.check()
         return machine
 
     def warn_of_unused(self, report: Report) -> None:
@@ -99,14 +97,6 @@ class MachineChoice(NamedTuple):
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def check_machine(machine) -> None:
-    """Raise UsageError if a parameter is out of range."""
-    mu = getattr(machine, "mu", None)
-    if mu is not None and mu >= _LIKE_A_CACHE:
-        raise UsageError(messages.cache_size(mu))
-    machine.check()
 
 
 def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:

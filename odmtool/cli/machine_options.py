@@ -23,15 +23,6 @@ from odmtool.solvers.table import IN_PARTS, SOLVERS
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
-class MachineName(click.Choice):
-    """A machine by name; the stock tools' numbers are answered with a sentence."""
-
-    def convert(self, value, param, ctx):
-        if str(value).isdigit():
-            self.fail(messages.machine_number(value, self.choices), param, ctx)
-        return super().convert(value, param, ctx)
-
-
 # LIBSVM's numbers of the kernels that it has.
 _NUMBERED = {row.number: row.name for row in KERNELS.values() if row.number is not None}
 
@@ -155,7 +146,7 @@ MACHINE_PARAMETERS = tuple(dict.fromkeys(n for row in MACHINES.values() for n in
 def machine_options(many: bool):
     """Decorator: the options of a machine; with ``many`` its parameters take lists."""
     options = [
-        click.option("-s", "--machine", type=MachineName(("auto", *MACHINES)),
+        click.option("-s", "--machine", type=click.Choice(("auto", *MACHINES)),
                      default="auto", show_default=True,
                      help="Machine; auto is odm, for more than two classes mcodm."),
         *(partial(_parameter, many, *row)() for row in _PARAMETERS),

@@ -105,14 +105,21 @@ class OptionalChoice(click.Option):
 class Command(click.Command):
     """A command whose users come from LIBSVM and LIBLINEAR.
 
-    ``-h`` alone is help, but ``-h 0`` and ``-h 1`` (LIBSVM's shrinking) are not;
-    a long name with one dash (``-mu 3``), which would be read as ``-m u``, is
-    answered with the spelling that works.
+    A long name with one dash (``-mu 3``), which would be read as ``-m u``, is answered with
+    the spelling that works.
     """
+
+    def translated(self, ctx, args: list[str]) -> list[str]:
+        """The arguments in our words."""
+        return args
 
     def parse_args(self, ctx, args):
         ctx.meta["args"] = list(args)
-        self._refuse_lookalikes(ctx, args)
+        return self.parse_options(ctx, self.translated(ctx, list(args)))
+
+    def parse_options(self, ctx, args: list[str]):
+        """Parse arguments in our words."""
+        self._refuse_lookalikes(args)
         for param in self.params:
             if isinstance(param, OptionalChoice):
                 args = param.completed(args)
@@ -131,16 +138,13 @@ class Command(click.Command):
             error.names = Flags(self)
             raise
 
-    def _refuse_lookalikes(self, ctx, args):
+    def _refuse_lookalikes(self, args):
         long_names = {
             name[2:] for param in self.params for name in param.opts if name.startswith("--")
         }
-        for position, token in enumerate(args):
-            following = args[position + 1] if position + 1 < len(args) else ""
+        for token in args:
             if token == "--":
                 return
-            if token == "-h" and following in ("0", "1"):
-                raise UsageError(messages.shrinking_option(following))
             if token.startswith("-") and len(token) > 2 and token[1:] in long_names:
                 raise UsageError(messages.one_dash(token[1:]))
 
@@ -159,19 +163,21 @@ def limit_threads(count: int) -> None:
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-def command(**attributes):
+def command(cls=Command, **attributes):
     """Decorator: a click command in our manners."""
-    return click.command(cls=Command, context_settings=CONTEXT_SETTINGS, **attributes)
+    return click.command(cls=cls, context_settings=CONTEXT_SETTINGS, **attributes)
 
 
 def version_option(function):
     return click.version_option(__version__, "--version", message="odmtool %(version)s")(function)
 
 
-def quiet_option(function):
-    return click.option(
-        "-q", "--quiet", is_flag=True, help="Say only results, warnings and errors."
-    )(function)
+def quiet_option_of(text: str):
+    """Decorator: ``-q``, and what it leaves."""
+    return click.option("-q", "--quiet", is_flag=True, help=text)
+
+
+quiet_option = quiet_option_of("Print only results, warnings and errors.")
 
 
 def verbose_option(function):

@@ -88,7 +88,7 @@ class Tally:
 @click.option("--json", "json_file", metavar="FILE",
               help="Write the accuracy and all that --report says as JSON (- is stdout).")
 @options.jobs_option("Threads for BLAS (kernel models).")
-@options.quiet_option
+@options.quiet_option_of("Print nothing but warnings and errors, and what was asked for.")
 @options.verbose_option
 @options.version_option
 @click.pass_context
@@ -124,7 +124,8 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     _say_remarks(say, model, tally)
     if job.margins is not None:
         write_margins(job.margins, job.test, job.model, tally.ruler, say)
-    say.result(messages.accuracy(tally.correct, tally.rows))
+    if job.report or not quiet:
+        say.result(messages.accuracy(tally.correct, tally.rows))
     if job.report:
         class_report.say_classes(tally.confusion, job.json_file, say)
     if job.json_file is not None:

@@ -1,8 +1,9 @@
 """Tables of results as CSV and as JSON.
 
-The rows of a search. Columns: the parameters, ``fold1`` to ``foldN`` (the metric by fold),
-``mean`` and ``std`` of these, and ``accuracy``, the share of all examples that were predicted
-correctly.
+The rows of a search. Columns: ``machine``, the parameters, ``fold1`` to ``foldN`` (the metric by
+fold, between 0 and 1), ``mean`` and ``std`` of these, ``accuracy``, the share of all examples that
+were predicted correctly, ``gap``, the largest of the folds (empty where there is no solution),
+``seconds`` of training, ``metric``, ``seed`` and ``version``.
 
 Repeated splits. Columns: ``split``, the parameters of the best setting, ``cv`` and ``test``
 (its accuracies in the cross validation and on the test part; if the best setting was chosen
@@ -31,14 +32,19 @@ class SplitScore(NamedTuple):
     score: float
 
 
-def records(rows: list) -> list[dict]:
-    """One dict per row, all with the same keys in the same order."""
+def records(rows: list, plan, seed: int) -> list[dict]:
+    """One dict per row of a search, all with the same keys in the same order."""
+    from odmtool import __version__
+
+    parameters = _parameters([row.setting for row in rows])
+    fixed = {"metric": plan.metric, "seed": seed, "version": __version__}
     return [
-        parameters
+        {"machine": plan.machine.name} | setting
         | {f"fold{k}": float(score) for k, score in enumerate(row.scores, start=1)}
         | {"mean": row.mean, "std": row.std, "accuracy": row.accuracy}
-        for row, parameters in zip(rows, _parameters([row.setting for row in rows]), strict=True)
-    ]
+        | {"gap": row.gap if row.has_solution else None, "seconds": round(row.seconds, 6)} | fixed
+        for row, setting in zip(rows, parameters, strict=True)
+    ]  # fmt: skip
 
 
 def split_records(protocol, results: list) -> list[dict]:

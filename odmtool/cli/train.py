@@ -16,6 +16,7 @@ from odmtool.cli.machine_options import format_option, machine_options, probabil
 from odmtool.cli.margin_files import margins_option
 from odmtool.cli.place_options import cache_options, place_of
 from odmtool.cli.report import Report
+from odmtool.cli.stock_options import TrainingCommand, say_remarks
 from odmtool.errors import DataError, DivergedError, NotConvergedError, UsageError
 
 
@@ -41,6 +42,7 @@ class Job(NamedTuple):
 
 
 @common.command(
+    TrainingCommand,
     epilog="""\b
 Examples:
   odm-train heart_scale                      linear ODM, model heart_scale.model
@@ -84,6 +86,7 @@ def train(ctx, **options):
         ctx.command_path, options["quiet"], options["verbose"],
         product_on_stdout=is_on_stdout(job.model_file, job.json_file, job.margins),
     )  # fmt: skip
+    say_remarks(ctx, report)
     ctx.call_on_close(place.close)
     if job.folds is not None:
         _cross_validate(choice, place, job, report)
@@ -205,7 +208,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     if job.json_file is not None:
         from odmtool.cli.tables import records, write_json
 
-        write_json(job.json_file, records([row]))
+        write_json(job.json_file, records([row], plan, job.seed))
     report.result(messages.cross_validation_accuracy(row.accuracy))
 
 

@@ -2,8 +2,8 @@
 
 The first line says what is searched: a JSON object with the fingerprint of the data and
 everything else on which a result depends. Then comes one line per finished piece of work,
-in any order: of a search a :class:`Fit`, ``[setting, fold, correct, score, gap, converged]``
-with the number of the setting in the grid; of repeated splits a
+in any order: of a search a :class:`Fit`, ``[setting, fold, correct, score, gap, converged,
+seconds]`` with the number of the setting in the grid; of repeated splits a
 :class:`odmtool.search.repeats.SplitResult`. Behind each stands its CRC-32, eight hexadecimal
 digits; lines of version 1 had none. Processes append whole lines on their own and sync them
 in batches. A line that a kill or a full disk has torn, or that was changed, is ignored: its
@@ -45,6 +45,8 @@ class Fit(NamedTuple):
         The metric on the fold.
     gap : float
     converged : bool
+    seconds : float
+        That its training took; lines of before have none.
     """
 
     setting: int
@@ -53,6 +55,7 @@ class Fit(NamedTuple):
     score: float
     gap: float
     converged: bool
+    seconds: float = 0.0
 
 
 def open_journal(path: str, search: dict, record: type = Fit) -> list:

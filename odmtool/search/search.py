@@ -9,6 +9,7 @@ on how many processes share the work nor on where an earlier run was killed.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import product
@@ -102,6 +103,10 @@ class Row(NamedTuple):
         Folds that did not reach the tolerance.
     has_solution : bool
         On every fold.
+    gap : float
+        The largest of the folds.
+    seconds : float
+        That training on all folds took.
     """
 
     setting: dict
@@ -109,6 +114,8 @@ class Row(NamedTuple):
     scores: np.ndarray
     unconverged: int
     has_solution: bool = True
+    gap: float = 0.0
+    seconds: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -240,17 +247,26 @@ def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = N
     named = plan.named()
     chain = [named[number] for number in unit]
     with Writer(journal) if journal else nullcontext() as writer:
-        results = plan.evaluate(plan.machine, chain, plan.data, train, test, gram)
-        for number, result in zip(unit, results, strict=True):
+        results = timed(plan.evaluate(plan.machine, chain, plan.data, train, test, gram))
+        for number, (result, seconds) in zip(unit, results, strict=True):
             correct, score = 0, 0.0
             if result is not NO_SOLUTION:
                 correct = int((result.predicted == labels).sum())
                 score = METRICS[plan.metric](classes, labels, result.predicted, result.values)
-            fit = Fit(number, k, correct, score, float(result.gap), bool(result.converged))
+            gap, converged = float(result.gap), bool(result.converged)
+            fit = Fit(number, k, correct, score, gap, converged, round(seconds, 6))
             fits.append(fit)
             if writer is not None:
                 writer.write(fit)
     return fits
+
+
+def timed(results: Iterator) -> Iterator[tuple]:
+    """Each result, and the seconds that it took."""
+    began = time.perf_counter()
+    for result in results:
+        yield result, time.perf_counter() - began
+        began = time.perf_counter()
 
 
 class Memory(NamedTuple):
@@ -314,7 +330,10 @@ def summarise(plan: Plan, fits: list[Fit]) -> Row:
     unconverged = sum(not fit.converged for fit in fits)
     has_solution = all(np.isfinite(fit.gap) for fit in fits)
     setting, m = plan.named()[fits[0].setting], len(plan.fold)
-    return Row(setting, correct / m, scores, unconverged if has_solution else 0, has_solution)
+    return Row(
+        setting, correct / m, scores, unconverged if has_solution else 0, has_solution,
+        max(fit.gap for fit in fits), sum(fit.seconds for fit in fits),
+    )  # fmt: skip
 
 
 def best(rows: list[Row], machine: Machine, metric: str = "accuracy") -> Row:

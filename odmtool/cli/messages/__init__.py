@@ -12,4 +12,5 @@ from odmtool.cli.messages.probability import *
 from odmtool.cli.messages.process import *
 from odmtool.cli.messages.scalable import *
 from odmtool.cli.messages.scaling import *
+from odmtool.cli.messages.stock import *
 from odmtool.cli.messages.training import *

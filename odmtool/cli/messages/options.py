@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from odmtool.messages.parameters import mu_range
 from odmtool.messages.words import sentence
 
 not_a_number = sentence("{text!q} is not a number; write 0.5, 1e-3, 2^4, 2**-3 or 1/3")
@@ -16,28 +15,11 @@ def no_arguments(command_path: str, pieces: list[str]) -> str:
     return f"missing arguments: {command_path} {' '.join(pieces)} (see {command_path} --help)"
 
 
-shrinking_option = sentence(
-    "-h {value}: LIBSVM's -h turns shrinking on or off; here the solvers decide that "
-    "themselves: leave '-h {value}' out (-h alone is help)"
-)
 one_dash = sentence("-{name}: a long option has two dashes: write --{name}")
-
-
-def machine_number(number: str, machines) -> str:
-    return (
-        f"-s {number}: machines have names here, the numbers of LIBSVM and LIBLINEAR mean "
-        f"other ones; write -s {' or -s '.join(machines)}, or leave it out"
-    )
-
-
 not_whole = sentence("{text!q} is not a whole number; write 100, 1e3 or 2^4")
 not_a_size = sentence("{text!q} is not a size; write 4G, 500M or 100K")
 size_not_positive = sentence("memory must be positive, not {number:g}")
 too_small = sentence("{number:g} is too small; it must be at least {least}")
-
-
-def cache_size(mu: float) -> str:
-    return f"{mu_range(mu)}; for LIBSVM's cache size write --memory {mu:g}M"
 
 
 lambda_and_cost = sentence(

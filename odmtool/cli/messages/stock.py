@@ -1,0 +1,66 @@
+"""What becomes of the options of LIBLINEAR, LIBSVM and grid.py."""
+
+from __future__ import annotations
+
+from odmtool.messages.words import listed, sentence
+
+
+def machine_number(number: str, tool: str, what: str, taken: str, closest: str) -> str:
+    nearest = f"; the nearest margin distribution machine is -s {closest}" if closest else ""
+    return f"-s {number} is {tool}'s {what}: taking {taken}{nearest}"
+
+
+unknown_number = sentence(
+    "-s {number}: {tool} has no such machine; write a name, such as -s odm (see --help)"
+)
+no_counterpart = sentence(
+    "-s {number} is {tool}'s {what}, which odmtool does not have; write -s odm or -s l2svm, or "
+    "leave -s out"
+)
+option_of_stock_tool = sentence("{flag} {value} of {tool} is ignored")
+shrinking_option = sentence("-h {value} is ignored: odmtool decides itself when to shrink")
+bias_is_regularised = sentence(
+    "-R is ignored: the intercept of -B is always regularised, with a larger -B less"
+)
+cache_size = sentence(
+    "-m {size} is ignored: it is the size of LIBSVM's cache, for which odmtool has --memory "
+    "(here -m is mu, 0 < mu <= 1)"
+)
+multiclass_number = sentence("-M {value}: write -M 0 (one against the rest) or -M 1 (pairs)")
+nu_of_svm = sentence(
+    "-n {value}: odmtool has no nu-SVM; as in LIBLINEAR, -n N is the number of threads (-j N)"
+)
+
+
+def grid_program(flags: list[str]) -> str:
+    return f"{listed(flags)}: ignored, odm-cv trains and draws itself"
+
+
+grid_resume = sentence("-resume: finished fits are kept in {path} (--journal), and read from there")
+log2_and = sentence("{flag} and {ours} set the same parameter: give one")
+log2_range = sentence(
+    "{flag} {value}: expected begin,end,step, as in {flag} -5,15,2; or write {ours} 2^-5:15:2"
+)
+rbf_for_gamma = sentence("-g without -t: taking -t rbf, the default of svm-train")
+
+
+def not_of_kernel(flags: list[str], kernel: str, is_linear_only: bool) -> str:
+    verb = "is" if len(flags) == 1 else "are"
+    hint = "" if is_linear_only else "; add -t poly"
+    return f"{listed(flags)} {verb} ignored with the {kernel} kernel{hint}"
+
+
+def best_cost(cost: float, accuracy: float) -> str:
+    """LIBLINEAR's line, which scripts parse."""
+    return f"Best C = {cost:g}  CV accuracy = {100 * accuracy:g}%"
+
+
+def best_point(values: list[float], accuracy: float) -> str:
+    """grid.py's last line, which easy.py and other scripts parse."""
+    return " ".join(map(str, [*values, 100 * accuracy]))
+
+
+def grid_row(values: dict[str, float], accuracy: float) -> str:
+    """A line of grid.py's -out."""
+    words = [f"log2{name}={value:g}" for name, value in values.items()]
+    return " ".join([*words, f"rate={100 * accuracy:g}"])

@@ -1,0 +1,308 @@
+"""Options as LIBLINEAR, LIBSVM and grid.py spell them, in the words of odm-train and odm-cv.
+
+A script that calls ``train``, ``svm-train`` or ``grid.py`` runs with the name changed: what has a
+counterpart is replaced and reported in one line, what changes no result is left out with a
+warning, what has no counterpart is refused. Sources: the help texts of LIBLINEAR 2.50 and LIBSVM
+3.37. Imports click only.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import click
+
+from odmtool.cli import messages
+from odmtool.cli.options import Command, OptionalChoice, parse_number
+from odmtool.cli.report import Report
+from odmtool.errors import UsageError
+
+# The number of -s -> what it is, and our machine; without one it has no counterpart.
+_LIBLINEAR = {
+    0: ("L2-regularised logistic regression", "l2svm"),
+    1: ("L2-loss SVM", "l2svm"),
+    2: ("L2-loss SVM", "l2svm"),
+    3: ("L1-loss SVM", "l1svm"),
+    4: ("multi-class SVM of Crammer and Singer", "mcodm"),
+    5: ("L1-regularised L2-loss SVM", None),
+    6: ("L1-regularised logistic regression", None),
+    7: ("L2-regularised logistic regression", "l2svm"),
+    11: ("support vector regression", None),
+    12: ("support vector regression", None),
+    13: ("support vector regression", None),
+    21: ("one-class SVM", None),
+}
+_LIBSVM = {
+    0: ("C-SVC", "l1svm"),
+    1: ("nu-SVC", None),
+    2: ("one-class SVM", None),
+    3: ("support vector regression", None),
+    4: ("support vector regression", None),
+}
+# Options that svm-train has, and LIBLINEAR's train has not.
+_OF_LIBSVM = ("-t", "-g", "-d", "-r", "-h", "-m")
+# LIBSVM's -m is the size of its cache in megabytes.
+_LIKE_A_CACHE = 10
+_LIBLINEAR_COSTS = "2^-10:10:1"
+_GRID_COSTS, _GRID_GAMMAS = "-5,15,2", "3,-15,-2"
+# Options of grid.py with one value; -resume may have one.
+_OF_GRID = ("-log2c", "-log2g", "-svmtrain", "-gnuplot", "-out", "-png")
+_LINEAR_ONLY = ("m3svm", "ism3")
+
+
+class Word(NamedTuple):
+    """An option with its values, or an argument (``flag`` is empty), and how it was typed."""
+
+    flag: str
+    values: tuple[str, ...]
+    typed: tuple[str, ...]
+
+
+def word(flag: str, *values: str) -> Word:
+    """An option, as if it had been typed."""
+    return Word(flag, values, (flag, *values))
+
+
+class Manner(NamedTuple):
+    """What a stock program prints or writes at the end of a search, besides our own lines.
+
+    Attributes
+    ----------
+    last_line : str
+        "" for nothing, ``C`` for that of LIBLINEAR's -C, ``grid`` for grid.py's.
+    table : str or None
+        grid.py's -out.
+    """
+
+    last_line: str = ""
+    table: str | None = None
+
+
+class TrainingCommand(Command):
+    """odm-train or odm-cv: a command that also takes the stock tools' options.
+
+    A search that odm-train is asked for, as LIBLINEAR's train is with -C, is one of odm-cv.
+    """
+
+    def translated(self, ctx, args):
+        reader = _Reader(self, args)
+        if self.name != "cv" and reader.has("-C", *_OF_GRID, "-resume"):
+            ctx.meta["search"] = reader.without_model()
+            return args
+        reader.translate()
+        ctx.meta["stock"] = reader
+        return [token for one in reader.words for token in one.typed]
+
+    def parse_options(self, ctx, args):
+        return [] if "search" in ctx.meta else super().parse_options(ctx, args)
+
+    def invoke(self, ctx):
+        if "search" not in ctx.meta:
+            return super().invoke(ctx)
+        from odmtool.cli.cv import cv
+
+        return cv.main(ctx.meta["search"], prog_name=ctx.command_path, standalone_mode=False)
+
+
+def say_remarks(ctx: click.Context, report: Report) -> None:
+    """Report what became of options of the stock tools."""
+    reader = ctx.meta["stock"]
+    for line in reader.notes:
+        report.note(line)
+    for line in reader.warnings:
+        report.warning(line)
+
+
+class _Reader:
+    """The words of a command line, and what becomes of them."""
+
+    def __init__(self, command: click.Command, args: list[str]):
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
+        self.manner = Manner()
+        self._is_cv = command.name == "cv"
+        self._arity = dict.fromkeys(("-C", "-R"), 0) | dict.fromkeys(("-M", "-n", *_OF_GRID), 1)
+        self._long: dict[str, str] = {}
+        for param in command.params:
+            if isinstance(param, click.Option):
+                is_flag = param.is_flag or isinstance(param, OptionalChoice)
+                self._arity |= dict.fromkeys(param.opts, 0 if is_flag else param.nargs)
+                self._long |= dict.fromkeys(param.opts, param.opts[0])
+        self.words = list(self._read(args))
+
+    # ---- reading -----------------------------------------------------------------
+
+    def _read(self, args: list[str]):
+        rest = list(args)
+        while rest:
+            token = rest.pop(0)
+            if token == "--":
+                yield Word("--", (), ("--", *rest))
+                return
+            flag, values, typed = self._option(token, rest)
+            count = self._arity.get(flag, 0) - len(values) if flag else 0
+            more, rest = rest[: max(0, count)], rest[max(0, count) :]
+            yield Word(flag, (*values, *more), (*typed, *more))
+
+    def _option(self, token: str, rest: list[str]) -> tuple[str, tuple, tuple]:
+        """The option of a token, the values in it, and what was typed of it."""
+        if token.startswith("--") and "=" in token:
+            flag, _, value = token.partition("=")
+            return self._long.get(flag, flag), (value,), (token,)
+        if token in self._long or token in self._arity:
+            return self._long.get(token, token), (), (token,)
+        if token == "-resume":
+            has_name = len(rest) > 1 and not rest[0].startswith("-")
+            values = (rest.pop(0),) if has_name else ()
+            return token, values, (token, *values)
+        if token[:2] == "-h" and (token[2:] or " ".join(rest[:1])) in ("0", "1"):
+            values = (token[2:],) if token[2:] else (rest.pop(0),)
+            return "-h", values, (token, *values)
+        short = token[:2]
+        is_option = token.startswith("-") and not token.startswith("--") and len(token) > 2
+        # -mu is answered with --mu.
+        if is_option and self._arity.get(short) and f"--{token[1:]}" not in self._long:
+            return self._long.get(short, short), (token[2:],), (token,)
+        return (token if token.startswith("-") and token != "-" else ""), (), (token,)
+
+    # ---- translating -------------------------------------------------------------
+
+    def translate(self) -> None:
+        """Replace what the stock tools say by what we say."""
+        self._machine()
+        self._without_effect()
+        self._renamed()
+        if self._take("-C"):
+            self._search_of_liblinear()
+        if self.has(*_OF_GRID, "-resume"):
+            self._grid()
+        self._kernel()
+
+    def has(self, *flags: str) -> bool:
+        """Whether one of these options stands on the command line."""
+        return any(one.flag in flags for one in self.words)
+
+    def without_model(self) -> list[str]:
+        """What was typed, but the second argument: a search writes no model."""
+        arguments = [one for one in self.words if not one.flag]
+        return [t for one in self.words if one not in arguments[1:] for t in one.typed]
+
+    def _take(self, flag: str) -> list[tuple[str, ...]]:
+        """Remove an option; the values with which it stood there."""
+        found = [one.values for one in self.words if one.flag == flag]
+        self.words = [one for one in self.words if one.flag != flag]
+        return found
+
+    def _last(self, flag: str) -> str | None:
+        found = [one.values[0] for one in self.words if one.flag == flag and one.values]
+        return found[-1] if found else None
+
+    def _add(self, *words: Word) -> None:
+        self.words[:0] = words
+
+    def _machine(self) -> None:
+        """``-s`` with a number: the machine, and the cost and tolerance that go with it."""
+        number = self._last("-s")
+        if number is None or not number.isdigit():
+            return
+        is_libsvm = self.has(*_OF_LIBSVM)
+        table, tool = (_LIBSVM, "svm-train") if is_libsvm else (_LIBLINEAR, "LIBLINEAR")
+        if int(number) not in table:
+            raise UsageError(messages.unknown_number(number, tool))
+        what, machine = table[int(number)]
+        if machine is None:
+            raise UsageError(messages.no_counterpart(number, tool, what))
+        self._take("-s")
+        taken = [word("-s", machine)]
+        if is_libsvm and not self.has("-t"):
+            taken.append(word("-t", "rbf"))
+        if not self._is_cv and not self.has("-l", "-c", "-C"):
+            taken.append(word("-c", "1"))
+        self._add(*taken)
+        shown = " ".join(token for one in taken for token in one.typed)
+        closest = "" if machine == "mcodm" else "odm"
+        self.notes.append(messages.machine_number(number, tool, what, shown, closest))
+        for flag in ("-e", "-m", "-p"):
+            for (value,) in self._take(flag):
+                self.notes.append(messages.option_of_stock_tool(flag, value, tool))
+
+    def _without_effect(self) -> None:
+        for (value,) in self._take("-h"):
+            self.notes.append(messages.shrinking_option(value))
+        if self._take("-R"):
+            self.warnings.append(messages.bias_is_regularised())
+        size = self._last("-m")
+        try:
+            is_cache = size is not None and parse_number(size) >= _LIKE_A_CACHE
+        except ValueError:
+            is_cache = False  # a list, or a mistake that is told later
+        if is_cache:
+            self._take("-m")
+            self.notes.append(messages.cache_size(size))
+
+    def _renamed(self) -> None:
+        for (value,) in self._take("-M"):
+            if value not in ("0", "1"):
+                raise UsageError(messages.multiclass_number(value))
+            self._add(word("--multiclass", "ovo" if value == "1" else "ovr"))
+        for (value,) in self._take("-n"):
+            if not value.isdigit() or value == "0":
+                raise UsageError(messages.nu_of_svm(value))
+            self._add(word("-j", value))
+
+    def _search_of_liblinear(self) -> None:
+        """``-C``: a search over the cost, from that of -c on."""
+        self.manner, costs = Manner("C"), _LIBLINEAR_COSTS
+        for (first,) in self._take("-c"):
+            costs = ",".join(f"{parse_number(first) * 2**k:.17g}" for k in range(11))
+        self._add(word("-c", costs))
+
+    def _grid(self) -> None:
+        """The options of grid.py."""
+        ignored = [flag for flag in ("-svmtrain", "-gnuplot") if self._take(flag)]
+        if ignored:
+            self.notes.append(messages.grid_program(ignored))
+        self._powers("-log2c", "-c", _GRID_COSTS)
+        self._powers("-log2g", "-g", _GRID_GAMMAS)
+        if not self.has("-t") and self.has("-g"):
+            self._add(word("-t", "rbf"))
+        outputs = [one for one in self._take("-out") if one != ("null",)]
+        pictures = [one for one in self._take("-png") if one != ("null",)]
+        self.manner = Manner("grid", outputs[-1][0] if outputs else None)
+        if pictures:
+            self._add(word("--plot", pictures[-1][0]))
+        resumed = self._take("-resume")
+        if resumed:
+            data = next((one.typed[0] for one in self.words if not one.flag), "")
+            name = (resumed[-1] or (f"{os.path.basename(data)}.journal",))[0]
+            self._add(word("--journal", name))
+            self.notes.append(messages.grid_resume(name))
+
+    def _powers(self, flag: str, ours: str, default: str) -> None:
+        """``-log2c -5,15,2`` becomes ``-c 2^-5:15:2``."""
+        (value,) = (self._take(flag) or [(default,)])[-1]
+        if value == "null":
+            return
+        if self.has(ours):
+            raise UsageError(messages.log2_and(flag, ours))
+        parts = value.split(",")
+        if len(parts) != 3:
+            raise UsageError(messages.log2_range(flag, value, ours))
+        first, last, step = parts
+        self._add(word(ours, f"2^{first}:{last}:{step}"))
+
+    def _kernel(self) -> None:
+        """``-g``, ``-d`` and ``-r`` are not svm-train's without its default kernel."""
+        if self.has("-t"):
+            return
+        machine = self._last("-s")
+        if self.has("-g") and machine not in _LINEAR_ONLY:
+            self._add(word("-t", "rbf"))
+            self.notes.append(messages.rbf_for_gamma())
+            others, kernel = ("-d", "-r"), "rbf"
+        else:
+            others, kernel = ("-g", "-d", "-r"), "linear"
+        unused = [flag for flag in others if self.has(flag)]
+        if unused:
+            self.warnings.append(messages.not_of_kernel(unused, kernel, machine in _LINEAR_ONLY))

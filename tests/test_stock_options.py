@@ -1,0 +1,83 @@
+"""Options of LIBLINEAR, LIBSVM and grid.py: replaced, ignored with a word, or refused."""
+
+import csv
+import math
+import re
+
+import pytest
+
+
+def told(outcome):
+    return outcome.err.replace("odm-train: ", "").replace("odm-cv: ", "")
+
+
+@pytest.mark.parametrize("arguments, ours, line", [
+    (["-s2", "-c10", "-e0.1", "-w1", "2"], ["-s", "l2svm", "-c", "10", "-w1", "2"],
+     "-s 2 is LIBLINEAR's L2-loss SVM: taking -s l2svm; the nearest"),
+    (["-s", "3"], ["-s", "l1svm", "-c", "1"], "taking -s l1svm -c 1; the nearest"),
+    (["-s", "0", "-t", "2", "-g", ".1", "-m", "100"], ["-s", "l1svm", "-t", "2", "-g", ".1",
+     "-c", "1"], "svm-train's C-SVC: taking -s l1svm -c 1;"),
+    (["-s", "0", "-h", "0"], ["-s", "l1svm", "-t", "rbf", "-c", "1"], "taking -s l1svm -t rbf"),
+    (["-s", "4", "-l", "2"], ["-s", "mcodm", "-l", "2"], "Crammer and Singer: taking -s mcodm\n"),
+    (["-g", ".5", "-r", "1"], ["-t", "rbf", "-g", ".5"], "-g without -t: taking -t rbf"),
+    (["-d", "2"], [], "warning: -d is ignored with the linear kernel; add -t poly"),
+    (["-h0"], [], "-h 0 is ignored"),
+    (["-m", "1000"], [], "-m 1000 is ignored: it is the size of LIBSVM's cache"),
+    (["-R", "-B", "1"], ["-B", "1"], "warning: -R is ignored: the intercept"),
+    (["-M", "1", "-n2"], ["--multiclass", "ovo", "-j", "2"], ""),
+])  # fmt: skip
+def test_trains_what_our_own_options_train(run, heart, tmp_path, arguments, ours, line):
+    theirs = run("train", *arguments, heart, "a")
+    assert theirs.code == 0 and line in told(theirs)
+    assert run("train", *ours, heart, "b").code == 0
+
+    def weights(name):  # what follows the last row holds the command and the seconds
+        return (tmp_path / name).read_text().partition("\n\n")[0].partition("odmtool")[0]
+
+    assert weights("a") == weights("b") != ""
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["-s", "5"], "-s 5 is LIBLINEAR's L1-regularised L2-loss SVM, which odmtool does not have"),
+    (["-s", "1", "-t", "2"], "-s 1 is svm-train's nu-SVC, which odmtool does not have"),
+    (["-s", "21"], "one-class SVM"), (["-s", "99"], "LIBLINEAR has no such machine"),
+    (["-n", "0.5"], "odmtool has no nu-SVM"), (["-M", "2"], "write -M 0"),
+    (["-log2c", "1,2"], "-log2c 1,2: expected begin,end,step"),
+    (["-log2c", "1,2,1", "-c", "1"], "-log2c and -c set the same parameter"),
+])  # fmt: skip
+def test_refuses_what_has_no_counterpart(run, heart, arguments, sentence):
+    outcome = run("train", *arguments, heart)
+    assert outcome.code == 2 and sentence in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_c_of_liblinear_searches_and_ends_with_its_line(run, heart, tmp_path):
+    outcome = run("train", "-C", "-s", "2", "-c", "2", "-v", "2", heart, "m")
+    assert outcome.code == 0 and not (tmp_path / "m").exists()
+    assert outcome.out.count("\ncost=") == 10
+    assert re.fullmatch(r"Best C = \S+  CV accuracy = \S+%", outcome.out.splitlines()[-1])
+
+
+def test_options_of_grid_py(run, heart, tmp_path):
+    outcome = run("cv", "-log2c", "-1,1,2", "-log2g", "-3,-1,2", "-v", "2", "-svmtrain", "x",
+                  "-out", "o", "-resume", "j", heart)  # fmt: skip
+    assert outcome.code == 0 and "-svmtrain: ignored" in outcome.err
+    cost, gamma, rate = map(float, outcome.out.splitlines()[-1].split())
+    lines = (tmp_path / "o").read_text().splitlines()
+    assert len(lines) == 4
+    assert f"log2c={math.log2(cost):g} log2g={math.log2(gamma):g}" in "".join(lines)
+    assert max(float(line.rpartition("=")[2]) for line in lines) == pytest.approx(rate, rel=1e-5)
+    assert (tmp_path / "j").exists()
+    linear = run("cv", "-log2c", "-1,1,2", "-log2g", "null", "-v", "2", heart)
+    assert len(linear.out.splitlines()[-1].split()) == 2
+
+
+def test_tables_have_all_that_an_analysis_needs(run, heart, tmp_path):
+    outcome = run("cv", "-l", "1,2", "-v", "2", "--seed", "3", "--csv", "-", heart)
+    first, second = csv.DictReader(outcome.out.splitlines())
+    assert " ".join(first) == (
+        "machine kernel mu theta lambda fold1 fold2 mean std accuracy gap seconds metric seed "
+        "version"
+    )
+    assert first["machine"] == "odm" and first["seed"] == "3" and 0 <= float(first["gap"]) <= 1e-3
+    assert float(second["seconds"]) > 0 and 0 < float(second["mean"]) < 1
+    assert "Cross Validation Accuracy" in outcome.err
