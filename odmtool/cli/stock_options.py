@@ -80,29 +80,13 @@ class Manner(NamedTuple):
 
 
 class TrainingCommand(Command):
-    """odm-train or odm-cv: a command that also takes the stock tools' options.
-
-    A search that odm-train is asked for, as LIBLINEAR's train is with -C, is one of odm-cv.
-    """
+    """odm-train or odm-cv: a command that also takes the stock tools' options."""
 
     def translated(self, ctx, args):
-        reader = _Reader(self, args)
-        if self.name != "cv" and reader.has("-C", *_OF_GRID, "-resume"):
-            ctx.meta["search"] = reader.without_model()
-            return args
+        reader = Reader(self, args)
         reader.translate()
         ctx.meta["stock"] = reader
         return [token for one in reader.words for token in one.typed]
-
-    def parse_options(self, ctx, args):
-        return [] if "search" in ctx.meta else super().parse_options(ctx, args)
-
-    def invoke(self, ctx):
-        if "search" not in ctx.meta:
-            return super().invoke(ctx)
-        from odmtool.cli.cv import cv
-
-        return cv.main(ctx.meta["search"], prog_name=ctx.command_path, standalone_mode=False)
 
 
 def say_remarks(ctx: click.Context, report: Report) -> None:
@@ -114,8 +98,14 @@ def say_remarks(ctx: click.Context, report: Report) -> None:
         report.warning(line)
 
 
-class _Reader:
-    """The words of a command line, and what becomes of them."""
+class Reader:
+    """The words of a command line, and what becomes of them.
+
+    Parameters
+    ----------
+    command : click.Command
+    args : list of str
+    """
 
     def __init__(self, command: click.Command, args: list[str]):
         self.notes: list[str] = []
@@ -182,6 +172,11 @@ class _Reader:
     def has(self, *flags: str) -> bool:
         """Whether one of these options stands on the command line."""
         return any(one.flag in flags for one in self.words)
+
+    @property
+    def is_search(self) -> bool:
+        """Whether one is asked for as LIBLINEAR and grid.py are."""
+        return self.has("-C", *_OF_GRID, "-resume")
 
     def without_model(self) -> list[str]:
         """What was typed, but the second argument: a search writes no model."""

@@ -16,7 +16,7 @@ from odmtool.cli.machine_options import format_option, machine_options, probabil
 from odmtool.cli.margin_files import margins_option
 from odmtool.cli.place_options import cache_options, place_of
 from odmtool.cli.report import Report
-from odmtool.cli.stock_options import TrainingCommand, say_remarks
+from odmtool.cli.stock_options import Reader, TrainingCommand, say_remarks
 from odmtool.errors import DataError, DivergedError, NotConvergedError, UsageError
 
 
@@ -41,8 +41,29 @@ class Job(NamedTuple):
         return self.probability == "1"
 
 
+class _Train(TrainingCommand):
+    """odm-train; the search that LIBLINEAR's train makes with -C is one of odm-cv."""
+
+    def translated(self, ctx, args):
+        reader = Reader(self, args)
+        if not reader.is_search:
+            return super().translated(ctx, args)
+        ctx.meta["search"] = reader.without_model()
+        return []
+
+    def parse_options(self, ctx, args):
+        return args if "search" in ctx.meta else super().parse_options(ctx, args)
+
+    def invoke(self, ctx):
+        if "search" not in ctx.meta:
+            return super().invoke(ctx)
+        from odmtool.cli.cv import cv
+
+        return cv.main(ctx.meta["search"], prog_name=ctx.command_path, standalone_mode=False)
+
+
 @common.command(
-    TrainingCommand,
+    _Train,
     epilog="""\b
 Examples:
   odm-train heart_scale                      linear ODM, model heart_scale.model
