@@ -149,6 +149,8 @@ class Reader:
         if token[:2] == "-h" and (token[2:] or " ".join(rest[:1])) in ("0", "1"):
             values = (token[2:],) if token[2:] else (rest.pop(0),)
             return "-h", values, (token, *values)
+        if token == "-h":
+            return "--help", (), (token,)
         short = token[:2]
         is_option = token.startswith("-") and not token.startswith("--") and len(token) > 2
         # -mu is answered with --mu.
