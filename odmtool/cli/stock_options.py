@@ -133,6 +133,8 @@ class Reader:
             flag, values, typed = self._option(token, rest)
             count = self._arity.get(flag, 0) - len(values) if flag else 0
             more, rest = rest[: max(0, count)], rest[max(0, count) :]
+            if len(more) < count and flag in ("-M", "-n", *_OF_GRID):
+                raise UsageError(messages.value_missing(flag))
             yield Word(flag, (*values, *more), (*typed, *more))
 
     def _option(self, token: str, rest: list[str]) -> tuple[str, tuple, tuple]:
