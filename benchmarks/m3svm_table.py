@@ -38,7 +38,7 @@ from odmtool.search.validation import folds
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import adam as m3svm_adam
 from odmtool.solvers.m3svm import newton as m3svm
-from odmtool.solvers.m3svm.objective import LOSSES, M3SVM
+from odmtool.solvers.m3svm.objective import LOSSES, M3SVMParameters
 from odmtool.solvers.multi import MultiProblem
 from odmtool.solvers.table import SOLVERS
 
@@ -79,7 +79,7 @@ def standardised(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def fit(X, target, k, loss, setting: Setting, solver: str, share: float, seed: int):
     """W and b of one training part; ``share`` is n / N."""
-    parameters = M3SVM(loss, 2 * k * share * setting.lambda_, setting.power)
+    parameters = M3SVMParameters(loss, 2 * k * share * setting.lambda_, setting.power)
     problem = MultiProblem(X, None, target, k, np.ones(len(target)), parameters)
     if solver == "adam":
         stop = Stop(TOLERANCE, SOLVERS["adam"].ways[0].limit)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
 from odmtool.machines import ODM
-from odmtool.search.search import Row, best, grid
+from odmtool.search.search import Trial, best, grid
 from odmtool.search.validation import folds
 
 
@@ -190,7 +190,7 @@ def test_rows_show_the_metric(run, heart):
 
 
 def test_ties_go_to_the_kernel_without_gamma(heart):
-    rows = [Row({"kernel": kernel, "lambda_": 1.0} | more, 0.5, np.array([0.5]), 0)
+    rows = [Trial({"kernel": kernel, "lambda_": 1.0} | more, 0.5, np.array([0.5]), 0)
             for kernel, more in [("rbf", {"gamma": 0.01}), ("linear", {})]]  # fmt: skip
     assert best(rows, ODM(gamma=0.25)).setting["kernel"] == "linear"
 

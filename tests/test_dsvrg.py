@@ -63,7 +63,7 @@ def spread(p, parts, by="stratified"):
 def test_a_snapshot_is_that_of_the_whole():
     p = problem(weight=weights())
     w = np.random.default_rng(5).standard_normal(p.X.shape[1])
-    rows, whole = spread(p, 5), svrg.Rows(p, 0, "last")
+    rows, whole = spread(p, 5), svrg.StageRows(p, 0, "last")
     there, here = rows.at(w), whole.at(w)
     assert there.primal == pytest.approx(here.primal, rel=1e-12)
     assert there.scale == pytest.approx(here.scale, rel=1e-12)

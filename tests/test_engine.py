@@ -183,7 +183,7 @@ def test_solutions_are_certified(kernel, loss, dense):
 def forced(way, monkeypatch):
     """Every problem takes this way to its certificate."""
     monkeypatch.setattr(
-        solve.Run, "_ways", lambda run, forecast: [solve.Choice(way, 0.0, 100)]
+        solve.EngineRun, "_ways", lambda run, forecast: [solve.Choice(way, 0.0, 100)]
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def test_a_bound_by_drawn_rows_says_its_probability(run, tmp_path, monkeypatch):
     from odmtool.solvers.engine import solve
 
     choice = solve.Choice("drawn", 0.0, 20_000)
-    monkeypatch.setattr(solve.Run, "_ways", lambda run, forecast: [choice])
+    monkeypatch.setattr(solve.EngineRun, "_ways", lambda run, forecast: [choice])
     monkeypatch.setattr(solve.certificate, "free", lambda point, left: float("inf"))
     model, said = trained(run, tmp_path, "-l", "2^2", "-e", "0.1")
     assert model.facts["certificate"] == "proved with probability 1 - 1e-06"

@@ -188,10 +188,10 @@ def test_check():
     K = kernel_matrix(part).copy()
     K -= np.eye(M)
     with pytest.raises(UsageError, match="negative eigenvalues"):
-        loo.check(part._replace(gram=Gram.of_matrix(Kernel("precomputed"), K)))
-    loo.check(small("precomputed", losses.odm(1.0, 0.5, 0.3, M)))
+        loo.check_leaving_out(part._replace(gram=Gram.of_matrix(Kernel("precomputed"), K)))
+    loo.check_leaving_out(small("precomputed", losses.odm(1.0, 0.5, 0.3, M)))
     with pytest.raises(UsageError, match="two classes"):
-        loo.check(small()._replace(y=np.ones(M)))
+        loo.check_leaving_out(small()._replace(y=np.ones(M)))
 
 
 # ---- LDM -------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from odmtool.judge import m3svm as judge
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import adam as m3svm_adam
 from odmtool.solvers.m3svm import newton as m3svm
-from odmtool.solvers.m3svm.objective import LOSSES, M3SVM, Objective
+from odmtool.solvers.m3svm.objective import LOSSES, M3SVMParameters, Objective
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem
 
@@ -38,7 +38,9 @@ def examples(m=60, d=5, k=4, seed=0):
 def problem(loss="hinge", power=4.0, lambda_=0.3, weight=None, data=None, k=4, **parameters):
     X, target = examples() if data is None else data
     weight = np.ones(len(target)) if weight is None else weight
-    return MultiProblem(X, None, target, k, weight, M3SVM(loss, lambda_, power, **parameters))
+    return MultiProblem(
+        X, None, target, k, weight, M3SVMParameters(loss, lambda_, power, **parameters)
+    )
 
 
 def some_weights(m=60, seed=1):

@@ -16,7 +16,7 @@ from odmtool.rows.partition import landmarks
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import blocks, nystrom
-from odmtool.solvers.large.blocks import Blocks, KernelRows, Rows
+from odmtool.solvers.large.blocks import Blocks, KernelSource, RowSource
 
 
 def judge_in_span(p, count, solution, seed=0):
@@ -125,11 +125,11 @@ def test_blocks_multiply_as_the_matrix_does(form, monkeypatch):
     L = np.tril(generator.uniform(0.5, 1, (6, 6)))
     if form == "kernel":
         kernel = Kernel("rbf", 0.4)
-        sources = [KernelRows(X[k : k + 50], kernel, X[:6]) for k in (0, 50, 100)]
+        sources = [KernelSource(X[k : k + 50], kernel, X[:6]) for k in (0, 50, 100)]
         matrix = objective.kernel_matrix(kernel, X, X[:6])
     else:
         matrix, X = X, sparse.csr_matrix(X) if form == "sparse" else X
-        sources = [Rows(X[k : k + 50]) for k in (0, 50, 100)]
+        sources = [RowSource(X[k : k + 50]) for k in (0, 50, 100)]
     v, w, s = generator.standard_normal(150), generator.standard_normal(6), generator.random(150)
     s[::3] = 0
     chosen = np.sort(generator.choice(150, 40, replace=False))
@@ -151,7 +151,7 @@ def test_blocks_of_a_linear_problem():
     """What out of core training does: Newton's method on rows that are read in passes."""
     X, y = many(2000, 5)
     p = Problem(X, None, y, np.ones(2000), losses.odm(2.0**10, 0.5, 0.3, 2000))
-    B = Blocks([Rows(X[:900]), Rows(X[900:])], [900, 1100], 5)
+    B = Blocks([RowSource(X[:900]), RowSource(X[900:])], [900, 1100], 5)
     solution = blocks.solve(p, B, Stop(1e-8, 100))
     judged = objective.certify_linear(X, y, p.weight, p.loss, solution.w, solution.eta)
     assert solution.converged and judged.gap == pytest.approx(solution.gap, abs=1e-12)

@@ -17,7 +17,7 @@ from odmtool.cli.machine_options import PARAMETER_NAMES
 from odmtool.defaults import PerFeature
 from odmtool.machines import LDM, ODM
 from odmtool.measures import pictures as plots
-from odmtool.search.search import Plan, Row, grid
+from odmtool.search.search import SearchPlan, Trial, grid
 from odmtool.search.validation import Data
 
 D = 13
@@ -41,10 +41,10 @@ def searched(metric="accuracy", **values):
     """Rows as a search over these values would give, and its plan."""
     settings = grid(values)
     data = Data(sparse.csr_matrix((10, D)), np.repeat([1, -1], 5))
-    plan = Plan(ODM(), settings, data, np.arange(10) % 5, metric)
+    plan = SearchPlan(ODM(), settings, data, np.arange(10) % 5, metric)
     spread = np.array([-2, -1, 0, 1, 2]) / 100
     rows = [
-        Row(s, quality(s) + 0.001, quality(s) + (1 + i % 3) * spread, 0)
+        Trial(s, quality(s) + 0.001, quality(s) + (1 + i % 3) * spread, 0)
         for i, s in enumerate(settings)
     ]
     return rows, plan
@@ -179,7 +179,7 @@ def test_the_best_kernel_is_shown_and_named():
     # rbf does not vary here, so that only linear can be shown.
     settings = [{"kernel": "rbf", "gamma": 1 / D, "lambda_": 16.0}]
     settings += [{"kernel": "linear", "lambda_": value} for value in LAMBDAS]
-    rows = [Row(s, quality(s), np.array([0.5, 0.6]), 0) for s in settings]
+    rows = [Trial(s, quality(s), np.array([0.5, 0.6]), 0) for s in settings]
     axes = plots.search_figure(rows, plan, None).axes[0]
     assert axes.get_title(loc="left") == "linear kernel"
     assert star(axes)[0] == pytest.approx((4, 70))

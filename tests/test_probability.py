@@ -18,7 +18,7 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.models.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
 from odmtool.search.calibration import FOLDS, add_probabilities, calibrate_chain
-from odmtool.search.search import Plan, search
+from odmtool.search.search import SearchPlan, search
 from odmtool.search.validation import Data, evaluate_chain, folds, shared_gram
 
 
@@ -184,7 +184,7 @@ def test_a_setting_without_a_solution_has_no_sigmoid(heart):
     known, gram = Data(data.X, data.labels), shared_gram(machine, data.X)
     (result,) = calibrate_chain(machine, [{}], known, np.arange(270), gram)
     assert result.A is None
-    plan = Plan(machine, [{}], known, folds(data.labels, 3, 0), probability=True)
+    plan = SearchPlan(machine, [{}], known, folds(data.labels, 3, 0), probability=True)
     (row,) = search(plan)
     assert not row.has_solution
 

@@ -17,7 +17,7 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.search import metrics
 from odmtool.search.repeats import Protocol, compare, repeat, run_split, splits
-from odmtool.search.search import Plan, best, grid, search
+from odmtool.search.search import SearchPlan, best, grid, search
 from odmtool.search.validation import Data, folds
 
 RBF = ["-t", "rbf", "-l", "1,64,4096", "-g", "0.02,0.5", "--repeat", "4"]
@@ -26,7 +26,7 @@ VALUES = dict(kernel=("rbf",), gamma=(0.02, 0.5), lambda_=(1.0, 64.0))
 
 def protocol_of(heart, metric="accuracy", count=2, strategy="full", values=VALUES, **machine):
     data = read_svmlight(heart)
-    plan = Plan(
+    plan = SearchPlan(
         ODM(**machine), grid(values), Data(data.X, data.labels), folds(data.labels, 3, 0), metric
     )
     return Protocol(plan, splits(data.labels, count, 0.2, seed=0), 0, strategy)
@@ -138,7 +138,7 @@ def test_the_first_class_is_the_same_in_all_splits(heart, metric):
     X, labels = data.X[order], labels[order]
     results = []
     for named in (labels, np.where(labels == 1, 1, -1)):
-        plan = Plan(ODM(), [{"lambda_": 64.0}], Data(X, named), folds(named, 3, 0), metric)
+        plan = SearchPlan(ODM(), [{"lambda_": 64.0}], Data(X, named), folds(named, 3, 0), metric)
         # The same rows, whatever the classes are called.
         results.append(list(repeat(Protocol(plan, splits(labels, 6, 0.2, 0), 1))))
     assert any(labels[split.train][0] != labels[0] for split in splits(labels, 6, 0.2, 0))

@@ -18,7 +18,7 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.search import journal, metrics, strategies
 from odmtool.search.journal import Fit, Writer, open_journal
-from odmtool.search.search import Plan, best, grid, plan_memory, search
+from odmtool.search.search import SearchPlan, best, grid, plan_memory, search
 from odmtool.search.validation import Data, folds
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
@@ -28,7 +28,7 @@ WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:2", "-m", "0.2,0.8"]
 def plan_of(heart, values, metric="accuracy", **machine):
     data = read_svmlight(heart)
     known = Data(data.X, data.labels)
-    return Plan(ODM(**machine), grid(values), known, folds(data.labels, 5, 0), metric)
+    return SearchPlan(ODM(**machine), grid(values), known, folds(data.labels, 5, 0), metric)
 
 
 def table(rows):
@@ -111,6 +111,7 @@ def test_metrics_of_three_classes_are_those_of_scikit_learn():
     generator = np.random.default_rng(0)
     labels, predicted = generator.integers(3, size=(2, 100))
     predicted = np.where(generator.random(100) < 0.5, labels, predicted)
+
     def ours(name):
         return metrics.METRICS[name]([2, 0, 1], labels, predicted, None)
 
@@ -129,7 +130,7 @@ def test_the_first_class_is_the_same_in_every_fold():
     data = Data(sparse.csr_matrix(X[order]), labels[order])
     fold = folds(data.labels, 4, 0)
     assert data.labels[fold != fold[0]][0] != data.labels[0]
-    (row,) = search(Plan(ODM(), [{}], data, fold))
+    (row,) = search(SearchPlan(ODM(), [{}], data, fold))
     sizes = np.bincount(fold)
     assert row.scores @ sizes == pytest.approx(row.accuracy * sizes.sum())
 

@@ -123,13 +123,13 @@ def test_solvers_that_need_a_machine_are_refused_without_one():
 
 
 def test_an_unknown_machine_or_loss_is_refused():
-    from odmtool.solvers.m3svm.objective import M3SVM, check
+    from odmtool.solvers.m3svm.objective import M3SVMParameters, check_parameters
 
     for take in (loss_table.row_of, machine_named):
         with pytest.raises(UsageError, match="unknown machine 'magic'"):
             take("magic")
     with pytest.raises(UsageError, match="unknown loss"):
-        check(M3SVM("magic", 1.0))
+        check_parameters(M3SVMParameters("magic", 1.0))
     with pytest.raises(UsageError, match="unknown machine 'magic'"):
         declared(type("Magic", (MACHINES["odm"],), {"name": "magic"}))
 

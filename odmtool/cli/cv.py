@@ -68,30 +68,62 @@ Examples:
   odm-cv -t rbf --grid paper -j 2 --journal x.journal -o x.model x.svm
   odm-cv -t rbf --grid paper --plot x.pdf x.svm
   odm-cv -t rbf --grid paper --repeat 30 --csv x.csv x.svm
-"""
+""",
 )
 @click.argument("training_file")
 @machine_options(many=True)
-@click.option("-v", "--folds", type=common.Whole(), default=defaults.FOLDS, show_default=True,
-              help="Number of folds; they depend on the labels, this number and the seed only.")
-@click.option("--grid", type=click.Choice(["paper"]),
-              help="The grid of the paper, for each of these that is not given: "
-                   + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items()) + ".")
-@click.option("--search", "strategy", type=click.Choice(defaults.STRATEGIES), default="full",
-              show_default=True,
-              help="full: every setting; halving: all on a small subset, the better third on one "
-                   "three times as large, and so on; coarse: every fourth value first, then "
-                   "around the best.")
-@click.option("--metric", type=click.Choice(defaults.METRICS), default="accuracy",
-              show_default=True, help="What is best.")
-@click.option("--csv", "csv_file", metavar="FILE",
-              help="Write all rows as CSV, with results by fold, gap and seconds; scores "
-                   "are between 0 and 1 (- is stdout, then the lines go to stderr).")
+@click.option(
+    "-v",
+    "--folds",
+    type=common.Whole(),
+    default=defaults.FOLDS,
+    show_default=True,
+    help="Number of folds; they depend on the labels, this number and the seed only.",
+)
+@click.option(
+    "--grid",
+    type=click.Choice(["paper"]),
+    help="The grid of the paper, for each of these that is not given: "
+    + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
+    + ".",
+)
+@click.option(
+    "--search",
+    "strategy",
+    type=click.Choice(defaults.STRATEGIES),
+    default="full",
+    show_default=True,
+    help="full: every setting; halving: all on a small subset, the better third on one "
+    "three times as large, and so on; coarse: every fourth value first, then "
+    "around the best.",
+)
+@click.option(
+    "--metric",
+    type=click.Choice(defaults.METRICS),
+    default="accuracy",
+    show_default=True,
+    help="What is best.",
+)
+@click.option(
+    "--csv",
+    "csv_file",
+    metavar="FILE",
+    help="Write all rows as CSV, with results by fold, gap and seconds; scores "
+    "are between 0 and 1 (- is stdout, then the lines go to stderr).",
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write the same as JSON.")
-@click.option("--journal", metavar="FILE",
-              help="Keep what is finished; the same command goes on there after it was killed.")
-@click.option("-o", "--output", "model_file", metavar="MODEL_FILE",
-              help="Train the best setting on all data and write the model.")
+@click.option(
+    "--journal",
+    metavar="FILE",
+    help="Keep what is finished; the same command goes on there after it was killed.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "model_file",
+    metavar="MODEL_FILE",
+    help="Train the best setting on all data and write the model.",
+)
 @click.option("--cache", hidden=True)
 @repeat_options
 @plot_options
@@ -208,7 +240,7 @@ def _read(place, choice: MachineChoice, job: Job, pictures: Pictures, report: Re
 def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     from odmtool.cli.training import folds_for
     from odmtool.machines import gamma_for
-    from odmtool.search.search import Plan
+    from odmtool.search.search import SearchPlan
     from odmtool.search.validation import Data, check_classes, folds
 
     X, labels = data.X, data.labels
@@ -220,7 +252,7 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
         n = folds_for(job.folds, len(labels), report)
         if job.repeat is None:  # else the training parts are checked
             check_classes(labels, n, job.metric)
-    return Plan(
+    return SearchPlan(
         machine, settings, Data(X, labels, data.weight), folds(labels, n, job.seed), job.metric,
         probability=job.probability == "1",
     )  # fmt: skip

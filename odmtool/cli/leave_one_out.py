@@ -11,7 +11,7 @@ from odmtool.errors import UsageError
 _TOLERANCE = 1e-8
 
 
-def check(machine, data, data_file: str):
+def checked_data(machine, data, data_file: str):
     """The data as the machine takes them, if leaving one out makes sense; before training.
 
     Parameters
@@ -41,7 +41,7 @@ def check(machine, data, data_file: str):
         prepared = machine.prepare(data.X, data.labels, data.weight)
     if len(prepared.classes) > 2:
         raise UsageError(messages.loo_needs_two_classes())
-    loo.check(machine.problem(prepared))
+    loo.check_leaving_out(machine.problem(prepared))
     return prepared
 
 

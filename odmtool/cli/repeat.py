@@ -81,14 +81,14 @@ def repeat_search(
     report : Report
     """
     from odmtool.cli.tables import split_records, write_csv, write_json
-    from odmtool.search.repeats import Protocol, check, splits, summarise
+    from odmtool.search.repeats import Protocol, check_protocol, splits, summarise
 
     with naming(data_file):
         chosen = splits(
             plan.data.labels, job.repeat, job.test_size, job.seed
         )  # fmt: skip
         protocol = Protocol(plan, chosen, job.seed, job.strategy)
-        check(protocol)
+        check_protocol(protocol)
     theirs = _table_to_compare(chosen, job)
     if job.strategy == "full":
         settings = len(plan.settings)

@@ -70,24 +70,34 @@ Examples:
   odm-train -t rbf -l 2^4 data.svm my.model  kernel ODM
   odm-train -v 5 -t rbf -g 0.5 data.svm      5-fold cross validation, no model
   zcat x.gz | odm-train -c 1 - my.model      from a pipe
-"""
+""",
 )
 @click.argument("training_file")
 @click.argument("model_file", required=False)
 @machine_options(many=False)
-@click.option("-v", "--folds", type=common.Whole(),
-              help="Cross validate with so many folds; no model.")
+@click.option(
+    "-v", "--folds", type=common.Whole(), help="Cross validate with so many folds; no model."
+)
 @probability_option
 @format_option
 @cache_options
-@click.option("--strict", is_flag=True,
-              help="If the tolerance is not reached, write no model and exit with 3.")
-@margins_option("Write the margins of the training examples to FILE (- is stdout), with their "
-                "minimum, mean, variance and quantiles.")
-@click.option("--loo", cls=common.OptionalChoice, choices=("estimate", "exact"),
-              metavar="[estimate|exact]",
-              help="Bound the leave-one-out errors from the dual variables; with exact, also "
-                   "count them by training again without each example that is in doubt.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="If the tolerance is not reached, write no model and exit with 3.",
+)
+@margins_option(
+    "Write the margins of the training examples to FILE (- is stdout), with their "
+    "minimum, mean, variance and quantiles."
+)
+@click.option(
+    "--loo",
+    cls=common.OptionalChoice,
+    choices=("estimate", "exact"),
+    metavar="[estimate|exact]",
+    help="Bound the leave-one-out errors from the dual variables; with exact, also "
+    "count them by training again without each example that is in doubt.",
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
 @common.quiet_option
 @common.verbose_option
@@ -151,7 +161,7 @@ def _train_model(
     read = time.perf_counter()
     training.announce_compilation(report)
     machine.jobs = threads
-    prepared = job.loo and leave_one_out.check(machine, data, place.source.path)
+    prepared = job.loo and leave_one_out.checked_data(machine, data, place.source.path)
     sentences = training.fit(place, machine, data, report, probability=job.has_probabilities)
     trained = time.perf_counter()
     if (most := peak()) > 0:
@@ -199,7 +209,7 @@ def _write_margins(path: str, data_file: str, model_file: str, machine, data, re
 
 def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> None:
     from odmtool.cli import training
-    from odmtool.search.search import Plan, search
+    from odmtool.search.search import SearchPlan, search
     from odmtool.search.validation import Data, folds
 
     choice.make()  # so that wrong parameters are said before the data are read
@@ -216,7 +226,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
         training.warn_of_one_class(data, report)
         training.warn_of_small_class(known.labels, n, report)
         fold = folds(known.labels, n, job.seed)
-        plan = Plan(machine, [{}], known, fold, probability=job.has_probabilities)
+        plan = SearchPlan(machine, [{}], known, fold, probability=job.has_probabilities)
         jobs = training.limit_jobs(plan, job.jobs, report)
         (row,) = search(plan, jobs=jobs)
     if not row.has_solution:

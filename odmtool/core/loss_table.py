@@ -206,7 +206,7 @@ def ldm(mu1: float, mu2: float, lambda_: float, total_weight: float) -> LDM:
     return LDM(float(mu1), float(mu2), float(lambda_), float(total_weight))
 
 
-class MCODM(NamedTuple):
+class MulticlassODMLoss(NamedTuple):
     """The loss of multi-class ODM, c1 max(0, 1-theta-g)^2 + c2 max(0, g-1-theta)^2; scalars.
 
     The margin g is the score of the example's class minus the best other score. The maximum
@@ -221,9 +221,9 @@ class MCODM(NamedTuple):
     kind = OF_MCODM
 
 
-def mcodm(lambda_: float, mu: float, theta: float, total_weight: float) -> MCODM:
+def mcodm(lambda_: float, mu: float, theta: float, total_weight: float) -> MulticlassODMLoss:
     """The loss of multi-class ODM; parameters and errors as those of :func:`odm`."""
-    return MCODM(theta, *_odm_costs(lambda_, mu, theta, total_weight))
+    return MulticlassODMLoss(theta, *_odm_costs(lambda_, mu, theta, total_weight))
 
 
 class MachineRow(NamedTuple):

@@ -11,8 +11,8 @@ import numpy as np
 # The functions that make losses are found here, too.
 from odmtool.core.loss_table import (  # noqa: F401
     LDM,
-    MCODM,
     MarginLoss,
+    MulticlassODMLoss,
     l1svm,
     l2svm,
     ldm,

@@ -59,7 +59,7 @@ class Grammar(NamedTuple):
         return LARGEST_INDEX - 1 + self.first_index
 
 
-class Row(NamedTuple):
+class ParsedLine(NamedTuple):
     """A label, and the indices (as written, ascending) and values after it."""
 
     label: float
@@ -71,7 +71,7 @@ class _Fault(Exception):
     """What is wrong, without the place."""
 
 
-def parse_line(line: bytes, number: int, file: str, grammar: Grammar) -> Row | None:
+def parse_line(line: bytes, number: int, file: str, grammar: Grammar) -> ParsedLine | None:
     """Read one line, without its newline; None if it is blank or a comment.
 
     Raises
@@ -85,7 +85,7 @@ def parse_line(line: bytes, number: int, file: str, grammar: Grammar) -> Row | N
         raise DataError(messages.wrong_format(number, str(fault)), file, number) from None
 
 
-def _parse(line: bytes, is_first: bool, grammar: Grammar) -> Row | None:
+def _parse(line: bytes, is_first: bool, grammar: Grammar) -> ParsedLine | None:
     for mark, encoding in _BYTE_ORDER_MARKS:
         if is_first and line.startswith(mark):
             raise _Fault(messages.byte_order_mark(encoding))
@@ -118,7 +118,7 @@ def _parse(line: bytes, is_first: bool, grammar: Grammar) -> Row | None:
         index, value = _entry(token, indices[-1] if indices else None, grammar)
         indices.append(index)
         values.append(value)
-    return Row(label, indices, values)
+    return ParsedLine(label, indices, values)
 
 
 def _label(token: bytes, grammar: Grammar) -> float:

@@ -11,7 +11,7 @@ from odmtool.io._line import LABEL_RANGE, LARGEST_INDEX, Grammar
 NO_INDEX = LARGEST_INDEX + 1
 
 
-class Part(NamedTuple):
+class ParsedLines(NamedTuple):
     """What a block of lines holds.
 
     labels : (rows,) float64.
@@ -41,7 +41,7 @@ class WrongLine(Exception):
         self.before, self.line = before, line
 
 
-def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) -> Part | None:
+def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) -> ParsedLines | None:
     """The Part of a block of lines; None if a number in it is not allowed.
 
     labels, counts, indices, values : what the rows hold, zeros included, the
@@ -63,7 +63,7 @@ def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) ->
     columns = indices - np.int32(grammar.first_index)
     width = int(columns.max()) + 1 if len(columns) else 0
     arrays = _without_zeros(counts, columns, values)
-    return Part(labels, *arrays, block.count(b"\n") - len(labels), min_index, width)
+    return ParsedLines(labels, *arrays, block.count(b"\n") - len(labels), min_index, width)
 
 
 def _whole(numbers: np.ndarray, lowest: int, highest: int) -> bool:

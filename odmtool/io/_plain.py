@@ -14,10 +14,10 @@ import numpy as np
 
 from odmtool.errors import DataError
 from odmtool.io._line import Grammar, parse_line
-from odmtool.io._part import Part, WrongLine, assemble
+from odmtool.io._part import ParsedLines, WrongLine, assemble
 
 
-def read_block(block: bytes, grammar: Grammar) -> Part:
+def read_block(block: bytes, grammar: Grammar) -> ParsedLines:
     """Read a block of whole lines, each ended by LF.
 
     Raises
@@ -31,7 +31,7 @@ def read_block(block: bytes, grammar: Grammar) -> Part:
 # ---- line by line ------------------------------------------------------------
 
 
-def read_line_by_line(block: bytes, grammar: Grammar) -> Part:
+def read_line_by_line(block: bytes, grammar: Grammar) -> ParsedLines:
     """Read a block with :func:`~odmtool.io._line.parse_line`.
 
     Raises
@@ -113,7 +113,7 @@ _FIGURES = _Neighbours({
 })  # fmt: skip
 
 
-def _read_regular(block: bytes, grammar: Grammar) -> Part | None:
+def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
     """Read the lines as one array of numbers; None where the careful way is needed."""
     text = _bare(block)
     if not _is_regular(text):

@@ -29,7 +29,7 @@ import numpy as np
 
 from odmtool._jit import njit
 from odmtool.io._line import NUMBER, Grammar
-from odmtool.io._part import Part, assemble
+from odmtool.io._part import ParsedLines, assemble
 from odmtool.io._plain import read_line_by_line
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _COLON = (
@@ -265,7 +265,7 @@ class _Room(threading.local):
 _room = _Room()
 
 
-def read_block(block: bytes, grammar: Grammar) -> Part:
+def read_block(block: bytes, grammar: Grammar) -> ParsedLines:
     """Read a block of whole lines, each ended by LF. Other threads run meanwhile.
 
     Raises

@@ -46,7 +46,7 @@ _ENTRY_BYTES = 12
 _DENSE_SHARE = 0.25
 
 
-class Block(NamedTuple):
+class BlockEntry(NamedTuple):
     """Where a block is, and what is in it."""
 
     offset: int
@@ -85,7 +85,7 @@ class RowStore:
 
     def __init__(self, stream: IO[bytes], name: str, footer: dict, is_ours: bool = True):
         self._stream, self._name, self._lock = stream, name, threading.Lock()
-        self.blocks = [Block(*fields) for fields in footer["blocks"]]
+        self.blocks = [BlockEntry(*fields) for fields in footer["blocks"]]
         self.starts = np.concatenate([[0], np.cumsum([b.rows for b in self.blocks])])
         self.shape = (int(self.starts[-1]), footer["width"])
         self.counts = {label: count for label, count in footer["counts"]}
@@ -355,7 +355,7 @@ def _write(blocks: Iterator[Dataset], stream: IO[bytes], identity: dict | None) 
     return footer
 
 
-def _block(data: Dataset, offset: int) -> tuple[Block, list[np.ndarray]]:
+def _block(data: Dataset, offset: int) -> tuple[BlockEntry, list[np.ndarray]]:
     """What is written for a block: its place, and its arrays."""
     X, (rows, width) = data.X, data.X.shape
     is_dense = 8 * rows * width < _ENTRY_BYTES * X.nnz + 4 * rows
@@ -365,4 +365,4 @@ def _block(data: Dataset, offset: int) -> tuple[Block, list[np.ndarray]]:
     else:
         counts = np.diff(X.indptr).astype(np.int32)
         arrays = [labels, counts, X.indices.astype(np.int32, copy=False), X.data]
-    return Block(offset, rows, int(X.nnz), width, is_dense, _checksum(arrays)), arrays
+    return BlockEntry(offset, rows, int(X.nnz), width, is_dense, _checksum(arrays)), arrays

@@ -29,7 +29,7 @@ from odmtool import messages
 from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
-from odmtool.io._part import NO_INDEX, Part, WrongLine
+from odmtool.io._part import NO_INDEX, ParsedLines, WrongLine
 from odmtool.io.files import display_name, is_stream, open_input
 
 BLOCK_BYTES = 1 << 20
@@ -217,7 +217,7 @@ def csr_of(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: i
     return X
 
 
-def _dataset(part: Part, n_features: int | None, real_labels: bool) -> Dataset:
+def _dataset(part: ParsedLines, n_features: int | None, real_labels: bool) -> Dataset:
     X = csr_of(part.counts, part.columns, part.values, max(part.width, n_features or 0))
     labels = part.labels if real_labels else part.labels.astype(np.int64)
     return Dataset(X, labels, part.skipped, 1 if part.min_index == NO_INDEX else part.min_index)
@@ -232,7 +232,7 @@ def _grammar(zero_based: bool, real_labels: bool, precomputed: bool) -> Grammar:
     return Grammar(zero_based, real_labels, precomputed)
 
 
-def _parts(path, grammar: Grammar, block_bytes: int, jobs: int) -> Iterator[Part]:
+def _parts(path, grammar: Grammar, block_bytes: int, jobs: int) -> Iterator[ParsedLines]:
     """The blocks of a file in their order, up to the first error."""
     name = display_name(path)
     lines, rows = 0, 0

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core.losses import MCODM
+from odmtool.core.losses import MulticlassODMLoss
 from odmtool.judge.sums import dense, products, square_sum
 
 
@@ -50,7 +50,7 @@ def coefficients(target, alpha, beta, rival) -> np.ndarray:
     return coef
 
 
-def certify_linear(X, target, weight, loss: MCODM, W, duals) -> Certificate:
+def certify_linear(X, target, weight, loss: MulticlassODMLoss, W, duals) -> Certificate:
     """Judge a linear state.
 
     Parameters
@@ -67,7 +67,7 @@ def certify_linear(X, target, weight, loss: MCODM, W, duals) -> Certificate:
     return _certificate(square_sum(W), square_sum(dual_W), scores, target, weight, loss, duals)
 
 
-def certify_kernel(K, target, weight, loss: MCODM, coef, duals) -> Certificate:
+def certify_kernel(K, target, weight, loss: MulticlassODMLoss, coef, duals) -> Certificate:
     """Judge w_l = sum_i coef_il phi(x_i), coef of shape (m, k), K the Gram matrix."""
     dual_coef = coefficients(target, *duals[:3])
     scores, dual_scores = products(K, coef), products(K, dual_coef)

@@ -54,7 +54,7 @@ class BinaryMachine(Machine):
         super().check()
         table.way_of(self.solver, self.kind, self.kernel)
         if self.solver in IN_PARTS:
-            scaling_out.check(self.settings)
+            scaling_out.check_settings(self.settings)
 
     @property
     def kind(self) -> str:

@@ -69,7 +69,7 @@ class MCODM(MulticlassMachine):
 
     name = "mcodm"
 
-    def parameters(self, total_weight: float) -> losses.MCODM:
+    def parameters(self, total_weight: float) -> losses.MulticlassODMLoss:
         """The loss."""
         return losses.mcodm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
 
@@ -100,8 +100,8 @@ class _PairwiseMachine(MulticlassMachine):
     def _parameters(self, loss: str):
         from odmtool.solvers.m3svm import objective as m3svm_objective
 
-        parameters = m3svm_objective.M3SVM(loss, self.lambda_for(1.0), self.power)
-        m3svm_objective.check(parameters)
+        parameters = m3svm_objective.M3SVMParameters(loss, self.lambda_for(1.0), self.power)
+        m3svm_objective.check_parameters(parameters)
         return parameters
 
 

@@ -24,7 +24,7 @@ from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
 
 
-class Part(NamedTuple):
+class Subproblem(NamedTuple):
     """One of the binary problems.
 
     Attributes
@@ -51,19 +51,19 @@ def problems(k: int, multiclass: str) -> list[tuple[int, int | None]]:
     return [(i, j) for i in range(k) for j in range(i + 1, k)]
 
 
-def parts(target: np.ndarray, k: int, multiclass: str) -> list[Part]:
+def parts(target: np.ndarray, k: int, multiclass: str) -> list[Subproblem]:
     """The binary problems of examples whose classes, 0..k-1, are ``target``."""
     members = [np.flatnonzero(target == label) for label in range(k)]
     return [
-        Part(None, np.where(target == first, 1.0, -1.0)) if second is None
+        Subproblem(None, np.where(target == first, 1.0, -1.0)) if second is None
         else _pair(target, members[first], members[second], first)
         for first, second in problems(k, multiclass)
     ]  # fmt: skip
 
 
-def _pair(target, first, second, label) -> Part:
+def _pair(target, first, second, label) -> Subproblem:
     examples = np.sort(np.concatenate([first, second]))
-    return Part(examples, np.where(target[examples] == label, 1.0, -1.0))
+    return Subproblem(examples, np.where(target[examples] == label, 1.0, -1.0))
 
 
 def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> MultiSolution:
@@ -102,7 +102,7 @@ def is_for_cluster(machine) -> bool:
 def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:
     with scaling_out.cluster(machine) as executor:
         rows = prepared.rows if prepared.gram is None else prepared.gram.X
-        tasks.check(machine, rows, executor.task_memory)
+        tasks.check_task(machine, rows, executor.task_memory)
         alone = machine.copy(jobs=1, memory=executor.task_memory)
         if prepared.gram is not None:
             prepared = prepared._replace(gram=prepared.gram.within(executor.task_memory))
@@ -110,7 +110,7 @@ def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:
         return executor.map(_solve_shared, [shared] * count, todo, starts)
 
 
-def _solve_shared(shared: tuple, part: Part, first) -> Solution:
+def _solve_shared(shared: tuple, part: Subproblem, first) -> Solution:
     machine, prepared = shared
     return machine.solve_part(part_problem(machine, prepared, part), first, ignore_progress)
 
@@ -133,7 +133,7 @@ def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
     return Parallel(n_jobs=jobs, prefer="threads")(work)
 
 
-def _threads_for(machine, gram: Gram, todo: list[Part]) -> int:
+def _threads_for(machine, gram: Gram, todo: list[Subproblem]) -> int:
     """As many threads as leave room for Newton's method where one has: -j changes no solver."""
     needed = [NEWTON_MATRICES * gram.dtype.itemsize * len(part.y) ** 2 for part in todo]
     if machine.solver == "newton" and max(needed) > gram.memory:
@@ -163,7 +163,7 @@ def _shared_gram(gram: Gram, jobs: int) -> Gram:
     return gram.within(_share(gram, jobs))
 
 
-def part_problem(machine, prepared: Prepared, part: Part) -> Problem:
+def part_problem(machine, prepared: Prepared, part: Subproblem) -> Problem:
     """What the solvers minimise for one of the problems."""
     rows, gram, u = prepared.rows, prepared.gram, prepared.u
     loss = machine.loss(prepared.total_weight)
@@ -195,7 +195,9 @@ def _failure(solutions: list) -> float | None:
     return float(sum(bounds)) if bounds else None
 
 
-def _together(prepared: Prepared, todo: list[Part], solutions: list[Solution]) -> MultiSolution:
+def _together(
+    prepared: Prepared, todo: list[Subproblem], solutions: list[Solution]
+) -> MultiSolution:
     W, coef, used = None, None, np.zeros(len(prepared.target), dtype=bool)
     for part, solution in zip(todo, solutions, strict=True):
         used[slice(None) if part.examples is None else part.examples] |= solution.coef != 0

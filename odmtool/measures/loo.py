@@ -87,7 +87,7 @@ class Exact(NamedTuple):
     uncertain: int
 
 
-def check(problem: Problem) -> None:
+def check_leaving_out(problem: Problem) -> None:
     """Raise UsageError if there is nothing to leave out or the bounds would not hold.
 
     For a kernel that is not known to be positive semidefinite this computes the matrix.

@@ -19,7 +19,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import UsageError
-from odmtool.search.search import Plan, Row, best
+from odmtool.search.search import SearchPlan, Trial, best
 
 #: The parameters that can be an axis, the horizontal one first.
 SYMBOLS = {
@@ -72,7 +72,7 @@ def has_path(settings: list[dict]) -> bool:
 
 
 @style()
-def search_figure(rows: list[Row], plan: Plan, title: str | None = None):
+def search_figure(rows: list[Trial], plan: SearchPlan, title: str | None = None):
     """A heat map of the score over two parameters, or its curve over one.
 
     The two are those whose best scores (each value with the best of all others) differ most.
@@ -108,7 +108,7 @@ def search_figure(rows: list[Row], plan: Plan, title: str | None = None):
 
 
 @style()
-def path_figure(rows: list[Row], plan: Plan, title: str | None = None):
+def path_figure(rows: list[Trial], plan: SearchPlan, title: str | None = None):
     """The score against lambda (or C): a line for each kernel and gamma, the rest at its best.
 
     The ``LINES`` lines that come highest are drawn. Error bars are standard deviations over
@@ -145,15 +145,15 @@ def render(figure, ending: str) -> bytes:
 # ---- what is shown ---------------------------------------------------------------
 
 
-def profile(rows: list[Row], names: list[str], plan: Plan) -> dict[tuple, Row]:
+def profile(rows: list[Trial], names: list[str], plan: SearchPlan) -> dict[tuple, Trial]:
     """The best row for each combination of values of these parameters."""
-    groups: dict[tuple, list[Row]] = {}
+    groups: dict[tuple, list[Trial]] = {}
     for row in rows:
         groups.setdefault(tuple(row.setting.get(name) for name in names), []).append(row)
     return {key: best(group, plan.machine, plan.metric) for key, group in groups.items()}
 
 
-def parameters_by_importance(rows: list[Row], plan: Plan) -> list[str]:
+def parameters_by_importance(rows: list[Trial], plan: SearchPlan) -> list[str]:
     """The parameters that vary; first the one whose values differ most in their best score."""
 
     def spread(name: str) -> float:
@@ -164,7 +164,7 @@ def parameters_by_importance(rows: list[Row], plan: Plan) -> list[str]:
     return sorted(_varying([row.setting for row in rows]), key=lambda n: -round(spread(n), 12))
 
 
-def path_lines(rows: list[Row], plan: Plan) -> dict[tuple, list[Row]]:
+def path_lines(rows: list[Trial], plan: SearchPlan) -> dict[tuple, list[Trial]]:
     """The rows by kernel and gamma (None if there is none): the ``LINES`` best, in order."""
     highest = profile(rows, ["kernel", "gamma"], plan)
     winner = best(rows, plan.machine, plan.metric)
@@ -189,7 +189,7 @@ def strength(setting: dict) -> str:
     return "cost" if "cost" in setting else "lambda_"
 
 
-def _rows_of_one_kernel(rows: list[Row], plan: Plan) -> list[Row]:
+def _rows_of_one_kernel(rows: list[Trial], plan: SearchPlan) -> list[Trial]:
     """Those of the best kernel among the kernels with a parameter that varies, if any has."""
     groups = [
         [row for row in rows if row.setting["kernel"] == kernel]
@@ -217,7 +217,7 @@ class _Axis:
     plan : Plan
     """
 
-    def __init__(self, name: str, rows: list[Row], plan: Plan):
+    def __init__(self, name: str, rows: list[Trial], plan: SearchPlan):
         self.name, self.label = name, SYMBOLS[name]
         self.values = sorted({row.setting[name] for row in rows if name in row.setting})
         self.is_logarithmic = name in _LOGARITHMIC and self.values[0] > 0
@@ -272,7 +272,7 @@ def _empty(along: _Axis, width: float):
     return figure, axes
 
 
-def _draw_cells(figure, axes, x: _Axis, y: _Axis, rows: list[Row], plan: Plan) -> None:
+def _draw_cells(figure, axes, x: _Axis, y: _Axis, rows: list[Trial], plan: SearchPlan) -> None:
     """The best score for each pair of values, with contours and a colour bar."""
     from matplotlib.ticker import MaxNLocator
 
@@ -310,7 +310,7 @@ def colour_range(percent: np.ndarray) -> tuple[float, float]:
     return (max(lowest, highest - 3 * (highest - median)) if median < highest else lowest), highest
 
 
-def _draw_curve(axes, along: _Axis, rows: list[Row], plan: Plan, shift=0.0, **look) -> None:
+def _draw_curve(axes, along: _Axis, rows: list[Trial], plan: SearchPlan, shift=0.0, **look) -> None:
     """The best score for each value, with the standard deviation over the folds."""
     line = sorted(profile(rows, [along.name], plan).items())
     axes.errorbar(
@@ -321,7 +321,7 @@ def _draw_curve(axes, along: _Axis, rows: list[Row], plan: Plan, shift=0.0, **lo
     )  # fmt: skip
 
 
-def _finish_curves(axes, plan: Plan) -> None:
+def _finish_curves(axes, plan: SearchPlan) -> None:
     axes.set_ylabel(messages.score_label(plan.metric))
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
@@ -343,7 +343,7 @@ def _cut(axes) -> None:
         axes.set_ylim(lowest, top + margin)
 
 
-def _line_labels(lines: dict[tuple, list], rows: list[Row], plan: Plan) -> list[str | None]:
+def _line_labels(lines: dict[tuple, list], rows: list[Trial], plan: SearchPlan) -> list[str | None]:
     """What tells the lines of :func:`path_lines` apart; nothing for a single one."""
     with_gamma = [row for row in rows if "gamma" in row.setting]
     gamma = _Axis("gamma", with_gamma, plan) if with_gamma else None
@@ -365,7 +365,7 @@ def _legend(axes, beside: bool = False) -> None:
     axes.legend(frameon=False, **place)
 
 
-def _mark_best(axes, along: list[_Axis], rows: list[Row], plan: Plan, shift=0.0) -> None:
+def _mark_best(axes, along: list[_Axis], rows: list[Trial], plan: SearchPlan, shift=0.0) -> None:
     """A star where the best row is."""
     winner = best(rows, plan.machine, plan.metric)
     percent = 100 * winner.score(plan.metric)

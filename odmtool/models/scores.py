@@ -24,7 +24,7 @@ from odmtool.models.rows import KernelRows
 _BLOCK_VALUES = 2**21
 
 
-class Block(NamedTuple):
+class ClassVectors(NamedTuple):
     """The vectors of one class.
 
     Attributes
@@ -51,7 +51,7 @@ class Scores:
     offset : ndarray, shape (k,)
     """
 
-    def __init__(self, kernel, vectors: csr_matrix, blocks: list[Block], offset: np.ndarray):
+    def __init__(self, kernel, vectors: csr_matrix, blocks: list[ClassVectors], offset: np.ndarray):
         self.rows = KernelRows(kernel, vectors)
         self.blocks, self.offset = blocks, offset
         self.C, self._size = np.zeros((2, vectors.shape[0], len(blocks)))
@@ -179,7 +179,7 @@ def of_pairs(model) -> Scores | None:
     for i, end in enumerate(ends):
         rows = slice(end - model.n_support[i], end)
         coef = -model.coef[rows, 0] if i == k - 1 else model.coef[rows, -1]
-        blocks.append(Block(place[rows], coef))
+        blocks.append(ClassVectors(place[rows], coef))
     coef = np.concatenate([block.coef for block in blocks])
     comes_second = np.arange(k - 1) < owner[:, None]
     if n and not np.array_equal(model.coef, np.where(comes_second, -1.0, 1.0) * coef[:, None]):
@@ -195,7 +195,7 @@ def of_functions(model) -> Scores:
     model : CompactModel
     """
     columns = model.coef.T[::-1]
-    blocks = [Block(used, c[used]) for c in columns for used in [np.flatnonzero(c)]]
+    blocks = [ClassVectors(used, c[used]) for c in columns for used in [np.flatnonzero(c)]]
     return Scores(model.kernel, model.support_vectors, blocks, model.offset[::-1])
 
 

@@ -29,7 +29,7 @@ from odmtool.core.memory import (
 from odmtool.errors import MemoryLimitError
 from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
-from odmtool.places.place import Place, Plan, TrainingData
+from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.base import ignore_progress
 from odmtool.solvers.large import tasks
 from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
@@ -61,15 +61,15 @@ class Memory(Place):
         mark = svmlight.fingerprint(found)
         return TrainingData(found.X, found.labels, mark, found.skipped, labels, labels)
 
-    def plan(self, machine, data: TrainingData) -> Plan:
+    def plan(self, machine, data: TrainingData) -> MemoryPlan:
         """Bytes by purpose, of this process or of a task on the cluster."""
         warnings = matrix_warnings(machine, data.X.shape[0])
         if uses_scheduler(machine, len(data.classes)):
-            return Plan(messages.task_needs(tasks.needs(machine, data.X)), warnings)
+            return MemoryPlan(messages.task_needs(tasks.needs(machine, data.X)), warnings)
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
         found = parts(machine, data.X, len(data.classes))
-        return Plan(messages.memory_needs(found, machine.memory_limit()), warnings)
+        return MemoryPlan(messages.memory_needs(found, machine.memory_limit()), warnings)
 
     def fit(self, machine, data: TrainingData, _plan=None, progress=ignore_progress) -> None:
         """See :meth:`Place.fit`."""

@@ -72,7 +72,7 @@ class TrainingData(NamedTuple):
     weight: np.ndarray | None = None
 
 
-class Plan(NamedTuple):
+class MemoryPlan(NamedTuple):
     """What a training will take: a sentence with the bytes by purpose, and what to mind."""
 
     sentence: str
@@ -158,7 +158,7 @@ class Place:
 
     # ---- memory, and fit -------------------------------------------------------
 
-    def plan(self, machine, data: TrainingData) -> Plan:
+    def plan(self, machine, data: TrainingData) -> MemoryPlan:
         """What the training will take.
 
         Raises
@@ -169,7 +169,11 @@ class Place:
         raise NotImplementedError
 
     def fit(
-        self, machine, data: TrainingData, plan: Plan, progress: ProgressCallback = ignore_progress
+        self,
+        machine,
+        data: TrainingData,
+        plan: MemoryPlan,
+        progress: ProgressCallback = ignore_progress,
     ) -> None:
         """Train the machine, as :meth:`odmtool.machines.Machine.fit` does.
 

@@ -14,7 +14,7 @@ from odmtool.io.several import read_several
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared, class_order, targets, weights_in_use
 from odmtool.places.memory import matrix_warnings
-from odmtool.places.place import Place, Plan, Source, TrainingData
+from odmtool.places.place import MemoryPlan, Place, Source, TrainingData
 from odmtool.rows import spread
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 from odmtool.solvers.large import tasks
@@ -70,10 +70,10 @@ class Workers(Place):
         if self._executor is not None:
             self._executor.close()
 
-    def plan(self, machine: Machine, data: TrainingData) -> Plan:
+    def plan(self, machine: Machine, data: TrainingData) -> MemoryPlan:
         """Bytes by purpose of a task on a worker."""
         needs = messages.task_needs(tasks.needs(machine, data.X))
-        return Plan(needs, matrix_warnings(machine, data.X.shape[0]))
+        return MemoryPlan(needs, matrix_warnings(machine, data.X.shape[0]))
 
     def fit(
         self, machine: Machine, data: TrainingData, _plan=None,

@@ -18,7 +18,7 @@ from odmtool.core.columns import in_blocks, with_constant_feature
 _TASKS = 32
 
 
-class Block(NamedTuple):
+class ExampleBlock(NamedTuple):
     """Examples ``start``, ``start + 1``, ...
 
     Attributes
@@ -78,12 +78,12 @@ class Examples:
         edges = np.linspace(0, self.count, min(_TASKS, self.count) + 1).astype(int).tolist()
         return [range(a, b) for a, b in zip(edges, edges[1:], strict=False)]
 
-    def block(self, k: int) -> Block:
+    def block(self, k: int) -> ExampleBlock:
         """Block k."""
         X, labels = self.store.read(k)
         start, end = self.store.starts[k : k + 2].tolist()
         X = with_constant_feature(X, self._bias)
-        return Block(start, X, *self._meaning(labels, slice(start, end)))
+        return ExampleBlock(start, X, *self._meaning(labels, slice(start, end)))
 
     def signs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """y and u of some examples, in ascending order."""

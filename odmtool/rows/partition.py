@@ -39,7 +39,7 @@ _RESIDUAL = 1e-8
 _BLOCK_BYTES = 2**22
 
 
-class Landmarks(NamedTuple):
+class PartitionLandmarks(NamedTuple):
     """Examples that span the rest.
 
     Attributes
@@ -58,7 +58,9 @@ class Landmarks(NamedTuple):
     captured: float
 
 
-def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = np.inf) -> Landmarks:
+def landmarks(
+    kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = np.inf
+) -> PartitionLandmarks:
     """Choose landmarks among the rows of X.
 
     Parameters
@@ -102,7 +104,7 @@ def landmarks(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = n
     pivots = np.array(pivots, dtype=int)
     factor = np.tril(columns[: len(pivots), pivots].T)
     captured = 1.0 - residual.sum() / total if total > 0 else 1.0
-    return Landmarks(sample[pivots], factor, float(captured))
+    return PartitionLandmarks(sample[pivots], factor, float(captured))
 
 
 def _sample(m: int, count: int, memory: float, generator) -> np.ndarray:

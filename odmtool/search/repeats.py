@@ -26,7 +26,7 @@ from odmtool.errors import DataError, UsageError
 from odmtool.search.journal import Writer
 from odmtool.search.metrics import METRICS
 from odmtool.search.processes import in_processes
-from odmtool.search.search import Plan, best, search
+from odmtool.search.search import SearchPlan, best, search
 from odmtool.search.strategies import STRATEGIES
 from odmtool.search.validation import check_classes, folds
 
@@ -109,7 +109,7 @@ class Protocol(NamedTuple):
         One of :data:`odmtool.search.strategies.STRATEGIES`.
     """
 
-    plan: Plan
+    plan: SearchPlan
     splits: list[Split]
     seed: int
     strategy: str = "full"
@@ -150,7 +150,7 @@ class SplitResult(NamedTuple):
         return self.correct / self.size
 
 
-def check(protocol: Protocol) -> None:
+def check_protocol(protocol: Protocol) -> None:
     """Raise UsageError or DataError if the training parts are too small for the folds."""
     plan, part = protocol.plan, protocol.splits[0].train  # all have as many of a class
     if plan.n_folds > len(part):
@@ -178,7 +178,7 @@ def repeat(
     """
     sizes = {split.number: len(split.test) for split in protocol.splits}
     known = {r.split: r for r in finished if 0 <= r.correct <= r.size == sizes.get(r.split)}
-    check(protocol)
+    check_protocol(protocol)
     # A process may have another working directory.
     journal = None if journal is None else os.path.abspath(journal)
     left = [split for split in protocol.splits if split.number not in known]

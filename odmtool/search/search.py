@@ -46,7 +46,7 @@ MOST_SETTINGS = 100_000
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
 
-class Plan(NamedTuple):
+class SearchPlan(NamedTuple):
     """What is searched.
 
     Attributes
@@ -89,7 +89,7 @@ class Plan(NamedTuple):
         return int(self.fold.max()) + 1
 
 
-class Row(NamedTuple):
+class Trial(NamedTuple):
     """One setting on all folds.
 
     Attributes
@@ -148,9 +148,9 @@ def grid(values: dict[str, tuple]) -> list[dict]:
 
 
 def search(
-    plan: Plan, *, jobs: int = 1, finished: list[Fit] = (), journal: str | None = None,
+    plan: SearchPlan, *, jobs: int = 1, finished: list[Fit] = (), journal: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[Trial]:  # fmt: skip
     """Cross validate the settings on the same folds; one row each, in their order.
 
     Parameters
@@ -190,7 +190,7 @@ def search(
         pass
 
 
-def _chains(plan: Plan) -> list[list[int]]:
+def _chains(plan: SearchPlan) -> list[list[int]]:
     """The numbers of the settings, those with one kernel together."""
     chains: dict[tuple, list[int]] = {}
     for number, setting in plan.named().items():
@@ -199,7 +199,7 @@ def _chains(plan: Plan) -> list[list[int]]:
     return list(chains.values())
 
 
-def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
+def _run(plan: SearchPlan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
     """The fits of every unit that is not empty; unit i is on fold i modulo n."""
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
     named = plan.named()
@@ -220,11 +220,11 @@ def _run(plan: Plan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
     yield from in_processes(run_unit, ((plan, unit, k, journal) for unit, k in work), jobs)
 
 
-def _on_cluster(plan: Plan, work: list[tuple], journal) -> Iterator[list[Fit]]:
+def _on_cluster(plan: SearchPlan, work: list[tuple], journal) -> Iterator[list[Fit]]:
     """The same on the workers of ``--scheduler``; the journal is written here."""
     machine, count = plan.machine, len(work)
     with scaling_out.cluster(machine) as executor:
-        tasks.check(machine, plan.data.X, executor.task_memory)
+        tasks.check_task(machine, plan.data.X, executor.task_memory)
         # The same memory for every fit, so that its solver does not depend on the worker.
         alone = machine.copy(
             memory=executor.task_memory, jobs=1, settings=machine.settings._replace(scheduler=None)
@@ -238,7 +238,9 @@ def _on_cluster(plan: Plan, work: list[tuple], journal) -> Iterator[list[Fit]]:
                 yield fits
 
 
-def run_unit(plan: Plan, unit: list[int], k: int, journal, gram: Gram | None = None) -> list[Fit]:
+def run_unit(
+    plan: SearchPlan, unit: list[int], k: int, journal, gram: Gram | None = None
+) -> list[Fit]:
     """The settings with these numbers, which share their kernel, on fold k."""
     gram = _gram(plan, unit) if gram is None else gram
     train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
@@ -269,7 +271,7 @@ def timed(results: Iterator) -> Iterator[tuple]:
         began = time.perf_counter()
 
 
-class Memory(NamedTuple):
+class SearchMemory(NamedTuple):
     """What a search needs; see :func:`plan_memory`.
 
     Attributes
@@ -290,7 +292,7 @@ class Memory(NamedTuple):
     jobs: int
 
 
-def plan_memory(plan: Plan, jobs: int) -> Memory:
+def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     """How many of ``jobs`` processes the memory allows.
 
     One process with its matrices is faster than several without, and which solver a fit gets
@@ -315,37 +317,37 @@ def plan_memory(plan: Plan, jobs: int) -> Memory:
         needed = copies + next(size for size in sizes if copies + size <= limit or size == 0)
     k = len(plan.data.class_order())
     needed += max(class_bytes(plan.machine.copy(kernel=name), m, d, k) for name in names)
-    return Memory(needed, limit, keeps_matrix, max(1, min(jobs, int(limit // needed))))
+    return SearchMemory(needed, limit, keeps_matrix, max(1, min(jobs, int(limit // needed))))
 
 
-def _gram(plan: Plan, unit: list[int]) -> Gram | None:
+def _gram(plan: SearchPlan, unit: list[int]) -> Gram | None:
     """Kernel values of all rows for the settings with these numbers."""
     return shared_gram(plan.machine.copy(**plan.named()[unit[0]]), plan.data.X)
 
 
-def summarise(plan: Plan, fits: list[Fit]) -> Row:
+def summarise(plan: SearchPlan, fits: list[Fit]) -> Trial:
     """The fits of one setting on all folds as one row."""
     correct = sum(fit.correct for fit in fits)
     scores = np.array([fit.score for fit in fits])
     unconverged = sum(not fit.converged for fit in fits)
     has_solution = all(np.isfinite(fit.gap) for fit in fits)
     setting, m = plan.named()[fits[0].setting], len(plan.fold)
-    return Row(
+    return Trial(
         setting, correct / m, scores, unconverged if has_solution else 0, has_solution,
         max(fit.gap for fit in fits), sum(fit.seconds for fit in fits),
     )  # fmt: skip
 
 
-def best(rows: list[Row], machine: Machine, metric: str = "accuracy") -> Row:
+def best(rows: list[Trial], machine: Machine, metric: str = "accuracy") -> Trial:
     """The best row; among equals the stronger regularisation, then the smoother kernel."""
 
     return ranking(rows, machine, metric)[0]
 
 
-def ranking(rows: list[Row], machine: Machine, metric: str = "accuracy") -> list[Row]:
+def ranking(rows: list[Trial], machine: Machine, metric: str = "accuracy") -> list[Trial]:
     """The rows from the best to the worst, in the order of :func:`best`."""
 
-    def preference(row: Row):
+    def preference(row: Trial):
         candidate = machine.copy(**row.setting)
         score = row.score(metric) if row.has_solution else -1.0
         used = row_of(candidate.kernel).parameters

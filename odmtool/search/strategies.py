@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from odmtool.search.search import Plan, Row, ranking
+from odmtool.search.search import SearchPlan, Trial, ranking
 from odmtool.search.validation import folds
 
 FACTOR = 3
@@ -30,17 +30,17 @@ _SMALLEST = 200
 _LEAST_PER_FOLD = 2
 _FIRST_STRIDE = 4
 
-Evaluate = Callable[[Plan], Iterator[Row]]
+Evaluate = Callable[[SearchPlan], Iterator[Trial]]
 Announce = Callable[[int, int], None]
 
 
-def full(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Row]:
+def full(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Trial]:
     """Every setting on all data."""
     announce(len(plan.settings), len(plan.fold))
     yield from evaluate(plan)
 
 
-def halving(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Row]:
+def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Trial]:
     """Rows of the settings that reach the last round.
 
     Parameters
@@ -67,7 +67,7 @@ def halving(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> It
         survivors = [(n, s) for n, s in survivors if tuple(s.items()) in better]
 
 
-def subset_sizes(plan: Plan) -> list[int]:
+def subset_sizes(plan: SearchPlan) -> list[int]:
     """Sizes of the rounds: all examples in the last, a third of the next in each before.
 
     No more rounds than it takes to come down to one setting, and none too small.
@@ -81,7 +81,7 @@ def subset_sizes(plan: Plan) -> list[int]:
     return sizes
 
 
-def _on_subset(plan: Plan, size: int, seed: int) -> Plan:
+def _on_subset(plan: SearchPlan, size: int, seed: int) -> SearchPlan:
     """The plan on a stratified subset of about this many examples."""
     labels = plan.data.labels
     # The first of as many stratified folds as the subset fits into the data.
@@ -90,7 +90,7 @@ def _on_subset(plan: Plan, size: int, seed: int) -> Plan:
     return plan._replace(data=data, fold=folds(data.labels, plan.n_folds, seed))
 
 
-def coarse(plan: Plan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Row]:
+def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Trial]:
     """Rows of the settings that were tried; parameters as in :func:`halving`."""
     named = plan.named()
     places = _places(plan.settings)

@@ -56,6 +56,8 @@ def solve(
         The kernel is not positive semidefinite and there is no solution.
     """
     # Help texts read the table beside this file, so NumPy is not imported before it is needed.
-    from odmtool.solvers.run import Run
+    from odmtool.solvers.run import SolverRun
 
-    return Run(tolerance, max_iter, seed, settings, progress, jobs).solve(problem, solver, start)
+    return SolverRun(tolerance, max_iter, seed, settings, progress, jobs).solve(
+        problem, solver, start
+    )

@@ -37,32 +37,32 @@ _LINEAR_EPOCHS_WITH_JUMP = 100
 _LANDMARKS_ROOM, _SAMPLE_ROOM = 512, 1e7
 
 
-class Plan(NamedTuple):
+class Schedule(NamedTuple):
     """One solver, or coordinate descent for some epochs and then Newton."""
 
     first: str
     epochs: int | None = None
 
 
-def choose(problem: Problem) -> Plan:
+def choose(problem: Problem) -> Schedule:
     """What ``auto`` does with a problem."""
     newton = table.SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
     if newton is None:
-        return Plan("dcd")
+        return Schedule("dcd")
     if problem.loss.kind != SMOOTH:
         return _choose_with_jump(problem)
     if takes_landmarks(problem.gram):
-        return Plan("landmarks")
+        return Schedule("landmarks")
     if not newton.fits(problem):
-        return Plan("dcd")
+        return Schedule("dcd")
     if problem.gram is not None:
         if problem.size <= _SMALL_GRAM:
-            return Plan("newton")
-        return Plan("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
+            return Schedule("newton")
+        return Schedule("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
     (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
     if d > LARGEST_HESSIAN:
-        return Plan("newton") if m <= _SMALL_GRAM else Plan("dcd", _WIDE_EPOCHS)
-    return Plan("newton") if nonzeros <= _SMALL_NONZEROS else Plan("dcd", _LINEAR_EPOCHS)
+        return Schedule("newton") if m <= _SMALL_GRAM else Schedule("dcd", _WIDE_EPOCHS)
+    return Schedule("newton") if nonzeros <= _SMALL_NONZEROS else Schedule("dcd", _LINEAR_EPOCHS)
 
 
 def takes_landmarks(gram: Gram | None) -> bool:
@@ -83,15 +83,19 @@ def has_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
     return m > _SMALL_GRAM and memory >= _LANDMARKS_ROOM * m + _SAMPLE_ROOM
 
 
-def _choose_with_jump(problem: Problem) -> Plan:
+def _choose_with_jump(problem: Problem) -> Schedule:
     """The same for LDM and for losses with a jump, where Newton takes more steps."""
     from odmtool.solvers.ldm import newton as ldm_newton
 
     if not ldm_newton.fits(problem):
-        return Plan("dcd")
+        return Schedule("dcd")
     if problem.gram is not None:
         is_small = problem.size**3 <= _SMALL_PRODUCT
-        return Plan("newton") if is_small else Plan("dcd", int(problem.size * _EPOCHS_WITH_JUMP))
+        return (
+            Schedule("newton")
+            if is_small
+            else Schedule("dcd", int(problem.size * _EPOCHS_WITH_JUMP))
+        )
     (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
     is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
-    return Plan("newton") if is_small else Plan("dcd", _LINEAR_EPOCHS_WITH_JUMP)
+    return Schedule("newton") if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)

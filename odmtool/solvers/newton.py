@@ -77,15 +77,15 @@ def solve(
     loss = losses.scaled(problem.loss, problem.weight)
     space = space_of(problem) if space is None else space
 
-    def point_at(v, t) -> Point:
+    def point_at(v, t) -> Iterate:
         values, norm = losses.value(loss, t), space.squared_norm(v, t)
         primal, scale = norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
         demanded = -losses.derivative(loss, t)
         gap, eta = space.gap(loss, v, t, demanded, stop.tolerance * scale)
         support = int(np.count_nonzero(eta))
-        return Point(v, float(primal), float(gap), float(scale), support, eta, t)
+        return Iterate(v, float(primal), float(gap), float(scale), support, eta, t)
 
-    def step(point: Point, now: float) -> Point:
+    def step(point: Iterate, now: float) -> Iterate:
         v, t = point.v, point.t
         slopes, demanded = losses.slope(loss, t), -losses.derivative(loss, t)
         direction = space.newton_point(slopes, demanded, t, v, now) - v
@@ -106,7 +106,7 @@ def solve(
     )  # fmt: skip
 
 
-class Point(NamedTuple):
+class Iterate(NamedTuple):
     """An iterate: w or coef, P, P - D, S, the number of nonzero duals, and what made them.
 
     ``eta`` is a dual point, ``t`` the margins, ``gradient`` that of P; None where a method
@@ -124,7 +124,7 @@ class Point(NamedTuple):
 
 
 def descend(
-    point: Point, step: Callable, stop: Stop, has_start: bool, progress: ProgressCallback
+    point: Iterate, step: Callable, stop: Stop, has_start: bool, progress: ProgressCallback
 ) -> tuple[Track, int]:
     """Step until the gap is small enough; the best points, and how many steps there were.
 
@@ -170,7 +170,7 @@ class Track:
         self._closest = self._lowest = self._highest = None
         self._waited = 0
 
-    def add(self, point: Point) -> None:
+    def add(self, point: Iterate) -> None:
         if self._closest is None:
             self._closest = self._lowest = self._highest = point
             return
@@ -188,7 +188,7 @@ class Track:
     def is_stalled(self) -> bool:
         return self._waited >= _PATIENCE
 
-    def best(self, tolerance: float) -> tuple[Point, np.ndarray, float]:
+    def best(self, tolerance: float) -> tuple[Iterate, np.ndarray, float]:
         """A point, a dual point, and the gap between them.
 
         The closest pair if it is close enough (its gap is free of cancellation);

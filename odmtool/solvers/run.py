@@ -10,12 +10,12 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
-from odmtool.solvers.auto import Plan, choose
+from odmtool.solvers.auto import Schedule, choose
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.settings import Settings
 
 
-def check(problem: Problem, name: str) -> table.Way:
+def checked_way(problem: Problem, name: str) -> table.Way:
     """The module of a solver for a problem, before any long work.
 
     Raises
@@ -33,7 +33,7 @@ def check(problem: Problem, name: str) -> table.Way:
     return way
 
 
-class Run(NamedTuple):
+class SolverRun(NamedTuple):
     """What stays the same whichever solver runs; see :func:`odmtool.solvers.solve`."""
 
     tolerance: float
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
     def solve(self, problem: Problem, name: str, start) -> Solution:
         """Solve a problem with the named solver, or those that ``auto`` chooses."""
-        check(problem, name)
+        checked_way(problem, name)
         if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
             return self._indefinite(problem, name, start)
         return self._plan(problem, _plan_of(name, problem), start)
@@ -69,7 +69,7 @@ class Run(NamedTuple):
             **extra,
         )  # fmt: skip
 
-    def _plan(self, problem: Problem, plan: Plan, start) -> Solution:
+    def _plan(self, problem: Problem, plan: Schedule, start) -> Solution:
         first = self._one(problem, plan.first, start, plan.epochs)
         if first.converged or plan.epochs is None:
             return first
@@ -115,5 +115,5 @@ class Run(NamedTuple):
         )
 
 
-def _plan_of(name: str, problem: Problem) -> Plan:
-    return choose(problem) if name == "auto" else Plan(name)
+def _plan_of(name: str, problem: Problem) -> Schedule:
+    return choose(problem) if name == "auto" else Schedule(name)

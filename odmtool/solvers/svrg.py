@@ -95,7 +95,7 @@ def solve(
     """
     narrow, widen = stochastic.occupied_columns(problem)
     with np.errstate(over="ignore", invalid="ignore"):
-        run = Run(Rows(narrow, seed, snapshot), stochastic.first_point(narrow, start))
+        run = Stages(StageRows(narrow, seed, snapshot), stochastic.first_point(narrow, start))
         if isinstance(problem.loss, LDM):
             iterations = _until_rest(run, stop, progress)
             solution = stochastic.certified(narrow, stop, run.point, iterations, "svrg", seed)
@@ -104,7 +104,7 @@ def solve(
     return solution._replace(w=widen(solution.w))
 
 
-def until_certified(run: Run, stop: Stop, has_start: bool, progress, name: str) -> Solution:
+def until_certified(run: Stages, stop: Stop, has_start: bool, progress, name: str) -> Solution:
     """Stages until the gap of a smooth problem is small enough.
 
     Without a start at least one: Newton's rule, no model that answers nothing.
@@ -131,7 +131,7 @@ def until_certified(run: Run, stop: Stop, has_start: bool, progress, name: str) 
     )  # fmt: skip
 
 
-def _until_rest(run: Run, stop: Stop, progress) -> int:
+def _until_rest(run: Stages, stop: Stop, progress) -> int:
     """Stages until P falls no more; returns their number."""
     history, stages = [run.point.primal], 0
     while True:
@@ -146,7 +146,7 @@ def _until_rest(run: Run, stop: Stop, progress) -> int:
         stages += 1
 
 
-class Run:
+class Stages:
     """The snapshot, its gradient, and the step.
 
     Parameters
@@ -190,8 +190,8 @@ class Run:
         return True
 
 
-class Rows:
-    """The examples of a problem, as :class:`Run` asks for them.
+class StageRows:
+    """The examples of a problem, as :class:`Stages` asks for them.
 
     Attributes
     ----------

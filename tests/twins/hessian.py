@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core.losses import MCODM
+from odmtool.core.losses import MulticlassODMLoss
 from odmtool.solvers.mcodm import hessian
 from odmtool.solvers.multi import Duals
 from twins.making import Twin, dense, matrix, rows_of, table
@@ -62,7 +62,7 @@ def states(generator):
     m = 9
     for k in (1, 2, 5):
         for rho in (1.0, 0.05):
-            loss = MCODM(generator.uniform(0, 0.5), *generator.uniform(0.3, 4, 2))
+            loss = MulticlassODMLoss(generator.uniform(0, 0.5), *generator.uniform(0.3, 4, 2))
             target, weight = generator.integers(0, k, m), generator.uniform(0.3, 3, m)
             centre = -generator.random((m, k)) * (generator.random((m, k)) < 0.5)
             centre[np.arange(m), target] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core.losses import MCODM
+from odmtool.core.losses import MulticlassODMLoss
 from odmtool.solvers.mcodm import descent
 from twins.making import Twin, dense, matrix, rows_of, table
 from twins.mcodm import best_beta, coefficients, duals, rivals, set_alpha, share
@@ -167,7 +167,7 @@ def kernel(rows, slot, F, loss, examples, values, listing, work, order, active, 
 def after_epoch(result, arguments):
     """All but the scratch."""
     listing = arguments[-5]
-    rest = [part for part in arguments[:-5] if not isinstance(part, MCODM)]
+    rest = [part for part in arguments[:-5] if not isinstance(part, MulticlassODMLoss)]
     return result, rest, *restored(None, (0, *listing)), arguments[-3]
 
 
@@ -177,7 +177,7 @@ def states(generator):
     for k in (1, 2, 4, 12):
         for scale in (0.3, 3.0):
             theta = generator.uniform(0, 0.5)
-            loss = MCODM(theta, 2.0 * scale, 0.7 * scale)
+            loss = MulticlassODMLoss(theta, 2.0 * scale, 0.7 * scale)
             target = generator.integers(0, k, m)
             values = duals(generator, target, k, shift=1 + theta)
             classes, count = lists(generator, target, k)
@@ -195,7 +195,7 @@ def visit_cases(generator):
     for k, loss, target, weight, values, listing, work in states(generator):
         curvature = generator.uniform(0.2, 4, len(target))
         curvature[4] = 0.0
-        examples = descent.Examples(target, weight, curvature)
+        examples = descent.StepWeights(target, weight, curvature)
         for i in range(len(target)):
             f = np.zeros(k) if curvature[i] == 0 else generator.standard_normal(k)
             for threshold in (0.1, np.inf):
@@ -206,7 +206,7 @@ def linear_cases(generator):
     d = 5
     for _k, loss, target, weight, values, listing, work in states(generator):
         X = matrix(generator, len(target), d)
-        examples = descent.Examples(target, weight, (X**2).sum(axis=1))
+        examples = descent.StepWeights(target, weight, (X**2).sum(axis=1))
         W = X.T @ coefficients(target, values)
         order = generator.permutation(len(target))
         m = len(target)
@@ -223,7 +223,7 @@ def kernel_cases(generator):
         K = np.exp(-0.3 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
         slot, rows = generator.permutation(m + 2)[:m], np.full((m + 2, m), np.nan)
         rows[slot] = K
-        examples = descent.Examples(target, weight, np.ones(m))
+        examples = descent.StepWeights(target, weight, np.ones(m))
         F = np.ascontiguousarray((K @ coefficients(target, values)).T)
         order = generator.permutation(m)
         for active, threshold in ((m, 0.05), (m - 3, 0.5)):

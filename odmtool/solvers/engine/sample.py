@@ -60,7 +60,7 @@ class Forecast(NamedTuple):
         return self.inside + self.outside.bound(count) / 2
 
 
-class Sample:
+class DrawnExamples:
     """A problem on some of its examples, in the span of more and more landmarks.
 
     Parameters

@@ -38,7 +38,7 @@ from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
-from odmtool.solvers.engine.sample import Forecast, Sample
+from odmtool.solvers.engine.sample import DrawnExamples, Forecast
 
 # Examples on which landmarks are chosen.
 _SAMPLE = 8000
@@ -107,7 +107,7 @@ def solve(
         X = compressed(X)
     is_small = len(y) * min(len(y), 300) <= _SMALL
     points = Points(kernel, X, executor or Serial(), compiled=not is_small)
-    found = Run(smaller, points, stop, seed, progress, _MEMORY * problem.gram.memory).result()
+    found = EngineRun(smaller, points, stop, seed, progress, _MEMORY * problem.gram.memory).result()
     return _spread_out(problem, found, first, member)
 
 
@@ -131,7 +131,7 @@ def _spread_out(problem: Problem, found: Solution, first, member) -> Solution:
     return found._replace(coef=coef, eta=losses.nearest_dual(own, eta))
 
 
-class Run:
+class EngineRun:
     """One problem on its way; parameters of :func:`solve`."""
 
     def __init__(self, problem, points: Points, stop: Stop, seed: int, progress, memory: float):
@@ -144,7 +144,7 @@ class Run:
         size = min(m, _SAMPLE) if m > 1.25 * _SAMPLE else m
         rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
         most = int(min(_STAGES[-1], m, max(_STAGES[0], memory / 2 / (4 * m + 8 * size))))
-        self.sample = Sample(problem, points, rows, most, seed)
+        self.sample = DrawnExamples(problem, points, rows, most, seed)
 
     def result(self) -> Solution:
         choice = self._choose(0)

@@ -2,8 +2,8 @@
 
 A *source* makes the rows of a share of the examples, one piece at a time:
 
-:class:`Rows`          rows that are at hand
-:class:`KernelRows`    kernel values k(x, z) between such rows and landmarks
+:class:`RowSource`     rows that are at hand
+:class:`KernelSource`   kernel values k(x, z) between such rows and landmarks
 
 :class:`Blocks` is the matrix of several sources, wherever they are kept, and answers what
 Newton's method asks (:class:`BlockSpace`): X w, X'v and X'SX, each in one pass.
@@ -38,7 +38,7 @@ LEAST_SAMPLE = 10
 """With fewer per column that of all is made."""
 
 
-class Rows:
+class RowSource:
     """Rows at hand.
 
     Parameters
@@ -57,12 +57,12 @@ class Rows:
             part = slice(start, min(start + step, m))
             yield part, self._X[part]
 
-    def some(self, rows: np.ndarray) -> Rows:
+    def some(self, rows: np.ndarray) -> RowSource:
         """The source of some of the rows."""
-        return Rows(self._X[rows])
+        return RowSource(self._X[rows])
 
 
-class KernelRows(Rows):
+class KernelSource(RowSource):
     """Rows k(x, Z) for given rows x, shape (m, S).
 
     Parameters
@@ -87,11 +87,11 @@ class KernelRows(Rows):
             double[:count] = values[:count]
             yield part, double[:count]
 
-    def some(self, rows: np.ndarray) -> KernelRows:
-        return KernelRows(self._X[rows], self._kernel, self._Z)
+    def some(self, rows: np.ndarray) -> KernelSource:
+        return KernelSource(self._X[rows], self._kernel, self._Z)
 
 
-class Basis(NamedTuple):
+class NystromBasis(NamedTuple):
     """Landmarks, whose features of a row x are L^-1 k(Z, x).
 
     Attributes
@@ -110,11 +110,11 @@ class Basis(NamedTuple):
     factor: np.ndarray
     centre: np.ndarray | None = None
 
-    def source(self, X) -> KernelRows:
+    def source(self, X) -> KernelSource:
         """The rows k(x, Z)."""
         if self.centre is not None:
             X = X - self.centre
-        return KernelRows(X.astype(self.Z.dtype, copy=False), self.kernel, self.Z)
+        return KernelSource(X.astype(self.Z.dtype, copy=False), self.kernel, self.Z)
 
 
 def expansion(factor: np.ndarray | None, w: np.ndarray) -> np.ndarray:
@@ -214,7 +214,7 @@ def solve(
     y, weight, sample = problem.y, problem.weight, None
     rows = sample_of(*X.shape, X.shape[0], seed)
     if rows is not None:
-        sample = Sample(X.subset(rows), y[rows], weight[rows], weight.sum(), problem.loss)
+        sample = SampledGram(X.subset(rows), y[rows], weight[rows], weight.sum(), problem.loss)
     first = np.zeros(X.shape[1]) if sample is None else sample.solution(stop)
     space = BlockSpace(X, y, first, sample)
     return newton.solve(problem, stop, space=space, progress=progress)
@@ -269,7 +269,7 @@ class Blocks:
         return np.split(v, self._edges[1:-1])
 
 
-class Sample:
+class SampledGram:
     """X'SX of a sample, whose weights stand for those of all examples.
 
     Parameters
@@ -320,7 +320,9 @@ class BlockSpace(WeightSpace):
         The examples of H; all if None.
     """
 
-    def __init__(self, X: Blocks, y: np.ndarray, first: np.ndarray, sample: Sample | None = None):
+    def __init__(
+        self, X: Blocks, y: np.ndarray, first: np.ndarray, sample: SampledGram | None = None
+    ):
         self._X, self._y, self._first, self._sample = X, y, first, sample
         self._gradient = None
 

@@ -76,7 +76,7 @@ def solve(
         point = rows.at(rows.first_w(start))
         if not np.isfinite(point.primal):
             raise DivergedError(messages.overflow())
-        run = svrg.Run(rows, point)
+        run = svrg.Stages(rows, point)
         solution = svrg.until_certified(run, stop, start is not None, progress, "dsvrg")
     return solution._replace(w=widen(solution.w))
 
@@ -218,4 +218,3 @@ def steps_of(part: Problem, margins, plan, step: float, moved):
         order, step, a, k, z,
     )  # fmt: skip
     return a, k, z
-

@@ -30,12 +30,12 @@ from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import SMOOTH
 from odmtool.errors import MemoryLimitError
 from odmtool.rows.executor import Serial
-from odmtool.rows.partition import Landmarks, landmarks
+from odmtool.rows.partition import PartitionLandmarks, landmarks
 from odmtool.rows.spread import largest_square, pieces_of
 from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.large import blocks
-from odmtool.solvers.large.blocks import Basis, Blocks, KernelRows, expansion
+from odmtool.solvers.large.blocks import Blocks, KernelSource, NystromBasis, expansion
 from odmtool.solvers.large.parts import SINGLE_ROUNDING, single_is_enough
 
 _TASK_ROWS = 2**16
@@ -91,19 +91,19 @@ def solve(
     return solution._replace(w=None, coef=coef, solver="nystrom"), chosen.captured
 
 
-def features(gram: Gram, chosen: Landmarks, tolerance: float, executor) -> Blocks:
+def features(gram: Gram, chosen: PartitionLandmarks, tolerance: float, executor) -> Blocks:
     """The features L^-1 k(Z, x) of all examples, made anew in every pass."""
     X, kernel = gram.X, gram.kernel
     largest = max(pieces_of(X).each(largest_square))
     if is_single_enough(kernel, chosen.factor, largest, tolerance):
         X = X.astype(np.float32)
     sources, sizes = pieces_of(X).kept(
-        KernelRows, kernel, X[chosen.rows], rows=_TASK_ROWS, executor=executor
+        KernelSource, kernel, X[chosen.rows], rows=_TASK_ROWS, executor=executor
     )
     return Blocks(sources, sizes, len(chosen.rows), chosen.factor, executor)
 
 
-def basis_of(store, kernel: Kernel, chosen: Landmarks, tolerance: float) -> Basis:
+def basis_of(store, kernel: Kernel, chosen: PartitionLandmarks, tolerance: float) -> NystromBasis:
     """The landmarks for rows as a store of :mod:`odmtool.rows.examples` has them.
 
     Parameters
@@ -121,7 +121,7 @@ def basis_of(store, kernel: Kernel, chosen: Landmarks, tolerance: float) -> Basi
         Z = Z - centre
     if is_single_enough(kernel, chosen.factor, store.largest_square, tolerance):
         Z = Z.astype(np.float32)
-    return Basis(kernel, Z, chosen.factor, centre)
+    return NystromBasis(kernel, Z, chosen.factor, centre)
 
 
 def is_single_enough(kernel: Kernel, factor: np.ndarray, largest: float, tolerance: float) -> bool:
@@ -134,7 +134,7 @@ def is_single_enough(kernel: Kernel, factor: np.ndarray, largest: float, toleran
     return bool(is_harmless) and single_is_enough(kernel, largest, tolerance)
 
 
-def features_in_memory(gram: Gram, chosen: Landmarks) -> np.ndarray:
+def features_in_memory(gram: Gram, chosen: PartitionLandmarks) -> np.ndarray:
     """The features of all examples, shape (m, S)."""
     needed = 2 * BYTES * gram.size * len(chosen.rows)
     if needed > gram.memory:

@@ -28,10 +28,10 @@ from odmtool.solvers import newton
 from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.large.blocks import (
     LEAST_SAMPLE,
-    Basis,
     Blocks,
-    Rows,
-    Sample,
+    NystromBasis,
+    RowSource,
+    SampledGram,
     both_sides,
     coordinates,
     expansion,
@@ -39,7 +39,7 @@ from odmtool.solvers.large.blocks import (
     times,
     weighted_gram,
 )
-from odmtool.solvers.newton import SUFFICIENT_DECREASE, Point
+from odmtool.solvers.newton import SUFFICIENT_DECREASE, Iterate
 
 # Lengths tried in a pass, and passes, when a whole step goes too far.
 _LENGTHS, _SEARCHES = 15, 4
@@ -74,7 +74,7 @@ def solve(
     loss: MarginLoss,
     stop: Stop,
     *,
-    basis: Basis | None = None,
+    basis: NystromBasis | None = None,
     sample: np.ndarray | None = None,
     executor=None,
     progress: ProgressCallback = ignore_progress,
@@ -108,7 +108,7 @@ def solve(
             known = problem.sample(sample, y, u)
             hessian, w = known.hessian, known.solution(stop)
 
-    def step(point: Point, _gap: float) -> Point:
+    def step(point: Iterate, _gap: float) -> Iterate:
         return problem.step(point, newton_direction(hessian(point.v), point.gradient))
 
     track, iteration = newton.descend(problem.at(w), step, stop, False, progress)
@@ -122,12 +122,12 @@ def solve(
 class _Passes:
     """The sums over all examples that Newton's method asks for."""
 
-    def __init__(self, examples: Examples, loss: MarginLoss, basis: Basis | None, executor):
+    def __init__(self, examples: Examples, loss: MarginLoss, basis: NystromBasis | None, executor):
         self.examples, self.loss, self.basis, self.executor = examples, loss, basis, executor
         self.width = examples.shape[1] if basis is None else len(basis.factor)
         self._factor = None if basis is None else basis.factor
 
-    def at(self, w: np.ndarray) -> Point:
+    def at(self, w: np.ndarray) -> Iterate:
         """P, gap and gradient at w; one pass."""
         sums = self._map(_sums, expansion(self._factor, w))
         point = coordinates(self._factor, sum(part.point for part in sums))
@@ -137,11 +137,11 @@ class _Passes:
             scale = norm / 2 + sum(part.size for part in sums)
             gap = gradient @ gradient / 2
         support = sum(part.support for part in sums)
-        return Point(
+        return Iterate(
             w, float(primal), float(gap), float(scale), support, gradient=gradient
         )  # fmt: skip
 
-    def step(self, point: Point, direction: np.ndarray) -> Point:
+    def step(self, point: Iterate, direction: np.ndarray) -> Iterate:
         """The point after the whole step, or at the minimum along it."""
         slope = point.gradient @ direction
         whole = self.at(point.v + direction)
@@ -169,7 +169,7 @@ class _Passes:
             H += weighted_gram(source, block.u * losses.slope(self.loss, t))
         return both_sides(self._factor, H)
 
-    def sample(self, rows: np.ndarray, y: np.ndarray, u: np.ndarray) -> Sample:
+    def sample(self, rows: np.ndarray, y: np.ndarray, u: np.ndarray) -> SampledGram:
         """The Hessian of some examples, whose rows will be in memory."""
         used = u > 0
         X = self.examples.rows(rows[used])
@@ -178,10 +178,10 @@ class _Passes:
         del X
         sources, sizes = [self._source(part) for part in parts], [part.shape[0] for part in parts]
         X = Blocks(sources, sizes, self.width, self._factor, self.executor)
-        return Sample(X, y[used], u[used], self.examples.total_weight(), self.loss)
+        return SampledGram(X, y[used], u[used], self.examples.total_weight(), self.loss)
 
-    def _source(self, X) -> Rows:
-        return Rows(X) if self.basis is None else self.basis.source(X)
+    def _source(self, X) -> RowSource:
+        return RowSource(X) if self.basis is None else self.basis.source(X)
 
     def _map(self, function, *arguments) -> list:
         tasks = self.examples.tasks()
@@ -189,7 +189,7 @@ class _Passes:
         return self.executor.map(function, tasks, *([value] * len(tasks) for value in fixed))
 
 
-def _pieces(examples: Examples, blocks: range, basis: Basis | None):
+def _pieces(examples: Examples, blocks: range, basis: NystromBasis | None):
     """Rows, y and u of one piece after the other."""
     for k in blocks:
         block = examples.block(k)

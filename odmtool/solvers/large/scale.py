@@ -12,7 +12,7 @@ from odmtool.solvers.settings import Settings
 from odmtool.solvers.table import way_of
 
 
-def check(settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
     """Raise UsageError if a setting of these solvers is out of range."""
     least = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks": 1}
     for name, smallest in least.items():
@@ -44,7 +44,7 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
     with _executor(machine, X) as executor:
         shared = {"executor": executor, "seed": machine.seed, "progress": progress}
         if not executor.shares_memory:
-            tasks.check(machine, X, executor.task_memory)
+            tasks.check_task(machine, X, executor.task_memory)
         if machine.solver == "nystrom":
             from odmtool.solvers.large import nystrom
 

@@ -72,7 +72,7 @@ def needs(machine, X) -> dict[str, float]:
     return {"rows": rows, "vectors": BYTES * DESCENT_NUMBERS * n, "kernel values": BYTES * n * n}
 
 
-def check(machine, X, memory: float) -> None:
+def check_task(machine, X, memory: float) -> None:
     """Raise MemoryLimitError if a task needs more than ``memory``, kernel values apart."""
     found = needs(machine, X)
     least = sum(found.values()) - found.get("kernel values", 0)

@@ -62,12 +62,12 @@ def solve(
     if problem.loss.mu1 == 0:
         row = problem._replace(loss=losses.ldm_row(problem.loss, 0.0))
         return method(row, stop, start=start)
-    check(problem)
+    check_size(problem)
     reduced = ldm_reduced.by_rows if _takes_rows(problem) else ldm_reduced.by_gram
     return ldm_reduced.solve(problem, reduced(problem), method, stop, start, "newton")
 
 
-def check(problem: Problem) -> None:
+def check_size(problem: Problem) -> None:
     """Raise if the problem is too large; before any long work.
 
     Raises

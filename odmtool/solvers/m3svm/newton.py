@@ -34,7 +34,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
-from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check
+from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check_parameters
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem, MultiSolution
 
@@ -114,7 +114,7 @@ def solve(
 
 def objective_of(problem: MultiProblem) -> Objective:
     """The objective of a problem; raises UsageError if it makes no sense."""
-    check(problem.parameters)
+    check_parameters(problem.parameters)
     if problem.gram is not None:
         raise UsageError(
             messages.linear_only("m3svm" if problem.parameters.loss == "hinge" else "ism3")

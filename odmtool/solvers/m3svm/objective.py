@@ -37,7 +37,7 @@ from odmtool.errors import UsageError
 LOSSES = ("hinge", "pairwise", "softmax")
 
 
-class M3SVM(NamedTuple):
+class M3SVMParameters(NamedTuple):
     """What is to be minimised.
 
     Attributes
@@ -63,7 +63,7 @@ class M3SVM(NamedTuple):
     kind = OF_PAIRS
 
 
-def check(parameters: M3SVM) -> None:
+def check_parameters(parameters: M3SVMParameters) -> None:
     """Raise UsageError if a parameter is out of range."""
     if parameters.loss not in LOSSES:
         raise UsageError(messages.unknown_multi_class_loss(parameters.loss, LOSSES))
@@ -165,7 +165,7 @@ class Pairs:
     the classes with edge weights lambda p D^(p/2 - 1), applied to W.
     """
 
-    def __init__(self, W: np.ndarray, parameters: M3SVM, sigma: float):
+    def __init__(self, W: np.ndarray, parameters: M3SVMParameters, sigma: float):
         self._W, self._sigma = W, sigma
         self._lambda, self._p = parameters.lambda_, parameters.power
         gram = W.T @ W

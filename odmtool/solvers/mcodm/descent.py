@@ -44,7 +44,7 @@ _TRUST = 2.0
 _DIVERGENCE = 1e6
 
 
-class Examples(NamedTuple):
+class StepWeights(NamedTuple):
     """What the block step knows of the examples, arrays of shape (m,)."""
 
     target: np.ndarray
@@ -74,7 +74,7 @@ class _Descent:
         m, k = problem.size, problem.k
         self.problem, self.duals = problem, duals
         target = problem.target.astype(np.int64)
-        self.examples = Examples(target, problem.weight.astype(float), curvature)
+        self.examples = StepWeights(target, problem.weight.astype(float), curvature)
         self._lists = Lists(np.empty((m, k), dtype=np.int32), np.empty(m, dtype=np.int64))
         self._work = Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
         self._generator = np.random.default_rng(seed)
@@ -452,9 +452,7 @@ def linear_epoch(
 
 
 @njit
-def kernel_epoch(
-    rows, slot, scores, loss, examples, duals, lists, work, order, active, threshold
-):
+def kernel_epoch(rows, slot, scores, loss, examples, duals, lists, work, order, active, threshold):
     """Visit ``order[:active]`` once, keeping all scores, shape (k, m).
 
     Row i of the kernel matrix stands at ``rows[slot[i]]``. The other parameters and the
