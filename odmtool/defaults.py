@@ -45,6 +45,13 @@ PAPER_GRID = {
 """The grid of the experiments in TKDE 2019 (features in [0, 1])."""
 
 
+QUICK_GRID = {"lambda_": "2^2:14:4", "gamma": "1,4,16/d"}
+"""The small grid of ``odm-cv`` (features in [0, 1]); with both kernels, where none is given."""
+QUICK_PAIRS_GRID = {"lambda_": "10^-4:1:1"}
+"""The same for machines whose lambda weighs the regulariser."""
+GRIDS = ("quick", "paper")
+
+
 class PerFeature(float):
     """A gamma that is still to be divided by the number of features."""
 

@@ -81,3 +81,12 @@ def test_tables_have_all_that_an_analysis_needs(run, heart, tmp_path):
     assert first["machine"] == "odm" and first["seed"] == "3" and 0 <= float(first["gap"]) <= 1e-3
     assert float(second["seconds"]) > 0 and 0 < float(second["mean"]) < 1
     assert "Cross Validation Accuracy" in outcome.err
+
+
+def test_a_search_without_settings_takes_a_small_grid(run, heart):
+    outcome = run("cv", "-v", "2", heart)
+    assert outcome.out.count(" gamma=") == 12 and outcome.out.count("kernel=linear lambda=") == 4
+    linear = run("cv", "-v", "2", "-t", "linear", heart).out
+    assert linear.count("\nlambda=") + linear.startswith("lambda=") == 4
+    assert run("cv", "-v", "2", "-m", "0.2", heart).out.count("rate=") == 1
+    assert run("cv", "-v", "2", "--grid", "quick", "-l", "1", heart).out.count("rate=") == 4

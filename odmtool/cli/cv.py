@@ -19,6 +19,7 @@ from odmtool.cli.machine_options import (
     MACHINE_PARAMETERS,
     PARAMETER_NAMES,
     Gamma,
+    KernelName,
     List,
     format_option,
     machine_options,
@@ -30,7 +31,8 @@ from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, rep
 from odmtool.cli.report import Report
 from odmtool.cli.stock_options import TrainingCommand, say_remarks
 from odmtool.cli.stock_results import last_line, write_grid_table
-from odmtool.core.loss_table import MACHINES
+from odmtool.core.kernel_table import KERNELS
+from odmtool.core.loss_table import MACHINES, OF_PAIRS
 from odmtool.errors import DivergedError, UsageError
 
 
@@ -39,7 +41,7 @@ class Job(NamedTuple):
 
     folds: int
     grid: str | None
-    strategy: str
+    strategy: str | None
     metric: str
     csv_file: str | None
     json_file: str | None
@@ -53,6 +55,8 @@ class Job(NamedTuple):
     jobs: int
 
 
+# How the values of a grid are written.
+_KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(KERNELS))}
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
                 "json_file", "journal", "model_file", "kdd", "cache", *Pictures._fields,
@@ -63,7 +67,7 @@ _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy
     TrainingCommand,
     epilog="""\b
 Examples:
-  odm-cv heart_scale                            5 folds, default setting
+  odm-cv heart_scale                            a small grid, 5 folds
   odm-cv -t rbf -l 2^0,2^4,2^8 -g 0.1,1 x.svm   six settings, the best at the end
   odm-cv -t rbf --grid paper -j 2 --journal x.journal -o x.model x.svm
   odm-cv -t rbf --grid paper --plot x.pdf x.svm
@@ -82,20 +86,20 @@ Examples:
 )
 @click.option(
     "--grid",
-    type=click.Choice(["paper"]),
-    help="The grid of the paper, for each of these that is not given: "
+    type=click.Choice(defaults.GRIDS),
+    help="Values for each of these that is not given; quick: "
+    + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
+    + ", and without -t also -t linear,rbf; paper: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
-    + ".",
+    + ".  [default: quick, if none of them is given]",
 )
 @click.option(
     "--search",
     "strategy",
     type=click.Choice(defaults.STRATEGIES),
-    default="full",
-    show_default=True,
     help="full: every setting; halving: all on a small subset, the better third on one "
     "three times as large, and so on; coarse: every fourth value first, then "
-    "around the best.",
+    "around the best.  [default: full; for --grid quick halving]",
 )
 @click.option(
     "--metric",
@@ -148,6 +152,9 @@ def cv(ctx, **options):
     common.limit_threads(1)
     job, pictures = (common.taken(kind, options) for kind in (Job, Pictures))
     choice, place = machine_choice(ctx, options), place_of(options)
+    if job.strategy is None:
+        is_quick = job.grid != "paper" and _grid(choice, job)
+        job = job._replace(strategy="halving" if is_quick else "full")
     check_repeat(ctx, job, place.inputs())
     place.refuse("odm-cv")
     report = Report(
@@ -193,18 +200,31 @@ def cv(ctx, **options):
 
 def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
     """The values of every parameter that the machine has."""
-    own, values = MACHINES[choice.name].parameters, {}
+    own, values, grid = MACHINES[choice.name].parameters, {}, _grid(choice, job)
     for name in PARAMETER_NAMES:
         if choice.parameters[name] is not None:
             values[name] = choice.parameters[name]
         elif name in own:
             values[name] = (own[name],)
-        if job.grid == "paper" and name in defaults.PAPER_GRID and name not in choice.given:
-            values[name] = List(Gamma()).convert(defaults.PAPER_GRID[name], None, None)
+        if name in grid and name not in choice.given:
+            values[name] = List(_KINDS[name]).convert(grid[name], None, None)
     if choice.parameters["cost"] is not None:
         del values["lambda_"]
     unused = set(MACHINE_PARAMETERS) - own.keys()
     return {name: value for name, value in values.items() if name not in unused}
+
+
+def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
+    """The values of --grid; without it the quick ones, if no parameter is given."""
+    if job.grid == "paper":
+        return defaults.PAPER_GRID
+    given = choice.given & {*PARAMETER_NAMES, "kdd"} - {"kernel"}
+    if job.grid is None and (given or job.repeat is not None):
+        return {}
+    if MACHINES[choice.name].kind == OF_PAIRS:
+        return defaults.QUICK_PAIRS_GRID
+    is_free = choice.solver == "auto" and choice.common["model_format"] != "liblinear"
+    return defaults.QUICK_GRID | ({"kernel": "linear,rbf"} if is_free else {})
 
 
 def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple]):
