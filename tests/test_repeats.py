@@ -311,13 +311,13 @@ def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monke
 
 def test_journals_of_other_runs_are_refused(run, heart, tmp_path):
     run("cv", "--repeat", "2", "--journal", "j", heart)
-    run("cv", "--journal", "plain", heart)
+    run("cv", "-m", "0.2", "--journal", "plain", heart)
     before = (tmp_path / "j").read_bytes()
     for arguments, key in [(["--repeat", "3"], "repeat"), (["--test-size", "0.3"], "test size"),
                            (["--seed", "1"], "seed"), (["-l", "2"], "grid")]:  # fmt: skip
         outcome = run("cv", "--repeat", "2", *arguments, "--journal", "j", heart)
         assert outcome.code == 1 and f"its {key} differs" in outcome.err
-    assert "its repeat differs" in run("cv", "--journal", "j", heart).err
+    assert "its repeat differs" in run("cv", "-m", "0.2", "--journal", "j", heart).err
     assert "its repeat differs" in run("cv", "--repeat", "2", "--journal", "plain", heart).err
     assert (tmp_path / "j").read_bytes() == before
 
