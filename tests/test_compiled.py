@@ -5,6 +5,8 @@ the end of an array, only the interpreter notices.
 """
 
 import ast
+from importlib import import_module
+from inspect import ismodule
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 from stepping import python
 from twins import binary, hessian, mcodm, mcodm_descent, reader, rows
 from twins.making import assert_same, copied
+
+from odmtool import _jit
 
 PACKAGE = Path(__file__).parent.parent / "odmtool"
 ROOMS = binary, mcodm, mcodm_descent, hessian, rows, reader
@@ -32,6 +36,23 @@ def compiled_functions() -> set[str]:
 
 def test_every_compiled_function_has_a_twin():
     assert compiled_functions() == TWINS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(TWINS))
+def test_what_a_compiled_function_names_is_in_the_hash_of_its_cache(name):
+    function = TWINS[name].compiled.py_func
+    tree = ast.parse(Path(function.__code__.co_filename).read_text(encoding="utf-8"))
+    imports = {
+        alias.asname or alias.name: node.module
+        for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }  # fmt: skip
+    for used in imports.keys() & set(function.__code__.co_names):
+        module = import_module(imports[used])
+        # A module taken from its package, as in "from odmtool.core import losses".
+        module = getattr(module, used) if ismodule(getattr(module, used)) else module
+        if module.__name__.startswith("odmtool"):
+            source = Path(module.__file__)
+            assert _jit.is_compiled_from(source, source.read_bytes()), f"{name}: {used}"
 
 
 @pytest.mark.parametrize("form", ["compiled", "interpreted"])

@@ -227,8 +227,10 @@ def _on_cluster(plan: SearchPlan, work: list[tuple], journal) -> Iterator[list[F
         tasks.check_task(machine, plan.data.X, executor.task_memory)
         # The same memory for every fit, so that its solver does not depend on the worker.
         alone = machine.copy(
-            memory=executor.task_memory, jobs=1, settings=machine.settings._replace(scheduler=None)
+            memory=executor.task_memory, settings=machine.settings._replace(scheduler=None)
         )
+        if hasattr(alone, "jobs"):
+            alone = alone.copy(jobs=1)
         shared = executor.put(plan._replace(machine=alone))
         columns = [shared] * count, [u for u, _ in work], [k for _, k in work], [None] * count
         with Writer(journal) if journal else nullcontext() as writer:
