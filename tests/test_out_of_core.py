@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -408,13 +409,12 @@ def test_a_stream_is_not_kept(run):
 
 
 @pytest.mark.parametrize("command", ["train", "cv"])
-def test_data_that_do_not_fit(run, heart, monkeypatch, command):
-    from odmtool.io import svmlight
-
-    monkeypatch.setattr(svmlight, "_NEVER_TOO_LARGE", 0)
-    outcome = run(command, "--memory", "10K", heart)
-    assert outcome.code == 1 and outcome.err.count("\n") == 1
-    assert "the data need about" in outcome.err and "--cache DIR" in outcome.err
+def test_data_that_do_not_fit(run, heart, tmp_path, command):
+    (packed := tmp_path / "data.gz").write_bytes(gzip.compress(Path(heart).read_bytes()))
+    for data in (heart, packed):
+        outcome = run(command, "--memory", "10K", data)
+        assert outcome.code == 1 and outcome.err.count("\n") == 1
+        assert "the data need about" in outcome.err and "--cache DIR" in outcome.err
     outcome = run("cv", "--cache", ".", heart)
     assert outcome.code == 2 and "odm-cv reads all data into memory" in outcome.err
 

@@ -188,8 +188,9 @@ def test_pipes(start, heart, tmp_path):
     assert accuracy.startswith(b"Accuracy = ")
 
 
-def test_closed_pipe(start, heart):
-    process = start("train", "-t", "rbf", heart, "-")
+@pytest.mark.parametrize("arguments", [("-t", "rbf", "-"), ("--help",), ("--version",)])
+def test_closed_pipe(start, heart, arguments):
+    process = start("train", *arguments[:-1], heart, *arguments[-1:])
     process.stdout.close()
     assert process.wait(timeout=120) == 141
     assert b"Traceback" not in process.stderr.read()

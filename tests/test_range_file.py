@@ -37,7 +37,8 @@ def test_text(tmp_path):
     minimum, maximum = np.array([-1.5, 0.1, 7.0]), np.array([2.0, 1e300, 7.0])
     index = np.array([1, 3, 9])
     write_range(str(path), Ranges(-1.0, 1.0, index, minimum, maximum, LabelRange(0, 1, -3, 4.5)))
-    expected = "y\n0 1\n-3 4.5\nx\n-1 1\n1 -1.5 2\n3 0.10000000000000001 1.0000000000000001e+300\n"
+    expected = "y\n0 1\n-3 4.5\nx\n-1 1\n0 2 2\n1 -1.5 2\n"
+    expected += "3 0.10000000000000001 1.0000000000000001e+300\n"
     assert path.read_text() == expected
 
 
@@ -51,6 +52,11 @@ def test_line_ends_blanks_and_constant_features_are_accepted(tmp_path):
 
 
 BROKEN = {
+    "cut at a line": ("x\n-1 1\n0 2 2\n1 0 1\n", 5, "says 2 features, but has 1"),
+    "lines added": ("x\n-1 1\n0 0 0\n1 0 1\n", 5, "says 0 features, but has 1"),
+    "count of words": ("x\n-1 1\n0 a a\n", 3, "from 1 to 2147483647, got '0'"),
+    "count twice": ("x\n-1 1\n0 1 1\n0 1 1\n", 4, "from 1 to 2147483647, got '0'"),
+    "endless line": ("x\n-1 1\n" + "1" * 70000, 3, "a line of more than 65536 bytes"),
     "empty": ("", 1, "ends too early"),
     "blank": ("\n\n", 3, "ends too early"),
     "data": ("+1 1:2 3:4\n", 1, "not a range file: expected 'x' or 'y', got '+1 1:2 3:4'"),

@@ -181,7 +181,8 @@ def cv(ctx, **options):
     rows = _search(plan, identity, job, place.source.path, varying, report)
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
-        raise DivergedError(messages.dual_unbounded())
+        kernel = plan.machine.copy(**winner.setting).kernel_for(1)
+        raise DivergedError(messages.no_solution(kernel.is_positive_semidefinite))
     _write_tables(job, rows, plan)
     manner = ctx.meta["stock"].manner
     if manner.table is not None:

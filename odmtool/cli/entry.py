@@ -9,6 +9,7 @@ hears the signal at once (:mod:`odmtool.cli.process`).
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -54,9 +55,18 @@ def run(command: click.Command, args: list[str], program: str) -> int:
     except OSError as error:
         return _say(program, messages.os_error(error), OdmError.exit_code)
     except Exception as error:
+        if _is_for_want_of_memory(error):
+            return _say(program, messages.out_of_memory(error), OdmError.exit_code)
         if "--verbose" in args:
             traceback.print_exc()
         return _say(program, messages.internal_error(error), EXIT_INTERNAL)
+
+
+def _is_for_want_of_memory(error: Exception) -> bool:
+    """Whether a library could not be loaded, or a thread not started, within a limit."""
+    if isinstance(error, ImportError):
+        return "failed to map" in str(error) or os.strerror(errno.ENOMEM) in str(error)
+    return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 
 def main(command: click.Command, program: str) -> NoReturn:

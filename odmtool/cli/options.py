@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from contextlib import contextmanager
 
 import click
 
@@ -102,12 +103,25 @@ class OptionalChoice(click.Option):
         return result
 
 
+@contextmanager
+def pipes_closed():
+    """Make a ClosedPipeError of what click would make exit code 1 of."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ClosedPipeError from None
+
+
 class Command(click.Command):
     """A command whose users come from LIBSVM and LIBLINEAR.
 
     A long name with one dash (``-mu 3``), which would be read as ``-m u``, is answered with
     the spelling that works.
     """
+
+    def make_context(self, *arguments, **attributes):
+        with pipes_closed():
+            return super().make_context(*arguments, **attributes)
 
     def translated(self, ctx, args: list[str]) -> list[str]:
         """The arguments in our words."""
@@ -130,10 +144,8 @@ class Command(click.Command):
 
     def invoke(self, ctx):
         try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            # As it is, click would make exit code 1 of it.
-            raise ClosedPipeError from None
+            with pipes_closed():
+                return super().invoke(ctx)
         except OdmError as error:
             error.names = Flags(self)
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 
 EXIT_CODES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 _SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -17,9 +18,15 @@ _SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIG
 def prepare(program: str) -> None:
     """Let INT, TERM and HUP end the process at once, and let no stream be missing."""
     _open_missing_streams()
-    # A process that ends at once leaves joblib's helper to tidy up, which need not tell.
-    filters = os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"
-    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
+    if not sys.warnoptions:
+        # What Python and NumPy warn of, a user cannot act on: results are checked, and what
+        # is wrong with them is said in our words. Processes that share the work do the same.
+        warnings.simplefilter("ignore")
+        os.environ["PYTHONWARNINGS"] = "ignore"
+    else:
+        # A process that ends at once leaves joblib's helper to tidy up, which need not tell.
+        filters = os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"
+        os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
 
     def end(number, _frame) -> None:
         ignore_signals()  # a second one would wait for what the first one holds

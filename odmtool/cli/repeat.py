@@ -15,6 +15,8 @@ from odmtool.errors import DataError, UsageError
 
 REPEAT_OPTIONS = ("repeat", "test_size", "against")
 
+MOST_SPLITS = 100_000
+
 # There is no best setting of all splits to train, to write or to draw.
 _NOT_WITH_REPEAT = ("model_file", "plot_file", "path_file")
 
@@ -53,6 +55,8 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
     for name in _NOT_WITH_REPEAT:
         if name in given:
             raise UsageError(messages.not_with_repeat(flags[name]))
+    if job.repeat > MOST_SPLITS:
+        raise UsageError(messages.at_most("repeat", job.repeat, MOST_SPLITS))
     if not 0 < job.test_size < 1:
         raise UsageError(messages.test_size_range(job.test_size))
     if job.against is not None:

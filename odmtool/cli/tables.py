@@ -16,7 +16,6 @@ Numbers are written so that they read back exactly.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 from typing import NamedTuple
@@ -97,11 +96,11 @@ def read_splits(path: str, metric: str) -> list[SplitScore]:
     FileError, DataError
         Among others, the table does not have the metric.
     """
-    from odmtool.io.files import display_name, open_input
+    from odmtool.io.files import display_name, lines, open_input
 
     name, column = display_name(path), "test" if metric == "accuracy" else f"test_{metric}"
-    with open_input(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
+    with open_input(path) as stream:
+        reader = csv.DictReader(line.decode() for line in lines(stream, name))
         try:
             for needed in ("fingerprint", column):
                 if needed not in (reader.fieldnames or ()):

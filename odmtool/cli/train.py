@@ -160,6 +160,7 @@ def _train_model(
     training.warn_of_one_class(data, report)
     read = time.perf_counter()
     training.announce_compilation(report)
+    training.warn_of_pairs(machine, len(data.classes), report)
     machine.jobs = threads
     prepared = job.loo and leave_one_out.checked_data(machine, data, place.source.path)
     sentences = training.fit(place, machine, data, report, probability=job.has_probabilities)
@@ -230,7 +231,8 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
         jobs = training.limit_jobs(plan, job.jobs, report)
         (row,) = search(plan, jobs=jobs)
     if not row.has_solution:
-        raise DivergedError(messages.dual_unbounded())
+        is_definite = machine.kernel_for(1).is_positive_semidefinite
+        raise DivergedError(messages.no_solution(is_definite))
     if row.unconverged:
         sentence = messages.fits_not_converged(row.unconverged, machine.tolerance)
         if job.strict:

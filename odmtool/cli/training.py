@@ -9,6 +9,7 @@ from odmtool.errors import DataError, UsageError
 
 # More than so many times the compact form is worth a word.
 _LARGE_CARRIER = 4
+_MANY_PAIRS = 10_000
 
 
 def read_data(place, class_weight: dict, report: Report):
@@ -78,6 +79,7 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
     from odmtool.search.search import plan_memory
 
     memory, m = plan_memory(plan, jobs), len(plan.data.labels)
+    warn_of_pairs(plan.machine, len(plan.data.class_order()), report)
     if not memory.keeps_matrix:
         report.note(messages.matrix_not_kept(m, memory.limit))
     if memory.needed > memory.limit:
@@ -129,6 +131,13 @@ def fit(place, machine, data, report: Report, *, probability: bool = False) -> l
     if unconverged:
         sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
     return sentences
+
+
+def warn_of_pairs(machine, k: int, report: Report) -> None:
+    """Say so if a training for every pair of classes means very many."""
+    pairs = k * (k - 1) // 2
+    if getattr(machine, "multiclass", "ovr") == "ovo" and pairs > _MANY_PAIRS:
+        report.warning(messages.many_pairs(k, pairs))
 
 
 def stopped_early(machine) -> bool:

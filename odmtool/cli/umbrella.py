@@ -15,6 +15,10 @@ from odmtool.errors import UsageError
 class Group(click.Group):
     """A group that says in one sentence what is missing, as the commands do."""
 
+    def make_context(self, *arguments, **attributes):
+        with options.pipes_closed():
+            return super().make_context(*arguments, **attributes)
+
     def parse_args(self, ctx, args):
         if not args:
             pieces = self.collect_usage_pieces(ctx)

@@ -214,6 +214,7 @@ def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:
             # Added as one sum, so that the result is exactly symmetric.
             z += squares_a[start : start + step, None] + squares_b[None, :]
             np.maximum(z, 0.0, out=z)
-        values = row.values(kernel, z, np)
+        with np.errstate(over="ignore"):
+            values = row.values(kernel, z, np)
         if values is not z:
             z[...] = values

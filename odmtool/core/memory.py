@@ -50,11 +50,13 @@ COMPILER = 2.2e8
 
 @cache
 def default_memory() -> float:
-    """Bytes that a command may plan with: a share of what is free when it is first asked.
+    """Bytes that a command may plan with: a share of what is free when it is first asked."""
+    return SHARE * free()
 
-    Respects the limit of the control group (containers, batch jobs).
-    """
-    return SHARE * min(_free_on_machine(), _free_in_group())
+
+def free() -> float:
+    """Bytes that are free now, within the limit of the control group (containers, batch jobs)."""
+    return min(_free_on_machine(), _free_in_group())
 
 
 def resident() -> float:

@@ -44,6 +44,8 @@ from odmtool.io.compressed import (
 )
 from odmtool.messages import quoted
 
+_LONGEST_LINE = 1 << 16
+
 
 def display_name(path: str | os.PathLike) -> str:
     """The name of an input as messages show it: ``-`` is stdin, control characters escaped."""
@@ -86,6 +88,16 @@ def open_input(path: str | os.PathLike) -> io.BufferedReader:
         if start.startswith(compression.magic):
             return io.BufferedReader(Decompressed(raw, compression), BUFFER_BYTES)
     return io.BufferedReader(raw, BUFFER_BYTES)
+
+
+def lines(stream: IO[bytes], name: str, error: type[DataError] = DataError) -> Iterator[bytes]:
+    """The lines of a file whose lines are short; raises ``error`` where one does not end."""
+    number = 0
+    while line := stream.readline(_LONGEST_LINE + 1):
+        number += 1
+        if len(line) > _LONGEST_LINE:
+            raise error(messages.line_too_long(_LONGEST_LINE), name, number)
+        yield line
 
 
 def _open_raw(path, name: str) -> _Raw:

@@ -50,6 +50,8 @@ from scipy.sparse import csr_matrix
 
 from odmtool import messages
 from odmtool.core.kernel_table import KERNELS, STORED
+from odmtool.core.memory import free
+from odmtool.errors import MemoryLimitError
 from odmtool.io.files import display_name, open_input
 from odmtool.io.model_grammar import (
     BLOCK,
@@ -67,6 +69,8 @@ from odmtool.io.model_grammar import (
 from odmtool.io.model_text import INT_MAX, ModelText, real
 from odmtool.io.model_write import write_model
 from odmtool.models import CompactModel, KernelModel, LinearModel
+
+_PIECE = 1 << 20
 
 __all__ = ["read_model", "write_model"]
 
@@ -109,7 +113,13 @@ def _read_all(path: str) -> bytes:
             raise text.error(messages.model_empty())
         if tokens[0].decode("latin-1") not in KEYS:
             raise text.error(messages.not_a_model(tokens[0]), 0)
-        return beginning + stream.read()
+        pieces, length, most = [beginning], len(beginning), free() / 2
+        while piece := stream.read(_PIECE):
+            pieces.append(piece)
+            length += len(piece)
+            if length > most:
+                raise MemoryLimitError(messages.model_too_large(display_name(path), most))
+        return b"".join(pieces)
 
 
 def _read_block(text: ModelText) -> tuple[int, dict[str, str] | None]:

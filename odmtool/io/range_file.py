@@ -7,11 +7,12 @@ The grammar is svm-scale's, and files pass both ways between the two programs::
     y_min y_max
     x
     lower upper
+    0 n n                    how many lines follow; svm-scale's own files have no such line
     index min max            one line per feature that is not constant, rising
 
-svm-scale ignores a file that begins otherwise and stops at the first line it
-cannot read, so that data are scaled wrongly without a word; here each of that
-is an error.
+There is no feature 0, and svm-scale drops what is constant. It also ignores a file that begins
+otherwise and stops at the first line it cannot read, so that data are scaled wrongly without a
+word; here each of that is an error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def read_range(path: str) -> Ranges:
         It is no range file, or was cut off; with file and line.
     """
     with files.open_input(path) as stream:
-        lines = _Lines(stream.read(), files.display_name(path))
+        return _ranges(_Lines(stream, files.display_name(path)))
+
+
+def _ranges(lines: _Lines) -> Ranges:
     labels = None
     word = lines.next_words("'x' or 'y'")
     if word == [b"y"]:
@@ -66,10 +70,11 @@ def written_range(path: str, ranges: Ranges) -> Iterator[None]:
             lower, upper, minimum, maximum = ranges.labels
             stream.write(f"y\n{lower:.17g} {upper:.17g}\n{minimum:.17g} {maximum:.17g}\n")
         stream.write(f"x\n{ranges.lower:.17g} {ranges.upper:.17g}\n")
-        columns = (column.tolist() for column in (ranges.index, ranges.minimum, ranges.maximum))
-        for index, minimum, maximum in zip(*columns, strict=True):
-            if minimum != maximum:
-                stream.write(f"{index} {minimum:.17g} {maximum:.17g}\n")
+        varying = np.flatnonzero(ranges.minimum != ranges.maximum)
+        stream.write(f"0 {len(varying)} {len(varying)}\n")
+        columns = (ranges.index, ranges.minimum, ranges.maximum)
+        rows = zip(*(column[varying].tolist() for column in columns), strict=True)
+        stream.writelines(f"{index} {low:.17g} {high:.17g}\n" for index, low, high in rows)
         stream.flush()
         yield
 
@@ -81,38 +86,44 @@ def write_range(path: str, ranges: Ranges) -> None:
 
 
 def _features(lines: _Lines) -> Iterator[tuple[int, float, float]]:
-    previous = 0
+    previous, found, expected = -1, 0, None
     for words in lines:
         if len(words) != 3:
             raise lines.error(messages.range_row(b" ".join(words)))
+        if previous < 0 and words[0] == b"0" and words[1] == words[2]:
+            previous, expected = 0, integer(words[1])
+            if expected is None:
+                raise lines.error(messages.range_index(words[0]))
+            continue
         index = integer(words[0]) or 0
         if index < 1:
             raise lines.error(messages.range_index(words[0]))
         if index <= previous:
             raise lines.error(messages.range_descending(index, previous))
-        previous = index
+        previous, found = index, found + 1
         yield index, *lines.ordered(words[1:], equal=True)
+    if expected not in (None, found):
+        raise lines.error(messages.range_count(expected, found))
 
 
 class _Lines:
     """The lines that are not blank, split into words, and where we are."""
 
-    def __init__(self, content: bytes, name: str):
-        self._lines = content.split(b"\n")
-        self._complete = self._lines[-1] == b""
+    def __init__(self, stream, name: str):
+        self._lines = files.lines(stream, name, ModelError)
         self._name, self._number = name, 0
 
     def __iter__(self):
         return self
 
     def __next__(self) -> list[bytes]:
-        while self._number < len(self._lines):
-            words = self._lines[self._number].split()
+        for line in self._lines:
             self._number += 1
-            if words:
-                if self._number == len(self._lines) and not self._complete:
+            if words := line.split():
+                if not line.endswith(b"\n"):
                     raise self.error(messages.range_cut())
                 return words
+        self._number += 1
         raise StopIteration
 
     def next_words(self, expected: str) -> list[bytes]:
@@ -142,4 +153,4 @@ class _Lines:
         return value
 
     def error(self, sentence: str) -> ModelError:
-        return ModelError(sentence, self._name, min(self._number, len(self._lines)))
+        return ModelError(sentence, self._name, self._number)

@@ -14,6 +14,7 @@ They do count for the width of the matrix, as LIBSVM counts them.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import stat
 from collections import deque
@@ -26,7 +27,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from odmtool import messages
-from odmtool.errors import DataError, FileError, UsageError
+from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import NO_INDEX, ParsedLines, WrongLine
@@ -34,7 +35,8 @@ from odmtool.io.files import display_name, is_stream, open_input
 
 BLOCK_BYTES = 1 << 20
 PLAIN_BYTES = 16 << 20  # up to here, loading numba takes longer than reading without it
-_NEVER_TOO_LARGE = 64 << 20
+LONGEST_LINE = 1 << 28
+_ROW_BYTES, _ENTRY_BYTES = 16, 12
 
 
 class Dataset(NamedTuple):
@@ -63,6 +65,7 @@ def read_svmlight(
     precomputed: bool = False,
     n_features: int | None = None,
     jobs: int = 1,
+    memory: float = math.inf,
 ) -> Dataset:
     """Read a whole file.
 
@@ -80,9 +83,13 @@ def read_svmlight(
         The smallest width that X shall have. A larger index makes it wider.
     jobs : int
         Threads that read a large file; 0 or less means all processors.
+    memory : float
+        The most bytes that the matrix may take.
 
     Raises
     ------
+    MemoryLimitError
+        It takes more.
     DataError
         The first wrong line, with its number; no examples at all; or the
         compressed data are corrupt.
@@ -101,6 +108,9 @@ def read_svmlight(
         skipped += part.skipped
         min_index = min(min_index, part.min_index)
         width = max(width, part.width)
+        needed = _ROW_BYTES * labels.size + _ENTRY_BYTES * values.size
+        if needed > memory:
+            raise MemoryLimitError(messages.data_too_large(needed, memory))
     X = csr_of(counts.finish(), columns.finish(), values.finish(), width)
     return Dataset(X, labels.finish(), skipped, 1 if min_index == NO_INDEX else min_index)
 
@@ -138,17 +148,15 @@ def iter_svmlight(
 def estimated_bytes(path: str | os.PathLike) -> float:
     """About what the matrix of a file takes in memory, by its first lines.
 
-    0 for a stream or a compressed file, whose length is not known, and for small files.
+    0 for a stream or a compressed file, whose length is not known.
     """
     if is_stream(path) or not os.path.isfile(path):
         return 0.0
     with open_input(path) as stream:
         size = _regular_size(stream)
-        if size <= _NEVER_TOO_LARGE:
-            return 0.0
-        text = stream.read(BLOCK_BYTES)
-    per_byte = (12 * text.count(b":") + 16 * text.count(b"\n")) / len(text)
-    return size * per_byte
+        text = stream.read(BLOCK_BYTES) if size else b""
+    needed = _ENTRY_BYTES * text.count(b":") + _ROW_BYTES * text.count(b"\n")
+    return size * needed / max(1, len(text))
 
 
 def write_svmlight(stream: IO[str], X: csr_matrix, labels, first_index: int = 1) -> None:
@@ -191,17 +199,17 @@ class _Column:
     """
 
     def __init__(self, dtype):
-        self._array, self._size = np.empty(0, dtype), 0
+        self._array, self.size = np.empty(0, dtype), 0
 
     def extend(self, part: np.ndarray) -> None:
-        end = self._size + len(part)
+        end = self.size + len(part)
         if end > len(self._array):
             self._array.resize(end + end // 16 + BLOCK_BYTES // 16, refcheck=False)
-        self._array[self._size : end] = part
-        self._size = end
+        self._array[self.size : end] = part
+        self.size = end
 
     def finish(self) -> np.ndarray:
-        self._array.resize(self._size, refcheck=False)
+        self._array.resize(self.size, refcheck=False)
         return self._array
 
 
@@ -243,6 +251,10 @@ def _parts(path, grammar: Grammar, block_bytes: int, jobs: int) -> Iterator[Pars
                 lines += part.skipped + len(part.labels)
                 rows += len(part.labels)
                 yield part
+        except DataError as error:
+            if error.file is None:
+                error.file, error.line = name, lines + 1
+            raise
         except WrongLine as wrong:
             parse_line(wrong.line, lines + wrong.before + 1, name, grammar)
             raise
@@ -282,6 +294,8 @@ def _blocks(stream, block_bytes: int) -> Iterator[bytes]:
             length += len(data)
             if b"\0" in data:
                 break  # an error anyway; an endless stream of zeros has no lines
+            if length > LONGEST_LINE and b"\n" not in data:
+                raise DataError(messages.line_too_long(LONGEST_LINE))
             if length >= block_bytes and b"\n" in data:
                 text = b"".join(pieces)
                 end = text.rfind(b"\n") + 1

@@ -7,22 +7,25 @@ and comment lines are skipped, as in a data file.
 from __future__ import annotations
 
 import math
+from array import array
 
 import numpy as np
 
 from odmtool import messages
 from odmtool.errors import DataError
 from odmtool.io._line import NUMBER
-from odmtool.io.files import display_name, open_input
+from odmtool.io.files import display_name, lines, open_input
 
 
-def read_weights(path: str) -> np.ndarray:
+def read_weights(path: str, most: int) -> np.ndarray:
     """Read a weight file.
 
     Parameters
     ----------
     path : str
         "-" is stdin.
+    most : int
+        The number of examples.
 
     Returns
     -------
@@ -31,16 +34,22 @@ def read_weights(path: str) -> np.ndarray:
 
     Raises
     ------
-    FileError, DataError
+    FileError
+    DataError
+        Also for more than ``most`` weights: nothing that has no end is read to its end.
     """
-    name, weights = display_name(path), []
+    name, weights = display_name(path), array("d")
     with open_input(path) as stream:
-        for number, line in enumerate(stream, start=1):
+        for number, line in enumerate(lines(stream, name), start=1):
             token = line.partition(b"#")[0].strip()
             if not token:
                 continue
             weight = float(token) if NUMBER.fullmatch(token) else math.nan
             if not math.isfinite(weight) or weight < 0:
                 raise DataError(messages.wrong_weight(token), name, number)
+            if not line.endswith(b"\n"):
+                raise DataError(messages.weight_cut(), name, number)
+            if len(weights) == most:
+                raise DataError(messages.too_many_weights(most), name, number)
             weights.append(weight)
     return np.array(weights)

@@ -133,12 +133,12 @@ class Machine:
         return replace(self, **parameters)
 
     def check(self) -> None:
-        """Raise UsageError if a parameter is out of range; needs no data."""
+        """Raise UsageError or DivergedError if a parameter is out of range; needs no data."""
         if self.cost is not None and not self.cost > 0:
             raise UsageError(messages.must_be_positive("cost", self.cost))
         kernel_table.row_of(self.kernel)
         if self.bias > _LARGEST_BIAS:
-            raise UsageError(messages.overflow())
+            raise UsageError(messages.at_most("bias", self.bias, _LARGEST_BIAS))
         if self.gamma < 0:
             raise UsageError(messages.must_not_be_negative("gamma", self.gamma))
         if self.degree < 0:
@@ -226,7 +226,9 @@ class Machine:
             rows, gram = (rows[used], None) if gram is None else (None, gram.subset(used))
         refuse_huge_values(rows, gram)
         target = targets(labels[kept], classes)
-        return Prepared(rows, gram, target, u, classes, kept, float(weight.sum()))
+        with np.errstate(over="ignore"):
+            total = float(weight.sum())
+        return Prepared(rows, gram, target, u, classes, kept, total)
 
     def solve(self, prepared: Prepared, *, start=None, progress=ignore_progress):
         """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""

@@ -12,7 +12,7 @@ from scipy import sparse
 from odmtool import messages, solvers
 from odmtool.core import loss_table, losses
 from odmtool.core.loss_table import MachineRow
-from odmtool.errors import UsageError
+from odmtool.errors import DivergedError
 from odmtool.machines import reduction
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
@@ -46,7 +46,7 @@ class BinaryMachine(Machine):
         parameters["lambda_"] = self.lambda_for(total_weight)
         loss = self.row.loss(**parameters, total_weight=total_weight)
         if not np.isfinite(losses.magnitude(loss) * self.heaviest() * total_weight):
-            raise UsageError(messages.overflow())
+            raise DivergedError(messages.overflow())
         return loss
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernel_table, losses
-from odmtool.errors import UsageError
+from odmtool.errors import DivergedError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers import table
@@ -37,7 +37,7 @@ class MulticlassMachine(Machine):
         table.way_of(self.solver, self.kind, self.kernel)
         numbers = [n for n in self.parameters(1.0) if not isinstance(n, str)]
         if not np.all(np.isfinite(np.array(numbers) * self.heaviest())):
-            raise UsageError(messages.overflow())
+            raise DivergedError(messages.overflow())
 
     def solve(self, prepared: Prepared, *, start=None, progress=ignore_progress) -> MultiSolution:
         """Solve with this machine's parameters."""

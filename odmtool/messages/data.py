@@ -89,6 +89,10 @@ zero_based_precomputed = sentence(
 )
 wrong_weight = sentence("expected a weight, a number >= 0, got {token!q}")
 weight_count = sentence("{weights} weights for {examples} examples: give one weight per example")
+too_many_weights = sentence(
+    "more weights than the {examples} examples: give one weight per example"
+)
+weight_cut = sentence("the last line has no line end; the file may have been cut off")
 weights_negative = sentence("weights must be finite and not negative")
 all_weights_zero = sentence("all weights are zero: there is nothing to train on")
 serial_beyond = sentence(

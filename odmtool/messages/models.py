@@ -5,6 +5,9 @@ from __future__ import annotations
 from odmtool.messages.words import quoted, sentence
 
 model_empty = sentence("the model file is empty")
+model_too_large = sentence(
+    "{name}: the model is larger than {most!b}, half of the memory that is free"
+)
 not_a_model = sentence("not a model: it starts with {token!q} instead of solver_type or svm_type")
 model_key = sentence("unknown text in model file: {token!q}")
 model_key_twice = sentence("'{key}' is given twice")

@@ -52,6 +52,13 @@ overflow = sentence(
     "numbers overflow: scale the features (odm-scale), or take a smaller lambda, weight, "
     "bias or gamma"
 )
+
+
+def no_solution(is_definite: bool) -> str:
+    """Why a training has none, with a kernel that is positive semidefinite or may not be."""
+    return overflow() if is_definite else dual_unbounded()
+
+
 landmarks_need_definite = sentence(
     "‹solver=landmarks› needs a kernel without negative eigenvalues; take ‹solver=auto›"
 )

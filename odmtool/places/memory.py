@@ -56,6 +56,7 @@ class Memory(Place):
         found = svmlight.read_svmlight(
             self.source.path, zero_based=self.source.zero_based,
             precomputed=self.source.precomputed, jobs=self.source.jobs,
+            memory=self.source.limit(),
         )  # fmt: skip
         labels = frozenset(np.unique(found.labels).tolist())
         mark = svmlight.fingerprint(found)

@@ -137,10 +137,10 @@ class Place:
         FileError, DataError, MemoryLimitError
         """
         file = self.source.weights
-        weight = None if file is None else read_weights(file)
         data = self.rows(note, detail)
-        if weight is None:
+        if file is None:
             return data
+        weight = read_weights(file, data.X.shape[0])
         if len(weight) != data.X.shape[0]:
             raise DataError(messages.weight_count(len(weight), data.X.shape[0]), file)
         return data._replace(weight=weight, learned=self.labels_of(data, weight > 0))

@@ -168,7 +168,8 @@ def add_probabilities(machine: Machine, data: Data, gram: Gram | None) -> Calibr
     """
     (result,) = calibrate_chain(machine, [{}], data, np.arange(len(data.labels)), gram)
     if result.A is None:
-        raise DivergedError(messages.dual_unbounded())
+        is_definite = machine.kernel_for(1).is_positive_semidefinite
+        raise DivergedError(messages.no_solution(is_definite))
     model = machine.model_
     carry.add_sigmoids(model, machine.classes_, result.A, result.B)
     model.facts["probability_folds"] = str(FOLDS)

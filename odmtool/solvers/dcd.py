@@ -116,9 +116,8 @@ def solve(
 
 def why_diverged(problem: Problem) -> str:
     """The sentence for a dual that grows without bound."""
-    if problem.gram is None or problem.gram.kernel.is_positive_semidefinite:
-        return messages.overflow()
-    return messages.dual_unbounded()
+    gram = problem.gram
+    return messages.no_solution(gram is None or gram.kernel.is_positive_semidefinite)
 
 
 def state_of(

@@ -77,6 +77,10 @@ def not_converged(solution, tolerance: float, has_newton: bool) -> str:
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")
+many_pairs = sentence(
+    "{classes} classes make {pairs} pairs, with a training for each; --multiclass ovr has one for "
+    "each class"
+)
 carrier_is_large = sentence(
     "LIBSVM's form takes {share:.1f} times as many numbers as --format compact, which only "
     "odm-predict reads"

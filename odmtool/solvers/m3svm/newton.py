@@ -33,7 +33,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check_parameters
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem, MultiSolution
@@ -155,7 +155,7 @@ def solution(
     return MultiSolution(
         W=V[:-1].copy(), coef=None, objective=value, gap=objective.gap(V, value, gradient),
         iterations=iterations, converged=bool(size <= goal), solver=solver, bias=V[-1].copy(),
-        gradient=float(size / first),
+        gradient=relative(size, first),
     )  # fmt: skip
 
 

@@ -186,7 +186,8 @@ class Pairs:
 
         Where two classes coincide it only ever multiplies zeros, and is zero.
         """
-        return self._lambda * self._p * (self._p - 2) * self._to_the(self._p / 2 - 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._lambda * self._p * (self._p - 2) * self._to_the(self._p / 2 - 2)
 
     def _to_the(self, exponent: float) -> np.ndarray:
         if exponent == 0:
