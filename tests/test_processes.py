@@ -192,8 +192,10 @@ def test_pipes(start, heart, tmp_path):
 def test_closed_pipe(start, heart, arguments):
     process = start("train", *arguments[:-1], heart, *arguments[-1:])
     process.stdout.close()
-    assert process.wait(timeout=120) == 141
-    assert b"Traceback" not in process.stderr.read()
+    code = process.wait(timeout=120)
+    said = process.stderr.read()
+    assert code == 141, said
+    assert b"Traceback" not in said
 
 
 COMPILED_WORK = """
