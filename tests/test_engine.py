@@ -16,6 +16,7 @@ from odmtool.rows.executor import Serial, local_executor
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import certificate, full, solve
+from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis, bounded, features
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
@@ -65,8 +66,7 @@ def in_span(problem, r, seed=0, compiled=True):
     found = features(basis, certified=True)
     space = FeatureSpace(found.Z, problem.y, Serial())
     w = newton.solve(problem, Stop(1e-6, 60), space=space).w
-    own = losses.scaled(problem.loss, problem.weight)
-    point = certificate.evaluate(basis, own, problem.y, w)
+    (point,) = certificate.evaluate(basis, Columns.of(problem), w[:, None])
     coef = np.zeros(problem.size)
     coef[members] = problem.y[members] * point.alpha
     return chosen, basis, found, point, coef
@@ -83,9 +83,9 @@ def test_bounds_hold_and_the_exact_gap_is_the_judges(kernel, loss, compiled):
         gap = truth.gap * point.scale
         assert point.primal == pytest.approx(truth.primal, rel=1e-10)
         allowed = 1e-7 * point.primal
-        assert certificate.exact(point, basis) == pytest.approx(gap, rel=1e-6, abs=allowed)
+        assert certificate.exact([point], basis)[0] == pytest.approx(gap, rel=1e-6, abs=allowed)
         for bound in (
-            certificate.exact(point, basis),
+            certificate.exact([point], basis)[0],
             certificate.free(point, found.left),
             certificate.drawn(point, basis, found.left, 50, 0),
         ):
@@ -108,7 +108,7 @@ def test_no_problem_violates_a_bound(data):
     best = newton.solve(problem, Stop(1e-12, 100))
     excess = point.primal - best.primal
     allowed = 1e-9 * point.primal
-    assert certificate.exact(point, basis) >= excess - allowed
+    assert certificate.exact([point], basis)[0] >= excess - allowed
     assert certificate.free(point, found.left) >= excess - allowed
     assert certificate.drawn(point, basis, found.left, 30, seed) >= excess - allowed
 
@@ -152,7 +152,7 @@ def test_the_drawn_bound_fails_as_rarely_as_it_says():
     for seed in range(5):
         problem = problem_of(KERNELS["rbf"], "odm", 2.0**10, 150, seed)
         _chosen, basis, found, point, _coef = in_span(problem, 15, seed)
-        gap = certificate.exact(point, basis)
+        gap = certificate.exact([point], basis)[0]
         for k in range(60):
             draws += 1
             failures += certificate.drawn(point, basis, found.left, 60, (seed, k), 0.2) < gap

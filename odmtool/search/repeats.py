@@ -100,7 +100,7 @@ class Protocol(NamedTuple):
 
     Attributes
     ----------
-    plan : Plan
+    plan : SearchPlan
         The search that is repeated; its folds count, but not who is in them.
     splits : list of Split
     seed : int

@@ -2,8 +2,9 @@
 
 A setting is a dict from parameter names of a machine to values. The unit of work is one
 kernel on one fold: its kernel matrix is made once, and all settings with this kernel run
-through it as one chain (:func:`odmtool.search.validation.evaluate_chain`). Results depend neither
-on how many processes share the work nor on where an earlier run was killed.
+through it as one chain (:func:`odmtool.search.validation.evaluate_chain`). Where machines take
+landmarks, it is one kernel on all folds (:mod:`odmtool.search.together`). Results depend neither
+on how many processes or threads share the work nor on where an earlier run was killed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from odmtool.search.calibration import evaluate_calibrated
 from odmtool.search.journal import Fit, Writer
 from odmtool.search.metrics import METRICS
 from odmtool.search.processes import in_processes
+from odmtool.search.together import Together, needed_bytes, shares_landmarks
 from odmtool.search.validation import (
     MATRICES,
     NO_SOLUTION,
@@ -175,14 +177,15 @@ def search(
         for fit in finished
         if fit.setting in named and 0 <= fit.fold < n and 0 <= fit.correct <= sizes[fit.fold]
     }
-    chains = _chains(plan)
-    units = [[i for i in chain if (i, k) not in fits] for chain in chains for k in range(n)]
-    outcomes = _run(plan, units, n, jobs, journal)
-    for position, chain in enumerate(chains):
-        for unit in units[position * n : (position + 1) * n]:
-            if unit:
-                fits |= {(fit.setting, fit.fold): fit for fit in next(outcomes)}
-                progress(len(fits), total)
+    chains, known = _chains(plan), set(fits)
+    outcomes = (fits for chain in chains for fits in _chain(plan, chain, known, jobs, journal))
+    if not _is_together(plan):
+        units = [[i for i in chain if (i, k) not in fits] for chain in chains for k in range(n)]
+        outcomes = _run(plan, units, n, jobs, journal)
+    for chain in chains:
+        while any((i, k) not in fits for i in chain for k in range(n)):
+            fits |= {(fit.setting, fit.fold): fit for fit in next(outcomes)}
+            progress(len(fits), total)
         for number in chain:
             yield summarise(plan, [fits[number, k] for k in range(n)])
     # Lets the processes' generator end, so that the next search finds them free.
@@ -197,6 +200,55 @@ def _chains(plan: SearchPlan) -> list[list[int]]:
         kernel = [setting.get(name, getattr(plan.machine, name)) for name in KERNEL_PARAMETERS]
         chains.setdefault(tuple(kernel), []).append(number)
     return list(chains.values())
+
+
+def _is_together(plan: SearchPlan) -> bool:
+    """Whether all folds of a chain are solved at once; see :mod:`odmtool.search.together`."""
+    machines = [plan.machine.copy(**setting) for setting in plan.settings]
+    return not plan.probability and all(
+        shares_landmarks(machine, plan.data, plan.fold) for machine in machines
+    )
+
+
+def _chain(
+    plan: SearchPlan, chain: list[int], known: set, jobs: int, journal
+) -> Iterator[list[Fit]]:
+    """The fits of a chain on all folds, by threads; nothing if all are known.
+
+    What is known is done again with the rest, so that an interruption changes no result.
+    """
+    n, named = plan.n_folds, plan.named()
+    if all((i, k) in known for i in chain for k in range(n)):
+        return
+    settings = [named[number] for number in chain]
+    alone = []
+    with Writer(journal) if journal else nullcontext() as writer:
+        together = Together(plan.machine, settings, plan.data, plan.fold, jobs)
+        for place, k, result, seconds in together.results():
+            if (chain[place], k) in known:
+                continue
+            if result is None:
+                alone.append(([chain[place]], k))
+                continue
+            labels = plan.data.labels[plan.fold == k]
+            fit = _fit(plan, chain[place], k, labels, result, seconds)
+            if writer is not None:
+                writer.write(fit)
+            yield [fit]
+    machine = plan.machine.copy(jobs=jobs)
+    for unit, k in alone:
+        yield run_unit(plan._replace(machine=machine), unit, k, journal)
+
+
+def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seconds) -> Fit:
+    """What a result is worth."""
+    correct, score = 0, 0.0
+    if result is not NO_SOLUTION:
+        correct = int((result.predicted == labels).sum())
+        classes = plan.data.class_order()
+        score = METRICS[plan.metric](classes, labels, result.predicted, result.values)
+    gap, converged = float(result.gap), bool(result.converged)
+    return Fit(number, k, correct, score, gap, converged, round(seconds, 6))
 
 
 def _run(plan: SearchPlan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
@@ -247,18 +299,12 @@ def run_unit(
     gram = _gram(plan, unit) if gram is None else gram
     train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
     labels, fits = plan.data.labels[test], []
-    classes = plan.data.class_order()
     named = plan.named()
     chain = [named[number] for number in unit]
     with Writer(journal) if journal else nullcontext() as writer:
         results = timed(plan.evaluate(plan.machine, chain, plan.data, train, test, gram))
         for number, (result, seconds) in zip(unit, results, strict=True):
-            correct, score = 0, 0.0
-            if result is not NO_SOLUTION:
-                correct = int((result.predicted == labels).sum())
-                score = METRICS[plan.metric](classes, labels, result.predicted, result.values)
-            gap, converged = float(result.gap), bool(result.converged)
-            fit = Fit(number, k, correct, score, gap, converged, round(seconds, 6))
+            fit = _fit(plan, number, k, labels, result, seconds)
             fits.append(fit)
             if writer is not None:
                 writer.write(fit)
@@ -309,6 +355,10 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     elif plan.machine.solver == "nystrom":
         count = min(plan.machine.settings.landmarks, m)
         needed, keeps_matrix = copies + matrix_bytes(m, count), True
+    elif _is_together(plan):
+        copies += COPIES * dense_bytes(X, limit / 4)
+        needed = min(limit, copies + needed_bytes(m, limit))
+        return SearchMemory(needed, limit, True, jobs)
     else:
         copies += COPIES * dense_bytes(X, limit / 4)
         keeps_matrix = copies + MATRICES * BYTES * m**2 <= limit

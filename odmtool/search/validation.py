@@ -4,7 +4,8 @@ A fold is evaluated for a whole chain of settings that share their kernel, each 
 starting from the solution before. So that the start cannot change a prediction, fits
 are solved to a relative gap of ``EXACT`` wherever Newton's method serves; where it does
 not, every fit starts from zero. Either way a setting gets the same predictions alone
-(``odm-train -v``) as in a search (``odm-cv``).
+(``odm-train -v``) as in a search (``odm-cv``). Large kernel machines are another matter: see
+:mod:`odmtool.search.together`.
 """
 
 from __future__ import annotations

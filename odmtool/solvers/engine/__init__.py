@@ -8,5 +8,7 @@ reduced          Newton's method in the span
 certificate      bounds of the full problem's gap
 full             Newton's method in function space, preconditioned by the features
 solve            which of these, in what order
+columns          Newton's method for many problems on the same features
+shared           certified solutions of many problems on the same rows
 ===============  ============================================================
 """

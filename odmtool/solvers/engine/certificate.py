@@ -35,6 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import losses
+from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.points import Points
 
@@ -52,8 +53,8 @@ class Evaluation(NamedTuple):
     ----------
     alpha : ndarray, shape (r,)
         Coefficients of the landmarks.
-    t, eta : ndarrays, shape (m,)
-        Margins, and the duals that they demand.
+    f, eta : ndarrays, shape (m,)
+        Values of the decision function, and the duals that the margins demand.
     a : ndarray, shape (m,)
         y eta.
     crossed : ndarray, shape (r,)
@@ -69,7 +70,7 @@ class Evaluation(NamedTuple):
     """
 
     alpha: np.ndarray
-    t: np.ndarray
+    f: np.ndarray
     eta: np.ndarray
     a: np.ndarray
     crossed: np.ndarray
@@ -80,40 +81,46 @@ class Evaluation(NamedTuple):
     rounding: float
 
 
-def evaluate(basis: Basis, loss, y: np.ndarray, w: np.ndarray) -> Evaluation:
-    """The point of the full problem that w, the coefficients of the features, stands for.
+def evaluate(basis: Basis, columns: Columns, W: np.ndarray) -> list[Evaluation]:
+    """The points of the full problems that the columns of W, for the features, stand for.
 
     Parameters
     ----------
     basis : Basis
-    loss : MarginLoss of arrays, shape (m,)
-    y : ndarray of +1.0 and -1.0, shape (m,)
-    w : ndarray, shape (r,)
+    columns : Columns
+    W : ndarray, shape (r, q)
     """
-    points, alpha = basis.points, basis.inverse @ w
-    t, eta = np.empty(points.size), np.empty(points.size)
+    points, alpha = basis.points, basis.inverse @ W
+    shape = points.size, columns.count
+    F, A, eta = (np.empty(shape, order="F") for _ in range(3))
 
-    def one(part: slice) -> np.ndarray:
+    def one(part: slice):
         values = points.values(points.X[part], basis.X)
-        t[part] = y[part] * (values @ alpha)
-        own = losses.MarginLoss(*(field[part] for field in loss))
-        eta[part] = -losses.derivative(own, t[part])
-        return (y[part] * eta[part]) @ values
+        block, f = columns.block(part), values @ alpha
+        F[part], A[part] = f, block.demanded(f)
+        eta[part] = block.sign * A[part]
+        own = block.values(f)
+        return A[part].T @ values, own.sum(axis=0), np.abs(own).sum(axis=0)
 
-    crossed = np.sum(points.map(one, points.blocks()), axis=0)
-    a, corner = y * eta, points.values(basis.X, basis.X)
-    q, error = corner @ alpha - crossed, _value_error(basis)
-    product_error = error * (np.abs(alpha).sum() + np.abs(a).sum())
-    inside = np.linalg.norm(basis.inverse.T @ q)
-    inside += np.linalg.norm(basis.inverse) * np.sqrt(len(q)) * product_error
-    values, along = losses.value(loss, t), basis.factor.T @ alpha
-    norm = float(along @ along)
-    off = error * np.abs(alpha).sum()
-    return Evaluation(
-        alpha, t, eta, a, crossed, norm, norm / 2 + float(values.sum()),
-        norm / 2 + float(np.abs(values).sum()), float(inside) ** 2 / 2,
-        float(off**2 / 2 * losses.slopes_largest(loss).sum()),
-    )  # fmt: skip
+    sums = zip(*points.map(one, points.blocks()), strict=True)
+    crossed, values, sizes = (np.sum(parts, axis=0) for parts in sums)
+    along, error = basis.factor.T @ alpha, _value_error(basis)
+    norms = np.einsum("ij,ij->j", along, along)
+    weights, steepest = columns.total_weights(), losses.slopes_largest(columns.loss)
+    size = np.abs(alpha).sum(axis=0)
+    q = points.values(basis.X, basis.X) @ alpha - crossed.T
+    inside = np.linalg.norm(basis.inverse.T @ q, axis=0)
+    products = error * (size + np.abs(A).sum(axis=0))
+    inside += np.linalg.norm(basis.inverse) * np.sqrt(len(q)) * products
+    rounding = (error * size) ** 2 / 2 * steepest * weights
+    return [
+        Evaluation(
+            alpha[:, j], F[:, j], eta[:, j], A[:, j], crossed[j], float(norms[j]),
+            float(norms[j] / 2 + values[j]), float(norms[j] / 2 + sizes[j]),
+            float(inside[j]) ** 2 / 2, float(rounding[j]),
+        )
+        for j in range(columns.count)
+    ]  # fmt: skip
 
 
 def _value_error(basis: Basis) -> float:
@@ -125,7 +132,7 @@ def _value_error(basis: Basis) -> float:
 
 def free(point: Evaluation, left: np.ndarray) -> float:
     """A bound of P - D from what is left of the examples, ``left``, shape (m,)."""
-    by_trace = left.sum() * (point.a @ point.a)
+    by_trace = left[point.a != 0].sum() * (point.a @ point.a)
     by_sum = (np.sqrt(left) @ np.abs(point.a)) ** 2
     return point.inside + point.rounding + float(min(by_trace, by_sum)) / 2
 
@@ -146,19 +153,28 @@ def drawn(
     seed : int
     delta : float
     """
-    points, beta = basis.points, basis.inverse @ (basis.inverse.T @ point.crossed)
+    (outside,) = outsides([point], basis, left, count, seed)
+    size, beta = np.abs(point.a).sum(), basis.projection(point.crossed)
+    error = _value_error(basis) * (size + np.abs(beta).sum()) * size
+    return point.inside + point.rounding + (outside.bound(count, delta) + error) / 2
+
+
+def outsides(points: list[Evaluation], basis: Basis, left, count: int, seed: int) -> list[Draw]:
+    """What the same drawn rows tell of the parts outside the span of several points."""
+    beta = basis.projection(np.column_stack([point.crossed for point in points]))
 
     def of_span(rows: np.ndarray) -> np.ndarray:
-        return points.values(points.X[rows], basis.X) @ beta
+        return basis.points.values(basis.points.X[rows], basis.X) @ beta
 
-    outside = draw(points, point.a, left, of_span, count, seed).bound(count, delta)
-    size = np.abs(point.a).sum()
-    outside += _value_error(basis) * (size + np.abs(beta).sum()) * size
-    return point.inside + point.rounding + outside / 2
+    A = np.column_stack([point.a for point in points])
+    return draw(basis.points, A, left, of_span, count, seed)
 
 
 class Draw(NamedTuple):
-    """What drawn rows tell of a'Ea: T, and mean and variance of X."""
+    """What drawn rows tell of a'Ea: T, and mean and variance of X.
+
+    Where rows are drawn for several a together, T is the largest |a_i| sqrt(e_i) / p_i.
+    """
 
     total: float
     mean: float
@@ -174,50 +190,78 @@ class Draw(NamedTuple):
         return float(min(hoeffding, max(self.mean + spread, 0.0)))
 
 
-def draw(points: Points, a, left, of_span, count: int, seed: int) -> Draw:
-    """Draw rows of E.
+def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int) -> list[Draw]:
+    """Draw rows of E, for each column a of A.
 
     Parameters
     ----------
     points : Points
-    a, left : ndarrays, shape (m,)
-        left : upper bounds of e_i.
+    A : ndarray, shape (m, q)
+    left : ndarray, shape (m,)
+        Upper bounds of e_i.
     of_span : callable
-        From rows (an int array) to (C K_ZZ^-1 C'a) there.
+        From rows (an int array) to (C K_ZZ^-1 C'A) there.
     count : int, > 1
     seed : int
     """
-    weight = np.abs(a) * np.sqrt(left)
-    total = float(weight.sum())
-    if not total > 0:
-        return Draw(0.0, 0.0, 0.0)
-    rows = np.random.default_rng(seed).choice(len(weight), count, p=weight / total)
+    sizes = np.abs(A) * np.sqrt(left)[:, None]
+    totals = sizes.sum(axis=0)
+    shares = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
+    chance = shares.sum(axis=1)
+    if not chance.any():
+        return [Draw(0.0, 0.0, 0.0)] * A.shape[1]
+    chance /= chance.sum()
+    rows = np.random.default_rng(seed).choice(len(chance), count, p=chance)
     rows, times = np.unique(rows, return_counts=True)
-    products, active = np.zeros(len(rows)), np.flatnonzero(a)
+    active = np.flatnonzero(A.any(axis=1))
+    products = np.zeros((len(rows), A.shape[1]))
 
     def one(start: int) -> None:
         some = rows[start : start + _ROWS]
         own, product = points.X[some], -of_span(some)
         for k in range(0, len(active), 8 * _ROWS):
             others = active[k : k + 8 * _ROWS]
-            product += points.values(own, points.X[others]) @ a[others]
+            product += points.values(own, points.X[others]) @ A[others]
         products[start : start + _ROWS] = product
 
     points.map(one, range(0, len(rows), _ROWS))
-    samples = a[rows] * products / (weight[rows] / total)
-    mean = float(samples @ times) / count
-    return Draw(total, mean, float((samples - mean) ** 2 @ times) / (count - 1))
+    samples = A[rows] * products / chance[rows, None]
+    means = times @ samples / count
+    variances = times @ (samples - means) ** 2 / (count - 1)
+    drawable = chance > 0
+    reach = (sizes[drawable] / chance[drawable, None]).max(axis=0)
+    return [Draw(*map(float, found)) for found in zip(reach, means, variances, strict=True)]
 
 
-def exact(point: Evaluation, basis: Basis) -> float:
-    """P - D, by one pass over the kernel values of the examples with a dual variable."""
-    active = np.flatnonzero(point.a)
-    a, f = point.a[active], point.eta @ point.t
-    quadratic = a @ times(basis.points.rows(active), a)
-    error, size = _value_error(basis), np.abs(a).sum()
-    gap = (point.norm - 2 * f + quadratic) / 2
-    gap += error * size * (size / 2 + np.abs(point.alpha).sum())
-    return max(float(gap), 0.0) + point.rounding
+def exact(points: list[Evaluation], basis: Basis) -> list[float]:
+    """P - D of every point, by one pass over the kernel values of the examples with duals."""
+    A = np.column_stack([point.a for point in points])
+    squares, error, gaps = _squares(basis.points, A), _value_error(basis), []
+    for point, square in zip(points, squares, strict=True):
+        size = np.abs(point.a).sum()
+        gap = (point.norm - 2 * (point.a @ point.f) + square) / 2
+        gap += error * size * (size / 2 + np.abs(point.alpha).sum())
+        gaps.append(max(float(gap), 0.0) + point.rounding)
+    return gaps
+
+
+def _squares(points: Points, A: np.ndarray) -> np.ndarray:
+    """a'Ka of every column, shape (q,), in double precision; every pair is looked at once."""
+    active = np.flatnonzero(A.any(axis=1))
+    points, A = points.rows(active), A[active]
+
+    def one(top: slice) -> np.ndarray:
+        own, total = points.X[top], np.zeros(A.shape[1])
+        for start in range(top.start, points.size, 8 * _ROWS):
+            others = slice(start, min(start + 8 * _ROWS, points.size))
+            weights = A[others].copy()
+            # Within the rows themselves every pair comes twice.
+            weights[max(0, top.stop - start) :] *= 2.0
+            product = points.values(own, points.X[others]) @ weights
+            total += np.einsum("ij,ij->j", A[top], product)
+        return total
+
+    return np.sum(points.map(one, points.blocks()), axis=0)
 
 
 def times(points: Points, a: np.ndarray) -> np.ndarray:

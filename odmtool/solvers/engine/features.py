@@ -65,6 +65,10 @@ class Basis:
             np.matmul(values[:, :end], inverse[:end, start:end], out=Z[:, start:end])
         return Z
 
+    def projection(self, crossed: np.ndarray) -> np.ndarray:
+        """K_ZZ^-1 C'a from C'a."""
+        return self.inverse @ (self.inverse.T @ crossed)
+
     def _error(self) -> float:
         points, r = self.points, len(self.members)
         some = np.unique(np.linspace(0, points.size - 1, _LOOKED_AT).astype(int))

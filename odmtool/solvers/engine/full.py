@@ -105,7 +105,7 @@ class FullNewton:
         if self._expected_gap(run.seed) <= _EXPECTED * run.stop.tolerance * point.scale:
             self.refine()
         else:
-            self.a, self.f = self.y * coef, self.y * point.t
+            self.a, self.f = self.y * coef, point.f.copy()
 
     def _times(self, tiles: Tiles, v: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
         ordered = None if wanted is None else wanted[self._order]

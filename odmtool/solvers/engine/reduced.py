@@ -103,23 +103,34 @@ class FeatureSpace:
         for sign in (1.0, -1.0):
             rows = changed[sign * change > 0]
             if rows.size:
-                self._hessian += sign * self._weighted_gram(rows, np.abs(change[sign * change > 0]))
+                weights = np.abs(change[sign * change > 0])
+                self._hessian += sign * weighted_gram(self._Z, rows, weights, self._executor)
         self._slopes = slopes.copy()
 
-    def _weighted_gram(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """sum_i weights_i z_i z_i' over these rows."""
-        roots = np.sqrt(weights).astype(self._Z.dtype)
-        size = max(_ROWS, -(-len(rows) // _TASKS))
-        total = np.zeros(self._hessian.shape)
 
-        def one(start: int) -> np.ndarray:
-            part = slice(start, start + size)
-            scaled = self._Z[rows[part]] * roots[part, None]
-            return scaled.T @ scaled
+def weighted_gram(Z: np.ndarray, rows: np.ndarray, weights: np.ndarray, executor) -> np.ndarray:
+    """sum_i weights_i z_i z_i' over these rows, shape (r, r), in double precision.
 
-        # As many at a time as there are threads, so that few results wait.
-        starts = list(range(0, len(rows), size))
-        for k in range(0, len(starts), self._executor.jobs):
-            for gram in self._executor.map(one, starts[k : k + self._executor.jobs]):
-                total += gram
-        return total
+    Parameters
+    ----------
+    Z : ndarray, shape (m, r)
+    rows : int array, shape (n,)
+    weights : ndarray, shape (n,)
+        Not negative.
+    executor
+    """
+    roots = np.sqrt(weights).astype(Z.dtype)
+    size = max(_ROWS, -(-len(rows) // _TASKS))
+    total = np.zeros((Z.shape[1], Z.shape[1]))
+
+    def one(start: int) -> np.ndarray:
+        part = slice(start, start + size)
+        scaled = Z[rows[part]] * roots[part, None]
+        return scaled.T @ scaled
+
+    # As many at a time as there are threads, so that few results wait.
+    starts = list(range(0, len(rows), size))
+    for k in range(0, len(starts), executor.jobs):
+        for gram in executor.map(one, starts[k : k + executor.jobs]):
+            total += gram
+    return total

@@ -119,9 +119,9 @@ class DrawnExamples:
         a, scale = y * solution.eta, self._scale(solution)
         r = len(landmarks.members)
         own = 1.0 if self.is_whole else _SAFETY * len(a) / (len(a) - r + 1)
-        left, image = own * landmarks.left, Z.T @ a
-        outside = certificate.draw(
-            self.points, a, left, lambda some: Z[some] @ image, _DRAWN, self._seed
+        left, image = own * landmarks.left, Z.T @ a[:, None]
+        (outside,) = certificate.draw(
+            self.points, a[:, None], left, lambda some: Z[some] @ image, _DRAWN, self._seed
         )
         free = min(left.sum() * (a @ a), outside.total**2) / 2
         outside = Draw(

@@ -34,6 +34,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
@@ -220,7 +221,8 @@ class EngineRun:
         solution = newton.solve(self.problem, stop, space=space)
         self.iterations += solution.iterations
         self.sample.w = solution.w
-        point = certificate.evaluate(basis, self.loss, self.problem.y, solution.w)
+        columns = Columns.of(self.problem)
+        (point,) = certificate.evaluate(basis, columns, solution.w[:, None])
         return point, basis, found, space
 
     def _certify(self, point, basis, found: Features, choice: Choice) -> tuple[float, float]:
@@ -238,7 +240,7 @@ class EngineRun:
             if drawn <= enough:
                 return drawn, failure
             bound = min(bound, drawn)
-        return min(bound, certificate.exact(point, basis)), 0.0
+        return min(bound, *certificate.exact([point], basis)), 0.0
 
     def _drawn(self, point, basis, found: Features, count: int) -> tuple[float, float]:
         self.draws += 1

@@ -1,0 +1,287 @@
+"""Newton's method for many problems on the same features at once: folds, settings, classes.
+
+Problem  for each column j: min over w_j of 1/2 |w_j|^2 + sum_i u_ij l_j(y_ij <w_j, z_i>). The
+         features z_i are shared; y_ij = 0 for examples that take no part (those of the fold).
+Update   that of :mod:`odmtool.solvers.newton` in w space, for all columns side by side: Z W and
+         Z'A are matrix products. The Newton systems (I + Z' S_j Z) d_j = g_j are solved by
+         conjugate gradients, all preconditioned by one Cholesky factor: that of the Hessian
+         with the mean of the slopes S_j. Columns with the same lambda have much the same one.
+Stop     per column, when 1/2 |gradient|^2 is at most the tolerance times S.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.core.losses import MarginLoss
+from odmtool.solvers.engine.reduced import weighted_gram
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton import SUFFICIENT_DECREASE
+
+# Rows of a task, at least and at most.
+_FEWEST, _MOST_ROWS, _TASKS = 256, 4096, 8
+_STEPS, _GRADIENTS, _BISECTIONS = 60, 300, 25
+# Steps without progress of a column, after which rounding is all that moves.
+_PATIENCE = 3
+# The residual of a Newton system, as a share of the gradient and of what is wanted.
+_LOOSE, _WANTED = 0.05, 0.5
+# Columns whose system is solved are left out when this share of the columns is.
+_SHARE = 0.75
+# A factor is made anew when products cost as much as it, if they are more than so many.
+_PRODUCTS = 8
+
+
+class Columns(NamedTuple):
+    """Problems on the same m examples.
+
+    Attributes
+    ----------
+    loss : MarginLoss of arrays, shape (q,)
+    signs : int8 ndarray, shape (s, m)
+        Rows of 1, -1, and 0 for an example that takes no part.
+    row : int array, shape (q,)
+        The row of ``signs`` of each problem.
+    weight : ndarray, shape (m,)
+        u_i.
+    """
+
+    loss: MarginLoss
+    signs: np.ndarray
+    row: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Number of problems, q."""
+        return len(self.row)
+
+    def total_weights(self) -> np.ndarray:
+        """sum_i u_i of those that take part, shape (q,)."""
+        return (np.abs(self.signs) @ self.weight)[self.row]
+
+    def take(self, which: np.ndarray) -> Columns:
+        """Some of the problems."""
+        loss = MarginLoss(*(field[which] for field in self.loss))
+        return self._replace(loss=loss, row=self.row[which])
+
+    @classmethod
+    def of(cls, problem) -> Columns:
+        """One problem as the only column."""
+        loss = MarginLoss(*(np.array([field]) for field in problem.loss))
+        return cls(loss, problem.y[None, :].astype(np.int8), np.zeros(1, int), problem.weight)
+
+    def single(self) -> Columns:
+        """The same with numbers in single precision."""
+        loss = MarginLoss(*(field.astype(np.float32) for field in self.loss))
+        return self._replace(loss=loss, weight=self.weight.astype(np.float32))
+
+    def block(self, part: slice) -> Block:
+        """What there is to know of some examples."""
+        return Block(self.loss, self.signs[self.row, part].T, self.weight[part, None])
+
+
+class Block(NamedTuple):
+    """The losses of n examples in q columns.
+
+    Attributes
+    ----------
+    loss : MarginLoss of arrays, shape (q,)
+    sign : ndarray, shape (n, q)
+    weight : ndarray, shape (n, 1)
+    """
+
+    loss: MarginLoss
+    sign: np.ndarray
+    weight: np.ndarray
+
+    def values(self, f: np.ndarray) -> np.ndarray:
+        """u l(t), shape (n, q), from the values f of the columns' functions."""
+        return self.weight * np.abs(self.sign) * losses.value(self.loss, self.sign * f)
+
+    def demanded(self, f: np.ndarray) -> np.ndarray:
+        """a = y eta of the duals that the margins demand."""
+        return -self.weight * self.sign * losses.derivative(self.loss, self.sign * f)
+
+    def slopes(self, f: np.ndarray) -> np.ndarray:
+        """u l''(t)."""
+        return self.weight * np.abs(self.sign) * losses.slope(self.loss, self.sign * f)
+
+
+class _Newton:
+    """The state of the columns that are not solved yet."""
+
+    def __init__(self, Z, columns: Columns, W, executor):
+        self._Z, self._executor = Z, executor
+        self._columns = columns.single() if Z.dtype == np.float32 else columns
+        size = min(max(_FEWEST, -(-len(Z) // _TASKS)), _MOST_ROWS)
+        self._parts = [slice(k, min(k + size, len(Z))) for k in range(0, len(Z), size)]
+        self.W, self.F = W, self._product(W)
+        self._apply, self._spent, self._last = None, 0.0, 0
+
+    def take(self, which: np.ndarray) -> None:
+        """Go on with some of the columns."""
+        self._columns, self.W = self._columns.take(which), self.W[:, which]
+        self.F, self.S = self.F[:, which], self.S[:, which]
+        self.gradient = self.gradient[:, which]
+
+    def look(self) -> tuple[np.ndarray, np.ndarray]:
+        """1/2 |gradient|^2 and S of every column; sets gradient and slopes."""
+        dtype = self._Z.dtype
+        self.S = np.empty(self.F.shape, dtype)
+
+        def one(part: slice):
+            block, f = self._columns.block(part), self.F[part]
+            self.S[part] = block.slopes(f)
+            sizes = np.abs(block.values(f)).sum(axis=0, dtype=float)
+            return sizes, self._Z[part].T @ block.demanded(f).astype(dtype, copy=False)
+
+        sizes, products = zip(*self._executor.map(one, self._parts), strict=True)
+        self.gradient = self.W - np.sum(products, axis=0, dtype=float)
+        scale = np.einsum("ij,ij->j", self.W, self.W) / 2 + np.sum(sizes, axis=0)
+        return np.einsum("ij,ij->j", self.gradient, self.gradient) / 2, scale
+
+    def step(self, accuracy: np.ndarray) -> None:
+        """A Newton step; ``accuracy`` is what the residuals may be."""
+        direction, change = self._directions(accuracy)
+        lengths = self._lengths(direction, change)
+        self.W = self.W + lengths * direction
+        self.F += lengths.astype(self.F.dtype) * change
+
+    def _product(self, W: np.ndarray) -> np.ndarray:
+        W = W.astype(self._Z.dtype, copy=False)
+        return np.concatenate(self._executor.map(lambda part: self._Z[part] @ W, self._parts))
+
+    def _hessian_times(self, P, S, change):
+        """(I + Z' S_j Z) p_j; ``change`` gets Z P."""
+        single = P.astype(self._Z.dtype, copy=False)
+
+        def one(part: slice):
+            change[part] = self._Z[part] @ single
+            return self._Z[part].T @ (S[part] * change[part])
+
+        return P + np.sum(self._executor.map(one, self._parts), axis=0, dtype=float)
+
+    def _precondition(self, V: np.ndarray) -> np.ndarray:
+        """Divide by the Hessian with the mean slopes."""
+        r, q = V.shape
+        is_dear = self._spent > r and self._last > _PRODUCTS
+        if self._apply is None or is_dear:
+            slopes = self.S.mean(axis=1, dtype=float)
+            rows = np.flatnonzero(slopes)
+            H = weighted_gram(self._Z, rows, slopes[rows], self._executor)
+            H.flat[:: r + 1] += 1.0
+            factor, self._spent = cholesky_in_place(H), 0.0
+            self._apply = lambda V: cholesky_solve(factor, V)
+        self._last = 0
+        return self._apply(V)
+
+    def _directions(self, accuracy):
+        """d_j with (I + Z' S_j Z) d_j = -g_j, by conjugate gradients, and Z D."""
+        direction, change = np.zeros_like(self.W), np.zeros_like(self.F)
+        live, S = np.arange(self.W.shape[1]), self.S
+        V = self._precondition(-self.gradient)
+        R, apply = -self.gradient, self._apply
+        P, D, along = V, np.zeros_like(R), np.zeros_like(self.F)
+        power = np.einsum("ij,ij->j", R, V)
+        at_P = np.empty_like(self.F)
+        for count in range(1, _GRADIENTS + 1):
+            product = self._hessian_times(P, S, at_P)
+            curvature = np.einsum("ij,ij->j", P, product)
+            step = np.divide(power, curvature, out=np.zeros_like(power), where=curvature > 0)
+            D += step * P
+            along += step.astype(at_P.dtype) * at_P
+            R -= step * product
+            self._spent += 4.0 * len(live)
+            self._last = count
+            left = np.einsum("ij,ij->j", R, R) > accuracy[live] ** 2
+            if left.sum() <= _SHARE * len(left) or count == _GRADIENTS:
+                direction[:, live], change[:, live] = D, along
+                if not left.any():
+                    break
+                live, S, R, P, D, along, power, at_P = (
+                    live[left], S[:, left], R[:, left], P[:, left], D[:, left], along[:, left],
+                    power[left], at_P[:, left],
+                )  # fmt: skip
+            V = apply(R)
+            now = np.einsum("ij,ij->j", R, V)
+            P = V + np.divide(now, power, out=np.zeros_like(now), where=power > 0) * P
+            power = now
+        return direction, change
+
+    def _lengths(self, direction, change) -> np.ndarray:
+        """How far to go, by the rule of :func:`odmtool.solvers.newton.step_length`."""
+        along = np.einsum("ij,ij->j", self.W, direction)
+        squared = np.einsum("ij,ij->j", direction, direction)
+
+        def slope_at(step, which):
+            columns = self._columns.take(which)
+
+            def one(part: slice):
+                moved = change[part][:, which]
+                a = columns.block(part).demanded(
+                    self.F[part][:, which] + step.astype(moved.dtype) * moved
+                )
+                return np.einsum("ij,ij->j", a, moved, dtype=float)
+
+            loss = np.sum(self._executor.map(one, self._parts), axis=0)
+            return along[which] + step * squared[which] - loss
+
+        def one(part: slice):
+            block, f = self._columns.block(part), self.F[part]
+            rise = block.values(f + change[part]) - block.values(f)
+            return rise.sum(axis=0, dtype=float)
+
+        everything = np.arange(len(along))
+        rise = along + squared / 2 + np.sum(self._executor.map(one, self._parts), axis=0)
+        zero, lengths = np.zeros(len(along)), np.ones(len(along))
+        bad = np.flatnonzero(rise > SUFFICIENT_DECREASE * slope_at(zero, everything))
+        bad = bad[slope_at(np.ones(len(bad)), bad) > 0] if bad.size else bad
+        if bad.size:
+            low, high = np.zeros(len(bad)), np.ones(len(bad))
+            for _ in range(_BISECTIONS):
+                middle = (low + high) / 2
+                is_falling = slope_at(middle, bad) < 0
+                low, high = np.where(is_falling, middle, low), np.where(is_falling, high, middle)
+            lengths[bad] = high
+        return lengths
+
+
+def solve(
+    Z: np.ndarray, columns: Columns, start, tolerance: float, executor
+) -> tuple[np.ndarray, np.ndarray]:
+    """w_j of all columns, shape (r, q), and which of them reach the tolerance.
+
+    Parameters
+    ----------
+    Z : ndarray, shape (m, r)
+        Features, in single or double precision.
+    columns : Columns
+    start : ndarray, shape (r, q)
+    tolerance : float
+        Of 1/2 |gradient|^2, relative to S; single precision may not reach it.
+    executor
+    """
+    W, live = start.copy(), np.arange(columns.count)
+    newton = _Newton(Z, columns, start, executor)
+    least, waited = np.full(columns.count, np.inf), np.zeros(columns.count, dtype=int)
+    reached = np.zeros(columns.count, dtype=bool)
+    for _ in range(_STEPS):
+        gap, scale = newton.look()
+        is_closer = gap < least[live]
+        W[:, live[is_closer]] = newton.W[:, is_closer]
+        least[live] = np.minimum(least[live], gap)
+        waited[live] = np.where(is_closer, 0, waited[live] + 1)
+        reached[live] = gap <= tolerance * scale
+        left = ~reached[live] & (waited[live] < _PATIENCE)
+        if not left.any():
+            break
+        if not left.all():
+            live = live[left]
+            newton.take(left)
+        length = np.sqrt(2 * gap[left])
+        wanted = _WANTED * np.sqrt(2 * tolerance * scale[left])
+        newton.step(np.maximum(_LOOSE * length, np.minimum(wanted, length / 2)))
+    return W, reached

@@ -1,0 +1,186 @@
+"""Many problems on the same rows and kernel: folds, settings, classes share landmarks.
+
+Problem  those of :class:`odmtool.solvers.engine.columns.Columns`, each the full kernel problem.
+Method   As in :mod:`odmtool.solvers.engine.solve`, but all columns at once: Newton's method in
+         the span of the landmarks so far, then certificates. Columns whose bound is above the
+         tolerance go on with more landmarks, from where they are; of the others nothing more is
+         asked.
+Stop     per column, when a bound of the full problem's relative gap is at most the tolerance,
+         or when there are as many landmarks as there can be.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.rows.compressed import compressed
+from odmtool.solvers.base import relative
+from odmtool.solvers.engine import certificate, columns
+from odmtool.solvers.engine.columns import Columns
+from odmtool.solvers.engine.features import Basis, Features, bounded, features
+from odmtool.solvers.engine.landmarks import Landmarks
+from odmtool.solvers.engine.points import Points
+
+# Of more examples, landmarks are chosen among so many.
+_SAMPLE = 12_000
+# The first number of landmarks, by what they grow, and their most of many examples.
+_FIRST, _GROWTH, _MOST = 200, 1.6, 3000
+# Shares of the tolerance: the gap in the span, and the expected gap that is worth a proof.
+_INSIDE, _HOPED = 1e-3, 0.8
+# Rows drawn to expect it, and to prove it where a pass takes longer than these.
+_LOOK, _DRAWN, _LARGE = 400, 5000, 40_000
+# Fewer kernel values than this are made before compiled code has been loaded.
+_SMALL = 3_000_000
+# Of the memory that may be taken: features, twice.
+_MEMORY = 0.4
+
+
+def most_landmarks(m: int, memory: float) -> int:
+    """As many as there can be for m examples."""
+    size = min(m, _SAMPLE)
+    most = m if size == m else _MOST
+    return int(max(_FIRST, min(most, _MEMORY * memory / (4 * m + 8 * size))))
+
+
+def needed_bytes(m: int, memory: float) -> float:
+    """What the features of so many take."""
+    return most_landmarks(m, memory) * (4.0 * m + 8 * min(m, _SAMPLE))
+
+
+class Found(NamedTuple):
+    """The solutions of some problems.
+
+    Attributes
+    ----------
+    W : ndarray, shape (r, q)
+        Coefficients of the features, to start from.
+    F : ndarray, shape (m, q)
+        Values of the decision functions at all rows.
+    gap : ndarray, shape (q,)
+        Bounds of the relative gaps.
+    converged : bool ndarray, shape (q,)
+    failure : float
+        The probability with which one of the bounds may be wrong.
+    """
+
+    W: np.ndarray
+    F: np.ndarray
+    gap: np.ndarray
+    converged: np.ndarray
+    failure: float = 0.0
+
+
+class Shared:
+    """Landmarks and features that problems share.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Positive semidefinite.
+    X : csr_matrix or ndarray, shape (m, d)
+    tolerance : float
+    seed : int
+    memory : float
+        Bytes.
+    executor
+        Shares this process's memory.
+    """
+
+    def __init__(self, kernel, X, tolerance: float, seed: int, memory: float, executor):
+        m = X.shape[0]
+        self._tolerance, self._seed, self._draws = tolerance, seed, 0
+        is_compiled = m * m > _SMALL
+        X = compressed(X) if kernel.name == "rbf" and is_compiled else X
+        self._points = Points(kernel, X, executor, compiled=is_compiled)
+        size, random = min(m, _SAMPLE), np.random.default_rng(seed)
+        rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
+        most = most_landmarks(m, memory)
+        sample = self._points if size == m else self._points.rows(rows)
+        self._rows, self._landmarks = rows, Landmarks(sample, most, seed)
+        self._landmarks.grow(_FIRST)
+        self._basis = self._features = None
+
+    def solve(self, problems: Columns, start: np.ndarray | None = None) -> Found:
+        """Solve problems; ``start`` holds coefficients of fewer features, or as many."""
+        m, q = self._points.size, problems.count
+        found = Found(np.zeros((0, q)), np.empty((m, q), order="F"), np.empty(q), np.zeros(q, bool))
+        W, live, failure = np.zeros((0, q)) if start is None else start, np.arange(q), 0.0
+        while True:
+            Z, basis = self._prepare()
+            W = _padded(W, Z.shape[1])
+            some = problems.take(live)
+            W[:, live] = self._in_span(Z, some, W[:, live])
+            points = certificate.evaluate(basis, some, W[:, live])
+            is_last = self._landmarks.is_full
+            gap, wrong = self._bounds(points, is_last)
+            failure += wrong
+            found.gap[live] = gap
+            found.F[:, live] = np.column_stack([point.f for point in points])
+            found.converged[live] = gap <= self._tolerance
+            live = live[gap > self._tolerance]
+            if is_last or not live.size:
+                return found._replace(W=W, failure=failure)
+            self._landmarks.grow(int(_GROWTH * len(self._landmarks.members)))
+
+    def _in_span(self, Z, problems: Columns, start) -> np.ndarray:
+        """Solutions in the span; where single precision is not enough, in double precision."""
+        inside, executor = _INSIDE * self._tolerance, self._points.executor
+        W, reached = columns.solve(Z, problems, start, inside, executor)
+        left = np.flatnonzero(~reached)
+        if left.size and len(self._rows) == self._points.size:
+            exactly = self._landmarks.features
+            W[:, left], _ = columns.solve(
+                exactly, problems.take(left), W[:, left], inside, executor
+            )
+        return W
+
+    def _prepare(self) -> tuple[np.ndarray, Basis]:
+        """Features of the landmarks so far, and the basis that they belong to."""
+        landmarks = self._landmarks
+        if self._basis is None or len(self._basis.members) < len(landmarks.members):
+            members = self._rows[landmarks.members]
+            factor = np.tril(landmarks.features[landmarks.members])
+            basis = self._basis = Basis(self._points, members, factor)
+            if len(self._rows) < self._points.size:
+                self._features = features(basis, certified=True)
+            else:
+                Z = landmarks.features.astype(np.float32)
+                self._features = Features(Z, bounded(landmarks.left, basis))
+        return self._features.Z, self._basis
+
+    def _bounds(self, points, is_last: bool) -> tuple[np.ndarray, float]:
+        """Bounds of the relative gaps, and the probability that one of them is wrong.
+
+        Where it is plain that a proof would not succeed and there are landmarks to come, the
+        bound is infinite.
+        """
+        left, basis, failure = self._features.left, self._basis, 0.0
+        scale = np.array([point.scale for point in points])
+        gap = np.array([certificate.free(point, left) for point in points])
+        enough = self._tolerance * scale
+        open_ = np.flatnonzero(gap > enough)
+        if open_.size and not is_last:
+            some = [points[j] for j in open_]
+            looks = certificate.outsides(some, basis, left, _LOOK, self._seed)
+            expected = [p.inside + d.mean / 2 for p, d in zip(some, looks, strict=True)]
+            gap[open_] = np.inf
+            open_ = open_[np.array(expected) <= _HOPED * enough[open_]]
+        if open_.size and self._points.size > _LARGE:
+            self._draws += 1
+            delta = certificate.DELTA / 2**self._draws / len(points)
+            for j in open_:
+                seed = (self._seed, self._draws, int(j))
+                drawn = certificate.drawn(points[j], basis, left, _DRAWN, seed, delta)
+                gap[j] = min(gap[j], drawn)
+            failure, open_ = certificate.DELTA, open_[gap[open_] > enough[open_]]
+        if open_.size:
+            exact = certificate.exact([points[j] for j in open_], basis)
+            gap[open_] = np.minimum(gap[open_], exact)
+        return np.array([relative(*pair) for pair in zip(gap, scale, strict=True)]), failure
+
+
+def _padded(W: np.ndarray, r: int) -> np.ndarray:
+    """W for more features, those to come with zeros."""
+    return np.concatenate([W, np.zeros((r - len(W), W.shape[1]))])

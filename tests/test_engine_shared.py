@@ -1,0 +1,160 @@
+"""Problems that share landmarks: as good as one by one, whatever the threads and chains."""
+
+import numpy as np
+import pytest
+from multiclass_data import CLASSES, clusters
+from problems import examples
+
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.core.losses import MarginLoss, odm
+from odmtool.judge.binary import certify_kernel, kernel_matrix
+from odmtool.machines import ODM
+from odmtool.rows.executor import Serial
+from odmtool.search.journal import open_journal
+from odmtool.search.search import SearchPlan, grid, search
+from odmtool.search.together import shares_landmarks
+from odmtool.search.validation import Data, folds
+from odmtool.solvers import newton
+from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.engine import columns, shared
+
+RBF = Kernel("rbf", 0.3)
+
+
+def problems_of(lambdas, m=120, n_folds=3, seed=0):
+    """ODM with these lambdas on every fold, as columns and one by one."""
+    X, y = examples(m, 5, seed)
+    fold, u = folds(y.astype(int), n_folds, 0), np.random.default_rng(seed).uniform(0.2, 2, m)
+    chosen = [(lambda_, k) for lambda_ in lambdas for k in range(n_folds)]
+    rows_of_table = [odm(lambda_, 0.3, 0.2, float(m)) for lambda_, _ in chosen]
+    signs = np.array([np.where(fold == k, 0, y) for k in range(n_folds)], np.int8)
+    rows = np.array([k for _, k in chosen])
+    together = columns.Columns(MarginLoss(*np.array(rows_of_table, float).T), signs, rows, u)
+    kept = [np.flatnonzero(fold != k) for _, k in chosen]
+    alone = [
+        Problem(None, Gram(RBF, X[rows]), y[rows], u[rows], loss)
+        for rows, loss in zip(kept, rows_of_table, strict=True)
+    ]
+    return X, together, alone, kept
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_solved_as_one_by_one(dtype):
+    X, together, alone, _kept = problems_of([1.0, 2.0**8, 2.0**14])
+    values, vectors = np.linalg.eigh(kernel_matrix(RBF, X, X))
+    Z = (vectors * np.sqrt(np.maximum(values, 0))).astype(dtype)
+    start = np.zeros((len(Z), together.count))
+    W, reached = columns.solve(Z, together, start, 1e-6, Serial())
+    assert reached.all()
+    for w, row, problem in zip(W.T, together.row, alone, strict=True):
+        best = newton.solve(problem, Stop(1e-10, 100))
+        t = problem.y * (Z @ w)[together.signs[row] != 0]
+        own = losses.scaled(problem.loss, problem.weight)
+        primal = w @ w / 2 + losses.value(own, t).sum()
+        assert primal == pytest.approx(best.primal, rel=1e-4)
+
+
+def test_bounds_of_columns_are_confirmed(monkeypatch):
+    """The judge finds no smaller gap, also where more and more landmarks are taken."""
+    monkeypatch.setattr(shared, "_FIRST", 10)
+    X, together, alone, kept = problems_of([2.0**2, 2.0**10])
+    engine = shared.Shared(RBF, X, 1e-3, 0, 1e9, Serial())
+    found = engine.solve(together)
+    assert found.converged.all() and found.failure == 0.0
+    members = engine._basis.members
+    for j, (problem, rows) in enumerate(zip(alone, kept, strict=True)):
+        best = newton.solve(problem, Stop(1e-10, 100))
+        f = found.F[rows, j]
+        K = kernel_matrix(RBF, X, X[members])
+        alpha = np.linalg.lstsq(K, found.F[:, j], rcond=None)[0]
+        coef = np.zeros(len(found.F))
+        coef[members] = alpha
+        whole = kernel_matrix(RBF, X, X)
+        assert whole[rows] @ coef == pytest.approx(f, abs=1e-6)
+        norm = coef @ whole @ coef
+        own = certify_kernel(
+            whole[np.ix_(rows, rows)], problem.y, problem.weight, problem.loss, best.coef, best.eta
+        )
+        values = losses.value(losses.scaled(problem.loss, problem.weight), problem.y * f)
+        primal = norm / 2 + values.sum()
+        assert primal - own.primal <= found.gap[j] * primal + 1e-9
+
+
+@pytest.mark.parametrize("limit", ["_LARGE", "_SAMPLE"])
+def test_of_many_examples_some_are_drawn(limit, monkeypatch):
+    monkeypatch.setattr(shared, limit, 80)
+    monkeypatch.setattr(shared, "_DRAWN", 100_000)
+    monkeypatch.setattr(shared.certificate, "free", lambda point, left: np.inf)
+    X, together, alone, kept = problems_of([2.0**2])
+    found = shared.Shared(RBF, X, 1e-2, 0, 1e9, Serial()).solve(together)
+    assert found.converged.all()
+    assert (found.failure > 0) == (limit == "_LARGE")
+    for j, (problem, rows) in enumerate(zip(alone, kept, strict=True)):
+        best = newton.solve(problem, Stop(1e-10, 100))
+        assert found.F[rows, j] == pytest.approx(problem.y * problem.margins(best.coef), abs=0.1)
+
+
+def plan_of(k, values, m=160, **machine):
+    """A search whose folds share landmarks; small data that are taken for large."""
+    data = Data(*clusters(k, m))
+    machine = ODM(kernel="rbf", gamma=0.5, **machine)
+    return SearchPlan(machine, grid(dict(kernel=("rbf",)) | values), data, folds(data.labels, 4, 0))
+
+
+@pytest.fixture
+def every_size_is_large(monkeypatch):
+    monkeypatch.setattr("odmtool.solvers.auto._SMALL_GRAM", 50)
+    monkeypatch.setattr(shared, "_FIRST", 20)
+
+
+def table(rows):
+    return [(row.setting, row.accuracy, tuple(row.scores), row.unconverged) for row in rows]
+
+
+VALUES = dict(lambda_=(1.0, 2.0**6, 2.0**14), theta=(0.1, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("k", "machine"),
+    [(2, {}), (3, dict(multiclass="ovo")), (3, dict(class_weight={CLASSES[0]: 3.0}))],
+)
+def test_searches_are_those_of_fits_one_by_one(k, machine, every_size_is_large):
+    plan = plan_of(k, VALUES, **machine)
+    assert shares_landmarks(plan.machine, plan.data, plan.fold)
+    rows = list(search(plan))
+    assert table(rows) == table(search(plan, jobs=2))
+    exact = search(plan._replace(machine=plan.machine.copy(solver="newton")))
+    for ours, theirs in zip(rows, exact, strict=True):
+        assert ours.unconverged == 0
+        assert ours.accuracy == pytest.approx(theirs.accuracy, abs=1.5 / len(plan.fold))
+
+
+def test_an_interrupted_search_goes_on_to_the_same_table(tmp_path, every_size_is_large):
+    plan, path = plan_of(2, VALUES), str(tmp_path / "journal")
+    open_journal(path, {})
+    whole = table(search(plan, journal=path))
+    finished = open_journal(path, {})
+    assert len(finished) == len(plan.settings) * 4
+    again = search(plan, journal=path, finished=finished[:7])
+    assert table(again) == whole
+    written = [fit[:-1] for fit in open_journal(path, {})]
+    assert sorted(written) == sorted(fit[:-1] for fit in finished + finished[7:])
+
+
+def test_what_landmarks_do_not_bring_to_the_tolerance_is_trained_alone(
+    monkeypatch, every_size_is_large
+):
+    found = shared.Shared.solve
+
+    def none_converged(self, problems, start=None):
+        result = found(self, problems, start)
+        return result._replace(converged=np.zeros(problems.count, dtype=bool))
+
+    plan = plan_of(2, VALUES)
+    expected = table(search(plan))
+    monkeypatch.setattr(shared.Shared, "solve", none_converged)
+    assert [row[:2] for row in table(search(plan))] == [
+        (setting, pytest.approx(accuracy, abs=0.01)) for setting, accuracy, *_ in expected
+    ]
