@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -136,6 +137,58 @@ def test_a_damaged_cache_is_found_out(tmp_path):
     with pytest.raises(DataError, match="cache is damaged"):
         for k in range(len(store.blocks)):
             store.read(k)
+
+
+def test_a_cache_of_somebody_else_is_not_used(tmp_path):
+    """Nor is anything written where a link leads, and the same size and time do not deceive."""
+    path = Path(write(tmp_path / "data", *examples()))
+
+    def opened():
+        store, was_known = row_store.open_store(tmp_path, path, keep=True)
+        store.close()
+        return was_known
+
+    assert [opened(), opened()] == [False, True]
+    (cache,) = tmp_path.glob("*.odmcache")
+    assert cache.stat().st_mode & 0o777 == 0o600
+    cache.chmod(0o620)
+    assert [opened(), opened()] == [False, True]
+    (tmp_path / "precious").write_text("x")
+    cache.rename(tmp_path / "elsewhere")
+    for target in ("precious", "elsewhere"):
+        cache.unlink(missing_ok=True)
+        cache.symlink_to(target)
+        assert not opened() and not cache.is_symlink()
+    assert (tmp_path / "precious").read_text() == "x"
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"1:", b"2:", 1)[: before.st_size])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not opened()
+
+
+@pytest.mark.parametrize("change", [
+    {"blocks": [1]}, {"blocks": [[15, 60, -1, 5, False, 0]]}, {"blocks": []}, {"counts": 1},
+    {"blocks": [[15, 10**15, 10**15, 5, True, 0]]}, {"width": "5"}, {"largest_row": 10**9},
+    {"counts": [[2**40, 60]]}, {"blocks": [["a", 1, 1, 1, True, 0]]},
+])  # fmt: skip
+def test_a_footer_that_claims_what_cannot_be(tmp_path, change):
+    """It has its checksum, but was not written here: nothing is allocated for it."""
+    path = write(tmp_path / "data", *examples())
+    row_store.open_store(tmp_path, path, keep=True)
+    (cache,) = tmp_path.glob("*.odmcache")
+    content = cache.read_bytes()
+    length, _ = row_store._TAIL.unpack(content[-row_store._TAIL.size :])
+    end = len(content) - row_store._TAIL.size - length
+    text = json.dumps(json.loads(content[end : end + length]) | change).encode()
+    tail = row_store._TAIL.pack(len(text), hashlib.sha256(text).digest())
+    cache.write_bytes(content[:end] + text + tail)
+    assert not row_store.open_store(tmp_path, path)[1]
+
+
+def test_rows_without_features_on_the_disk(run, tmp_path):
+    (tmp_path / "x").write_text("1\n-1\n")
+    outcome = run("train", "--cache", ".", "x", "m")
+    assert outcome.code == 0 and "objective" in outcome.err
 
 
 def test_a_full_disk(tmp_path, monkeypatch):

@@ -3,9 +3,10 @@
 The text is parsed once. What is kept is the cache of one training run: an unnamed file that
 vanishes with the process, however it ends, or, if it shall serve again, a file with a name
 that appears when it is complete. Such a file is used again only for a source of the same
-path, size and time of change, and is written anew otherwise. Any number of processes may
-make and read it at the same time: each writes a file of its own, and a file that has been
-replaced stays what it was for those who have opened it.
+path, size, inode and times (that of the last change cannot be set back), and is written anew
+otherwise. It is used only if it is this user's and nobody else may write to it. Any number of
+processes may make and read it at the same time: each writes a file of its own, and a file that
+has been replaced stays what it was for those who have opened it.
 
 Layout, in the byte order of the machine: a first line, the blocks, and a footer of JSON with
 its length and SHA-256. A block holds its labels (int32) and its rows, either dense (float64)
@@ -106,6 +107,19 @@ class RowStore:
         d = self.shape[1]
         return max(8 * b.rows * d if self.is_dense else b.bytes + 8 * b.rows for b in self.blocks)
 
+    def fits(self, end: int) -> bool:
+        """Whether what the footer says can be so in ``end`` bytes, one block after the other."""
+        offset, (m, d) = len(_FIRST_LINE), self.shape
+        for block in self.blocks:
+            numbers = [value for value in block if not isinstance(value, bool)]
+            if any(not isinstance(value, int) or value < 0 for value in numbers):
+                return False
+            if block.offset != offset or block.rows == 0 or block.width > d:
+                return False
+            offset += block.bytes
+        is_label = all(-(2**31) <= label < 2**31 for label in self.counts)
+        return offset == end and sum(self.counts.values()) == m > self.largest_row >= 0 and is_label
+
     def labels(self, k: int) -> np.ndarray:
         """Labels of block k, int64."""
         block = self.blocks[k]
@@ -200,10 +214,22 @@ class RowStore:
     def _parts(self, k: int) -> tuple[np.ndarray, list[np.ndarray]]:
         arrays = [self._array(*place) for place in self._places(k).values()]
         if not self._checked[k]:
-            if _checksum(arrays) != self.blocks[k].checksum:
+            if not _is_whole(self.blocks[k], arrays):
                 raise DataError(messages.cache_damaged(), self._name)
             self._checked[k] = True
         return arrays[0], arrays[1:]
+
+
+def _is_whole(block: BlockEntry, arrays) -> bool:
+    """Whether a block has its checksum, and only columns that there are."""
+    if _checksum(arrays) != block.checksum:
+        return False
+    if block.is_dense:
+        return True
+    _labels, counts, columns, _values = arrays
+    is_counted = counts.min() >= 0 and counts.sum(dtype=np.int64) == block.entries
+    in_range = not len(columns) or 0 <= columns.min() <= columns.max() < block.width
+    return bool(is_counted and in_range)
 
 
 def _checksum(arrays) -> int:
@@ -258,7 +284,9 @@ def open_store(
         return known, True
     blocks = iter_svmlight(source, zero_based=zero_based, jobs=jobs, block_bytes=block_bytes)
     if keep and path is not None:
+        _make_way(path)
         with atomic_output(path, binary=True) as stream:
+            os.fchmod(stream.fileno(), 0o600)
             _write(blocks, stream, identity)
         store = _known(path, identity)
         if store is None:
@@ -272,6 +300,16 @@ def open_store(
         raise FileError(messages.cannot_write(shown, error.strerror)) from None
 
 
+def _make_way(path: str) -> None:
+    """Delete an older cache, or what somebody put in its place: it leads nowhere, lends nothing."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise FileError(messages.cannot_write(display_name(path), error.strerror)) from None
+
+
 def _identity(source, zero_based: bool) -> dict | None:
     """What must be the same for rows to be used again; None for a stream."""
     if is_stream(source):
@@ -283,7 +321,8 @@ def _identity(source, zero_based: bool) -> dict | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     return {
-        "path": os.path.realpath(source), "size": status.st_size, "time": status.st_mtime_ns,
+        "path": os.path.realpath(source), "size": status.st_size, "inode": status.st_ino,
+        "times": [status.st_mtime_ns, status.st_ctime_ns],
         "zero_based": zero_based, "byte_order": sys.byteorder,
     }  # fmt: skip
 
@@ -299,7 +338,7 @@ def _known(path: str, identity: dict) -> RowStore | None:
     """The rows in a file, if it is whole and of this source."""
     with contextlib.ExitStack() as stack:
         try:
-            stream = stack.enter_context(open(path, "rb"))
+            stream = stack.enter_context(open(path, "rb", opener=_open_own))
             if stream.read(len(_FIRST_LINE)) != _FIRST_LINE:
                 return None
             stream.seek(-_TAIL.size, os.SEEK_END)
@@ -309,15 +348,36 @@ def _known(path: str, identity: dict) -> RowStore | None:
                 return None  # a cut file, where something else stands in this place
             stream.seek(end - length)
             text = stream.read(length)
-        except (OSError, struct.error):
-            return None
-        if hashlib.sha256(text).digest() != digest:
-            return None
-        footer = json.loads(text)
-        if footer["source"] != identity:
+            if hashlib.sha256(text).digest() != digest:
+                return None
+            footer = json.loads(text)
+            if footer["source"] != identity:
+                return None
+            store = RowStore(stream, display_name(path), footer, is_ours=False)
+            if not store.fits(end - length):
+                return None
+        except _WRONG:
             return None
         stack.pop_all()
-        return RowStore(stream, display_name(path), footer, is_ours=False)
+        return store
+
+
+_WRONG = (
+    OSError, struct.error, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
+    RecursionError,
+)  # fmt: skip
+"""What a footer can cause that was not written here."""
+
+
+def _open_own(path: str, flags: int) -> int:
+    """Open a file of this user that nobody else may write to, and no link; else OSError."""
+    descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    status = os.fstat(descriptor)
+    owner = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
+    if status.st_uid != owner or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        os.close(descriptor)
+        raise PermissionError(path)
+    return descriptor
 
 
 def _write(blocks: Iterator[Dataset], stream: IO[bytes], identity: dict | None) -> dict:

@@ -50,6 +50,8 @@ def cholesky_in_place(A: np.ndarray) -> np.ndarray:
 
 def cholesky_solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """x with L L' x = b, from the result of :func:`cholesky_in_place`."""
+    if not len(b):
+        return b.copy()  # LAPACK has no matrix of nothing
     x, _info = dpotrs(L.T, b, lower=0)
     return x
 

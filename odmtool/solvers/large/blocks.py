@@ -52,7 +52,7 @@ class RowSource:
     def pieces(self, step: int | None = None) -> Iterator[tuple[slice, object]]:
         """(which rows, the rows) of one piece after the other."""
         m, d = self.shape
-        step = step or max(1, _PIECE_BYTES // (8 * d))
+        step = step or max(1, _PIECE_BYTES // (8 * max(1, d)))
         for start in range(0, m, step):
             part = slice(start, min(start + step, m))
             yield part, self._X[part]
@@ -163,7 +163,7 @@ def weighted_gram(source, s: np.ndarray) -> np.ndarray:
 
 def gram_rows(d: int) -> int:
     """Rows of a piece for X'SX with d columns."""
-    return min(_GRAM_ROWS, max(_LEAST_GRAM_ROWS, _GRAM_NUMBERS // d))
+    return min(_GRAM_ROWS, max(_LEAST_GRAM_ROWS, _GRAM_NUMBERS // max(1, d)))
 
 
 def some(source, rows: np.ndarray):
