@@ -25,14 +25,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import re
-import secrets
-import shutil
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +83,8 @@ def statistics() -> tuple[int, int]:
 @functools.cache
 def cache_folder() -> str | None:
     """The folder of this version's compiled code, None if code cannot be kept."""
+    import tempfile
+
     root = _cache_root()
     if root is None or _cache_class() is None:
         return None
@@ -122,6 +120,8 @@ def _cache_root() -> Path | None:
 
 def _stamp() -> str:
     """A hash of everything the compiled code depends on."""
+    import hashlib
+
     import numba
     import numpy
 
@@ -186,12 +186,14 @@ def _prune(current: Path) -> None:
     this moment finds either all of it or nothing. Its mark goes last, so that what
     a kill leaves is deleted another day.
     """
+    import shutil
+
     for folder in current.parent.iterdir():
         with contextlib.suppress(OSError):
             unused = time.time() - folder.lstat().st_mtime > UNUSED_DAYS * _DAY
             if folder == current or not unused or not _is_ours(folder):
                 continue
-            doomed = folder.with_name(f".old-{secrets.token_hex(8)}")
+            doomed = folder.with_name(f".old-{os.urandom(8).hex()}")
             folder.rename(doomed)
             for inner in doomed.iterdir():
                 shutil.rmtree(inner, ignore_errors=True)

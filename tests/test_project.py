@@ -1,6 +1,7 @@
 """The rules of the house, checked on the sources: sizes, imports, start-up, packaging."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -283,6 +284,22 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert ("Usage: odm" in done.stdout) == (arguments != "--version")
+
+
+def test_a_small_linear_training_needs_numpy_only(tmp_path):
+    (tmp_path / "data").write_text("1 1:2\n-1 1:4 2:1\n-1 1:4\n")
+    script = f"""
+import sys
+from odmtool.cli import entry, train
+for bias in ("-1", "1"):
+    assert entry.run(train.train, ["-q", "-B", bias, "data", "model"], "odm-train") == 0
+heavy = [name for name in {HEAVY[1:]!r} if name in sys.modules]
+assert "numpy" in sys.modules and not heavy, heavy
+"""
+    command = [sys.executable, "-c", script]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_group_runs_the_commands(tmp_path):

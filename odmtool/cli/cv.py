@@ -264,7 +264,7 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     from odmtool.search.search import SearchPlan
     from odmtool.search.validation import Data, check_classes, folds
 
-    X, labels = data.X, data.labels
+    X, labels = data.matrix(), data.labels
     settings = [
         setting | ({"gamma": gamma_for(setting["gamma"], X.shape[1])} if "gamma" in setting else {})
         for setting in settings

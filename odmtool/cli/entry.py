@@ -13,7 +13,6 @@ import errno
 import os
 import sys
 import threading
-import traceback
 from typing import NoReturn
 
 import click
@@ -58,6 +57,8 @@ def run(command: click.Command, args: list[str], program: str) -> int:
         if _is_for_want_of_memory(error):
             return _say(program, messages.out_of_memory(error), OdmError.exit_code)
         if "--verbose" in args:
+            import traceback
+
             traceback.print_exc()
         return _say(program, messages.internal_error(error), EXIT_INTERNAL)
 

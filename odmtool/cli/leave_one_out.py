@@ -38,7 +38,7 @@ def checked_data(machine, data, data_file: str):
     with naming(data_file):
         if len(data.classes) > 2:
             raise UsageError(messages.loo_is_for_two_classes(len(data.classes)))
-        prepared = machine.prepare(data.X, data.labels, data.weight)
+        prepared = machine.prepare(data.matrix(), data.labels, data.weight)
     if len(prepared.classes) > 2:
         raise UsageError(messages.loo_needs_two_classes())
     loo.check_leaving_out(machine.problem(prepared))

@@ -40,19 +40,19 @@ class Tally:
         self.rows = self.correct = self.skipped = self.width = 0
         self.has_values = self.shares_features = False
 
-    def add(self, model, block, labels, values) -> None:
-        """A block, its labels, and its decision values if they are known."""
+    def add(self, model, block, rows, labels, values) -> None:
+        """A block, its rows, labels, and its decision values if they are known."""
         if self.ruler is not None:
-            values = model.decision_values(block.X) if values is None else values
+            values = model.decision_values(rows) if values is None else values
             self.ruler.add(block.labels, values)
         if self.confusion is not None:
             self.confusion.add(block.labels, labels)
         self.rows += len(labels)
         self.correct += int((labels == block.labels).sum())
         self.skipped += block.skipped
-        self.width = max(self.width, block.X.shape[1])
-        self.has_values = self.has_values or block.X.nnz > 0
-        self.shares_features = self.shares_features or model.shares_features(block.X)
+        self.width = max(self.width, rows.shape[1])
+        self.has_values = self.has_values or rows.nnz > 0
+        self.shares_features = self.shares_features or model.shares_features(rows)
 
 
 @options.command()
@@ -155,6 +155,7 @@ def _check(job: Settings) -> None:
 def _predict_file(job: Settings, model) -> Tally:
     """Predict block by block; the output file is replaced at the end."""
     from odmtool.io import files, svmlight
+    from odmtool.models import LinearModel
 
     tally = Tally(_ruler(job, model), _confusion(job))
     if job.probability == "1":
@@ -168,8 +169,9 @@ def _predict_file(job: Settings, model) -> Tally:
         if form:
             stream.write(messages.labels_line(model.labels).encode())
         for block in blocks:
-            labels, values = predict_block(block.X)
-            tally.add(model, block, labels, values if job.probability == "0" else None)
+            rows = block.rows if isinstance(model, LinearModel) else block.X
+            labels, values = predict_block(rows)
+            tally.add(model, block, rows, labels, values if job.probability == "0" else None)
             stream.write(_lines(labels, values, form))
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))

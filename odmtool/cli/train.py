@@ -142,7 +142,7 @@ def _refuse_wishes(job: Job, place) -> None:
 def _train_model(
     command: str, choice: MachineChoice, place, job: Job, threads: int, report: Report
 ) -> None:
-    from odmtool.cli import leave_one_out, training
+    from odmtool.cli import training
     from odmtool.core.memory import peak
 
     path = place.model_name() if job.model_file is None else job.model_file
@@ -162,7 +162,10 @@ def _train_model(
     training.announce_compilation(report)
     training.warn_of_pairs(machine, len(data.classes), report)
     machine.jobs = threads
-    prepared = job.loo and leave_one_out.checked_data(machine, data, place.source.path)
+    if job.loo is not None:
+        from odmtool.cli import leave_one_out
+
+        prepared = leave_one_out.checked_data(machine, data, place.source.path)
     sentences = training.fit(place, machine, data, report, probability=job.has_probabilities)
     trained = time.perf_counter()
     if (most := peak()) > 0:
@@ -203,8 +206,8 @@ def _write_margins(path: str, data_file: str, model_file: str, machine, data, re
     from odmtool.measures.margins import Ruler
 
     model = machine.model_
-    ruler = Ruler(model, training_rows=data.X if model.is_precomputed else None)
-    ruler.add(data.labels, model.decision_values(data.X))
+    ruler = Ruler(model, training_rows=data.matrix() if model.is_precomputed else None)
+    ruler.add(data.labels, model.decision_values(data.matrix()))
     write_margins(path, data_file, model_file, ruler, report)
 
 
@@ -221,7 +224,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     _refuse_one_class(data, job)
     choice.warn_of_unused(report)
     training.announce_compilation(report)
-    known = Data(data.X, data.labels, data.weight)
+    known = Data(data.matrix(), data.labels, data.weight)
     with naming(place.source.path):
         n = training.folds_for(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)

@@ -107,9 +107,6 @@ def fit(place, machine, data, report: Report, *, probability: bool = False) -> l
     list of str
         A sentence for everything that did not reach the tolerance.
     """
-    from odmtool.search.calibration import fit_with_probabilities
-    from odmtool.search.validation import Data
-
     plan = place.plan(machine, data)
     for warning in plan.warnings:
         report.warning(warning)
@@ -117,7 +114,10 @@ def fit(place, machine, data, report: Report, *, probability: bool = False) -> l
     unconverged = 0
     with naming(place.source.path):
         if probability:
-            known = Data(data.X, data.labels, data.weight)
+            from odmtool.search.calibration import fit_with_probabilities
+            from odmtool.search.validation import Data
+
+            known = Data(data.matrix(), data.labels, data.weight)
             unconverged = fit_with_probabilities(machine, known, report.progress).unconverged
         else:
             place.fit(machine, data, plan, report.progress)
@@ -181,7 +181,7 @@ def say_probabilities(machine, report: Report) -> None:
 
 def write_trained_model(command: str, path: str, machine, data) -> None:
     """Write the model with the facts that only the command, as it was typed, knows."""
-    from odmtool.io.model_file import write_model
+    from odmtool.io.model_write import write_model
 
     machine.model_.facts |= {
         "command": messages.one_line(command),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
+
+from odmtool.core.csr import CSR
 
 
 def with_constant_feature(X, bias: float):
@@ -11,22 +12,28 @@ def with_constant_feature(X, bias: float):
 
     Parameters
     ----------
-    X : csr_matrix or ndarray, shape (m, d)
+    X : CSR, csr_matrix or ndarray, shape (m, d)
     bias : float
     """
     if bias < 0:
         return X
+    if isinstance(X, CSR):
+        return X.with_column(float(bias))
     column = np.full((X.shape[0], 1), float(bias))
     if isinstance(X, np.ndarray):
         return np.hstack([X, column])
+    from scipy import sparse
+
     return sparse.hstack([X, column], format="csr")
 
 
-def with_width(X: sparse.csr_matrix, width: int) -> sparse.csr_matrix:
-    """X with columns cut off or zero columns appended."""
+def with_width(X, width: int):
+    """A CSR or csr_matrix X with columns cut off or zero columns appended."""
+    if isinstance(X, CSR):
+        return X.with_width(width)
     if X.shape[1] > width:
         return X[:, :width]
-    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+    return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
 def occurring_columns(X) -> tuple[object, np.ndarray]:

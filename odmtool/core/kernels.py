@@ -17,6 +17,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core.columns import occurring_columns
+from odmtool.core.csr import CSR
 from odmtool.core.kernel_table import DISTANCES, STORED, Kernel
 from odmtool.errors import DataError, UsageError
 
@@ -200,6 +201,8 @@ def squares(A) -> np.ndarray:
     """|u|^2 for every row, shape (a,)."""
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->i", A, A)
+    if isinstance(A, CSR):
+        return A.squares()
     return np.asarray(A.multiply(A).sum(axis=1), dtype=float).ravel()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
 import io
-import lzma
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -47,6 +45,18 @@ class _Gzip:
         return not self._inflate.unconsumed_tail
 
 
+def _bzip2():
+    import bz2
+
+    return bz2.BZ2Decompressor()
+
+
+def _xz():
+    import lzma
+
+    return lzma.LZMADecompressor()
+
+
 class Compression(NamedTuple):
     """A kind of compression: first bytes, name, and what makes a decompressor."""
 
@@ -57,8 +67,8 @@ class Compression(NamedTuple):
 
 COMPRESSIONS = (
     Compression(b"\x1f\x8b", "gzip", _Gzip),
-    Compression(b"BZh", "bzip2", bz2.BZ2Decompressor),
-    Compression(b"\xfd7zXZ\x00", "xz", lzma.LZMADecompressor),
+    Compression(b"BZh", "bzip2", _bzip2),
+    Compression(b"\xfd7zXZ\x00", "xz", _xz),
 )
 UNSUPPORTED = (
     (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
@@ -84,6 +94,8 @@ class Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, target) -> int:
+        from lzma import LZMAError
+
         while not self._member.eof or self._next_member():
             data = b""
             if self._member.needs_input:
@@ -92,7 +104,7 @@ class Decompressed(io.RawIOBase):
                     raise self._error(messages.compressed_truncated(self._compression.kind))
             try:
                 output = self._member.decompress(data, len(target))
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+            except (OSError, EOFError, ValueError, zlib.error, LZMAError) as error:
                 sentence = messages.compressed_corrupt(self._compression.kind, str(error))
                 raise self._error(sentence) from None
             if output:

@@ -18,8 +18,6 @@ import errno
 import io
 import os
 import re
-import secrets
-import shutil
 import stat
 import sys
 import threading
@@ -371,7 +369,7 @@ def _replaced(destination: str, status, name: str, binary: bool) -> Iterator[IO]
     """Write beside ``destination`` and put the result in its place."""
     folder = os.path.dirname(destination)
     _remove_leftovers(folder)
-    temporary = os.path.join(folder, f".odmtool-{secrets.token_hex(8)}.tmp")
+    temporary = os.path.join(folder, f".odmtool-{os.urandom(8).hex()}.tmp")
     stream = _stream(_open_temporary(temporary, status, name), binary)
     try:
         yield stream
@@ -434,6 +432,8 @@ def _replace(temporary: str, destination: str, name: str) -> None:
                 raise
             # A mount point of its own, as containers make them of single files,
             # cannot be replaced; hours of work must not be lost for that.
+            import shutil
+
             shutil.copyfile(temporary, destination)
         _replaced_names[name] = None
     # The rename itself must survive a power failure; not every system can do that.

@@ -44,9 +44,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool import messages
 from odmtool.core.kernel_table import KERNELS, STORED
@@ -68,7 +68,10 @@ from odmtool.io.model_grammar import (
 )
 from odmtool.io.model_text import INT_MAX, ModelText, real
 from odmtool.io.model_write import write_model
-from odmtool.models import CompactModel, KernelModel, LinearModel
+from odmtool.models import LinearModel
+
+if TYPE_CHECKING:
+    from odmtool.models import CompactModel, KernelModel
 
 _PIECE = 1 << 20
 
@@ -257,6 +260,8 @@ def _sigmoids(text: ModelText, facts: dict[str, str], n_classes: int) -> dict[st
 
 
 def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel | CompactModel:
+    from odmtool.models import CompactModel, KernelModel
+
     total, n_classes, is_compact = header["total_sv"][0], header["nr_class"][0], "offset" in header
     if not is_compact and sum(header["nr_sv"]) != total:
         raise text.error(messages.model_split(total, sum(header["nr_sv"])), start)
@@ -292,6 +297,8 @@ def _vectors(text, header, start, end, n_coef: int, first_index: int):
         raise text.error(messages.model_index_zero(), _line_start(text, start, row))
     width = max(int(indices.max(initial=-1)) + 1 - first_index, int(is_stored))
     parameters = {key: header[key][0] for key in row.parameters}
+    from scipy.sparse import csr_matrix
+
     vectors = csr_matrix((values, indices - first_index, indptr), shape=(total, max(width, 0)))
     return Kernel(row.name, **parameters), coef, vectors
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import (
@@ -15,7 +15,10 @@ from odmtool.io.model_grammar import (
     FACT_KEY,
     SIGMOIDS,
 )
-from odmtool.models import CompactModel, KernelModel, LinearModel
+from odmtool.models import LinearModel
+
+if TYPE_CHECKING:
+    from odmtool.models import CompactModel, KernelModel
 
 _ROWS_AT_ONCE = 4096
 
@@ -32,7 +35,7 @@ def write_model(path: str, model: LinearModel | KernelModel | CompactModel) -> N
     """
     digest = hashlib.sha256()
     with atomic_output(path, binary=True) as stream:
-        for part in _LINES[type(model)](model):
+        for part in _LINES[type(model).__name__](model):
             _write(stream, digest, part)
         _write(stream, digest, f"{BLOCK.decode()} 1\n")
         for key, value in _facts(model).items():
@@ -93,7 +96,9 @@ def _compact_lines(model: CompactModel) -> Iterator[str]:
     yield from _vector_blocks(model)
 
 
-_LINES = {LinearModel: _linear_lines, KernelModel: _kernel_lines, CompactModel: _compact_lines}
+_LINES = {
+    "LinearModel": _linear_lines, "KernelModel": _kernel_lines, "CompactModel": _compact_lines
+}  # fmt: skip
 
 
 def _kernel_header(model: KernelModel | CompactModel) -> str:
@@ -122,7 +127,7 @@ def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str]:
         yield _vector_lines(model.coef[rows], vectors[rows], first_index)
 
 
-def _vector_lines(coef: np.ndarray, vectors: csr_matrix, first_index: int) -> str:
+def _vector_lines(coef: np.ndarray, vectors, first_index: int) -> str:
     """Lines ``coef ... index:value ...``; indices ascend."""
     vectors.sort_indices()
     pairs: list = [None] * (2 * vectors.nnz)

@@ -142,7 +142,7 @@ class RowStore:
                 table = np.pad(table, ((0, 0), (0, d - block.width)))
             X = table if self.is_dense else csr_matrix(table)
         else:
-            X = csr_of(*arrays, d)
+            X = csr_of(*arrays, d).matrix()
             X = X.toarray() if self.is_dense else X
         return X, labels.astype(np.int64)
 

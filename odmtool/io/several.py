@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import tempfile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool import messages
 from odmtool.core.columns import with_width
 from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io.svmlight import Dataset, fingerprint, read_svmlight
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 class Several(NamedTuple):
@@ -106,8 +107,10 @@ def _read(name: str, zero_based: bool) -> Dataset | Exception:
     try:
         if "://" not in name:
             return read_svmlight(name, zero_based=zero_based)
+        from tempfile import NamedTemporaryFile
+
         system, path = _fsspec().core.url_to_fs(name)
-        with tempfile.NamedTemporaryFile() as copy:
+        with NamedTemporaryFile() as copy:
             system.get_file(path, copy.name)
             return read_svmlight(copy.name, zero_based=zero_based)
     except DataError as error:
@@ -123,7 +126,7 @@ def _facts(data: Dataset | Exception):
     """Labels, rows, columns and nonzeros, lines skipped, fingerprint; or the error."""
     if isinstance(data, Exception):
         return data
-    return data.labels, (*data.X.shape, data.X.nnz), data.skipped, fingerprint(data)
+    return data.labels, (*data.rows.shape, data.rows.nnz), data.skipped, fingerprint(data)
 
 
 def _widened(data: Dataset, width: int) -> csr_matrix:

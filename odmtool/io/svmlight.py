@@ -19,19 +19,21 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool import messages
+from odmtool.core.csr import CSR, scipy_rows
 from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import NO_INDEX, ParsedLines, WrongLine
 from odmtool.io.files import display_name, is_stream, open_input
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 BLOCK_BYTES = 1 << 20
 PLAIN_BYTES = 16 << 20  # up to here, loading numba takes longer than reading without it
@@ -42,7 +44,7 @@ _ROW_BYTES, _ENTRY_BYTES = 16, 12
 class Dataset(NamedTuple):
     """Examples and their labels.
 
-    X : csr_matrix (m, d) of float64; indices ascend within a row, none is zero.
+    rows : CSR or csr_matrix (m, d) of float64; indices ascend within a row, none is zero.
         Column j holds index j + 1, with ``zero_based`` index j. For a precomputed
         kernel column 0 holds the serial and column j the value of index j.
     labels : (m,) int64 within the range of int32; float64 with ``real_labels``.
@@ -51,10 +53,15 @@ class Dataset(NamedTuple):
         1 if there is none.
     """
 
-    X: csr_matrix
+    rows: CSR | csr_matrix
     labels: np.ndarray
     skipped: int
     min_index: int
+
+    @property
+    def X(self) -> csr_matrix:
+        """The rows as a matrix of SciPy."""
+        return scipy_rows(self.rows)
 
 
 def read_svmlight(
@@ -159,12 +166,14 @@ def estimated_bytes(path: str | os.PathLike) -> float:
     return size * needed / max(1, len(text))
 
 
-def write_svmlight(stream: IO[str], X: csr_matrix, labels, first_index: int = 1) -> None:
+def write_svmlight(stream: IO[str], X: CSR | csr_matrix, labels, first_index: int = 1) -> None:
     """Write stored entries with 17 digits, which read back to the same doubles.
 
     ``first_index`` is the index of column 0; 0 for a precomputed kernel.
     """
-    X = csr_matrix(X)
+    from scipy.sparse import csr_matrix
+
+    X = csr_matrix(scipy_rows(X))
     indices = (X.indices.astype(np.int64) + first_index).tolist()
     values, ends = X.data.tolist(), X.indptr.tolist()
     for row, label in enumerate(np.asarray(labels).tolist()):
@@ -180,9 +189,9 @@ def fingerprint(dataset: Dataset) -> str:
     labels = dataset.labels
     for array, dtype in (
         (labels, "<f8" if labels.dtype.kind == "f" else "<i8"),
-        (dataset.X.indptr, "<i8"),
-        (dataset.X.indices, "<i4"),
-        (dataset.X.data, "<f8"),
+        (dataset.rows.indptr, "<i8"),
+        (dataset.rows.indices, "<i4"),
+        (dataset.rows.data, "<f8"),
     ):
         digest.update(np.ascontiguousarray(array, dtype))
     return f"sha256:{digest.hexdigest()}"
@@ -213,16 +222,14 @@ class _Column:
         return self._array
 
 
-def csr_of(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int) -> csr_matrix:
+def csr_of(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int) -> CSR:
     """The matrix around these arrays, which are neither copied nor examined."""
-    # scipy works with equal types of indices and row ends, and would convert others.
+    # Products take indices and row ends of equal types.
     few = len(values) <= np.iinfo(np.int32).max
     indptr = np.zeros(len(counts) + 1, np.int32 if few else np.int64)
     np.cumsum(counts, dtype=indptr.dtype, out=indptr[1:])
-    X = csr_matrix((len(counts), width), dtype=np.float64)
-    X.data, X.indices, X.indptr = values, columns, indptr
-    X.has_sorted_indices = X.has_canonical_format = True
-    return X
+    columns = columns.astype(indptr.dtype, copy=False)
+    return CSR(values, columns, indptr, (len(counts), width))
 
 
 def _dataset(part: ParsedLines, n_features: int | None, real_labels: bool) -> Dataset:
@@ -319,7 +326,9 @@ def _in_order(tasks: Iterator[tuple], jobs: int) -> Iterator:
         for function, *arguments in tasks:
             yield function(*arguments)
         return
-    waiting: deque[Future] = deque()
+    from concurrent.futures import ThreadPoolExecutor
+
+    waiting: deque = deque()
     failure = None
     with ThreadPoolExecutor(jobs) as pool:
         try:

@@ -1,22 +1,29 @@
 """Machines: parameters, a loss and a solver make a model from labelled data.
 
-Every machine is found here by the name of its class, too: ODM, LDM, MCODM, ...
+Every machine is found here by the name of its class, too: ODM, LDM, MCODM, ... A class is made
+when it is first asked for.
 """
 
+from importlib import import_module
+
 from odmtool.core import loss_table
-from odmtool.machines import binary, multiclass
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared, class_order, gamma_for
 
 __all__ = ["MACHINES", "Machine", "Prepared", "class_order", "gamma_for", "machine_named"]
 
-_OF_NAME = binary.MACHINES | multiclass.MACHINES
-MACHINES = {name: _OF_NAME[name] for name in loss_table.MACHINES}
-"""Machines by name."""
-
-globals().update({machine.__name__: machine for machine in MACHINES.values()})
-
 
 def machine_named(name: str) -> type[Machine]:
     """The machine of a name; raises UsageError if there is none."""
-    return MACHINES[loss_table.row_of(name).name]
+    row = loss_table.row_of(name)
+    module = import_module(f"{__name__}.{'binary' if row.is_binary else 'multiclass'}")
+    return getattr(module, row.name.upper())
+
+
+def __getattr__(name: str):
+    """MACHINES, all by name, or one of the classes."""
+    if name == "MACHINES":
+        return {name: machine_named(name) for name in loss_table.MACHINES}
+    if name.isupper() and name.lower() in loss_table.MACHINES:
+        return machine_named(name.lower())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

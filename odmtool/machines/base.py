@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from odmtool import messages
 from odmtool.core import kernel_table, kernels, loss_table
 from odmtool.core.columns import with_constant_feature
+from odmtool.core.csr import scipy_rows
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.core.labels import distinct
 from odmtool.core.loss_table import SMOOTH, MachineRow
 from odmtool.core.memory import default_memory
 from odmtool.defaults import (
@@ -38,12 +39,15 @@ from odmtool.machines.data import (
     targets,
     weights_in_use,
 )
-from odmtool.models import CompactModel, KernelModel, LinearModel, carry, votes
+from odmtool.models.decide import votes
+from odmtool.models.linear import linear_model
 from odmtool.solvers import table
 from odmtool.solvers.auto import has_landmarks
-from odmtool.solvers.base import ProgressCallback, ignore_progress
-from odmtool.solvers.multi import MultiSolution
+from odmtool.solvers.base import ProgressCallback, Solution, ignore_progress
 from odmtool.solvers.settings import DEFAULTS, Settings
+
+if TYPE_CHECKING:
+    from odmtool.models import CompactModel, KernelModel, LinearModel
 
 # Its square is still a number.
 _LARGEST_BIAS = 1e150
@@ -183,7 +187,7 @@ class Machine:
 
         Parameters
         ----------
-        X : csr_matrix or ndarray, shape (m, d)
+        X : CSR, csr_matrix or ndarray, shape (m, d)
         labels : int array, shape (m,)
         weight : ndarray, shape (m,), optional
             v_i >= 0.
@@ -200,7 +204,9 @@ class Machine:
         UsageError, DataError, MemoryLimitError, DivergedError
         """
         self.check()
-        self.check_format(len(np.unique(labels)))
+        k = len(distinct(np.asarray(labels))[0])
+        self.check_format(k)
+        X = X if self.takes_compressed(k) else scipy_rows(X)
         prepared = self.prepare(X, labels, weight, gram=gram, classes=classes)
         self.solution_ = self.solve(prepared, start=start, progress=progress)
         self.classes_ = prepared.classes
@@ -245,6 +251,10 @@ class Machine:
             return self.solver == "landmarks"
         return has_landmarks(self.kernel_for(1), m, self.memory_limit())
 
+    def takes_compressed(self, k: int) -> bool:
+        """Whether a CSR of k classes is enough, with no more than it can do."""
+        return False
+
     def decides_by_votes(self, k: int) -> bool:
         """Whether there is a decision function for each pair of the k classes."""
         return False
@@ -259,7 +269,7 @@ class Machine:
             constant feature, kernel values include the bias.
         offset : ndarray, shape (c,)
         """
-        if isinstance(solution, MultiSolution):
+        if not isinstance(solution, Solution):
             C = solution.coef if solution.W is None else solution.W
             return C, np.zeros(C.shape[1]) if solution.bias is None else solution.bias
         C = prepared.y * solution.coef if solution.w is None else solution.w
@@ -288,6 +298,10 @@ class Machine:
         self.check_format(len(prepared.classes))
         if self.kernel == "linear":
             return self._linear_model(X.shape[1], prepared, solution)
+        from scipy import sparse
+
+        from odmtool.models import carry
+
         C, offset = self.functions(prepared, solution)
         classes, facts = prepared.classes, self.facts(prepared, solution)
         everything = len(prepared.kept) == X.shape[0]
@@ -317,13 +331,20 @@ class Machine:
             bias_row = C[d]
         elif offset.any():
             bias, bias_row = 1.0, offset
-        if self.decides_by_votes(len(classes)):
+        model = linear_model(C[:d], bias_row, bias, classes, facts)
+        has_pairs = self.decides_by_votes(len(classes))
+        if not has_pairs and self.model_format != "libsvm":
+            return model
+        from odmtool.models import carry
+
+        if has_pairs:
             return carry.pairs_linear_model(C[:d], max(bias, 0.0) * bias_row, classes, facts)
-        model = carry.linear_model(C[:d], bias_row, bias, classes, facts)
-        return carry.linear_as_kernel_model(model) if self.model_format == "libsvm" else model
+        return carry.linear_as_kernel_model(model)
 
     def predict(self, X) -> np.ndarray:
         """Labels, shape (m,)."""
+        from scipy import sparse
+
         return self.model_.predict(sparse.csr_matrix(X))
 
     def lambda_for(self, total_weight: float) -> float:

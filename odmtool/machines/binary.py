@@ -6,21 +6,26 @@ the first class. Each class is made of a row of :mod:`odmtool.core.loss_table`.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy import sparse
 
 from odmtool import messages, solvers
 from odmtool.core import loss_table, losses
-from odmtool.core.loss_table import MachineRow
+from odmtool.core.loss_table import SMOOTH
 from odmtool.errors import DivergedError
-from odmtool.machines import reduction
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers import table
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
-from odmtool.solvers.large import scale as scaling_out
-from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.table import IN_PARTS
+
+if TYPE_CHECKING:
+    from odmtool.solvers.multi import MultiSolution
+
+# Solvers that take the rows of a smooth linear problem as they come from a file.
+_LIGHT = ("auto", "newton", "dcd")
 
 
 @machine
@@ -54,22 +59,35 @@ class BinaryMachine(Machine):
         super().check()
         table.way_of(self.solver, self.kind, self.kernel)
         if self.solver in IN_PARTS:
-            scaling_out.check_settings(self.settings)
+            from odmtool.solvers.large import scale
+
+            scale.check_settings(self.settings)
 
     @property
     def kind(self) -> str:
         """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
         return self.loss(total_weight=1.0).kind
 
+    def takes_compressed(self, k: int) -> bool:
+        """See :meth:`Machine.takes_compressed`."""
+        return self.kernel == "linear" and k <= 2 and self.kind == SMOOTH and self.solver in _LIGHT
+
     def facts(self, prepared: Prepared, solution) -> dict[str, str]:
         """What the model file records about how the model was made."""
-        return super().facts(prepared, solution) | scaling_out.facts(self)
+        facts = super().facts(prepared, solution)
+        if self.solver not in IN_PARTS:
+            return facts
+        from odmtool.solvers.large import scale
+
+        return facts | scale.facts(self)
 
     def solve(
         self, prepared: Prepared, *, start=None, progress: ProgressCallback = ignore_progress
     ) -> Solution | MultiSolution:
         """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
         if len(prepared.classes) > 2:
+            from odmtool.machines import reduction
+
             return reduction.solve(self, prepared, start, progress)
         return self.solve_part(self.problem(prepared), start, progress)
 
@@ -81,7 +99,9 @@ class BinaryMachine(Machine):
     def solve_part(self, problem: Problem, start, progress: ProgressCallback) -> Solution:
         """Solve one binary problem."""
         if self.solver in IN_PARTS:
-            return scaling_out.solve(self, problem, start, progress)
+            from odmtool.solvers.large import scale
+
+            return scale.solve(self, problem, start, progress)
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
             seed=self.seed, settings=self.settings, start=start, progress=progress, jobs=self.jobs,
@@ -93,18 +113,24 @@ class BinaryMachine(Machine):
 
     def decision_function(self, X) -> np.ndarray:
         """f(x) for every row of X, shape (m,), of two classes; positive means ``classes_[0]``."""
+        from scipy import sparse
+
         return self.model_.decision_values(sparse.csr_matrix(X))[:, 0]
 
 
-def _machine_of(row: MachineRow) -> type[BinaryMachine]:
+@cache
+def _machine_of(name: str) -> type[BinaryMachine]:
     """The class of a row of the table."""
+    row = loss_table.MACHINES[name]
     formula = row.formula.replace("\n", "\n    ")
     text = f"{row.name}: {row.about}\n\n    Minimises 1/2 |w|^2 +\n\n        {formula}\n    "
     members = {"name": row.name, "__doc__": text, "__module__": __name__}
     return machine(type(row.name.upper(), (BinaryMachine,), members))
 
 
-MACHINES = {row.name: _machine_of(row) for row in loss_table.MACHINES.values() if row.is_binary}
-"""The machines for two classes by name; ODM, LDM, ... are also found by the names of classes."""
-
-globals().update({found.__name__: found for found in MACHINES.values()})
+def __getattr__(name: str) -> type[BinaryMachine]:
+    """ODM, LDM, ... by the names of classes, made when they are asked for."""
+    row = loss_table.MACHINES.get(name.lower())
+    if row is None or not row.is_binary or not name.isupper():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _machine_of(row.name)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from odmtool import messages
 from odmtool.core import kernels
+from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.core.labels import distinct
 from odmtool.defaults import PerFeature
 from odmtool.errors import DataError
 
@@ -26,7 +27,7 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
-    rows : csr_matrix or ndarray, shape (kept, d), or None
+    rows : CSR, csr_matrix or ndarray, shape (kept, d), or None
         Of a linear machine, with the constant feature.
     gram : Gram or None
         Of a kernel machine.
@@ -64,7 +65,7 @@ def gamma_for(gamma: float, n_features: int) -> float:
 
 def class_order(labels) -> list[int]:
     """The classes by first appearance; -1 and +1 always as [1, -1]."""
-    values, first = np.unique(labels, return_index=True)
+    values, first = distinct(np.asarray(labels))
     classes = [int(value) for value in values[np.argsort(first)]]
     return [1, -1] if classes == [-1, 1] else classes
 
@@ -109,9 +110,13 @@ def check_weights(weight: np.ndarray, m: int) -> None:
 
 
 def canonical_rows(X):
-    """X as an array or a canonical CSR matrix of doubles."""
+    """X as an array, a CSR, or a canonical csr_matrix of doubles."""
+    if isinstance(X, CSR):
+        return X
     if isinstance(X, np.ndarray):
         return np.asarray(X, dtype=float)
+    from scipy import sparse
+
     X = sparse.csr_matrix(X, dtype=float)
     if not X.has_canonical_format:
         X = X.copy()

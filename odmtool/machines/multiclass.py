@@ -136,7 +136,3 @@ class ISM3(_PairwiseMachine):
     def parameters(self, total_weight: float):
         """The objective's."""
         return self._parameters(self.ism3_loss)
-
-
-MACHINES = {found.name: found for found in (MCODM, M3SVM, ISM3)}
-"""The machines by name."""

@@ -25,8 +25,21 @@ both give the same label (C.-C. Chang and C.-J. Lin, LIBSVM: a library for suppo
 machines, 2011; R.-E. Fan et al., LIBLINEAR: a library for large linear classification, 2008).
 """
 
+from typing import TYPE_CHECKING
+
 from odmtool.models.decide import votes
-from odmtool.models.kernel import CompactModel, KernelModel
 from odmtool.models.linear import LinearModel
 
+if TYPE_CHECKING:
+    from odmtool.models.kernel import CompactModel, KernelModel
+
 __all__ = ["CompactModel", "KernelModel", "LinearModel", "votes"]
+
+
+def __getattr__(name: str):
+    """The models with kernels, which linear ones do not need."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from odmtool.models import kernel
+
+    return getattr(kernel, name)

@@ -53,28 +53,6 @@ def difference(functions: Functions) -> Functions:
     return functions._replace(C=C[:, :1] - C[:, 1:], offset=offset[:1] - offset[1:])
 
 
-def linear_model(weights, bias_row, bias: float, classes, facts) -> LinearModel:
-    """One function for two classes, one per class otherwise.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (d, c)
-    bias_row : ndarray, shape (c,)
-        Weights of the constant feature.
-    bias : float
-        Its value; negative: there is none.
-    """
-    if len(classes) == 2 and weights.shape[1] == 2:
-        weights, bias_row = weights[:, :1] - weights[:, 1:], bias_row[:1] - bias_row[1:]
-    elif len(classes) == 1:  # a machine of many classes had to have a second one
-        weights, bias_row = weights[:, :1], bias_row[:1]
-    has_bias = bias >= 0
-    return LinearModel(
-        classes, weights, float(bias) if has_bias else -1.0, bias_row if has_bias else None,
-        facts=facts,
-    )  # fmt: skip
-
-
 def one_class_model(classes, kernel: Kernel, width: int, facts) -> KernelModel:
     """As svm-train writes it: the one class needs no values."""
     nothing = sparse.csr_matrix((0, width))

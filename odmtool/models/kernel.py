@@ -7,16 +7,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool.core.kernel_table import STORED
-from odmtool.models import scores
 from odmtool.models.decide import most_probable, sigmoids_among, votes
 from odmtool.models.probability import class_probabilities
-from odmtool.models.rows import KernelRows
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from odmtool.core.kernels import Kernel
+    from odmtool.models.rows import KernelRows
+    from odmtool.models.scores import Scores
 
 # Kernel values held at a time (a block of rows times all support vectors).
 _BLOCK_VALUES = 2**21
@@ -65,8 +66,10 @@ class KernelModel:
         return self.kernel.row.of == STORED
 
     @cached_property
-    def scores(self) -> scores.Scores | None:
+    def scores(self) -> Scores | None:
         """The scores of the classes, if odm-train made the pairs of such; else None."""
+        from odmtool.models import scores
+
         return scores.of_pairs(self)
 
     @property
@@ -154,6 +157,8 @@ class KernelModel:
     def _rows(self) -> KernelRows:
         if self.scores is not None:
             return self.scores.rows
+        from odmtool.models.rows import KernelRows
+
         return KernelRows(self.kernel, self.support_vectors)
 
     def _block_values(self, X: csr_matrix, boundary, margin) -> np.ndarray:
@@ -251,8 +256,10 @@ class CompactModel:
     has_scores = True
 
     @cached_property
-    def scores(self) -> scores.Scores:
+    def scores(self) -> Scores:
         """The scores of the classes."""
+        from odmtool.models import scores
+
         return scores.of_functions(self)
 
     @property

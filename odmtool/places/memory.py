@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
-
 from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
+from odmtool.core.labels import distinct
 from odmtool.core.memory import (
     CLASS_DUALS,
     CLASS_SCORES,
@@ -31,14 +30,8 @@ from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
 from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.base import ignore_progress
-from odmtool.solvers.large import tasks
-from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
-from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR
 from odmtool.solvers.spaces import matrix_bytes
 from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
-
-# The most unknowns with which the Hessian of a Newton step is formed.
-_HESSIAN = {"mcodm": LARGEST_FACTOR, "m3svm": LARGEST_SYSTEM, "ism3": LARGEST_SYSTEM}
 
 
 class Memory(Place):
@@ -52,20 +45,22 @@ class Memory(Place):
         return super().read(**said)
 
     def rows(self, _note, _detail) -> TrainingData:
-        """The examples, X a csr_matrix."""
+        """The examples, X a CSR."""
         found = svmlight.read_svmlight(
             self.source.path, zero_based=self.source.zero_based,
             precomputed=self.source.precomputed, jobs=self.source.jobs,
             memory=self.source.limit(),
         )  # fmt: skip
-        labels = frozenset(np.unique(found.labels).tolist())
+        labels = frozenset(distinct(found.labels)[0].tolist())
         mark = svmlight.fingerprint(found)
-        return TrainingData(found.X, found.labels, mark, found.skipped, labels, labels)
+        return TrainingData(found.rows, found.labels, mark, found.skipped, labels, labels)
 
     def plan(self, machine, data: TrainingData) -> MemoryPlan:
         """Bytes by purpose, of this process or of a task on the cluster."""
         warnings = matrix_warnings(machine, data.X.shape[0])
         if uses_scheduler(machine, len(data.classes)):
+            from odmtool.solvers.large import tasks
+
             return MemoryPlan(messages.task_needs(tasks.needs(machine, data.X)), warnings)
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
@@ -100,7 +95,7 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
     Parameters
     ----------
     machine : Machine
-    X : csr_matrix, shape (m, d)
+    X : CSR or csr_matrix, shape (m, d)
     k : int
     """
     m, d = X.shape
@@ -143,10 +138,14 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
 
 def _system(machine, d: int, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
+    from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
+    from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR
+
     unknowns, blocks = k * (d + 1), k * d * d
     if machine.kernel != "linear":
         return 0
-    if unknowns <= _HESSIAN[machine.name]:
+    # The most unknowns with which the Hessian of a Newton step is formed.
+    if unknowns <= (LARGEST_FACTOR if machine.name == "mcodm" else LARGEST_SYSTEM):
         return 3 * unknowns**2
     return 3 * blocks if machine.name == "mcodm" and blocks <= LARGEST_BLOCKS else 0
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from odmtool import messages
+from odmtool.core.csr import scipy_rows
+from odmtool.core.labels import distinct
 from odmtool.core.memory import default_memory
 from odmtool.errors import DataError, UsageError
 from odmtool.io.files import is_stream
 from odmtool.io.weights import read_weights
 from odmtool.solvers.base import ProgressCallback, ignore_progress
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Source(NamedTuple):
@@ -50,7 +53,7 @@ class TrainingData(NamedTuple):
 
     Attributes
     ----------
-    X : csr_matrix, SpreadRows or RowStore, shape (m, d)
+    X : CSR, SpreadRows or RowStore, shape (m, d)
     labels : int array, shape (m,), or None
         None of a RowStore, which has them block by block.
     fingerprint : str
@@ -70,6 +73,10 @@ class TrainingData(NamedTuple):
     classes: frozenset[int]
     learned: frozenset[int]
     weight: np.ndarray | None = None
+
+    def matrix(self):
+        """X with all that SciPy's csr_matrix can do."""
+        return scipy_rows(self.X)
 
 
 class MemoryPlan(NamedTuple):
@@ -151,7 +158,7 @@ class Place:
 
     def labels_of(self, data: TrainingData, used: np.ndarray) -> frozenset[int]:
         """The labels of some examples, of which ``used``, shape (m,), is True."""
-        return frozenset(np.unique(data.labels[used]).tolist())
+        return frozenset(distinct(data.labels[used])[0].tolist())
 
     def close(self) -> None:
         """Let go of what was read."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import STORED
 from odmtool.core.kernels import Kernel
@@ -59,10 +61,14 @@ def choose(problem: Problem) -> Schedule:
         if problem.size <= _SMALL_GRAM:
             return Schedule("newton")
         return Schedule("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
-    (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
+    (m, d), nonzeros = problem.X.shape, _nonzeros(problem.X)
     if d > LARGEST_HESSIAN:
         return Schedule("newton") if m <= _SMALL_GRAM else Schedule("dcd", _WIDE_EPOCHS)
     return Schedule("newton") if nonzeros <= _SMALL_NONZEROS else Schedule("dcd", _LINEAR_EPOCHS)
+
+
+def _nonzeros(X) -> int:
+    return X.size if isinstance(X, np.ndarray) else X.nnz
 
 
 def takes_landmarks(gram: Gram | None) -> bool:
@@ -91,11 +97,9 @@ def _choose_with_jump(problem: Problem) -> Schedule:
         return Schedule("dcd")
     if problem.gram is not None:
         is_small = problem.size**3 <= _SMALL_PRODUCT
-        return (
-            Schedule("newton")
-            if is_small
-            else Schedule("dcd", int(problem.size * _EPOCHS_WITH_JUMP))
-        )
-    (m, d), nonzeros = problem.X.shape, getattr(problem.X, "nnz", problem.X.size)
+        if is_small:
+            return Schedule("newton")
+        return Schedule("dcd", int(problem.size * _EPOCHS_WITH_JUMP))
+    (m, d), nonzeros = problem.X.shape, _nonzeros(problem.X)
     is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
     return Schedule("newton") if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)

@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
     Attributes
     ----------
-    X : csr_matrix or ndarray, shape (m, d), or None
+    X : CSR, csr_matrix or ndarray, shape (m, d), or None
         Rows of a linear problem; a constant feature (``-B``) is its last column.
     gram : Gram or None
         Kernel values of a kernel problem.

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs
+from numpy.linalg import LinAlgError
+
+from odmtool.core.csr import compiled
 
 _PANEL = 512
 
@@ -32,7 +32,7 @@ def cholesky_in_place(A: np.ndarray) -> np.ndarray:
     LinAlgError
         A is not positive definite to working precision.
     """
-    n = len(A)
+    n, dpotrf = len(A), compiled("linalg", "_flapack").dpotrf
     for start in range(0, n, _PANEL):
         end = min(start + _PANEL, n)
         if start:
@@ -44,6 +44,7 @@ def cholesky_in_place(A: np.ndarray) -> np.ndarray:
         A[start:end, start:end] = corner.T
         if end < n:
             # X L' = P, seen in Fortran order as L X' = P', with L' = corner.
+            dtrsm = compiled("linalg", "_fblas").dtrsm
             A[end:, start:end] = dtrsm(1.0, corner, A[end:, start:end].T, trans_a=1).T
     return A
 
@@ -52,7 +53,7 @@ def cholesky_solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """x with L L' x = b, from the result of :func:`cholesky_in_place`."""
     if not len(b):
         return b.copy()  # LAPACK has no matrix of nothing
-    x, _info = dpotrs(L.T, b, lower=0)
+    x, _info = compiled("linalg", "_flapack").dpotrs(L.T, b, lower=0)
     return x
 
 

@@ -20,7 +20,7 @@ For ODM the slopes are 2 c1 and 2 c2 = 2 mu c1.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from numpy.linalg import LinAlgError
 
 from odmtool.core import losses
 from odmtool.core.gram import Gram

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from numpy.linalg import LinAlgError
 
 from odmtool.core import losses
+from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
@@ -29,7 +30,7 @@ def space_of(problem: Problem) -> Space:
     if problem.gram is not None:
         return FunctionSpace(problem.gram, problem.y)
     if _is_smaller_by_examples(*problem.X.shape):
-        return FunctionSpace(Gram(Kernel("linear"), problem.X), problem.y, problem.X)
+        return FunctionSpace(Gram(Kernel("linear"), scipy_rows(problem.X)), problem.y, problem.X)
     return WeightSpace(problem.X, problem.y)
 
 
@@ -50,7 +51,7 @@ class FunctionSpace:
     ----------
     gram : Gram
     y : ndarray of +1.0 and -1.0, shape (m,)
-    X : csr_matrix or ndarray, shape (m, d), optional
+    X : CSR, csr_matrix or ndarray, shape (m, d), optional
         Rows of a linear problem, from which w is made at the end.
     """
 
@@ -132,7 +133,7 @@ class WeightSpace:
 
     Parameters
     ----------
-    X : csr_matrix or ndarray, shape (m, d)
+    X : CSR, csr_matrix or ndarray, shape (m, d)
     y : ndarray of +1.0 and -1.0, shape (m,)
     """
 
@@ -204,11 +205,10 @@ def is_thin(X) -> bool:
 
 def gram_of(X, s: np.ndarray, is_sparse: bool) -> np.ndarray:
     """X'SX with S = diag(s), s >= 0; shape (d, d)."""
-    root = np.sqrt(s)[:, None]
+    root = np.sqrt(s)
     if is_sparse:
-        rows = X.multiply(root).tocsr()
-        return (rows.T @ rows).toarray()
-    rows = (X if isinstance(X, np.ndarray) else X.toarray()) * root
+        return CSR.of(X).scaled(root).gram()
+    rows = (X if isinstance(X, np.ndarray) else X.toarray()) * root[:, None]
     return rows.T @ rows
 
 

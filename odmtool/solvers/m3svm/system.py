@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from numpy.linalg import LinAlgError
 
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from numpy.linalg import LinAlgError
 
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows
