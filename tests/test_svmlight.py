@@ -91,6 +91,11 @@ ACCEPTED = {
         {},
         [(1, {1: 0.5, 2: 10 / 3})],
     ),
+    "numbers of C": (
+        b"1. 1:5. 2:.5 3:+5 4:1e5\t5:5.\r\n-1.e0 1:5.e-1 2:-5. # 5.\n2. 3:7.",
+        {},
+        [(1, {0: 5.0, 1: 0.5, 2: 5.0, 3: 1e5, 4: 5.0}), (-1, {0: 0.5, 1: -5.0}), (2, {2: 7.0})],
+    ),
     "exponent against places": (
         b"1 1:0.%s1e1000000 2:1%s e\n".replace(b" e", b"e-999999") % (b"0" * 999999, b"0" * 999999),
         {},
@@ -174,8 +179,9 @@ REJECTED = {
     "value open exponent sign": (b"1 1:1e+", "the value in '1:1e+' is not a number"),
     "value fractional exponent": (b"1 1:1e1.5", "the value in '1:1e1.5' is not a number"),
     "value exponent alone": (b"1 1:e5", "the value in '1:e5' is not a number"),
-    "value ends with point": (b"1 1:1.", "in '1:1.' is not a number: a digit must follow"),
-    "value point exponent": (b"1 1:1.e5", "a digit must follow the point"),
+    "value sign point": (b"1 1:-.", "the value in '1:-.' is not a number"),
+    "value point exponent": (b"1 1:.e5", "the value in '1:.e5' is not a number"),
+    "value two points": (b"1 1:1..", "the value in '1:1..' is not a number"),
     "value nan": (b"1 1:nan", "the value in '1:nan' is not finite; leave out what is missing"),
     "value inf": (b"1 1:-Inf", "the value in '1:-Inf' is not finite"),
     "value infinity": (b"1 1:infinity", "the value in '1:infinity' is not finite"),

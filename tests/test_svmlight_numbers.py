@@ -57,7 +57,7 @@ def test_decimal_texts_of_every_length():
     for length in range(1, 26):
         for exponent in rng.integers(-330, 310, 200).tolist():
             digits = "".join(map(str, rng.integers(0, 10, length)))
-            place = rng.integers(0, length)
+            place = rng.integers(0, length + 1)
             texts.append(f"{digits[:place]}.{digits[place:]}e{exponent}")
     assert_exact(texts)
 
@@ -85,6 +85,7 @@ def test_edges():
         + ["9999999999999999999", "99999999999999999999", "18446744073709551615", "0.1e-249"]
         + ["9999999999999999999e-250", "9999999999999999999e250"]
         + ["1" + "0" * 30, "." + "0" * 30 + "1"]
+        + ["5.", "+5.", "-5.e3", "5.E-3", "12345678901234567890."]
     )
 
 
@@ -101,7 +102,7 @@ def test_any_double_comes_back(numbers):
 @given(
     st.lists(
         st.from_regex(
-            r"[+-]?([0-9]{1,22}(\.[0-9]{1,22})?|\.[0-9]{1,22})([eE][+-]?[0-9]{1,3})?",
+            r"[+-]?([0-9]{1,22}(\.[0-9]{0,22})?|\.[0-9]{1,22})([eE][+-]?[0-9]{1,3})?",
             fullmatch=True,
         ),
         min_size=1,

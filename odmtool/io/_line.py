@@ -4,7 +4,7 @@
 
     line    = [blanks] [row [blanks]] [# anything but NUL] [CR] LF
     row     = label {blanks index:value}          label [blanks qid:digits] {...}
-    number  = [+-] (digits [. digits] | . digits) [(e|E) [+-] digits]
+    number  = [+-] (digits [. [digits]] | . digits) [(e|E) [+-] digits]
     index   = digits                              blanks = spaces and tabs
 
 The fast readers must accept exactly what :func:`parse_line` accepts and read the
@@ -19,14 +19,14 @@ import re
 from typing import NamedTuple
 
 from odmtool import messages
+from odmtool.defaults import DECIMAL
 from odmtool.errors import DataError
 
 LARGEST_INDEX = 2**31 - 1
 LABEL_RANGE = (-(2**31), 2**31 - 1)
 
-NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER = re.compile(DECIMAL.encode())
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_POINT_WITHOUT_DIGIT = re.compile(rb"[+-]?[0-9]+\.(?:[eE][+-]?[0-9]+)?")
 _QID = re.compile(rb"qid:[0-9]+")
 _CONTROL = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BYTE_ORDER_MARKS = (
@@ -183,8 +183,7 @@ def _value(token: bytes, text: bytes) -> float:
     if _NOT_FINITE.fullmatch(text):
         raise _Fault(messages.value_not_finite(token))
     if not NUMBER.fullmatch(text):
-        point = _POINT_WITHOUT_DIGIT.fullmatch(text)
-        raise _Fault(messages.value_point(token) if point else messages.value_not_a_number(token))
+        raise _Fault(messages.value_not_a_number(token))
     value = float(text)
     if not math.isfinite(value):
         raise _Fault(messages.value_too_large(token))

@@ -63,6 +63,8 @@ def read_line_by_line(block: bytes, grammar: Grammar) -> ParsedLines:
 # ---- a block at once ---------------------------------------------------------
 
 _COMMENT = re.compile(rb"#[^\n]*")
+# A number may end with its point; a digit more after it keeps the tables below simple.
+_LAST_POINT = re.compile(rb"(?<=[0-9])\.(?=[ \neE])")
 _QID = re.compile(rb"^( *[^ \n]+ +)qid:[0-9]+(?=[ \n])", re.MULTILINE)
 
 
@@ -147,6 +149,8 @@ def _bare(block: bytes) -> bytes:
         text = text.replace(b"\t", b" ")
     if b"q" in text:
         text = _QID.sub(rb"\1", text)
+    if any(end in text for end in (b". ", b".\n", b".e", b".E")):
+        text = _LAST_POINT.sub(b".0", text)
     return text
 
 

@@ -218,7 +218,7 @@ def _convert(text, starts, powers, numbers, deferred):
                 mantissa = mantissa * np.uint64(10) + np.uint64(text[position] - _ZERO)
                 position += 1
             exponent = point - position
-            digits = digits - exponent if exponent < 0 else 0
+            digits -= exponent
         if digits == 0:
             return -1
         if digits > _MOST_DIGITS:

@@ -69,7 +69,6 @@ index_repeated = sentence("the index in {token!q} occurs twice")
 index_descending = sentence("the index in {token!q} comes after {previous}; indices must ascend")
 value_missing = sentence("no value directly after the colon in {token!q}")
 value_not_a_number = sentence("the value in {token!q} is not a number")
-value_point = sentence("the value in {token!q} is not a number: a digit must follow the point")
 value_not_finite = sentence(
     "the value in {token!q} is not finite; leave out what is missing (it counts as 0)"
 )
