@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ENDLESS
 
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 
 SUMMARY = re.compile(
-    r"odm-train: objective [\d.e+-]+, gap [\d.e+-]+ \(optimal, tolerance 0\.001\), \d+ iterations "
-    r"\((newton|dcd)\), \d+ support vectors of 270; seconds: reading [\d.]+, training [\d.]+, "
+    r"odm-train: odm, (linear|rbf kernel \(gamma [\d.]+\)), lambda [\d.]+, 270 examples, 13 "
+    r"features, 2 classes: converged \(gap [\d.e+-]+ <= 0\.001\), objective [\d.e+-]+, \d+ "
+    r"iterations \((newton|dcd)\), \d+ support vectors; seconds: reading [\d.]+, training [\d.]+, "
     r"writing [\d.]+\n"
 )
 
@@ -135,6 +137,17 @@ def test_more_folds_than_data_leaves_one_out(run, tmp_path):
     outcome = run("train", "-v", "9", "data")
     assert outcome.out == "Cross Validation Accuracy = 100%\n"
     assert "leaving one out" in outcome.err
+
+
+def test_max_time_ends_with_the_best_model_so_far(run, ill_conditioned, tmp_path):
+    limited = ["--solver", "dcd", *ENDLESS, "--max-time", "0.1"]
+    outcome = run("train", *limited, ill_conditioned, "m")
+    assert outcome.code == 0 and (tmp_path / "m").exists()
+    assert "stopped after --max-time 0.1: the model is written, but has not" in outcome.err
+    assert "not converged (gap" in outcome.err
+    strict = run("train", *limited, "--strict", ill_conditioned, "n")
+    assert strict.code == 3 and not (tmp_path / "n").exists()
+    assert run("train", "--max-time", "1", "-v", "2", ill_conditioned).code == 2
 
 
 def test_quiet_and_verbose(run, heart):

@@ -10,14 +10,47 @@ end at ``STDERR_LIMIT`` bytes.
 
 from __future__ import annotations
 
+import math
 import sys
+import threading
 import time
+from contextlib import contextmanager
 
 from odmtool.cli import messages, process
 from odmtool.cli.flags import spoken
 
 STDERR_LIMIT = 4096
 PROGRESS_SECONDS = 0.5
+LOG_SECONDS = 10.0
+# --verbose prints the first iterations one by one.
+_FIRST = 5
+
+
+class _Phase:
+    """A part of the work that may take long, and how far it is."""
+
+    def __init__(self, name: str, tolerance: float | None):
+        self.name, self.tolerance, self.began = name, tolerance, time.monotonic()
+        self.count, self.state, self._first = 0, None, None
+
+    def add(self, state) -> None:
+        """What a solver tells."""
+        self.count, self.state = self.count + 1, state
+        if self._first is None and 0 < state.gap < 1:
+            self._first = (time.monotonic(), state.gap)
+
+    def line(self) -> str:
+        """Phase, iteration, gap, and the time."""
+        elapsed = time.monotonic() - self.began
+        return messages.progress(self.name, self.state, elapsed, self._left())
+
+    def _left(self) -> float | None:
+        """Seconds, if the gap goes on falling at the rate of so far."""
+        if self._first is None or not 0 < self.state.gap < self._first[1] or not self.tolerance:
+            return None
+        fallen = math.log(self._first[1] / self.state.gap)
+        missing = math.log(self.state.gap / self.tolerance)
+        return max(0.0, (time.monotonic() - self._first[0]) * missing / fallen)
 
 
 class Report:
@@ -41,8 +74,10 @@ class Report:
         self.verbose = verbose
         self.product_on_stdout = product_on_stdout
         self._stderr_left = STDERR_LIMIT
-        self._last_progress = time.monotonic()
+        self._last_progress = self._last_line = time.monotonic()
         self._has_progress = False
+        self._lock = threading.RLock()
+        self._phase: _Phase | None = None
 
     def result(self, line: str) -> None:
         """A line that scripts parse."""
@@ -64,34 +99,75 @@ class Report:
         if self.verbose:
             self._stderr(line)
 
+    @contextmanager
+    def phase(self, name: str, tolerance: float | None = None):
+        """Show that work goes on: a live line on a terminal, with ``--verbose`` a line every
+        ``LOG_SECONDS``.
+
+        Parameters
+        ----------
+        name : str
+            What is done.
+        tolerance : float, optional
+            The gap at which it ends; then the time left is estimated.
+        """  # fmt: skip
+        if self.quiet or not (self.verbose or sys.stderr.isatty()):
+            yield
+            return
+        self._phase, done = _Phase(name, tolerance), threading.Event()
+
+        def watch() -> None:
+            while not done.wait(PROGRESS_SECONDS):
+                self._show()
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+            self.end_progress()
+            self._phase = None
+
     def progress(self, state) -> None:
-        """The progress callback of the solvers: every step with ``--verbose``, else a live
-        line on a terminal.
-        """
-        if self.verbose:
-            self.detail(messages.progress(state))
-        else:
-            self.live(messages.progress(state))
+        """The progress callback of the solvers."""
+        if self._phase is not None:
+            self._phase.add(state)
+            self._show(is_first=self.verbose and self._phase.count <= _FIRST)
+
+    def _show(self, is_first: bool = False) -> None:
+        phase, now = self._phase, time.monotonic()
+        if phase is None:
+            return
+        if not self.verbose:
+            self.live(phase.line())
+        elif is_first or now - max(self._last_line, phase.began) >= LOG_SECONDS:
+            self._last_line = now
+            self.detail(phase.line())
 
     def live(self, line: str) -> None:
         """Replace the live line on a terminal, now and then."""
         if not self.quiet and sys.stderr.isatty():
-            now = time.monotonic()
-            if now - self._last_progress >= PROGRESS_SECONDS:
-                self._last_progress, self._has_progress = now, True
-                sys.stderr.write(f"\r{self.program}: {line}\033[K")
-                sys.stderr.flush()
+            with self._lock:
+                now = time.monotonic()
+                if now - self._last_progress >= PROGRESS_SECONDS:
+                    self._last_progress, self._has_progress = now, True
+                    sys.stderr.write(f"\r{self.program}: {line}\033[K")
+                    sys.stderr.flush()
 
     def end_progress(self) -> None:
         """Remove the live line."""
-        if self._has_progress:
-            self._has_progress = False
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+        with self._lock:
+            if self._has_progress:
+                self._has_progress = False
+                sys.stderr.write("\r\033[K")
+                sys.stderr.flush()
 
     def _stderr(self, line: str) -> None:
+        with self._lock:
+            self._say(f"{self.program}: {spoken(line)}\n")
+
+    def _say(self, line: str) -> None:
         self.end_progress()
-        line = f"{self.program}: {spoken(line)}\n"
         if not (self.verbose or sys.stderr.isatty()):
             self._stderr_left -= len(line.encode())
             if self._stderr_left < 0:

@@ -33,6 +33,7 @@ class Job(NamedTuple):
     folds: int | None
     probability: str
     strict: bool
+    max_time: float | None
     seed: int
     jobs: int
 
@@ -86,6 +87,9 @@ Examples:
     is_flag=True,
     help="If the tolerance is not reached, write no model and exit with 3.",
 )
+@click.option("--max-time", type=common.Number(), metavar="SECONDS",
+              help="Stop training after so many seconds with the best model so far (between "
+                   "two iterations); a warning then gives its gap.")
 @margins_option(
     "Write the margins of the training examples to FILE (- is stdout), with their "
     "minimum, mean, variance and quantiles."
@@ -137,6 +141,11 @@ def _refuse_wishes(job: Job, place) -> None:
                 raise UsageError(messages.not_with_folds(flag))
     if job.has_probabilities:
         place.refuse("-b 1")
+    if job.max_time is not None:
+        if job.folds is not None:
+            raise UsageError(messages.not_with_folds("--max-time"))
+        if job.max_time <= 0:
+            raise UsageError(messages.must_be_positive("max_time", job.max_time))
 
 
 def _train_model(
@@ -159,14 +168,16 @@ def _train_model(
     settled.warn_of_unused(report)
     training.warn_of_one_class(data, report)
     read = time.perf_counter()
-    training.announce_compilation(report)
+    compiling = training.announce_compilation(report)
     training.warn_of_pairs(machine, len(data.classes), report)
     machine.jobs = threads
     if job.loo is not None:
         from odmtool.cli import leave_one_out
 
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
-    sentences = training.fit(place, machine, data, report, probability=job.has_probabilities)
+    sentences = training.fit(
+        place, machine, data, report, probability=job.has_probabilities, max_time=job.max_time
+    )
     trained = time.perf_counter()
     if (most := peak()) > 0:
         report.detail(messages.peak_memory(most))
@@ -178,9 +189,12 @@ def _train_model(
     training.write_trained_model(command, path, machine, data)
     if job.margins is not None:
         _write_margins(job.margins, place.source.path, path, machine, data, report)
-    seconds = {"reading": read - started, "training": trained - read,
+    compiled = compiling()
+    seconds = {"reading": read - started, "training": trained - read - compiled,
                "writing": time.perf_counter() - trained}  # fmt: skip
-    report.note(messages.summary(machine, data.X.shape[0], seconds))
+    if compiled:
+        seconds["compiling"] = compiled
+    report.note(messages.summary(machine, data, seconds))
     found = {}
     if job.loo is not None:
         found = leave_one_out.leave_one_out(machine, prepared, job.loo == "exact", report)

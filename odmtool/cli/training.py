@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from odmtool.cli import messages
 from odmtool.cli.files import naming
 from odmtool.cli.report import Report
@@ -21,7 +23,8 @@ def read_data(place, class_weight: dict, report: Report):
     ------
     FileError, DataError, MemoryLimitError
     """
-    data = place.read(note=report.note, detail=report.detail)
+    with report.phase("reading"):
+        data = place.read(note=report.note, detail=report.detail)
     for label in class_weight:
         if label not in data.classes:
             report.warning(messages.no_such_class(label))
@@ -39,14 +42,25 @@ def warn_of_one_class(data, report: Report) -> None:
         report.warning(messages.one_class(min(data.classes)))
 
 
-def announce_compilation(report: Report) -> None:
-    """Say so if numba has to compile, which it does once after an installation."""
+def announce_compilation(report: Report):
+    """Report when numba has to compile, which it does once after an installation.
+
+    Returns a function: the seconds that compiling has taken so far.
+    """
     from odmtool import _jit
 
+    timers = []
+
     def say() -> None:
+        from numba.core import event
+
         report.note(messages.compiling(is_kept=_jit.cache_folder() is not None))
+        # Compiling has just begun; the listener hears of it, too.
+        timers.append(event.TimingListener())
+        event.register("numba:compile", timers[0])
 
     _jit.on_compile(say)
+    return lambda: sum(timer.duration for timer in timers if timer.done)
 
 
 def folds_for(folds: int, m: int, report: Report) -> int:
@@ -89,7 +103,10 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
     return memory.jobs
 
 
-def fit(place, machine, data, report: Report, *, probability: bool = False) -> list[str]:
+def fit(
+    place, machine, data, report: Report, *, probability: bool = False,
+    max_time: float | None = None,
+) -> list[str]:  # fmt: skip
     """Train the machine; say what happens, and before it what will take long.
 
     Parameters
@@ -101,18 +118,23 @@ def fit(place, machine, data, report: Report, *, probability: bool = False) -> l
     report : Report
     probability : bool
         With a sigmoid; the place has all rows in memory.
+    max_time : float, optional
+        Seconds after which the best model so far will do.
 
     Returns
     -------
     list of str
         A sentence for everything that did not reach the tolerance.
     """
+    from odmtool.solvers.base import time_limit
+
     plan = place.plan(machine, data)
     for warning in plan.warnings:
         report.warning(warning)
     report.detail(plan.sentence)
     unconverged = 0
-    with naming(place.source.path):
+    began, phase = time.monotonic(), report.phase("training", machine.tolerance)
+    with naming(place.source.path), phase, time_limit(max_time):
         if probability:
             from odmtool.search.calibration import fit_with_probabilities
             from odmtool.search.validation import Data
@@ -121,13 +143,16 @@ def fit(place, machine, data, report: Report, *, probability: bool = False) -> l
             unconverged = fit_with_probabilities(machine, known, report.progress).unconverged
         else:
             place.fit(machine, data, plan, report.progress)
-    report.end_progress()
     say_carrier(machine, report)
     say_scale(machine, report)
     sentences = []
-    if not machine.solution_.converged and not stopped_early(machine):
+    solution = machine.solution_
+    is_late = max_time is not None and time.monotonic() - began >= max_time
+    if not solution.converged and is_late:
+        sentences.append(messages.out_of_time(solution, machine, max_time))
+    elif not solution.converged and not stopped_early(machine):
         newton = place.could_be_newton(machine, data)
-        sentences.append(messages.not_converged(machine.solution_, machine.tolerance, newton))
+        sentences.append(messages.not_converged(solution, machine, newton))
     if unconverged:
         sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
     return sentences

@@ -90,6 +90,12 @@ def size(amount: float) -> str:
     return f"{amount:.3g} TB"
 
 
+def clock(seconds: float) -> str:
+    """Minutes and seconds, 1:05."""
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes}:{seconds:02d}"
+
+
 def aligned(rows: list, first=str.rjust) -> list[str]:
     """Lines of columns that end below each other; ``first`` places the cells of the first."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -12,7 +12,10 @@ stop it by raising.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -61,11 +64,35 @@ class Problem(NamedTuple):
         return self.y * (self.gram.matrix() @ expansion)
 
 
+_deadline = math.inf
+
+
+@contextmanager
+def time_limit(seconds: float | None):
+    """Inside it, no solver of this process begins an iteration after so many seconds."""
+    global _deadline
+    _deadline = math.inf if seconds is None else time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _deadline = math.inf
+
+
 class Stop(NamedTuple):
     """When a solver stops: at the tolerance, or after so many iterations."""
 
     tolerance: float = 1e-3
-    max_iter: int = 1000
+    limit: int = 1000
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of :func:`time_limit` is over."""
+        return time.monotonic() >= _deadline
+
+    @property
+    def max_iter(self) -> int:
+        """The most iterations, none when the time is over."""
+        return 0 if self.is_late else self.limit
 
 
 class Progress(NamedTuple):

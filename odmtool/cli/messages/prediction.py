@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import one_line, quoted, sentence, size
+from odmtool.messages.words import clock, one_line, quoted, sentence, size
 
 
 def accuracy(correct: int, rows: int) -> str:
@@ -103,12 +103,7 @@ resumed = sentence("{fits} fits were finished already, according to {path}")
 
 
 def search_progress(done: int, total: int, highest: float, left: float) -> str:
-    return f"{done} of {total} fits, best {100 * highest:g}%, {_clock(left)} left"
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    return f"{minutes}:{seconds:02d}"
+    return f"{done} of {total} fits, best {100 * highest:g}%, {clock(left)} left"
 
 
 def unknown_picture(path: str, endings) -> str:
@@ -160,7 +155,7 @@ splits_resumed = sentence("{splits} splits were finished already, according to {
 
 
 def split_progress(done: int, total: int, left: float | None) -> str:
-    return f"{done} of {total} splits" + ("" if left is None else f", {_clock(left)} left")
+    return f"{done} of {total} splits" + ("" if left is None else f", {clock(left)} left")
 
 
 fits_not_converged = sentence("{fits} fits did not reach the tolerance {tolerance:g}")

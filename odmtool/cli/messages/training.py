@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence
+from odmtool.messages.words import clock, sentence
 
 
 def compiling(is_kept: bool) -> str:
     if is_kept:
-        return "compiling, first run only"
-    return "compiling (every run: no folder for the code can be written; set NUMBA_CACHE_DIR)"
+        return "compiling (once after an installation)"
+    return "compiling (in every run: no folder for the code can be written; set NUMBA_CACHE_DIR)"
 
 
 def version() -> str:
@@ -25,25 +25,46 @@ one_class_weighs = sentence(
 lines_skipped = sentence("{count} blank or comment lines skipped")
 
 
-def progress(state) -> str:
-    objective = "" if state.primal is None else f"objective {state.primal:.6g}, "
-    about = "" if state.primal is not None else "about "
-    is_known = state.gap == state.gap  # NaN is not
-    gap = f"gap {about}{state.gap:.2g}, " if is_known else ""
-    return f"iteration {state.iteration}, {objective}{gap}active {state.active}"
+def progress(phase: str, state, elapsed: float, left: float | None) -> str:
+    """The line that shows how far a phase is; ``state`` is what the solver told last."""
+    words = [phase]
+    if state is not None:
+        words.append(f"iteration {state.iteration}")
+        if state.primal is not None:
+            words.append(f"objective {state.primal:.6g}")
+        if state.gap == state.gap:  # NaN is not
+            words.append(f"gap {'~' if state.primal is None else ''}{state.gap:.2g}")
+        words.append(f"{state.active} active examples")
+    words.append(f"{clock(elapsed)} elapsed")
+    return ", ".join(words + ([] if left is None else [f"about {clock(left)} left"]))
 
 
-def summary(machine, examples: int, seconds: dict[str, float]) -> str:
-    solution = machine.solution_
-    what = "" if not solution.converged else "optimal, " if solution.optimal else "stationary, "
+def summary(machine, data, seconds: dict[str, float]) -> str:
+    """What was trained on what, how well, and what it took."""
+    solution, (m, d) = machine.solution_, data.X.shape
+    facts = machine.model_.facts
+    kernel = f"{machine.kernel} kernel" if machine.kernel != "linear" else "linear"
+    gamma = getattr(machine.model_, "kernel", None) and machine.model_.kernel.gamma
+    gamma = f" (gamma {gamma:g})" if gamma and machine.kernel in ("rbf", "poly", "sigmoid") else ""
+    k = len(data.classes)
+    classes = "1 class" if k == 1 else f"{k} classes"
     count = machine.support_count
-    vectors = "" if count is None else f"{count} support vectors of {examples}; "
+    vectors = "" if count is None else f", {count} support vectors"
     spent = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items())
     return (
-        f"objective {solution.primal:.10g}, {_how_near(solution)} ({what}tolerance "
-        f"{machine.tolerance:g}), {_iterations(solution)} ({solution.solver}), "
-        f"{vectors}seconds: {spent}"
+        f"{machine.name}, {kernel}{gamma}, lambda {float(facts['lambda']):.6g}, {m} examples, "
+        f"{d} features, {classes}: {_end(solution, machine.tolerance)}, "
+        f"objective {solution.primal:.10g}, {_iterations(solution)} ({solution.solver}){vectors}; "
+        f"seconds: {spent}"
     )
+
+
+def _end(solution, tolerance: float) -> str:
+    """How it ended."""
+    if not solution.converged:
+        return f"not converged ({_how_near(solution)} > {tolerance:g})"
+    what = "converged" if solution.optimal else "converged to a stationary point"
+    return f"{what} ({_how_near(solution)} <= {tolerance:g}{_certificate(solution)})"
 
 
 def _iterations(solution) -> str:
@@ -53,26 +74,39 @@ def _iterations(solution) -> str:
 def _how_near(solution) -> str:
     gradient = getattr(solution, "gradient", None)
     if gradient is None:
-        return f"gap {solution.gap:.2g}{_certificate(solution)}"
-    return f"gradient {gradient:.2g} of the first"
+        return f"gap {solution.gap:.2g}"
+    return f"relative gradient {gradient:.2g}"
 
 
 def _certificate(solution) -> str:
     if solution.failure is None:
         return ""
     if not solution.failure:
-        return " proved"
-    return f" proved with probability 1 - {solution.failure:g}"
+        return ", proved"
+    return f", proved with probability 1 - {solution.failure:g}"
 
 
-def not_converged(solution, tolerance: float, has_newton: bool) -> str:
-    is_other = has_newton and "newton" not in solution.solver
-    other = ", --solver newton" if is_other else ""
-    constant = " (the model is constant)" if solution.support_count == 0 else ""
+def not_converged(solution, machine, has_newton: bool) -> str:
+    """``has_newton``: Newton's method could be tried."""
+    constant = "; the model is constant" if solution.support_count == 0 else ""
     return (
-        f"the tolerance {tolerance:g} was not reached: {_how_near(solution)} after "
-        f"{_iterations(solution)} of {solution.solver}{constant}; scale the features "
-        f"(odm-scale), or take a smaller lambda{other} or a larger --max-iter"
+        f"the tolerance {machine.tolerance:g} was not reached: {_how_near(solution)} after "
+        f"{_iterations(solution)} of {solution.solver}{constant}. {_remedy(machine, has_newton)}"
+    )
+
+
+def _remedy(machine, has_newton: bool) -> str:
+    other = ", --solver newton" if has_newton and "newton" not in machine.solution_.solver else ""
+    smaller = f"-l below {float(machine.model_.facts['lambda']):g}"
+    if machine.row.own_kind == "pairs":
+        smaller = smaller.replace("below", "above")
+    return f"Scale the features (odm-scale), or try {smaller}{other} or a larger --max-iter"
+
+
+def out_of_time(solution, machine, seconds: float) -> str:
+    return (
+        f"stopped after --max-time {seconds:g}: the model is written, but has not converged "
+        f"({_how_near(solution)}, tolerance {machine.tolerance:g})"
     )
 
 

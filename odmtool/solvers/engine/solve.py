@@ -156,7 +156,7 @@ class EngineRun:
             self.progress(
                 Progress(self.iterations, point.primal, now, int(np.count_nonzero(point.a)))
             )
-            if now <= self.stop.tolerance:
+            if now <= self.stop.tolerance or self.stop.is_late:
                 return self._solution(point, basis, gap, failure)
             if choice.way == "full" or self.sample.landmarks.is_full:
                 # Not before it is needed: it loads compiled code.
