@@ -72,6 +72,18 @@ def on_compile(callback: Callable[[], None]) -> None:
     _callbacks.append(callback)
 
 
+def compilation_timer() -> Callable[[], float]:
+    """A function: the seconds that compiling has taken from now on.
+
+    Called by a callback of :func:`on_compile`, it counts that compilation, too.
+    """
+    from numba.core import event
+
+    timer = event.TimingListener()
+    event.register("numba:compile", timer)
+    return lambda: timer.duration if timer.done else 0.0
+
+
 def statistics() -> tuple[int, int]:
     """How many compiled functions came from the disk cache, and how many did not."""
     stats = [dispatcher.stats for dispatcher in _dispatchers]

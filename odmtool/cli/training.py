@@ -52,15 +52,11 @@ def announce_compilation(report: Report):
     timers = []
 
     def say() -> None:
-        from numba.core import event
-
         report.note(messages.compiling(is_kept=_jit.cache_folder() is not None))
-        # Compiling has just begun; the listener hears of it, too.
-        timers.append(event.TimingListener())
-        event.register("numba:compile", timers[0])
+        timers.append(_jit.compilation_timer())
 
     _jit.on_compile(say)
-    return lambda: sum(timer.duration for timer in timers if timer.done)
+    return lambda: sum(seconds() for seconds in timers)
 
 
 def folds_for(folds: int, m: int, report: Report) -> int:
