@@ -30,6 +30,14 @@ class Settings(NamedTuple):
     margins: str | None
     report: bool
     json_file: str | None
+    line_buffered: bool
+
+    @property
+    def is_service(self) -> bool:
+        """Whether every row is answered when it has arrived: asked for, or from pipe to stdout."""
+        from odmtool.io.files import is_regular_stdin
+
+        return self.line_buffered or self.test == self.output == "-" and not is_regular_stdin()
 
 
 class Tally:
@@ -38,7 +46,7 @@ class Tally:
     def __init__(self, ruler=None, confusion=None):
         self.ruler, self.confusion = ruler, confusion
         self.rows = self.correct = self.skipped = self.width = 0
-        self.has_values = self.shares_features = False
+        self.has_values = self.shares_features = self.has_labels = False
 
     def add(self, model, block, rows, labels, values) -> None:
         """A block, its rows, labels, and its decision values if they are known."""
@@ -87,6 +95,9 @@ class Tally:
 )
 @click.option("--json", "json_file", metavar="FILE",
               help="Write the accuracy and all that --report says as JSON (- is stdout).")
+@click.option("--line-buffered", is_flag=True,
+              help="Write every prediction when its row has arrived, for use as a service; this "
+                   "is so anyway from a pipe (TEST_FILE -) to stdout (OUTPUT_FILE -).")
 @options.jobs_option("Threads for BLAS (kernel models).")
 @options.quiet_option_of("Print nothing but warnings and errors, and what was asked for.")
 @options.verbose_option
@@ -124,7 +135,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     _say_remarks(say, model, tally)
     if job.margins is not None:
         write_margins(job.margins, job.test, job.model, tally.ruler, say)
-    if job.report or not quiet:
+    if tally.has_labels and (job.report or not quiet):
         say.result(messages.accuracy(tally.correct, tally.rows))
     if job.report:
         class_report.say_classes(tally.confusion, job.json_file, say)
@@ -162,20 +173,39 @@ def _predict_file(job: Settings, model) -> Tally:
         predict_block, form = model.predict_with_probabilities, " %g"
     else:
         predict_block, form = model.predict_with_values, " %.17g" if job.decision_values else ""
+    missing = svmlight.MissingLabels()
+    size = svmlight.AT_ONCE if job.is_service else 4 * svmlight.BLOCK_BYTES
     blocks = svmlight.iter_svmlight(
-        job.test, zero_based=job.zero_based, precomputed=model.is_precomputed
-    )
+        job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
+        block_bytes=size, missing=missing,
+    )  # fmt: skip
     with files.atomic_output(job.output, binary=True) as stream:
         if form:
             stream.write(messages.labels_line(model.labels).encode())
         for block in blocks:
+            if missing.found:
+                _refuse_without_labels(job)
+            if not len(block.labels):
+                tally.skipped += block.skipped
+                continue
             rows = block.rows if isinstance(model, LinearModel) else block.X
             labels, values = predict_block(rows)
             tally.add(model, block, rows, labels, values if job.probability == "0" else None)
             stream.write(_lines(labels, values, form))
+            if job.is_service:
+                stream.flush()
+        tally.has_labels = not missing.found
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))
     return tally
+
+
+def _refuse_without_labels(job: Settings) -> None:
+    """Raise DataError for what compares predictions with labels."""
+    for flag, wish in (("--margins", job.margins), ("--report", job.report),
+                       ("--json", job.json_file)):  # fmt: skip
+        if wish:
+            raise DataError(messages.needs_labels(flag), job.test)
 
 
 def _ruler(job: Settings, model):
@@ -206,6 +236,8 @@ def _lines(labels, values, form: str) -> bytes:
 
 
 def _say_remarks(say: report.Report, model, tally: Tally) -> None:
+    if not tally.has_labels:
+        say.note(messages.no_labels())
     if tally.skipped:
         say.note(messages.lines_without_output(tally.skipped))
     if model.is_precomputed:

@@ -178,6 +178,14 @@ def is_stream(path: str | os.PathLike) -> bool:
     return os.fsdecode(path) == "-" or _descriptor(path) is not None
 
 
+def is_regular_stdin() -> bool:
+    """Whether stdin is a file, which has all its lines already."""
+    try:
+        return stat.S_ISREG(os.fstat(0).st_mode)
+    except OSError:
+        return False
+
+
 def output_stream(path: str | os.PathLike) -> int | None:
     """The descriptor of this process that an output goes to, 1 for ``-``; None for a file."""
     return 1 if os.fsdecode(path) == "-" else _descriptor(path)

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 BLOCK_BYTES = 1 << 20
+READ_BYTES = 1 << 16
+AT_ONCE = 1
+"""As the size of a block: every line is handed on when it has arrived."""
 PLAIN_BYTES = 16 << 20  # up to here, loading numba takes longer than reading without it
 LONGEST_LINE = 1 << 28
 _ROW_BYTES, _ENTRY_BYTES = 16, 12
@@ -62,6 +65,32 @@ class Dataset(NamedTuple):
     def X(self) -> csr_matrix:
         """The rows as a matrix of SciPy."""
         return scipy_rows(self.rows)
+
+
+class MissingLabels:
+    """Puts the label 0 before every row of a file whose rows have no label.
+
+    Whether they have one is seen in the first row: it begins with ``index:value`` if not. Blank
+    lines of a file without labels are rows, too.
+
+    Attributes
+    ----------
+    found : bool or None
+        None as long as there was no row.
+    """
+
+    def __init__(self) -> None:
+        self.found: bool | None = None
+
+    def fill(self, block: bytes) -> bytes:
+        """A block of whole lines, with labels."""
+        if self.found is None:
+            rows = (line for line in block.splitlines() if line.split(b"#")[0].strip())
+            first = next(rows, None)
+            self.found = None if first is None else b":" in first.split()[0]
+        if not self.found:
+            return block
+        return b"0 " + block[:-1].replace(b"\n", b"\n0 ") + b"\n"
 
 
 def read_svmlight(
@@ -131,16 +160,22 @@ def iter_svmlight(
     n_features: int | None = None,
     jobs: int = 1,
     block_bytes: int = 4 * BLOCK_BYTES,
+    missing: MissingLabels | None = None,
 ) -> Iterator[Dataset]:
     """Read a file in blocks of rows; the memory used does not depend on its length.
 
     Parameters as :func:`read_svmlight`, whose errors are raised when the reading
-    comes to them. ``block_bytes`` is about how much text makes a block. Every block
-    has at least one row, and its own width if that is larger than ``n_features``.
+    comes to them. ``block_bytes`` is about how much text makes a block; with ``AT_ONCE`` a block
+    is what has arrived, and may have no row. Else every block has at least one row. Its width
+    is its own if that is larger than ``n_features``. With ``missing`` rows may have no label.
     """
     grammar = _grammar(zero_based, real_labels, precomputed)
+    parts = _parts(path, grammar, block_bytes, jobs, missing)
+    if block_bytes == AT_ONCE:
+        yield from (_dataset(part, n_features, real_labels) for part in parts)
+        return
     held = None
-    for part in _parts(path, grammar, block_bytes, jobs):
+    for part in parts:
         if held is not None and len(held.labels) and len(part.labels):
             yield _dataset(held, n_features, real_labels)
             held = part
@@ -247,12 +282,14 @@ def _grammar(zero_based: bool, real_labels: bool, precomputed: bool) -> Grammar:
     return Grammar(zero_based, real_labels, precomputed)
 
 
-def _parts(path, grammar: Grammar, block_bytes: int, jobs: int) -> Iterator[ParsedLines]:
+def _parts(
+    path, grammar: Grammar, block_bytes: int, jobs: int, missing: MissingLabels | None = None
+) -> Iterator[ParsedLines]:
     """The blocks of a file in their order, up to the first error."""
     name = display_name(path)
     lines, rows = 0, 0
     with open_input(path) as stream:
-        parts = _in_order(_tasks(stream, grammar, block_bytes), jobs)
+        parts = _in_order(_tasks(stream, grammar, block_bytes, missing), jobs)
         try:
             for part in parts:
                 lines += part.skipped + len(part.labels)
@@ -269,7 +306,9 @@ def _parts(path, grammar: Grammar, block_bytes: int, jobs: int) -> Iterator[Pars
         raise DataError(messages.no_rows(lines), name)
 
 
-def _tasks(stream, grammar: Grammar, block_bytes: int) -> Iterator[tuple[Callable, bytes, Grammar]]:
+def _tasks(
+    stream, grammar: Grammar, block_bytes: int, missing: MissingLabels | None
+) -> Iterator[tuple[Callable, bytes, Grammar]]:
     """For every block, the function that reads it and its arguments."""
     size = _regular_size(stream)
     read_block = _plain.read_block
@@ -280,7 +319,7 @@ def _tasks(stream, grammar: Grammar, block_bytes: int) -> Iterator[tuple[Callabl
             from odmtool.io import _scan
 
             read_block = _scan.read_block
-        yield read_block, block, grammar
+        yield read_block, block if missing is None else missing.fill(block), grammar
 
 
 def _regular_size(stream) -> int:
@@ -296,7 +335,7 @@ def _blocks(stream, block_bytes: int) -> Iterator[bytes]:
     """Cut a stream into blocks of whole lines, each ended by LF."""
     pieces, length = [], 0
     try:
-        while data := stream.read1(block_bytes):
+        while data := stream.read1(max(block_bytes, READ_BYTES)):
             pieces.append(data)
             length += len(data)
             if b"\0" in data:

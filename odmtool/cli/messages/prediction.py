@@ -26,7 +26,9 @@ def lines_without_output(skipped: int) -> str:
     return f"{skipped} {lines} no prediction"
 
 
-no_test_rows = sentence("there is no row to predict")
+no_labels = sentence("the rows have no labels: there is no accuracy")
+needs_labels = sentence("{flag} compares predictions with labels, and the rows have none")
+no_test_rows = sentence("the test file has no rows")
 no_feature_in_common = sentence(
     "no feature of the test file occurs in the model; is this the right file?"
 )

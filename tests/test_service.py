@@ -1,0 +1,60 @@
+"""odm-predict as a service: an answer for every row when it has arrived, also without labels."""
+
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def model(run, heart):
+    assert run("train", "-q", heart, "m").code == 0
+    return "m"
+
+
+def test_a_row_is_answered_before_the_next_one_is_sent(run, start, heart, model):
+    with open(heart) as stream:
+        rows = stream.readlines()[:3]
+    process = start("predict", "-", model, "-", stdin=subprocess.PIPE)
+    answers = []
+    for row in rows:
+        process.stdin.write(row.encode())
+        process.stdin.flush()
+        answers.append(process.stdout.readline())
+    process.stdin.close()
+    process.stdin = None
+    assert process.stdout.read() == b"" and process.wait() == 0
+    run("predict", heart, model, "o")
+    with open("o", "rb") as stream:
+        assert answers == stream.readlines()[:3]
+
+
+def test_rows_without_labels(run, heart, model, tmp_path):
+    with open(heart) as stream:
+        rows = [line.partition(" ")[2] for line in stream]
+    (tmp_path / "u").write_text("# no labels\n" + "".join(rows))
+    labelled = run("predict", "-d", heart, model, "-").out.splitlines()
+    outcome = run("predict", "-d", "u", model, "o")
+    assert outcome.code == 0 and outcome.out == "" and "no accuracy" in outcome.err
+    found = (tmp_path / "o").read_text().splitlines()
+    # The comment is a row of its own: every line has its answer.
+    assert found[2:] == labelled[1:]
+    for wish in (["--report"], ["--json", "j"], ["--margins", "x"]):
+        refused = run("predict", *wish, "u", model, "p")
+        assert refused.code == 1 and f"{wish[0]} compares predictions" in refused.err
+        assert not os.path.exists("p")
+
+
+def test_what_has_arrived_is_a_block_and_a_torn_line_waits(tmp_path):
+    from odmtool.io.svmlight import AT_ONCE, iter_svmlight
+
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    # Both ends in this process: what is read is what was written so far.
+    end = os.open(path, os.O_RDWR)
+    blocks = iter_svmlight(str(path), block_bytes=AT_ONCE)
+    os.write(end, b"1 1:1 2:2\n-1 1:3")
+    assert next(blocks).labels.tolist() == [1]
+    os.write(end, b" 2:4\n1 1:5\n")
+    assert next(blocks).labels.tolist() == [-1, 1]
+    os.close(end)
