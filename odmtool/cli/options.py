@@ -137,7 +137,7 @@ class Command(click.Command):
         for param in self.params:
             if isinstance(param, OptionalChoice):
                 args = param.completed(args)
-        if not args:
+        if not args and not ctx.resilient_parsing:
             pieces = self.collect_usage_pieces(ctx)
             raise UsageError(messages.no_arguments(ctx.command_path, pieces))
         return super().parse_args(ctx, args)

@@ -1,4 +1,4 @@
-"""``odmtool train|predict|cv|scale|margins``: all commands under one name.
+"""``odmtool train|predict|cv|scale|margins|completion``: all commands under one name.
 
 Imports click only, as the commands themselves do, so that help and shell
 completion of the group are as fast as those of one command.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from odmtool.cli import cv, margins, messages, options, predict, scale, train
+from odmtool.cli import completion, cv, margins, messages, options, predict, scale, train
 from odmtool.errors import UsageError
 
 
@@ -20,7 +20,7 @@ class Group(click.Group):
             return super().make_context(*arguments, **attributes)
 
     def parse_args(self, ctx, args):
-        if not args:
+        if not args and not ctx.resilient_parsing:
             pieces = self.collect_usage_pieces(ctx)
             raise UsageError(messages.no_arguments(ctx.command_path, pieces))
         return super().parse_args(ctx, args)
@@ -31,7 +31,7 @@ class Group(click.Group):
 def odmtool() -> None:
     """Large-margin classification by the margin distribution.
 
-    All but margins are also installed under a name of their own: odm-train,
+    All but margins and completion are also installed under a name of their own: odm-train,
     odm-predict, odm-cv, odm-scale.
     """
 
@@ -41,3 +41,4 @@ odmtool.add_command(predict.predict, "predict")
 odmtool.add_command(cv.cv, "cv")
 odmtool.add_command(scale.scale, "scale")
 odmtool.add_command(margins.margins, "margins")
+odmtool.add_command(completion.completion, "completion")
