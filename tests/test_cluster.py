@@ -80,14 +80,14 @@ def test_a_killed_worker_is_survived(dask):
     scheme, killed = Scheme(8, 2, strata=5), []
 
     def kill(level):
-        if level.parts in (8, 2):
+        if level.parts == 2:
             victim = worker_ids(dask)[0]
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 
     here = sodm.solve(p, Stop(1e-4), scheme)
     there = sodm.solve(p, Stop(1e-4), scheme, executor=dask, report=kill)
-    assert len(killed) == 2
+    assert len(killed) == 1
     assert np.allclose(here.eta, there.eta, rtol=1e-9, atol=1e-12)
 
 
@@ -95,14 +95,14 @@ def test_a_worker_killed_during_dsvrg_is_survived(dask):
     p, scheme, killed = problem(weight=weights()), Scheme(5, strata=4), []
 
     def kill(state):
-        if state.iteration in (2, 12):
+        if state.iteration == 4:
             victim = worker_ids(dask)[0]
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 
     here = dsvrg.solve(p, Stop(1e-8, 500), scheme)
     there = dsvrg.solve(p, Stop(1e-8, 500), scheme, executor=dask, progress=kill)
-    assert len(killed) == 2
+    assert len(killed) == 1
     assert np.allclose(here.w, there.w, rtol=1e-9, atol=1e-12)
 
 

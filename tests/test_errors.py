@@ -194,7 +194,7 @@ def test_matrix_larger_than_memory_is_said_before_it_is_made(run, heart, monkeyp
 
 
 def test_small_memory_still_trains(run, heart):
-    outcome = run("train", "-t", "rbf", "--memory", "0.1M", heart)
+    outcome = run("train", "-t", "rbf", "-l", "16", "--memory", "0.1M", heart)
     assert outcome.code == 0 and "(dcd)" in outcome.err
     said, *_ = outcome.err.splitlines()
     assert said.startswith("odm-train: warning: the kernel matrix of 270 examples does not fit")

@@ -1,5 +1,6 @@
 """The disk cache of compiled functions: fresh, safe, and never a reason to fail."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -42,22 +43,36 @@ def package_path(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def zygote():
+    """A process that has imported numba, and forks for every script."""
+    with subprocess.Popen(
+        [sys.executable, Path(__file__).parent / "zygote.py"], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        yield process
+        process.stdin.close()
+
+
 @pytest.fixture
-def scripts(tmp_path, package_path):
+def scripts(tmp_path, package_path, zygote):
     """Runs code in a process with a cache of its own; the code is kept in a file."""
 
-    def run(code, path=package_path, program=(sys.executable,), **variables):
+    def run(code, path=package_path, warnings=None, **variables):
         script = tmp_path / "script.py"
         if not script.exists() or script.read_text() != code:  # its time matters to older numba
             script.write_text(code)
         cleared = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
-        environment = {**cleared, "HOME": str(tmp_path), "PYTHONPATH": str(path), **variables}
-        done = subprocess.run(
-            [*program, script], env=environment, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        return done.stdout.strip()
+        request = {
+            "script": str(script), "path": str(path), "warnings": warnings,
+            "environment": {**cleared, "HOME": str(tmp_path), **variables},
+        }  # fmt: skip
+        zygote.stdin.write(json.dumps(request) + "\n")
+        zygote.stdin.flush()
+        code, out, err = json.loads(zygote.stdout.readline())
+        assert code == 0, err
+        assert err == ""
+        return out.strip()
 
     return run
 
@@ -230,11 +245,10 @@ def test_without_compiling(scripts):
         "assert a.values.tobytes() == b.values.tobytes() and len(a.values) == 6\n"
         "print(repr(b.columns.tolist()))"
     )
-    options = (sys.executable, "-W", "error")
-    assert scripts(code, program=options, NUMBA_DISABLE_JIT="1") == "[0, 1, 2, 3, 4, 6]"
+    assert scripts(code, warnings="error", NUMBA_DISABLE_JIT="1") == "[0, 1, 2, 3, 4, 6]"
 
 
-def test_numba_is_loaded_only_when_needed(scripts):
+def test_numba_is_loaded_only_when_needed():
     code = (
         "import sys\n"
         "import odmtool._jit as _jit\n"
@@ -243,7 +257,8 @@ def test_numba_is_loaded_only_when_needed(scripts):
         "assert _jit.statistics() == (0, 0)\n"
         "print('numba' in sys.modules, 'sklearn' in sys.modules)"
     )
-    assert scripts(code) == "False False"
+    printed = subprocess.check_output([sys.executable, "-c", code], cwd=PACKAGE.parent, text=True)
+    assert printed.strip() == "False False"
 
 
 def test_old_versions_are_pruned(scripts, tmp_path):

@@ -317,7 +317,7 @@ def test_a_class_without_examples():
     assert solution.W.shape == (6, 6)
 
 
-@pytest.mark.parametrize("memory", [60 * 8 * 3, 60 * 8 * 7])
+@pytest.mark.parametrize("memory", [60 * 8 * 7, 60 * 8 * 20])
 def test_few_cached_rows_give_the_same_result(memory):
     bounded, whole = problem("rbf", memory=memory), problem("rbf")
     a, b = solve(bounded, 1e-8), solve(whole, 1e-8)
