@@ -34,6 +34,7 @@ def test_products(matrix, kind):
     assert same(X @ W[:, ::2], matrix @ W[:, ::2]) and same(X.T @ v, matrix.T @ v)
     assert same(X.gram(), (matrix.T @ matrix).toarray())
     assert np.allclose(X.squares(), (matrix.toarray() ** 2).sum(axis=1))
+    assert same(X.squared(), matrix.multiply(matrix))
     assert same(X.scaled(v), matrix.multiply(v[:, None]))
     for right, product in ((w[1:], lambda v: X @ v), (v[1:], lambda v: X.T @ v)):
         if len(right):

@@ -105,6 +105,10 @@ class CSR:
         """|x_i|^2 of every row, shape (m,)."""
         return np.bincount(self.owners(), self.data**2, minlength=self.shape[0])
 
+    def squared(self) -> CSR:
+        """The squares of the entries."""
+        return CSR(self.data**2, self.indices, self.indptr, self.shape)
+
     def scaled(self, factors: np.ndarray) -> CSR:
         """The rows times one number each."""
         data = self.data * np.repeat(factors, np.diff(self.indptr))

@@ -171,7 +171,7 @@ class WeightSpace:
         # the closer we are, keeps the convergence faster than linear.
         accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(w - self.point(eta))
         rows, s = self._X[active], slopes[active]
-        squares = rows**2 if isinstance(rows, np.ndarray) else rows.multiply(rows)
+        squares = rows**2 if isinstance(rows, np.ndarray) else CSR.of(rows).squared()
         inverse = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
         return conjugate_gradients(
             lambda p: p + rows.T @ (s * (rows @ p)), right, lambda p: inverse * p,
