@@ -2,7 +2,7 @@
 
 NAME, SYNOPSIS, DESCRIPTION and OPTIONS of a command are taken from the command
 itself; the sections after them from ``PAGE.in``, then those of all commands
-from ``common.in``. ``odm-format.5`` is written from ``odm-format.in`` alone.
+from ``common.in``. The pages of ``TEXTS`` are written from their ``.in`` file alone.
 
 An ``.in`` file is plain text: ``# HEADING``; paragraphs between blank lines;
 lines indented by four blanks stay as they are; ``- `term` text`` (continued by
@@ -29,7 +29,9 @@ COMMANDS = {
     "train": "odm-train", "predict": "odm-predict", "cv": "odm-cv", "scale": "odm-scale",
     "margins": "odmtool-margins",
 }  # fmt: skip
-PAGES = (*(f"{page}.1" for page in COMMANDS.values()), "odm-format.5")
+#: Pages written from their ``.in`` file alone.
+TEXTS = ("odmtool.1", "odm-format.5", "odm-migrate.7")
+PAGES = (*(f"{page}.1" for page in COMMANDS.values()), *TEXTS)
 #: The date on the pages; change it together with the version.
 DATE = "2026-11-20"
 
@@ -201,8 +203,10 @@ def finish(lines: list[str], page: str) -> str:
 def render() -> dict[str, str]:
     """File name -> text of every page."""
     pages = {f"{page}.1": command_page(name) for name, page in COMMANDS.items()}
-    text = (HERE / "odm-format.in").read_text(encoding="utf-8")
-    pages["odm-format.5"] = finish([title("odm-format", 5), *markup(text)], "odm-format.5")
+    for page in TEXTS:
+        name, section = page.rsplit(".", 1)
+        text = (HERE / f"{name}.in").read_text(encoding="utf-8")
+        pages[page] = finish([title(name, int(section)), *markup(text)], page)
     return pages
 
 
