@@ -67,6 +67,7 @@ def test_dsvrg_is_the_same_on_the_cluster(dask, is_dense):
 
 
 def worker_ids(executor):
+    executor._client.wait_for_workers(2, timeout=60)  # one that a test killed comes again
     return sorted(executor._client.run(os.getpid).values())
 
 

