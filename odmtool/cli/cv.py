@@ -166,7 +166,7 @@ def cv(ctx, **options):
     machine, settings = _machine_and_settings(choice, values)
     check_pictures(pictures, settings)
     data = _read(place, choice, job, pictures, report)
-    if (settled := choice.settled(len(data.classes))).name != choice.name:
+    if (settled := choice.settled(data)) is not choice:
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values)
     settled.warn_of_unused(report)

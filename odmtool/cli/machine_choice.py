@@ -36,6 +36,8 @@ class MachineChoice(NamedTuple):
         Keyword arguments of some machines.
     given : frozenset of str
         The options that stand on the command line.
+    is_balanced : bool
+        Every class not named in ``common["class_weight"]`` weighs the same in all.
     """
 
     asked: str
@@ -43,6 +45,7 @@ class MachineChoice(NamedTuple):
     common: dict
     special: dict
     given: frozenset[str]
+    is_balanced: bool = False
 
     @property
     def name(self) -> str:
@@ -57,12 +60,20 @@ class MachineChoice(NamedTuple):
     def class_weight(self) -> dict:
         return self.common["class_weight"]
 
-    def settled(self, classes: int) -> MachineChoice:
-        """The choice with a name in the place of auto."""
-        if self.asked != "auto":
-            return self
-        many = classes > 2 and "multiclass" not in self.given
-        return self._replace(asked="mcodm" if many else "odm")
+    def settled(self, data) -> MachineChoice:
+        """The choice for the data that were read: a name in the place of auto, balanced weights.
+
+        ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
+        if nothing was open.
+        """
+        choice = self
+        if self.asked == "auto":
+            many = len(data.classes) > 2 and "multiclass" not in self.given
+            choice = choice._replace(asked="mcodm" if many else "odm")
+        if self.is_balanced:
+            weights = balanced_weights(data.labels, data.weight) | self.class_weight
+            choice = choice._replace(common=choice.common | {"class_weight": weights})
+        return choice
 
     def make(self, values: dict | None = None):
         """The machine, its parameters checked; ``values`` stand for some of them."""
@@ -99,6 +110,19 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def balanced_weights(labels, weight) -> dict[int, float]:
+    """From every label to m / (k m_label), with the weights of the examples if there are any."""
+    import numpy as np
+
+    classes, places = np.unique(labels, return_inverse=True)
+    counts = np.bincount(places, weights=weight)
+    return {
+        int(label): float(counts.sum() / (len(classes) * count))
+        for label, count in zip(classes, counts, strict=True)
+        if count > 0
+    }
+
+
 def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     """The choice that the options make.
 
@@ -119,7 +143,9 @@ def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     common |= {"class_weight": dict(options["class_weight"]), "settings": taken(Settings, options)}
     parameters = {name: options[name] for name in PARAMETER_NAMES}
     special = {name: options[name] for name in _SPECIAL}
-    choice = MachineChoice(options["machine"], parameters, common, special, given)
+    choice = MachineChoice(
+        options["machine"], parameters, common, special, given, options["balanced"]
+    )
     if options["kdd"] is None:
         return choice
     if choice.name != "ldm":

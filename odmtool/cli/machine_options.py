@@ -172,6 +172,9 @@ def machine_options(many: bool):
                      metavar="LABEL WEIGHT",
                      help="Weight of a class, >= 0; also glued, as in -w-1 5. "
                           "May be repeated.  [default: 1]"),
+        click.option("--balanced", is_flag=True,
+                     help="Weigh the classes so that each counts the same in all: m / (k m_class) "
+                          "for one of k classes; also written -w balanced."),
         click.option("-W", "--weights", metavar="FILE",
                      help="Weights of the examples, >= 0, one per line."),
         click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,

@@ -130,6 +130,10 @@ class Reader:
             if token == "--":
                 yield Word("--", (), ("--", *rest))
                 return
+            if (token, *rest[:1]) == ("-w", "balanced"):
+                yield word("--balanced")
+                rest.pop(0)
+                continue
             flag, values, typed = self._option(token, rest)
             count = self._arity.get(flag, 0) - len(values) if flag else 0
             more, rest = rest[: max(0, count)], rest[max(0, count) :]

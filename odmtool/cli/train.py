@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from typing import NamedTuple
 
 import click
@@ -43,24 +44,27 @@ class Job(NamedTuple):
 
 
 class _Train(TrainingCommand):
-    """odm-train; the search that LIBLINEAR's train makes with -C is one of odm-cv."""
+    """odm-train; a search (LIBLINEAR's -C) is one of odm-cv, --check is odmtool check."""
 
     def translated(self, ctx, args):
         reader = Reader(self, args)
-        if not reader.is_search:
+        if "--check" in args:
+            ctx.meta["instead"] = "check", [token for token in args if token != "--check"]
+        elif reader.is_search:
+            ctx.meta["instead"] = "cv", reader.without_model()
+        else:
             return super().translated(ctx, args)
-        ctx.meta["search"] = reader.without_model()
         return []
 
     def parse_options(self, ctx, args):
-        return args if "search" in ctx.meta else super().parse_options(ctx, args)
+        return args if "instead" in ctx.meta else super().parse_options(ctx, args)
 
     def invoke(self, ctx):
-        if "search" not in ctx.meta:
+        if "instead" not in ctx.meta:
             return super().invoke(ctx)
-        from odmtool.cli.cv import cv
-
-        return cv.main(ctx.meta["search"], prog_name=ctx.command_path, standalone_mode=False)
+        name, args = ctx.meta["instead"]
+        other = getattr(import_module(f"odmtool.cli.{name}"), name)
+        return other.main(args, prog_name=ctx.command_path, standalone_mode=False)
 
 
 @common.command(
@@ -87,6 +91,9 @@ Examples:
     is_flag=True,
     help="If the tolerance is not reached, write no model and exit with 3.",
 )
+@click.option("--check", is_flag=True, expose_value=False,
+              help="Only look at the data: TRAINING_FILE and any further files are read, described "
+                   "and not trained on.")
 @click.option("--max-time", type=common.Number(), metavar="SECONDS",
               help="Stop training after so many seconds with the best model so far (between "
                    "two iterations); a warning then gives its gap.")
@@ -116,7 +123,7 @@ def train(ctx, **options):
     job = common.taken(Job, options)
     common.limit_threads(1 if side_by_side or job.folds is not None else job.jobs)
     choice, place = machine_choice(ctx, options), place_of(options)
-    _refuse_wishes(job, place)
+    _refuse_wishes(job, place, choice.is_balanced)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
         product_on_stdout=is_on_stdout(job.model_file, job.json_file, job.margins),
@@ -130,7 +137,7 @@ def train(ctx, **options):
     _train_model(command_line(ctx), choice, place, job, threads, report)
 
 
-def _refuse_wishes(job: Job, place) -> None:
+def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
     """Raise UsageError for what does not go with -v, or needs all rows in memory."""
     if job.folds is not None:
         place.refuse("-v")
@@ -141,6 +148,8 @@ def _refuse_wishes(job: Job, place) -> None:
                 raise UsageError(messages.not_with_folds(flag))
     if job.has_probabilities:
         place.refuse("-b 1")
+    if is_balanced:
+        place.refuse("--balanced")
     if job.max_time is not None:
         if job.folds is not None:
             raise UsageError(messages.not_with_folds("--max-time"))
@@ -160,8 +169,8 @@ def _train_model(
     place.check(machine)
     started = time.perf_counter()
     data = training.read_data(place, choice.class_weight, report)
-    settled = choice.settled(len(data.classes))
-    if settled.name != choice.name:
+    settled = choice.settled(data)
+    if settled is not choice:
         machine = settled.make()
         place.check(machine)
     _refuse_one_class(data, job)
@@ -233,7 +242,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     choice.make()  # so that wrong parameters are said before the data are read
     check_training_files(place.inputs(), [job.json_file])
     data = training.read_data(place, choice.class_weight, report)
-    choice = choice.settled(len(data.classes))
+    choice = choice.settled(data)
     machine = choice.make()
     _refuse_one_class(data, job)
     choice.warn_of_unused(report)

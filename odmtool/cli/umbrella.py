@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import click
 
-from odmtool.cli import completion, cv, margins, messages, options, predict, scale, train
+from odmtool.cli import (
+    check,
+    completion,
+    cv,
+    describe,
+    margins,
+    messages,
+    options,
+    predict,
+    scale,
+    train,
+)
 from odmtool.errors import UsageError
 
 
@@ -31,8 +42,8 @@ class Group(click.Group):
 def odmtool() -> None:
     """Large-margin classification by the margin distribution.
 
-    All but margins and completion are also installed under a name of their own: odm-train,
-    odm-predict, odm-cv, odm-scale.
+    The first four are also installed under a name of their own: odm-train, odm-predict,
+    odm-cv, odm-scale.
     """
 
 
@@ -41,4 +52,6 @@ odmtool.add_command(predict.predict, "predict")
 odmtool.add_command(cv.cv, "cv")
 odmtool.add_command(scale.scale, "scale")
 odmtool.add_command(margins.margins, "margins")
+odmtool.add_command(check.check, "check")
+odmtool.add_command(describe.describe, "describe")
 odmtool.add_command(completion.completion, "completion")

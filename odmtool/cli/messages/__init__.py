@@ -5,6 +5,7 @@ The latter name options as they are typed.
 
 from odmtool.messages import *  # isort: skip
 from odmtool.cli.messages.confusion import *
+from odmtool.cli.messages.looking import *
 from odmtool.cli.messages.margins import *
 from odmtool.cli.messages.options import *
 from odmtool.cli.messages.prediction import *

@@ -1,0 +1,82 @@
+"""``odmtool describe``: what a model is, how it was trained, and its largest weights."""
+
+from __future__ import annotations
+
+import click
+
+from odmtool.cli import messages
+from odmtool.cli import options as common
+from odmtool.cli.files import check_files
+from odmtool.cli.report import Report
+from odmtool.errors import DataError
+
+
+@common.command()
+@click.argument("model_file", metavar="MODEL_FILE")
+@click.option("--names", metavar="FILE", help="Names of the features, one per line.")
+@click.option("--top", type=common.Whole(least=0), default=10, show_default=True,
+              help="So many of the largest weights of a linear model.")  # fmt: skip
+@common.version_option
+@click.pass_context
+def describe(ctx, model_file: str, names: str | None, top: int):
+    """Print what a model is, how it was trained and on what, and its largest weights.
+
+    MODEL_FILE is a model of odm-train, LIBLINEAR or LIBSVM (- is stdin).
+    """
+    common.limit_threads(1)
+    from odmtool.io.model_file import read_model
+
+    check_files([path for path in (model_file, names) if path is not None], [])
+    report = Report(ctx.command_path)
+    model = read_model(model_file)
+    known = None if names is None else _names(names)
+    for name, text in [*_shape(model), *model.facts.items()]:
+        report.result(messages.fact(name, text))
+    if hasattr(model, "weights"):
+        for line in _weights(model, known, top):
+            report.result(line)
+
+
+def _names(path: str) -> list[str]:
+    from odmtool.io.files import display_name, open_input
+
+    with open_input(path) as stream:
+        try:
+            return stream.read().decode().splitlines()
+        except UnicodeDecodeError:
+            raise DataError(messages.not_text(), display_name(path)) from None
+
+
+def _shape(model) -> list[tuple[str, str]]:
+    """What every model has, those of the stock tools, too."""
+    found = [("classes", " ".join(map(str, model.labels)))]
+    if hasattr(model, "weights"):
+        found += [("form", "LIBLINEAR"), ("features of the model", str(model.weights.shape[0]))]
+    else:
+        kernel = model.kernel
+        values = [f"{name} {getattr(kernel, name):g}" for name in kernel.row.parameters]
+        found += [("form", "LIBSVM" if hasattr(model, "n_support") else "compact"),
+                  ("kernel of the model", ", ".join([kernel.name, *values])),
+                  ("support vectors", str(model.support_vectors.shape[0]))]  # fmt: skip
+    return [*found, ("probabilities", "yes" if model.has_probabilities else "no")]
+
+
+def _weights(model, names: list[str] | None, top: int) -> list[str]:
+    """The features whose weights are largest in any function, largest first."""
+    import numpy as np
+
+    size = np.abs(model.weights).max(axis=1)
+    order = [int(i) for i in np.argsort(-size, kind="stable")[:top] if size[i] > 0]
+    if not order:
+        return []
+    heads = ["feature", *([f"for {model.labels[0]}"] if model.weights.shape[1] == 1
+                          else [f"for {label}" for label in model.labels])]  # fmt: skip
+    rows = [
+        [_name(i, names), *(f"{value:.6g}" for value in model.weights[i])] for i in order
+    ]
+    return [messages.largest_weights(len(order)), *messages.aligned([heads, *rows])]
+
+
+def _name(column: int, names: list[str] | None) -> str:
+    known = names is not None and column < len(names)
+    return messages.one_line(names[column]) if known else str(column + 1)

@@ -1,0 +1,38 @@
+"""odmtool check and odmtool describe."""
+
+from __future__ import annotations
+
+from odmtool.messages.words import one_line, sentence
+
+# Values beyond this are not scaled.
+SCALED = 10.0
+
+
+def fact(name: str, text: str) -> str:
+    return f"{name.replace('_', ' ')}: {one_line(text)}"
+
+
+largest_weights = sentence("the {count} largest weights:")
+not_text = sentence("this is not UTF-8 text")
+
+
+def data_shape(path: str, m: int, d: int, values: int, low: float, high: float) -> str:
+    density = f"{100 * values / (m * d):.3g} %" if d else "0 %"
+    return (
+        f"{one_line(path)}: {m} examples, {d} features, {values} values ({density}), from {low:g} "
+        f"to {high:g}"
+    )
+
+
+def data_classes(path: str, counts: list[tuple[int, int]]) -> str:
+    words = ", ".join(f"{label} ({count})" for label, count in counts)
+    classes = "1 class" if len(counts) == 1 else f"{len(counts)} classes"
+    return f"{one_line(path)}: {classes}: {words}"
+
+
+def many_classes(path: str, classes: int, least: int, most: int) -> str:
+    return f"{one_line(path)}: {classes} classes of {least} to {most} examples"
+
+
+scale_first = sentence("{path!l}: the values are large: scale them with odm-scale -l 0")
+files_with_faults = sentence("{faults} of {files} files cannot be read")

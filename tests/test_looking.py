@@ -1,0 +1,67 @@
+"""odmtool check and describe, and balanced weights."""
+
+import pytest
+
+from odmtool.cli import entry
+from odmtool.cli.umbrella import odmtool
+
+
+@pytest.fixture
+def ask(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        capfd.readouterr()
+        code = entry.run(odmtool, [str(a) for a in arguments], "odmtool")
+        captured = capfd.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_check_counts_and_names_the_first_mistake_of_each_file(ask, heart, tmp_path):
+    (tmp_path / "bad").write_text("1 1:1\n2 1:x\n3 1:y\n")
+    (tmp_path / "large").write_text("5 2:300\n5 1:7\n")
+    code, out, err = ask("check", heart, "bad", "large")
+    lines = [line.split(": ", 1) for line in out.splitlines()]
+    assert code == 1 and "1 of 3 files" in err
+    assert [text for name, text in lines if name == heart] == [
+        "270 examples, 13 features, 3378 values (96.2 %), from -1 to 1",
+        "2 classes: -1 (150), 1 (120)",
+    ]
+    assert [text for name, text in lines if name.startswith("bad")] != []
+    assert "bad:2:" in out and "bad:3" not in out
+    assert "large: 2 examples, 2 features, 2 values (50 %), from 0 to 300" in out
+    assert "large: 1 class: 5 (2)" in out and "odm-scale" in out
+    assert ask("train", "--check", heart)[1].splitlines() == out.splitlines()[:2]
+
+
+def test_describe_tells_how_a_model_was_trained_and_what_weighs_most(ask, tmp_path):
+    (tmp_path / "d").write_text("1 1:1 2:4\n-1 1:-1 2:-4\n1 1:2 2:3\n-1 2:-3\n")
+    (tmp_path / "names").write_text("age\nheight\n")
+    assert ask("train", "-q", "-l", "4", "d", "m")[0] == 0
+    code, out, _ = ask("describe", "--names", "names", "--top", "1", "m")
+    assert code == 0 and "classes: 1 -1\n" in out and "lambda: 4.0\n" in out and "\ngap: " in out
+    assert "height" in out and "age" not in out
+    assert ask("train", "-q", "-t", "rbf", "d", "m")[0] == 0
+    assert "kernel of the model: rbf, gamma 0.5" in ask("describe", "m")[1]
+    (tmp_path / "names").write_bytes(b"\xff\n")
+    assert ask("describe", "--names", "names", "m")[0] == 1
+
+
+def test_balanced_weights(ask, tmp_path):
+    (tmp_path / "d").write_text("1 1:1\n" * 3 + "2 1:-1\n")
+    weights = ["-w1", 4 / 6, "-w2", 2]
+    assert ask("train", "-q", "-w", "balanced", "d", "a")[0] == 0
+    assert ask("train", "-q", *weights, "d", "b")[0] == 0
+    facts = [
+        [line for line in (tmp_path / name).read_text().splitlines() if "class_weight" in line]
+        for name in "ab"
+    ]
+    assert facts[0] == facts[1] == [f"class_weight_1 {4 / 6!r}", "class_weight_2 2.0"]
+    # Weights of the examples count; what is given stays.
+    (tmp_path / "v").write_text("1\n1\n0\n2\n")
+    assert ask("train", "-q", "--balanced", "-W", "v", "-w1", "5", "d", "a")[0] == 0
+    text = (tmp_path / "a").read_text()
+    assert "class_weight_1 5.0\n" in text and "class_weight_2 1.0\n" in text
+    assert ask("train", "--cache", ".", "--balanced", "d", "a")[0] == 2
