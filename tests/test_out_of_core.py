@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from odmtool.io.svmlight import fingerprint, read_svmlight
 from odmtool.judge import binary as objective
 from odmtool.machines import MACHINES
 from odmtool.places import disk, disk_memory
+from odmtool.places.place import Source
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
@@ -514,3 +516,52 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path):
         disk_memory.plan(machine.copy(solver="newton"), store)
     with pytest.raises(MemoryLimitError, match="even with cache"):
         disk_memory.plan(machine.copy(memory=base / 2), store)
+
+
+def test_a_sample_that_says_little_of_the_rest_is_given_up(tmp_path):
+    """A feature that few examples have, and large: the sample's Hessian made 200 steps of 4."""
+    rng = np.random.default_rng(0)
+    X, rare = rng.normal(size=(3000, 3)), rng.random(3000) < 0.01
+    X[:, 2] = np.where(rare, 1000 * rng.random(3000), 0.0)
+    labels = np.where(X[:, 0] + 2 * (X[:, 2] > 500) + 0.3 * rng.normal(size=3000) > 0, 1, -1)
+    here = disk.Disk(Source(write(tmp_path / "data", X, labels)), str(tmp_path))
+    data, machine = here.read(), MACHINES["odm"](lambda_=2.0**10, tolerance=1e-6)
+    plan = here.plan(machine, data)
+    here.fit(machine, data, plan)
+    assert plan.solver == "newton" and plan.sample > 0
+    assert machine.solution_.converged and machine.solution_.iterations < 20
+
+
+def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch):
+    """Neither to read, nor, uncounted, to train: it takes more than most blocks of rows."""
+    from odmtool.io import svmlight
+
+    path = write(tmp_path / "data", *examples())
+    monkeypatch.setattr(svmlight, "PLAIN_BYTES", 0)
+    monkeypatch.setattr(disk, "resident", lambda: 0.0)
+    for memory, is_compiled in ((1e8, False), (1e12, True)):
+        seen = []
+
+        def in_order(tasks, _jobs, seen=seen):
+            for function, *arguments in tasks:
+                seen.append(function.__module__)
+                yield function(*arguments)
+
+        monkeypatch.setattr(svmlight, "_in_order", in_order)
+        disk.Disk(Source(path, memory=memory), str(tmp_path)).read()
+        assert set(seen) == {"odmtool.io._scan" if is_compiled else "odmtool.io._plain"}
+    store, _ = row_store.open_store(tmp_path, path)
+    monkeypatch.setattr(disk_memory, "sys", SimpleNamespace(modules={}))
+    assert disk_memory.plan(MACHINES["odm"](solver="dcd"), store).parts["compiled code"] > 1e8
+
+
+def test_fewer_threads_before_another_solver(tmp_path):
+    X, labels = examples()
+    store, _ = row_store.open_store(tmp_path, write(tmp_path / "data", X, labels))
+    machine = MACHINES["odm"](jobs=64)
+    one, all_of_them = (
+        sum(disk_memory._parts(machine.copy(jobs=jobs), "newton", store, None).values())
+        for jobs in (1, 64)
+    )
+    plan = disk_memory.plan(machine.copy(memory=(one + all_of_them) / 2), store)
+    assert (plan.solver, plan.jobs) == ("newton", 1)

@@ -47,6 +47,9 @@ that is made from (2.4 to 3.4 with the scaled rows)."""
 COMPILER = 2.2e8
 """Bytes that numba takes when it is loaded, or compiles."""
 
+READER = 1.7e8
+"""The same while a large file is parsed, with what that takes (120 to 170 MB)."""
+
 
 @cache
 def default_memory() -> float:

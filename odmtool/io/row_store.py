@@ -250,6 +250,7 @@ def open_store(
     keep: bool = False,
     jobs: int = 1,
     block_bytes: int = 4 * BLOCK_BYTES,
+    compiled: bool = True,
 ) -> tuple[RowStore, bool]:
     """The rows of a file: those that were kept in the folder, or parsed anew.
 
@@ -265,6 +266,8 @@ def open_store(
         Whether a new file gets a name, for later runs. Not for streams.
     block_bytes : int
         About so much text makes a block.
+    compiled : bool
+        As for :func:`odmtool.io.svmlight.iter_svmlight`.
 
     Returns
     -------
@@ -282,7 +285,9 @@ def open_store(
     known = path and _known(path, identity)
     if known:
         return known, True
-    blocks = iter_svmlight(source, zero_based=zero_based, jobs=jobs, block_bytes=block_bytes)
+    blocks = iter_svmlight(
+        source, zero_based=zero_based, jobs=jobs, block_bytes=block_bytes, compiled=compiled
+    )
     if keep and path is not None:
         _make_way(path)
         with atomic_output(path, binary=True) as stream:

@@ -161,6 +161,7 @@ def iter_svmlight(
     jobs: int = 1,
     block_bytes: int = 4 * BLOCK_BYTES,
     missing: MissingLabels | None = None,
+    compiled: bool = True,
 ) -> Iterator[Dataset]:
     """Read a file in blocks of rows; the memory used does not depend on its length.
 
@@ -168,9 +169,10 @@ def iter_svmlight(
     comes to them. ``block_bytes`` is about how much text makes a block; with ``AT_ONCE`` a block
     is what has arrived, and may have no row. Else every block has at least one row. Its width
     is its own if that is larger than ``n_features``. With ``missing`` rows may have no label.
+    Without ``compiled`` all goes through the slow reader, which takes less memory.
     """
     grammar = _grammar(zero_based, real_labels, precomputed)
-    parts = _parts(path, grammar, block_bytes, jobs, missing)
+    parts = _parts(path, grammar, block_bytes, jobs, missing, compiled)
     if block_bytes == AT_ONCE:
         yield from (_dataset(part, n_features, real_labels) for part in parts)
         return
@@ -283,13 +285,14 @@ def _grammar(zero_based: bool, real_labels: bool, precomputed: bool) -> Grammar:
 
 
 def _parts(
-    path, grammar: Grammar, block_bytes: int, jobs: int, missing: MissingLabels | None = None
+    path, grammar: Grammar, block_bytes: int, jobs: int, missing: MissingLabels | None = None,
+    compiled: bool = True,
 ) -> Iterator[ParsedLines]:
     """The blocks of a file in their order, up to the first error."""
     name = display_name(path)
     lines, rows = 0, 0
     with open_input(path) as stream:
-        parts = _in_order(_tasks(stream, grammar, block_bytes, missing), jobs)
+        parts = _in_order(_tasks(stream, grammar, block_bytes, missing, compiled), jobs)
         try:
             for part in parts:
                 lines += part.skipped + len(part.labels)
@@ -307,7 +310,7 @@ def _parts(
 
 
 def _tasks(
-    stream, grammar: Grammar, block_bytes: int, missing: MissingLabels | None
+    stream, grammar: Grammar, block_bytes: int, missing: MissingLabels | None, compiled: bool
 ) -> Iterator[tuple[Callable, bytes, Grammar]]:
     """For every block, the function that reads it and its arguments."""
     size = _regular_size(stream)
@@ -315,7 +318,8 @@ def _tasks(
     seen = 0
     for block in _blocks(stream, block_bytes):
         seen += len(block)
-        if read_block is _plain.read_block and max(seen, size) > PLAIN_BYTES:
+        is_large = compiled and max(seen, size) > PLAIN_BYTES
+        if is_large and read_block is _plain.read_block:
             from odmtool.io import _scan
 
             read_block = _scan.read_block

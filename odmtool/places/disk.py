@@ -11,6 +11,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core.kernel_table import KERNELS
+from odmtool.core.memory import READER, resident
 from odmtool.errors import UsageError
 from odmtool.io.row_store import open_store
 from odmtool.places import disk_memory, disk_training
@@ -63,6 +64,7 @@ class Disk(Place):
         store, was_known = open_store(
             self._folder, source.path, zero_based=source.zero_based, keep=self._keep,
             jobs=source.jobs, block_bytes=min(max(size, _LEAST_BLOCK), _LARGEST_BLOCK),
+            compiled=resident() + READER <= source.limit(),
         )  # fmt: skip
         detail(messages.cached(store, was_known))
         labels = frozenset(store.counts)

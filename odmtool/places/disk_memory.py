@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 from odmtool import messages
@@ -9,6 +10,7 @@ from odmtool.core.gram import BYTES
 from odmtool.core.loss_table import SMOOTH
 from odmtool.core.memory import (
     BLOCK_COPIES,
+    COMPILER,
     DESCENT_WEIGHTS,
     ENTRY,
     HESSIAN_MATRICES,
@@ -37,12 +39,15 @@ class DiskPlan(NamedTuple):
         The machine's memory.
     sample : float
         What the larger of the samples takes of what is left.
+    jobs : int
+        Threads; fewer than the machine's where the memory is too small for theirs.
     """
 
     solver: str
     parts: dict[str, float]
     limit: float
     sample: float
+    jobs: int = 1
 
     @property
     def total(self) -> float:
@@ -79,15 +84,20 @@ def plan(machine, store, weight=None) -> DiskPlan:
     d = store.shape[1] + (machine.bias >= 0)
     if solver == "newton" and not has_newton(machine, store.shape[1]):
         raise UsageError(messages.hessian_too_large(d, LARGEST_HESSIAN))
-    if solver == "auto":
-        is_possible = has_newton(machine, store.shape[1])
-        needed = sum(_parts(machine, "newton", store, weight).values())
-        solver = "newton" if is_possible and needed <= memory else "dcd"
-    parts = _parts(machine, solver, store, weight)
+    is_auto = solver == "auto"
+    if is_auto:
+        solver = "newton" if has_newton(machine, store.shape[1]) else "dcd"
+    jobs, parts = machine.jobs, _parts(machine, solver, store, weight)
+    if sum(parts.values()) > memory:
+        jobs, parts = 1, _parts(machine.copy(jobs=1), solver, store, weight)
+    if sum(parts.values()) > memory and is_auto:
+        other = _parts(machine, "dcd", store, weight)
+        if sum(other.values()) < sum(parts.values()):
+            solver, parts = "dcd", other
     left = memory - sum(parts.values())
     if left < 0:
         raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
-    return DiskPlan(solver, parts, memory, _sample_bytes(machine, solver, store, left))
+    return DiskPlan(solver, parts, memory, _sample_bytes(machine, solver, store, left), jobs)
 
 
 def has_newton(machine, n_features: int) -> bool:
@@ -102,6 +112,8 @@ def _parts(machine, solver: str, store, weight) -> dict[str, float]:
     parts = {"the program": resident(), "weights": 0 if weight is None else weight.nbytes}
     if solver == "dcd":
         parts["rows"] = BLOCK_COPIES * store.block_bytes()
+        if "numba" not in sys.modules:
+            parts["compiled code"] = COMPILER
         return parts | {"dual variables": BYTES * m, "w": DESCENT_WEIGHTS * BYTES * d}
     width = min(machine.settings.landmarks, m) if solver == "nystrom" else d
     pieces = BLOCK_COPIES * machine.jobs * BYTES * gram_rows(width) * width

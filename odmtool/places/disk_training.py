@@ -141,7 +141,7 @@ class _Training(NamedTuple):
         width = examples.shape[1] if basis is None else len(basis.factor)
         most = rows_that_fit(self.store, self.plan.left, NEWTON_NUMBERS)
         sample = sample_of(examples.shape[0], width, most, machine.seed)
-        executor = local_executor(machine.jobs)
+        executor = local_executor(self.plan.jobs)
         return passes.solve(
             examples, loss, stop, basis=basis, sample=sample, executor=executor,
             progress=self.progress,

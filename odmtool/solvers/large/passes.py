@@ -5,8 +5,9 @@ Problem     min over w of P(w) = 1/2 |w|^2 + sum_i u_i l(t_i), l with a continuo
 Update      w - H^-1 g, where one pass gives P, the gradient g = w - w(eta) and, with
             eta_i = -u_i l'(t_i), the dual point that it belongs to. H is that of all
             examples where they are few, else that of a sample, at whose solution the method
-            then begins. The whole step if it lowers P enough; else the exact minimum
-            along it, found by passes that try several lengths at once.
+            then begins, as long as every step shortens the gap by much. The whole step if it
+            lowers P enough; else the exact minimum along it, found by passes that try several
+            lengths at once.
 Stop        when P(w) - D(eta) = 1/2 |g|^2 <= tolerance S.
 Source      as :mod:`odmtool.solvers.newton`, of which this is the form for rows that cannot
             be in memory: one pass per step, memory O(d^2). The sample's Hessian:
@@ -43,6 +44,8 @@ from odmtool.solvers.newton import SUFFICIENT_DECREASE, Iterate
 
 # Lengths tried in a pass, and passes, when a whole step goes too far.
 _LENGTHS, _SEARCHES = 15, 4
+# A step that leaves more of the gap is too short: the sample's Hessian is not that of all.
+_SLOW = 0.25
 # Rows of a piece of features; they stay in the processor's cache.
 _PIECE_ROWS = 256
 
@@ -108,7 +111,13 @@ def solve(
             known = problem.sample(sample, y, u)
             hessian, w = known.hessian, known.solution(stop)
 
-    def step(point: Iterate, _gap: float) -> Iterate:
+    last = np.inf
+
+    def step(point: Iterate, gap: float) -> Iterate:
+        nonlocal hessian, last
+        if gap > _SLOW * last:
+            hessian = problem.hessian
+        last = gap
         return problem.step(point, newton_direction(hessian(point.v), point.gradient))
 
     track, iteration = newton.descend(problem.at(w), step, stop, False, progress)
