@@ -338,8 +338,9 @@ def _regular_size(stream) -> int:
 def _blocks(stream, block_bytes: int) -> Iterator[bytes]:
     """Cut a stream into blocks of whole lines, each ended by LF."""
     pieces, length = [], 0
+    size = READ_BYTES if block_bytes == AT_ONCE else block_bytes
     try:
-        while data := stream.read1(max(block_bytes, READ_BYTES)):
+        while data := stream.read1(size):
             pieces.append(data)
             length += len(data)
             if b"\0" in data:
