@@ -189,6 +189,27 @@ def test_auto_converges_for_every_lambda(k, lambda_):
     assert never_rises(solution)
 
 
+@pytest.mark.parametrize("k", [3, 11])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernels_converge_for_large_lambda(k, weighted):
+    """Beyond the epochs of coordinate descent, on features; no worse than linear on these."""
+    weight = weights(60) if weighted else None
+    p = problem("rbf", weight, lambda_=2.0**20, k=k)
+    solution = solve(p, max_iter=2000)
+    assert solution.converged and solution.solver == "dcd, then newton"
+    judged = certificate(p, solution)
+    assert judged.gap == pytest.approx(solution.gap, abs=1e-6) and judged.gap <= 1e-3
+    assert judged.objective == pytest.approx(solution.objective, rel=1e-6)
+    values, vectors = np.linalg.eigh(objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X))
+    linear = p._replace(X=vectors * np.sqrt(np.maximum(values, 0)), gram=None)
+    assert solution.objective <= 1.01 * solve(linear, solver="newton").objective
+
+
+def test_kernels_without_room_for_features_stay_with_descent():
+    p = problem("rbf", lambda_=2.0**10, memory=8e4)
+    assert solve(p, max_iter=100).solver == "dcd"
+
+
 @pytest.mark.parametrize("solver", table.names_for("mcodm", "linear"))
 def test_more_features_than_examples(solver):
     generator = np.random.default_rng(0)

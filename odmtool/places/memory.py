@@ -128,7 +128,7 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
         return 0.0
     weights = CLASS_WEIGHTS * d * k if machine.kernel == "linear" else 0
     if machine.name in CLASS_SCORES:
-        return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, d, k))
+        return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, m, d, k))
     if machine.multiclass == "ovr":
         return BYTES * (CLASS_DUALS * m * k + weights)
     pairs = k * (k - 1) // 2
@@ -136,18 +136,33 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
     return BYTES * (CLASS_DUALS * m * (k - 1) + functions * pairs)
 
 
-def _system(machine, d: int, k: int) -> float:
+def _system(machine, m: int, d: int, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
     from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
     from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR
 
     unknowns, blocks = k * (d + 1), k * d * d
     if machine.kernel != "linear":
-        return 0
+        return _features(m, k) if machine.name == "mcodm" else 0
     # The most unknowns with which the Hessian of a Newton step is formed.
     if unknowns <= (LARGEST_FACTOR if machine.name == "mcodm" else LARGEST_SYSTEM):
         return 3 * unknowns**2
     return 3 * blocks if machine.name == "mcodm" and blocks <= LARGEST_BLOCKS else 0
+
+
+def _features(m: int, k: int) -> float:
+    """Numbers of mcodm's features of a kernel, and of the matrices of their Hessian."""
+    from odmtool.solvers.multi import (
+        FEATURE_MATRICES,
+        LARGEST_BLOCKS,
+        LARGEST_FEATURE_FACTOR,
+        LARGEST_FEATURES,
+    )
+
+    if m > LARGEST_FEATURES:
+        return 0
+    factors = min(LARGEST_FEATURE_FACTOR, m * k) ** 2 + min(k * m * m, LARGEST_BLOCKS)
+    return (FEATURE_MATRICES - NEWTON_MATRICES) * m * m + 2 * factors
 
 
 def _kernel_model(machine, X, k: int) -> float:

@@ -18,6 +18,13 @@ LARGEST_FACTOR, LARGEST_BLOCKS = 1000, 2e7
 this k d d."""
 
 
+LARGEST_FEATURES, FEATURE_MATRICES = 3000, 4
+"""Up to so many examples a kernel problem of mcODM gets features, and with them so many matrices of
+all pairs: features twice, kernel values, and one on the way."""
+LARGEST_FEATURE_FACTOR = 2000
+"""Of these, up to so many unknowns, the whole Hessian is factored."""
+
+
 class MultiProblem(NamedTuple):
     """A multi-class problem: linear if ``gram`` is None, otherwise known by its kernel values.
 

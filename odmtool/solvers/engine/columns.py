@@ -23,7 +23,7 @@ from odmtool.solvers.newton import SUFFICIENT_DECREASE
 
 # Rows of a task, at least and at most.
 _FEWEST, _MOST_ROWS, _TASKS = 256, 4096, 8
-_STEPS, _GRADIENTS, _BISECTIONS = 60, 300, 25
+_STEPS, _GRADIENTS, _BISECTIONS = 25, 100, 25
 # Steps without progress of a column, after which rounding is all that moves.
 _PATIENCE = 3
 # The residual of a Newton system, as a share of the gradient and of what is wanted.

@@ -146,9 +146,8 @@ class LinearNewton:
         gap = primal + self.dual_squared_norm() / 2 - terms.dual_terms
         unsolved = float(np.vdot(gradient, gradient)) / 2
         smoothing = gap - unsolved
-        is_solved = (
-            -slope / 2 <= _SOLVED * smoothing
-            or unsolved <= max(_SOLVED * smoothing, _ROUNDING * primal)
+        is_solved = -slope / 2 <= _SOLVED * smoothing or unsolved <= max(
+            _SOLVED * smoothing, _ROUNDING * primal
         )
         self._gap = relative(gap, primal)
         return self._gap, is_solved
@@ -183,20 +182,29 @@ class LinearNewton:
 
         def product(V):
             self._products += 1
-            hessian_product(*self._rows, *self._model(), V, result := np.empty_like(V))
-            return result
+            return self._hessian_times(V)
 
         return conjugate_gradients(
             product, gradient, self._precondition, atol=accuracy, most=_MOST_PRODUCTS
         )
 
+    def _hessian_times(self, V: np.ndarray) -> np.ndarray:
+        hessian_product(*self._rows, *self._model(), V, result := np.empty_like(V))
+        return result
+
+    def _hessian(self) -> np.ndarray | None:
+        """The lower triangle of the Hessian, class by class; None if it is too large."""
+        size = self.W.size
+        if size > LARGEST_FACTOR:
+            return None
+        hessian(*self._rows, *self._model(), H := np.empty((size, size)))
+        return H
+
     def _preconditioner(self):
         """A function that divides by the Hessian or by a part of it."""
         d, k = self.W.shape
-        if d * k <= LARGEST_FACTOR:
+        if (H := self._hessian()) is not None:
             with contextlib.suppress(LinAlgError):
-                H = np.empty((d * k, d * k))
-                hessian(*self._rows, *self._model(), H)
                 L, self._patience = cholesky_in_place(H), _PATIENCE
                 return lambda V: cholesky_solve(L, V.T.ravel()).reshape(k, d).T
         weights = hessian_weights(*self._model())

@@ -20,7 +20,8 @@ Round       ``outer="cccp"``: l*_i, the best other class now, replaces the maxim
             may rise. The first round has no constraint from above.
 Solvers     of a round: block coordinate descent (:mod:`odmtool.solvers.mcodm.descent`) and, for
             linear problems on which it is slow, a smoothed Newton method
-            (:mod:`odmtool.solvers.mcodm.newton`). A round's work ends when its gap is a fraction
+            (:mod:`odmtool.solvers.mcodm.newton`); small kernel problems become linear ones
+            (:mod:`odmtool.solvers.mcodm.features`). A round's work ends when its gap is a fraction
             of the one before; with cccp it goes on until F has not risen, or the gap shows that
             F can hardly fall, and then the W of the round before is kept.
 Stop        when F fell by at most the tolerance times F in the last round and the gap of the
@@ -41,6 +42,7 @@ from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers import table
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
+from odmtool.solvers.mcodm.features import FeatureNewton, KernelFeatures, has_features
 from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
@@ -48,6 +50,8 @@ from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 # Epochs before Newton's method, if there are so many examples per feature.
 _EPOCHS = 5
 _NARROW = 5
+# The same for a kernel, where an epoch costs little beside the features.
+_KERNEL_EPOCHS = 50
 
 # A round's gap against that of the round before, and of the last two against the tolerance.
 _FRACTION = 0.1
@@ -110,8 +114,10 @@ def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
     coordinate descent is fast for every lambda; else it is for small lambda only
     (benchmarks/multi.py measures it).
     """
-    if solver == "dcd" or problem.gram is not None:
+    if solver == "dcd":
         return np.inf
+    if problem.gram is not None:
+        return _KERNEL_EPOCHS if has_features(problem) else np.inf
     if solver == "newton":
         return 1
     m, d = problem.X.shape
@@ -136,14 +142,14 @@ class _Rounds:
     def __init__(self, problem, stop, outer, epochs, progress):
         self._problem, self._stop, self._outer = problem, stop, outer
         self._epochs, self._progress = epochs, progress
-        self._name = "dcd"
+        self._name, self._features = "dcd", None
         self._objective, self._point, self._gap = np.inf, None, np.inf
         self._iteration, self._rounds = 0, []
         self._tolerance = 1.0
         self.is_finished = self.converged = False
 
     def begin(self, seed: int, start: Duals | None) -> None:
-        self._duals = _first_duals(self._problem, start)
+        self._duals, self._seed = _first_duals(self._problem, start), seed
         descent = LinearDescent if self._problem.gram is None else KernelDescent
         self._solver = descent(self._problem, self._duals, seed)
         if start is not None:
@@ -154,10 +160,7 @@ class _Rounds:
         tolerance = self._tolerance
         while True:
             if self._name == "dcd" and self._iteration >= self._epochs:
-                W = self._solver.W.copy()
-                self._point = self._solver.point(self._point)
-                self._solver = LinearNewton(self._problem, self._duals, W)
-                self._name = "dcd, then newton"
+                self._take_newton()
             self._improve(tolerance)
             terms = self._solver.terms()
             self._solver.compare(terms)
@@ -172,6 +175,20 @@ class _Rounds:
                 self._finish(not has_room)
                 return
             tolerance /= 2
+
+    def _take_newton(self) -> None:
+        """Go on with Newton's method, of a kernel problem on features."""
+        problem, duals, self._name = self._problem, self._duals, "dcd, then newton"
+        if problem.gram is None:
+            W = self._solver.W.copy()
+            self._point = self._solver.point(self._point)
+            self._solver = LinearNewton(problem, duals, W)
+            return
+        features = self._features = KernelFeatures(problem.gram, self._seed)
+        if self._point is not None:
+            self._point = features.Z.T @ self._point
+        W = features.Z.T @ duals.coefficients(problem.target)
+        self._solver = FeatureNewton(problem._replace(X=features.Z, gram=None), duals, W)
 
     def _improve(self, tolerance: float) -> None:
         """Epochs or Newton steps until the solver is content."""
@@ -228,6 +245,9 @@ class _Rounds:
     def solution(self) -> MultiSolution:
         is_linear = self._problem.gram is None
         duals, point = self._duals, self._solver.point(self._point)
+        if self._features is not None:
+            point = self._features.coefficients(point)
+            self._settle_gap()
         return MultiSolution(
             W=point if is_linear else None,
             coef=None if is_linear else point,
@@ -239,14 +259,26 @@ class _Rounds:
             optimal=False,
             duals=duals,
             rounds=tuple(self._rounds),
-            support_count=int(np.count_nonzero(duals.coefficients(self._problem.target).any(axis=1))),
+            support_count=int(np.count_nonzero(self._coefficients(point).any(axis=1))),
         )
+
+    def _coefficients(self, point: np.ndarray) -> np.ndarray:
+        """Those of the examples in w_l."""
+        if self._features is None:
+            return self._duals.coefficients(self._problem.target)
+        return point
+
+    def _settle_gap(self) -> None:
+        """The gap by the kernel values, of which the features may lack something."""
+        duals = self._duals
+        norm = self._features.squared_norm(duals.coefficients(self._problem.target))
+        dual = dual_terms(self._problem, duals) - norm / 2
+        self._gap = relative(self._objective - dual, self._objective)
+        self.converged &= self._gap <= self._stop.tolerance
 
 
 def _first_duals(problem: MultiProblem, start: Duals | None) -> Duals:
     if start is not None:
         return start.copy()
     m, k = problem.size, problem.k
-    return Duals(
-        np.zeros((m, k)), np.zeros(m), np.full(m, -1, dtype=np.int64), np.full(m, np.inf)
-    )
+    return Duals(np.zeros((m, k)), np.zeros(m), np.full(m, -1, dtype=np.int64), np.full(m, np.inf))
