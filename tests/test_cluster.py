@@ -167,7 +167,7 @@ def test_no_scheduler_is_one_sentence(monkeypatch):
 
 @pytest.mark.parametrize("address", ["x", "127.0.0.1", "no-file.json"])
 def test_what_is_no_address_is_refused_at_once(address):
-    with pytest.raises(UsageError, match="is no address such as tcp://host:8786"):
+    with pytest.raises(UsageError, match="is not an address like tcp://host:8786"):
         cluster.Dask(address)
 
 

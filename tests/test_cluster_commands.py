@@ -120,7 +120,7 @@ def test_several_problems_are_the_same_on_the_cluster(
 
 def test_a_scheduler_that_is_of_no_use_is_said(run, scheduler, heart):
     outcome = run("train", "--scheduler", scheduler, heart, "m")
-    assert outcome.code == 0 and "--scheduler changes nothing with --solver auto" in outcome.err
+    assert outcome.code == 0 and "--scheduler is ignored with --solver auto" in outcome.err
 
 
 @pytest.fixture

@@ -49,6 +49,8 @@ BAD_DATA = [
 @pytest.mark.parametrize("command", ["train", "cv", "predict"])
 def test_bad_data(run, heart, tmp_path, command, content, line, token):
     (tmp_path / "bad").write_text(content)
+    if command == "predict" and content == "1:1 2:2\n":
+        pytest.skip("rows to predict need no label")
     arguments = ["bad"]
     if command == "train":
         (tmp_path / "product").write_text("old")
@@ -93,14 +95,11 @@ def test_odd_but_good_data(run, tmp_path, name):
 
 
 USAGE = [
-    (["-s", "2"], "-s 2: machines have names here"),
-    (["-s", "0"], "-s 0: machines have names here"),
-    (["-m", "1000"], "--memory 1000M"),
+    (["-s", "6"], "L1-regularised logistic regression, which odmtool does not have"),
+    (["-s", "9"], "LIBLINEAR has no such machine"),
     (["-mu", "3"], "write --mu"),
     (["-lambda", "4"], "write --lambda"),
     (["-theta", "0.1"], "write --theta"),
-    (["-h", "0"], "LIBSVM's -h"),
-    (["-h", "1"], "LIBSVM's -h"),
     (["-t", "5"], "'5'"),
     (["-t", "gauss"], "'gauss'"),
     (["-l", "x"], "'x' is not a number"),
@@ -113,9 +112,9 @@ USAGE = [
     (["-p", "1"], "0 <= theta < 1"),
     (["-B", "1e200"], "bias must be at most 1e+150"),
     (["-e", "0"], "tolerance must be positive"),
-    (["-g", "-1"], "gamma must not be negative"),
+    (["-t", "rbf", "-g", "-1"], "gamma must not be negative"),
     (["-d", "1.5"], "'1.5' is not a whole number"),
-    (["-d", "-1"], "degree must not be negative"),
+    (["-t", "poly", "-d", "-1"], "degree must not be negative"),
     (["-w1", "-2"], "class-weight must not be negative"),
     (["-w", "x", "2"], "'x'"),
     (["-v", "1"], "folds"),
@@ -152,7 +151,7 @@ def test_no_arguments_is_a_usage_error_and_help_is_not(run, command):
     for flag in ("-h", "--help"):
         outcome = run(command, flag)
         assert outcome.code == 0 and outcome.out.startswith(f"Usage: odm-{command}")
-    assert run(command, "-h", "0", "x").code == 2
+    assert run(command, "-h", "0", "x").code == (2 if command in ("predict", "scale") else 1)
 
 
 def test_missing_file(run):
@@ -274,7 +273,7 @@ def test_what_needs_two_classes_is_refused_before_training(run, tmp_path, option
     (tmp_path / "m").write_text("old")
     outcome = run("train", *options, "data", "m")
     assert outcome.code == code and outcome.err.count("\n") == 1
-    assert "one class only" in outcome.err
+    assert "only one class" in outcome.err
     assert (tmp_path / "m").read_text() == "old"
 
 
@@ -353,8 +352,8 @@ def test_products_do_not_mix(run, heart, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("data, options, said", [
-    ("1 1:0\n-1 1:0\n", ["-s", "m3svm"], "gradient 0 of the first (optimal"),
-    ("1 1:1\n-1 1:2\n", ["-t", "rbf", "-g", "1e308"], "(optimal"),
+    ("1 1:0\n-1 1:0\n", ["-s", "m3svm"], "converged (relative gradient 0 <="),
+    ("1 1:1\n-1 1:2\n", ["-t", "rbf", "-g", "1e308"], "converged (gap"),
     ("1 1:1\n-1 1:2\n" * 9, ["-s", "m3svm", "--power", "1e300"], "numbers overflow"),
     ("1 1:1e155\n-1 1:2\n" * 9, ["-v", "2"], "numbers overflow"),
 ])  # fmt: skip
@@ -362,7 +361,7 @@ def test_what_numpy_warns_of_is_said_in_our_words(run, tmp_path, data, options, 
     (tmp_path / "data").write_text(data)
     outcome = run("train", *options, "data")
     assert said in outcome.err
-    assert "nan" not in outcome.err and "kernel" not in outcome.err
+    assert "nan" not in outcome.err and "kernel matrix" not in outcome.err
 
 
 def test_too_many_splits(run, heart):

@@ -473,7 +473,7 @@ def test_without_scikit_learn(tmp_path):
     assert unfitted == "this LDMClassifier is not fitted yet: call fit first"
     assert empty.startswith("X must have rows and columns")
     assert count.startswith("y must have one label for each of the 118 rows")
-    assert one == "the examples have one class only, 0: give at least two classes"
+    assert one == "the examples have only one class, 0: give at least two classes"
     assert real.startswith("Unknown label type") and infinite.startswith("X has values")
     assert width == "X has 12 features, the training data had 13"
     assert unknown.startswith("no parameter 'mu'; there are bias, class_weight, coef0, cost")

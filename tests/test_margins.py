@@ -130,7 +130,7 @@ def test_labels_that_the_model_does_not_know():
     assert np.array_equal(got.known, [True, False, True, False])
     with pytest.raises(DataError, match="7, -3"):
         measured(model, X[:2], [5, 6])
-    with pytest.raises(DataError, match="one class only, 7"):
+    with pytest.raises(DataError, match="only one class, 7"):
         Ruler(LinearModel([7], np.ones((9, 1))))
 
 

@@ -247,8 +247,8 @@ FEW = "1 1:1\n" * 9 + "2 1:-1\n" * 4
     (FEW + "2 1:3\n" * 2, ["-v", "3"], "class 2 has 4 examples to train on"),
     (FEW + "2 1:3\n", ["-w2", "0"], "class 2 has 0 examples to train on"),
     (FEW + "2 1:3\n", ["-W", "weights"], "class 2 has 4 examples to train on"),
-    ("5 1:1\n" * 9, ["-q"], "the data have one class only, 5; probabilities need two"),
-    ("5 1:1\n" * 9, ["-v", "3"], "the data have one class only, 5; probabilities need two"),
+    ("5 1:1\n" * 9, ["-q"], "the data have only one class, 5; probabilities need two"),
+    ("5 1:1\n" * 9, ["-v", "3"], "the data have only one class, 5; probabilities need two"),
 ])  # fmt: skip
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_too_few_examples_are_a_usage_error(run, tmp_path, data, options, sentence, kernel):

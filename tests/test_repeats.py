@@ -268,7 +268,7 @@ def test_other_splits_are_refused(run, heart, tmp_path, arguments):
     run("cv", "--repeat", "4", "--csv", "t.csv", heart)
     outcome = run("cv", "--repeat", "4", *arguments, "--against", "t.csv", "--csv", "u.csv", heart)
     assert outcome.code == 1 and outcome.out == "" and outcome.err.count("\n") == 1
-    assert "odm-cv: t.csv: its splits are other ones" in outcome.err
+    assert "odm-cv: t.csv: its splits differ" in outcome.err
     assert not (tmp_path / "u.csv").exists()
 
 
@@ -301,7 +301,7 @@ def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monke
     # Not in order, and a torn last line.
     (tmp_path / "j").write_bytes(lines[0] + lines[3] + lines[1] + lines[2][:-9])
     again = run("cv", *arguments, "--csv", "again.csv", heart)
-    assert again.out == whole.out and "2 splits were finished" in again.err
+    assert again.out == whole.out and "2 splits are done" in again.err
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     from odmtool import solvers
 

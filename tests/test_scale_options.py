@@ -29,7 +29,7 @@ def test_levels_are_said_and_an_early_stop_is_no_warning(run, heart):
     assert outcome.code == 0 and "warning" not in outcome.err
     assert "level 2: 4 parts" in outcome.err and "level 1: 2 parts" in outcome.err
     assert "level 0" not in outcome.err
-    assert "stopped at level 1, as --stop-level says: the gap of the whole is" in outcome.err
+    assert "stopped at level 1 (--stop-level): the duality gap of the full problem" in outcome.err
 
 
 @pytest.mark.parametrize("options", [["--partition-by", "random"], ["--partition-by", "cluster"],

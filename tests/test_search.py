@@ -166,7 +166,7 @@ def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monke
     # A torn line and half of the fits.
     (tmp_path / "j").write_bytes(b"".join(lines[: len(lines) // 2]) + lines[-1][:7])
     again = run("cv", *SEARCH, "--journal", "j", "--csv", "again.csv", heart)
-    assert again.out == whole.out and f"{len(lines) // 2 - 1} fits were finished" in again.err
+    assert again.out == whole.out and f"{len(lines) // 2 - 1} fits are done" in again.err
     assert results(tmp_path / "again.csv") == results(tmp_path / "whole.csv")
     journal = (tmp_path / "j").read_text().splitlines()[1:]
     # Behind each stands its checksum.

@@ -150,6 +150,20 @@ def test_max_time_ends_with_the_best_model_so_far(run, ill_conditioned, tmp_path
     assert run("train", "--max-time", "1", "-v", "2", ill_conditioned).code == 2
 
 
+@pytest.mark.parametrize("options", [[], ["-t", "rbf", "-g", "0.1"], ["-s", "l2svm", "-B", "1"]])
+def test_training_goes_on_from_a_model(run, heart, tmp_path, options):
+    options = [*options, "-l", "2^10", "--solver", "dcd"]
+    first = run("train", "-e", "1e-6", *options, heart, "a")
+    again = run("train", *options, "--from", "a", heart, "b")
+    iterations = [int(re.search(r"(\d+) iterations? \(", o.err).group(1)) for o in (first, again)]
+    assert first.code == again.code == 0 and iterations[0] > 5 * iterations[1]
+    assert run("train", "-s", "ldm", "--from", "a", heart, "c").code == 2
+    assert run("train", "-b", "1", "--from", "a", heart, "c").code == 2
+    (tmp_path / "d").write_text("1 1:1\n7 1:2\n")
+    refused = run("train", "--from", "a", "d", "c")
+    assert refused.code == 2 and "--from needs a machine with a smooth loss" in refused.err
+
+
 def test_quiet_and_verbose(run, heart):
     assert run("train", "-q", heart).err == ""
     verbose = run("train", "--verbose", heart).err
@@ -160,7 +174,7 @@ def test_one_class_trains_and_always_answers_it(run, tmp_path, heart):
     (tmp_path / "data").write_text("5 1:1 2:2\n5 1:0.5\n")
     for options in ([], ["-t", "rbf"]):
         outcome = run("train", *options, "data", "m")
-        assert outcome.code == 0 and "one class only, 5" in outcome.err
+        assert outcome.code == 0 and "only one class, 5" in outcome.err
         assert run("predict", heart, "m", "out").code == 0
         assert set((tmp_path / "out").read_text().split()) == {"5"}
 

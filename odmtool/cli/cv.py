@@ -106,7 +106,7 @@ Examples:
     type=click.Choice(defaults.METRICS),
     default="accuracy",
     show_default=True,
-    help="What is best.",
+    help="Score that decides which setting is best.",
 )
 @click.option(
     "--csv",
@@ -119,7 +119,7 @@ Examples:
 @click.option(
     "--journal",
     metavar="FILE",
-    help="Keep what is finished; the same command goes on there after it was killed.",
+    help="Keep what is finished; after an interruption the same command resumes there.",
 )
 @click.option(
     "-o",
@@ -142,8 +142,8 @@ def cv(ctx, **options):
 
     -t, -l, -c, -m, -p, -d, -g, -r, --mu1, --mu2, --power and --kdd take lists (0.2,0.4), ranges
     (0.2:0.8:0.2) and powers (2^0:20:2 is 2^0, 2^2, ... 2^20). Every combination
-    gets one line; then come the best one as a command and its accuracy. Among equals the
-    stronger regularisation wins, then the smoother kernel.
+    gets one line; then come the best one as a command and its accuracy. Ties go to the
+    stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
     from odmtool.cli.training import limit_jobs
 

@@ -18,7 +18,7 @@ from odmtool.cli.solver_help import max_iter_help, solver_help
 from odmtool.core.kernel_table import KERNELS
 from odmtool.core.loss_table import MACHINES, MachineRow
 from odmtool.messages.words import listed
-from odmtool.solvers.table import IN_PARTS, SOLVERS
+from odmtool.solvers.table import SOLVERS
 
 _SIZE_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -118,15 +118,17 @@ _PARAMETERS = (
     ("kernel", ("-t", "--kernel"), KernelName(tuple(KERNELS)), "linear",
      f"Kernel, by name or as LIBSVM's {min(_NUMBERED)} to {max(_NUMBERED)}."),
     ("lambda_", ("-l", "--lambda"), Number(), None,
-     "Weight of the loss against 1/2 |w|^2, > 0; m3svm, ism3: weight of the regulariser."),
+     "Weight of the loss, > 0; larger fits the data more closely, like C. For m3svm and ism3 it is "
+     "the weight of the regulariser, that is the opposite."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),
     ("mu", ("-m", "--mu"), Number(), None,
-     f"{_of('mu')}: cost of margins above the band, relative to those below, 0 < mu <= 1."),
+     f"{_of('mu')}: penalty for margins above the band, relative to margins below it, 0 < mu <= 1 "
+     "(not LIBSVM's cache size, which is --memory)."),
     ("theta", ("-p", "--theta"), Number(), None,
-     f"{_of('theta')}: half width of the band around margin 1 that costs nothing, "
-     "0 <= theta < 1."),
+     f"{_of('theta')}: half-width of the band around margin 1 in which margins cost nothing, "
+     "0 <= theta < 1 (svr: its epsilon)."),
     ("mu1", ("--mu1",), Number(), None,
      f"{_of('mu1')}: weight of the variance of the margins, >= 0."),
     ("mu2", ("--mu2",), Number(), None, f"{_of('mu2')}: weight of the mean of the margins, >= 0."),
@@ -135,7 +137,7 @@ _PARAMETERS = (
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
      f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
-     f"gamma of {_with('gamma')}; 4/d means 4 / number of features, 0 means 1/d."),
+     f"gamma of {_with('gamma')}; 4/d means 4 / number of features. Without -t it takes rbf."),
     ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, f"coef0 of {_with('coef0')}."),
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
@@ -148,7 +150,8 @@ def machine_options(many: bool):
     options = [
         click.option("-s", "--machine", type=click.Choice(("auto", *MACHINES)),
                      default="auto", show_default=True,
-                     help="Machine; auto is odm, for more than two classes mcodm."),
+                     help="Machine; auto: odm for two classes, mcodm for more. LIBLINEAR's and "
+                          "svm-train's numbers are taken as the nearest machine."),
         *(partial(_parameter, many, *row)() for row in _PARAMETERS),
         click.option("--kdd", type=(List(Number()) if many else Number(),) * 3,
                      metavar="LAMBDA1 LAMBDA2 C",
@@ -157,20 +160,20 @@ def machine_options(many: bool):
                           "weights."),
         click.option("--outer", type=click.Choice(defaults.OUTER), default="cccp",
                      show_default=True,
-                     help="mcodm: what stands for the best other class in a round; constant is "
-                          "the paper's, with which the objective may rise."),
+                     help="mcodm: how the best rival class is treated in each outer round; cccp: "
+                          "the objective never rises; constant: as in the paper, it may rise."),
         click.option("--ism3-loss", type=click.Choice(defaults.ISM3_LOSSES), default="pairwise",
                      show_default=True, help="ism3: pairwise logistic, or softmax."),
         click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="ovr",
                      show_default=True,
-                     help="How a machine for two classes takes more: one class against the rest, "
-                          "or one against one."),
+                     help="How a two-class machine handles more classes: one against the rest, or "
+                          "one against one."),
         click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
                      help="Constant feature of this value, which gives an intercept; "
                           "negative: none.  [default: -1]"),
         click.option("-w", "--class-weight", type=(Whole(), Number()), multiple=True,
                      metavar="LABEL WEIGHT",
-                     help="Weight of a class, >= 0; also glued, as in -w-1 5. "
+                     help="Weight of a class, >= 0; also attached, as in -w-1 5, and -w balanced. "
                           "May be repeated.  [default: 1]"),
         click.option("--balanced", is_flag=True,
                      help="Weigh the classes so that each counts the same in all: m / (k m_class) "
@@ -178,21 +181,22 @@ def machine_options(many: bool):
         click.option("-W", "--weights", metavar="FILE",
                      help="Weights of the examples, >= 0, one per line."),
         click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,
-                     show_default=True, help="Relative duality gap at which to stop."),
+                     show_default=True,
+                     help="Stop when the relative duality gap is at most this; LIBSVM's -e is "
+                          "another measure."),
         click.option("--solver", type=click.Choice(tuple(SOLVERS)), default="auto",
                      show_default=True, help=solver_help()),
         click.option("--max-iter", type=Whole(), help=max_iter_help()),
         click.option("--snapshot", type=click.Choice(defaults.SNAPSHOTS), default="last",
                      show_default=True,
-                     help="svrg: the step of a stage with which the next begins."),
+                     help="svrg: which iterate of a stage starts the next."),
         click.option("--seed", type=Whole(least=0), default=defaults.SEED, show_default=True,
                      help="Seed of everything random; same seed, same model."),
         click.option("--memory", type=Size(), metavar="SIZE",
                      help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
                           "number is megabytes.  [default: 25 % of what is free]"),
-        jobs_option("Threads for reading, for BLAS, and for the folds of a cross validation; "
-                    f"with --multiclass for its problems, with {', '.join(IN_PARTS)} or --cache "
-                    "for parts of the data, instead of BLAS."),
+        jobs_option("Number of threads: for reading, linear algebra, folds, binary problems and "
+                    "parts. Results are the same up to rounding."),
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip

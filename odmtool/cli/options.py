@@ -154,9 +154,11 @@ class Command(click.Command):
         long_names = {
             name[2:] for param in self.params for name in param.opts if name.startswith("--")
         }
-        for token in args:
+        for token, following in zip(args, [*args[1:], ""], strict=False):
             if token == "--":
                 return
+            if token == "-h" and following in ("0", "1"):
+                raise UsageError(messages.help_with_value(following))
             if token.startswith("-") and len(token) > 2 and token[1:] in long_names:
                 raise UsageError(messages.one_dash(token[1:]))
 
@@ -194,7 +196,8 @@ quiet_option = quiet_option_of("Print only results, warnings and errors.")
 
 def verbose_option(function):
     return click.option(
-        "--verbose", is_flag=True, help="Say on stderr what happens; show where an error arose."
+        "--verbose", is_flag=True,
+        help="Print progress on stderr; show a traceback for internal errors."
     )(function)
 
 

@@ -45,10 +45,10 @@ def plot_options(function):
     """Decorator: the options of the pictures."""
     options = [
         click.option("--plot", "plot_file", type=PictureFile(),
-                     help="Draw the score over the two parameters that matter most, the others "
-                          "at their best: FILE.png, .svg or .pdf (needs matplotlib)."),
+                     help="Plot the score over the two parameters that change it most, with "
+                          "the others at their best: FILE.png, .svg or .pdf (needs matplotlib)."),
         click.option("--plot-path", "path_file", type=PictureFile(),
-                     help="Draw the score against lambda (or C), one line for each kernel and "
+                     help="Plot the score against lambda (or C), one line for each kernel and "
                           "gamma, with the standard deviation over the folds."),
         click.option("--plot-title", metavar="TEXT",
                      help="Title of the pictures; '' is none.  "

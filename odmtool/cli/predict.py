@@ -91,10 +91,10 @@ class Tally:
 @click.option(
     "--report",
     is_flag=True,
-    help="Also say precision, recall and F1 of every class, and what was taken for what.",
+    help="Also print precision, recall and F1 of every class, and the confusion matrix.",
 )
 @click.option("--json", "json_file", metavar="FILE",
-              help="Write the accuracy and all that --report says as JSON (- is stdout).")
+              help="Write the accuracy and all that --report prints as JSON (- is stdout).")
 @click.option("--line-buffered", is_flag=True,
               help="Write every prediction when its row has arrived, for use as a service; this "
                    "is so anyway from a pipe (TEST_FILE -) to stdout (OUTPUT_FILE -).")

@@ -31,7 +31,7 @@ def repeat_options(function):
                      help="Share of the test part, with --repeat."),
         click.option("--against", metavar="FILE",
                      help="With --repeat: compare with the --csv table of another run on the "
-                          "same splits, by a paired t-test."),
+                          "same splits (--repeat R --csv FILE), by a paired t-test."),
     ]  # fmt: skip
     return stacked(options)(function)
 

@@ -18,7 +18,7 @@ def scale_options(function):
         click.option("--strata", type=Whole(), default=64, show_default=True,
                      help="sodm, dsvrg: landmarks by which the examples are spread over parts."),
         click.option("--branch", type=Whole(), default=4, show_default=True,
-                     help="sodm: so many parts are merged at a time."),
+                     help="sodm: number of parts merged at a time."),
         click.option("--stop-level", type=Whole(), default=0, show_default=True,
                      help="sodm: the last level to solve; 0 is the whole problem, 1 the last "
                           "parts before it."),
@@ -28,7 +28,8 @@ def scale_options(function):
         click.option("--cascade", is_flag=True,
                      help="sodm: only support vectors go on to the next level."),
         click.option("--landmarks", type=Whole(), default=1000, show_default=True,
-                     help="nystrom: so many examples are the basis, and the support vectors."),
+                     help="nystrom: number of landmark examples, which also become the support "
+                          "vectors."),
         click.option("--scheduler", metavar="ADDRESS",
                      help="sodm, nystrom, dsvrg: a Dask scheduler, tcp://host:8786 or its file, on "
                           "whose workers to compute (pip install 'odmtool[dask]')."),

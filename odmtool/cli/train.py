@@ -35,6 +35,7 @@ class Job(NamedTuple):
     probability: str
     strict: bool
     max_time: float | None
+    start_from: str | None
     seed: int
     jobs: int
 
@@ -81,7 +82,7 @@ Examples:
 @click.argument("model_file", required=False)
 @machine_options(many=False)
 @click.option(
-    "-v", "--folds", type=common.Whole(), help="Cross validate with so many folds; no model."
+    "-v", "--folds", type=common.Whole(), help="Cross validate with this number of folds; no model."
 )
 @probability_option
 @format_option
@@ -95,8 +96,11 @@ Examples:
               help="Only look at the data: TRAINING_FILE and any further files are read, described "
                    "and not trained on.")
 @click.option("--max-time", type=common.Number(), metavar="SECONDS",
-              help="Stop training after so many seconds with the best model so far (between "
-                   "two iterations); a warning then gives its gap.")
+              help="Stop training after this time with the best model so far (between two "
+                   "iterations); a warning gives its gap.")
+@click.option("--from", "start_from", metavar="MODEL",
+              help="Start from the solution of a model, also one of other settings or data; for "
+                   "two classes and smooth losses (odm, l2svm, lssvm).")
 @margins_option(
     "Write the margins of the training examples to FILE (- is stdout), with their "
     "minimum, mean, variance and quantiles."
@@ -141,13 +145,16 @@ def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
     """Raise UsageError for what does not go with -v, or needs all rows in memory."""
     if job.folds is not None:
         place.refuse("-v")
-    for flag, wish in (("--margins", job.margins), ("--loo", job.loo)):
+    wishes = (("--margins", job.margins), ("--loo", job.loo), ("--from", job.start_from))
+    for flag, wish in wishes:
         if wish is not None:
             place.refuse(flag)
             if job.folds is not None:
                 raise UsageError(messages.not_with_folds(flag))
     if job.has_probabilities:
         place.refuse("-b 1")
+        if job.start_from is not None:
+            raise UsageError(messages.not_together("--from", "-b 1"))
     if is_balanced:
         place.refuse("--balanced")
     if job.max_time is not None:
@@ -185,8 +192,9 @@ def _train_model(
 
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
     sentences = training.fit(
-        place, machine, data, report, probability=job.has_probabilities, max_time=job.max_time
-    )
+        place, machine, data, report, probability=job.has_probabilities,
+        max_time=job.max_time, start_from=job.start_from,
+    )  # fmt: skip
     trained = time.perf_counter()
     if (most := peak()) > 0:
         report.detail(messages.peak_memory(most))

@@ -101,7 +101,7 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
 
 def fit(
     place, machine, data, report: Report, *, probability: bool = False,
-    max_time: float | None = None,
+    max_time: float | None = None, start_from: str | None = None,
 ) -> list[str]:  # fmt: skip
     """Train the machine; say what happens, and before it what will take long.
 
@@ -116,6 +116,8 @@ def fit(
         With a sigmoid; the place has all rows in memory.
     max_time : float, optional
         Seconds after which the best model so far will do.
+    start_from : str, optional
+        A model file whose solution is the start; the place has all rows in memory.
 
     Returns
     -------
@@ -137,6 +139,9 @@ def fit(
 
             known = Data(data.matrix(), data.labels, data.weight)
             unconverged = fit_with_probabilities(machine, known, report.progress).unconverged
+        elif start_from is not None:
+            start = _duals_of(start_from, machine, data)
+            place.fit(machine, data, plan, report.progress, start)
         else:
             place.fit(machine, data, plan, report.progress)
     say_carrier(machine, report)
@@ -159,6 +164,15 @@ def warn_of_pairs(machine, k: int, report: Report) -> None:
     pairs = k * (k - 1) // 2
     if getattr(machine, "multiclass", "ovr") == "ovo" and pairs > _MANY_PAIRS:
         report.warning(messages.many_pairs(k, pairs))
+
+
+def _duals_of(path: str, machine, data):
+    """The duals with which the machine goes on from a model file."""
+    from odmtool.io.model_file import read_model
+
+    if not hasattr(machine, "start_from"):
+        raise UsageError(messages.cannot_start_from(machine.name))
+    return machine.start_from(read_model(path), data.matrix(), data.labels, data.weight)
 
 
 def stopped_early(machine) -> bool:
@@ -193,11 +207,11 @@ def say_probabilities(machine, report: Report) -> None:
     from odmtool.models import LinearModel
     from odmtool.search.calibration import FOLDS
 
-    report.note(messages.probabilities_fitted(model.probA, model.probB, FOLDS, machine.seed))
+    report.detail(messages.probabilities_fitted(model.probA, model.probB, FOLDS, machine.seed))
     if model.probA.max() >= 0:
         report.warning(messages.probabilities_reversed(model.probA.max()))
     if isinstance(model, LinearModel):
-        report.note(messages.probabilities_in_linear_model())
+        report.detail(messages.probabilities_in_linear_model())
 
 
 def write_trained_model(command: str, path: str, machine, data) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from odmtool import messages, solvers
 from odmtool.core import loss_table, losses
 from odmtool.core.loss_table import SMOOTH
-from odmtool.errors import DivergedError
+from odmtool.errors import DivergedError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers import table
@@ -95,6 +95,29 @@ class BinaryMachine(Machine):
         """What the solvers minimise."""
         loss = self.loss(prepared.total_weight)
         return Problem(prepared.rows, prepared.gram, prepared.y, prepared.u, loss)
+
+    def start_from(self, model, X, labels, weight=None) -> np.ndarray:
+        """Duals from which a fit goes on where a model stands: eta = -l'(t) at its margins t.
+
+        Parameters
+        ----------
+        model : LinearModel or KernelModel
+            Of the same two classes.
+        X, labels, weight
+            As those of :meth:`fit`.
+
+        Raises
+        ------
+        UsageError
+            There are other classes, or the loss is not smooth.
+        """
+        prepared = self.prepare(X, labels, weight)
+        classes = prepared.classes
+        if len(classes) != 2 or self.kind != SMOOTH or set(model.labels) != set(classes):
+            raise UsageError(messages.cannot_start_from(self.name))
+        values = model.decision_values(X)[prepared.kept, 0]
+        t = prepared.y * (values if model.labels[0] == classes[0] else -values)
+        return -losses.derivative(losses.scaled(self.loss(prepared.total_weight), prepared.u), t)
 
     def solve_part(self, problem: Problem, start, progress: ProgressCallback) -> Solution:
         """Solve one binary problem."""

@@ -25,7 +25,7 @@ def byte_order_mark(encoding: str) -> str:
     return f"the file is {encoding} text; convert it with: iconv -f {encoding} -t ASCII FILE"
 
 
-nul_byte = sentence("it holds a NUL byte: this is no text file, or it is damaged")
+nul_byte = sentence("it contains a NUL byte: it is not a text file, or it is damaged")
 carriage_return = sentence(
     "a carriage return inside the line; lines must end with a newline (LF or CR LF)"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def labels_continuous(value: float) -> str:
-    return f"Unknown label type: continuous; {value:g} is no class, give integers or texts"
+    return f"Unknown label type: continuous; {value:g} is not a class; give integers or texts"
 
 
 def label_not_readable() -> str:

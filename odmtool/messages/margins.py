@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odmtool.messages.words import sentence
 
-margins_of_one_class = sentence("the model knows one class only, {label}: it has no margins")
+margins_of_one_class = sentence("the model has only one class, {label}: it has no margins")
 
 
 def no_known_label(labels: list[int]) -> str:

@@ -36,7 +36,7 @@ files_need_weights = sentence(
 no_file_matches = sentence("no file on the workers matches {name!q}")
 dask_missing = sentence("‹scheduler› needs Dask: pip install 'odmtool[dask]'")
 not_an_address = sentence(
-    "‹scheduler› {scheduler!q} is no address such as tcp://host:8786, and there is no "
+    "‹scheduler› {scheduler!q} is not an address like tcp://host:8786, and there is no "
     "scheduler file of that name"
 )
 no_scheduler = sentence("there is no Dask scheduler at {scheduler!q}, or it does not answer")
@@ -45,7 +45,7 @@ scheduler_lost = sentence(
     "the connection to the scheduler {scheduler!q}, or its last worker, was lost"
 )
 workers_keep_dying = sentence(
-    "workers die again and again, perhaps for lack of memory; their logs tell"
+    "workers keep dying, possibly out of memory; see their logs"
 )
 
 
@@ -61,8 +61,8 @@ task_too_large = sentence(
     "threads: start workers with fewer threads, or a higher --memory-limit (or ‹memory› here)"
 )
 scheduler_unused = sentence(
-    "‹scheduler› changes nothing with ‹solver={solver}› here: it is for sodm, nystrom and "
-    "dsvrg, for the folds of a cross validation, and for several binary problems"
+    "‹scheduler› is ignored with ‹solver={solver}›; it applies to sodm, nystrom and "
+    "dsvrg, to the folds of a cross validation, and for several binary problems"
 )
 files_are_elsewhere = sentence(
     "{option} needs the examples here, not in files that the workers of ‹scheduler› read"
@@ -80,8 +80,8 @@ data_too_large = sentence(
 )
 name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")
 matrix_not_kept = sentence(
-    "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}) as often as "
-    "needed; kernel values are computed again and again, which takes longer"
+    "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}): training is slower. "
+    "For large data try ‹solver=sodm› or ‹solver=nystrom›"
 )
 
 

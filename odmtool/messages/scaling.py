@@ -13,7 +13,7 @@ def range_start(line: bytes, after_labels: bool) -> str:
 range_ended = sentence("the range file ends too early: expected {expected}")
 range_cut = sentence("the last line has no line end; the range file may have been cut off")
 range_count = sentence(
-    "the file says {expected} features, but has {found}: it has been cut off, or changed"
+    "the file announces {expected} features, but has {found}: it was cut off or changed"
 )
 line_too_long = sentence(
     "a line of more than {limit} bytes: this is another kind of file, or it is damaged"

@@ -7,7 +7,7 @@ from odmtool.messages.words import sentence
 fold_count = sentence(
     "‹folds={folds}›: cross validation needs 2 to {examples} folds for {examples} examples"
 )
-one_class_to_search = sentence("the data have one class only, {label}: there is nothing to search")
+one_class_to_search = sentence("the data have only one class, {label}: there is nothing to search")
 
 
 def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
@@ -27,7 +27,7 @@ def class_too_small(label: int, examples: int, tested: int, test_size: float) ->
 
 
 probability_one_class = sentence(
-    "‹probability=1›: the data have one class only, {label}; probabilities need two"
+    "‹probability=1›: the data have only one class, {label}; probabilities need two"
 )
 
 
@@ -40,15 +40,15 @@ def probability_class_too_small(label: int, examples: int, folds: int) -> str:
 
 
 process_lost = sentence(
-    "a process that shared the work was killed, perhaps for lack of memory; "
+    "a process that shared the work was killed, possibly for lack of memory; "
     "fewer processes need less"
 )
-no_journal = sentence("is no journal of odm-cv; name another file, or delete it")
+no_journal = sentence("is not an odm-cv journal; choose another file or delete it")
 newer_journal = sentence(
     "the journal has version {version}, which a newer odmtool writes; use that one"
 )
 other_journal = sentence(
-    "the journal is of another search: its {key} differs; name another file, or delete it"
+    "belongs to another search (its {key} differs); choose another file or delete it"
 )
 no_matplotlib = sentence("pictures need matplotlib: pip install 'odmtool[plot]'")
 

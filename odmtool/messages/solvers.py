@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from odmtool.messages.words import sentence
 
+cannot_start_from = sentence(
+    "‹start_from› needs a machine with a smooth loss (not ‹machine={machine}›), and data and a "
+    "model of the same two classes"
+)
 machine_is_linear = sentence(
     "‹machine={machine}› is linear: leave ‹kernel› out, or take ‹machine=mcodm›"
 )

@@ -67,9 +67,11 @@ class Memory(Place):
         found = parts(machine, data.X, len(data.classes))
         return MemoryPlan(messages.memory_needs(found, machine.memory_limit()), warnings)
 
-    def fit(self, machine, data: TrainingData, _plan=None, progress=ignore_progress) -> None:
-        """See :meth:`Place.fit`."""
-        machine.fit(data.X, data.labels, data.weight, progress=progress)
+    def fit(
+        self, machine, data: TrainingData, _plan=None, progress=ignore_progress, start=None
+    ) -> None:  # fmt: skip
+        """See :meth:`Place.fit`; from the duals ``start`` if there are any."""
+        machine.fit(data.X, data.labels, data.weight, progress=progress, start=start)
 
 
 def matrix_warnings(machine, m: int) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from odmtool.messages.words import aligned, one_line, sentence
 
 def labels_without_margin(count: int, model: str) -> str:
     examples = "1 example has" if count == 1 else f"{count} examples have"
-    return f"{examples} a label that {one_line(model)} does not know, and no margin"
+    return f"{examples} a label that is not in {one_line(model)}, and no margin"
 
 
 no_norm = sentence(
-    "{model!l} has no normalised margins: |w| is 0, or cannot be told from the model "
+    "{model!l} has no normalised margins: |w| is 0, or not known from the model "
     "(precomputed kernel), or the kernel is not positive definite"
 )
 file_in_use = sentence("{flag} {path!q}: this file is read or written already; name another one")
@@ -40,7 +40,7 @@ name_count = sentence(
 )
 named_twice = sentence("two models are called {name!q}; name them apart with --names")
 precomputed_among_others = sentence(
-    "{model!l} has a precomputed kernel, whose test file is of no use to the others; "
+    "{model!l} has a precomputed kernel, whose test file the others cannot use; "
     "compare it with models of the same kernel matrix only"
 )
 loo_not_for = sentence(
@@ -59,6 +59,8 @@ def loo_papers_count(errors: int, examples: int) -> str:
 
 
 def loo_papers_total(errors: float, examples: int) -> str:
+    if errors > examples:
+        return "Leave-one-out papers' estimate > 100% (vacuous)"
     return f"Leave-one-out papers' estimate = {_share(errors, examples)}"
 
 

@@ -15,6 +15,7 @@ def no_arguments(command_path: str, pieces: list[str]) -> str:
     return f"missing arguments: {command_path} {' '.join(pieces)} (see {command_path} --help)"
 
 
+help_with_value = sentence("-h {value}: -h is help; LIBSVM's shrinking is an option of training")
 one_dash = sentence("-{name}: a long option has two dashes: write --{name}")
 not_whole = sentence("{text!q} is not a whole number; write 100, 1e3 or 2^4")
 not_a_size = sentence("{text!q} is not a size; write 4G, 500M or 100K")
@@ -23,21 +24,23 @@ too_small = sentence("{number:g} is too small; it must be at least {least}")
 
 
 lambda_and_cost = sentence(
-    "-l and -c say the same thing (lambda = C times the sum of the weights): give one"
+    "-l and -c set the same parameter (lambda = C times the sum of the weights): give one"
 )
+not_together = sentence("{flag} does not go with {other}: leave one out")
 kdd_and = sentence("--kdd stands for --mu1, --mu2 and -l: leave {flag} out")
 kdd_is_for_ldm = sentence("--kdd names the parameters of LDM: write -s ldm with it")
 
 
 def unused_options(flags: list[str], user: str) -> str:
     """``user``: "machine ldm", for instance."""
-    return f"{user} has no use for {', '.join(flags)}"
+    verb = "is" if len(flags) == 1 else "are"
+    return f"{', '.join(flags)} {verb} ignored by {user}"
 
 
 write_over = sentence(
     "{path}: this file is read or written already in the same run; name another one"
 )
 precomputed_alone = sentence(
-    "-t precomputed cannot stand in a list: its data file is of no use to other kernels"
+    "-t precomputed cannot stand in a list: other kernels cannot use its data file"
 )
 two_from_stdin = sentence("{first} and {second} cannot both come from stdin: give one as a file")

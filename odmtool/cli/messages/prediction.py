@@ -101,11 +101,12 @@ def fits_to_do(settings: int, folds: int, examples: int) -> str:
     return f"{settings} settings x {folds} folds = {settings * folds} fits on {examples} examples"
 
 
-resumed = sentence("{fits} fits were finished already, according to {path}")
+resumed = sentence("resuming from {path}: {fits} fits are done")
 
 
 def search_progress(done: int, total: int, highest: float, left: float) -> str:
-    return f"{done} of {total} fits, best {100 * highest:g}%, {clock(left)} left"
+    best = f"best {100 * highest:g}%, " if highest else ""
+    return f"{done} of {total} fits, {best}{clock(left)} left"
 
 
 def unknown_picture(path: str, endings) -> str:
@@ -153,7 +154,7 @@ def test_score(metric: str, summary) -> str:
     return f"Test {metric} = {100 * summary.mean:.6g}% +- {100 * summary.std:.3g}% ({splits})"
 
 
-splits_resumed = sentence("{splits} splits were finished already, according to {path}")
+splits_resumed = sentence("resuming from {path}: {splits} splits are done")
 
 
 def split_progress(done: int, total: int, left: float | None) -> str:
@@ -165,10 +166,10 @@ no_split_column = sentence(
     "has no column {name!q}; give a table that odm-cv --repeat wrote with --csv and "
     "the same --metric"
 )
-no_split_table = sentence("is no table that odm-cv --repeat wrote with --csv")
+no_split_table = sentence("was not written by odm-cv --repeat --csv")
 not_a_score = sentence("expected a number between 0 and 1, got {token!q}")
 other_splits = sentence(
-    "its splits are other ones; both runs need the same examples, --repeat, --test-size and --seed"
+    "its splits differ; both runs need the same examples, --repeat, --test-size and --seed"
 )
 
 
@@ -180,8 +181,13 @@ def difference(comparison, path: str) -> str:
     )
 
 
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def paired_t_test(comparison) -> str:
     return (
         f"Paired t-test: t = {comparison.t:.4g}, p = {comparison.p:.3g}; "
-        f"{comparison.wins} wins, {comparison.ties} ties, {comparison.losses} losses"
+        f"{_counted(comparison.wins, 'win')}, {_counted(comparison.ties, 'tie')}, "
+        f"{_counted(comparison.losses, 'loss', 'losses')}"
     )

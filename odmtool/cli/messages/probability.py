@@ -15,8 +15,8 @@ probabilities_in_linear_model = sentence(
     "--format libsvm, svm-predict -b 1 has them too"
 )
 probabilities_reversed = sentence(
-    "on examples left out the decision values do not tell the classes apart (A = {A:.3g} "
-    "is not negative): the probabilities are of no use"
+    "on held-out examples the decision values do not separate the classes (A = {A:.3g} "
+    "is not negative): the probabilities are useless"
 )
 no_probabilities = sentence(
     "the model has no probabilities: train it with odm-train -b 1, or leave -b 1 out "

@@ -14,7 +14,7 @@ def level(found) -> str:
 
 
 stopped_at_level = sentence(
-    "stopped at level {level}, as --stop-level says: the gap of the whole is {gap:.2g}"
+    "stopped at level {level} (--stop-level): the duality gap of the full problem is {gap:.2g}"
 )
 
 

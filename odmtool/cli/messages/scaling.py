@@ -34,7 +34,7 @@ nothing_varies = sentence("no feature varies between the rows; only the labels w
 
 
 def range_file_wins(names: list[str], path: str) -> str:
-    return f"{' and '.join(names)} ignored: {path} says otherwise"
+    return f"{' and '.join(names)} ignored: the range file {path} decides"
 
 
 labels_by_own_range = sentence(
@@ -44,7 +44,8 @@ labels_by_own_range = sentence(
 
 def unseen_features(count: int, first: int, path: str) -> str:
     which = f"feature {first} is" if count == 1 else f"{count} features, from index {first} on, are"
-    return f"{which} not in {path} and left out (scaled to 0)"
+    verb = "it is" if count == 1 else "they are"
+    return f"{which} not in {path}; {verb} dropped"
 
 
 def more_nonzeros(before: int, after: int) -> str:

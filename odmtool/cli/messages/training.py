@@ -18,7 +18,7 @@ def version() -> str:
 
 
 no_such_class = sentence("class {label} of -w{label} does not occur in the data")
-one_class = sentence("the data have one class only, {label}: the model will always answer {label}")
+one_class = sentence("the data have only one class, {label}: the model will always answer {label}")
 one_class_weighs = sentence(
     "only the examples of class {label} have a weight above 0: no other class is learned"
 )
@@ -53,7 +53,7 @@ def summary(machine, data, seconds: dict[str, float]) -> str:
     spent = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items())
     return (
         f"{machine.name}, {kernel}{gamma}, lambda {float(facts['lambda']):.6g}, {m} examples, "
-        f"{d} features, {classes}: {_end(solution, machine.tolerance)}, "
+        f"{d} feature{'' if d == 1 else 's'}, {classes}: {_end(solution, machine.tolerance)}, "
         f"objective {solution.primal:.10g}, {_iterations(solution)} ({solution.solver}){vectors}; "
         f"seconds: {spent}"
     )
