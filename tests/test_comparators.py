@@ -111,7 +111,7 @@ def test_svr_has_its_own_default_band(run, heart, tmp_path):
 
 
 def test_an_option_that_the_machine_does_not_use_is_a_warning(run, heart):
-    outcome = run("train", "-s", "l2svm", "-m", "0.2", "-g", "3", heart, "m")
+    outcome = run("train", "-s", "l2svm", "-m", "0.2", "-t", "0", "-g", "3", heart, "m")
     assert outcome.code == 0
     assert "-m is ignored by machine l2svm\n" in outcome.err and "-g" not in outcome.err
 

@@ -162,7 +162,7 @@ def test_a_precomputed_kernel_has_probabilities_too(run, agree):
 
 
 def test_a_linear_model_keeps_the_sigmoid_among_its_facts(run, heart):
-    outcome = run("train", "-b", "1", heart, "m")
+    outcome = run("train", "-b", "1", "--verbose", heart, "m")
     assert outcome.code == 0
     assert "probabilities: A = -" in outcome.err and "5 folds (seed 0)" in outcome.err
     assert "--format libsvm" in outcome.err
@@ -294,7 +294,7 @@ def test_values_that_order_the_classes_wrongly_are_said(run, tmp_path):
     lines = [f"{1 if (i + j) % 2 else -1} 1:{i} 2:{j}\n" for i in range(4) for j in range(4)]
     (tmp_path / "data").write_text("".join(lines))
     outcome = run("train", "-b", "1", "-t", "rbf", "-g", "1", "data", "m")
-    assert outcome.code == 0 and "warning: on examples left out" in outcome.err
+    assert outcome.code == 0 and "warning: on held-out examples" in outcome.err
 
 
 def test_strict_holds_for_the_folds_too(run, heart, tmp_path):

@@ -59,9 +59,8 @@ def loo_papers_count(errors: int, examples: int) -> str:
 
 
 def loo_papers_total(errors: float, examples: int) -> str:
-    if errors > examples:
-        return "Leave-one-out papers' estimate > 100% (vacuous)"
-    return f"Leave-one-out papers' estimate = {_share(errors, examples)}"
+    share = _share(errors, examples) if errors <= examples else "more than 100% (vacuous)"
+    return f"Leave-one-out papers' estimate = {share}"
 
 
 def loo_error(errors: int, examples: int) -> str:
