@@ -279,7 +279,7 @@ def test_other_splits_are_refused(run, heart, tmp_path, arguments):
     (b"test,fingerprint\nx,ab\n", "t.csv:2: expected a number between 0 and 1, got 'x'"),
     (b"fingerprint,test\nab\n", "t.csv:2: expected a number between 0 and 1, got ''"),
     (b"test,fingerprint\n0.5,ab\nnan,ab\n", "t.csv:3: expected a number between 0 and 1"),
-    (b"\xff\xfe\x00", "t.csv: is no table"),
+    (b"\xff\xfe\x00", "t.csv: was not written by"),
     (b"\x1f\x8b\x08", "t.csv: the gzip data end too early"),
 ])  # fmt: skip
 def test_bad_tables(run, heart, tmp_path, text, sentence):
