@@ -50,6 +50,16 @@ def test_doubles_of_common_sizes(form, scale):
     assert_exact([form.format(x) for x in numbers.tolist()])
 
 
+def test_short_texts():
+    """All of up to four characters; the plain reader has a way of its own for them."""
+    digits = ["0", "5", "9", "12", "90", "123", "1234", "0001", "9999"]
+    fractions = ["1.", ".5", "0.5", "1.25", "12.5", "9.99", "123.", ".125", "0.07"]
+    texts = [sign + text for text in digits + fractions for sign in ("", "+", "-")]
+    assert_exact([text for text in texts if len(text) <= 4])
+    rng = np.random.default_rng(6)
+    assert_exact([f"{x:.2f}" for x in rng.random(500)] + [str(n) for n in range(1, 1000, 7)])
+
+
 def test_decimal_texts_of_every_length():
     """Not the texts of doubles: random digits, so roundings fall anywhere."""
     rng = np.random.default_rng(3)

@@ -3,7 +3,8 @@
 A block of whole lines is brought into one canonical form (single spaces, no
 comments, no blank lines), checked as a whole with table look-ups, and converted
 by one call of ``numpy.fromstring``, which rounds correctly as Python's ``float``
-does. A block that does not pass is read line by line by :mod:`odmtool.io._line`.
+does; where all values are short (indicators, counts), digit by digit for all
+at once. A block that does not pass is read line by line by :mod:`odmtool.io._line`.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def read_line_by_line(block: bytes, grammar: Grammar) -> ParsedLines:
 _COMMENT = re.compile(rb"#[^\n]*")
 # A number may end with its point; a digit more after it keeps the tables below simple.
 _LAST_POINT = re.compile(rb"(?<=[0-9])\.(?=[ \neE])")
+# Values of so many characters are read faster digit by digit.
+_SHORT, _LONGEST_INDEX, _BLANK = 4, 10, ord(" ")
 _QID = re.compile(rb"^( *[^ \n]+ +)qid:[0-9]+(?=[ \n])", re.MULTILINE)
 
 
@@ -122,17 +125,65 @@ def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
         text = _single_spaced(text)
         if not _is_regular(text):
             return None
-    numbers = np.fromstring(text.replace(b":", b" "), sep=" ")
     counts = _colons_per_line(text)
-    is_label = np.zeros(len(numbers), bool)
-    is_label[np.cumsum(1 + 2 * counts) - (1 + 2 * counts)] = True
-    labels, numbers = numbers[is_label], numbers[~is_label]
-    indices, values = numbers[0::2], numbers[1::2]
+    labels, indices, values = _short_numbers(text, counts) or _numbers(text, counts)
     if not _in_order(indices, counts, grammar):
         return None
     return assemble(
-        block, labels, counts.astype(np.int32), indices.astype(np.int32), values.copy(), grammar
+        block, labels, counts.astype(np.int32), indices.astype(np.int32), values, grammar
     )
+
+
+def _numbers(text: bytes, counts: np.ndarray):
+    """Labels, indices and values of a regular text, by NumPy's reader."""
+    numbers = np.fromstring(text.replace(b":", b" "), sep=" ")
+    is_label = np.zeros(len(numbers), bool)
+    is_label[np.cumsum(1 + 2 * counts) - (1 + 2 * counts)] = True
+    labels, numbers = numbers[is_label], numbers[~is_label]
+    return labels, numbers[0::2], numbers[1::2].copy()
+
+
+def _short_numbers(text: bytes, counts: np.ndarray):
+    """The same where that is faster: no label or value is long; else None."""
+    if b"e" in text or b"E" in text:
+        return None
+    characters = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(characters <= _BLANK)
+    starts = np.concatenate(([0], ends + 1))[:-1]
+    colons = np.flatnonzero(characters == ord(":"))
+    is_label = np.zeros(len(ends), bool)
+    is_label[np.cumsum(1 + counts) - (1 + counts)] = True
+    is_entry = ~is_label
+    pieces = (
+        (starts[is_label], ends[is_label], _SHORT),
+        (starts[is_entry], colons, _LONGEST_INDEX),
+        (colons + 1, ends[is_entry], _SHORT),
+    )
+    if any((end - start).max(initial=0) > most for start, end, most in pieces):
+        return None
+    characters = np.frombuffer(text + bytes(_LONGEST_INDEX), np.uint8)
+    return tuple(_decimals(characters, start, end - start) for start, end, _ in pieces)
+
+
+def _decimals(characters: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The numbers of so many characters that begin there: digits, perhaps a sign and a point.
+
+    They have at most 15 digits, so that the only rounding is that of the division. As many
+    characters as the longest number has follow the last one.
+    """
+    mantissa, places = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    is_fraction = np.zeros(len(starts), bool)
+    for place in range(int(lengths.max(initial=0))):
+        found, is_in = characters[starts + place], lengths > place
+        digit = found - np.uint8(ord("0"))  # what is no digit wraps around
+        is_digit = (digit < 10) & is_in
+        mantissa = np.where(is_digit, 10 * mantissa + digit, mantissa)
+        is_point = (found == ord(".")) & is_in
+        if is_fraction.any() or is_point.any():
+            places += is_digit & is_fraction
+            is_fraction |= is_point
+    numbers = mantissa / 10.0**places if is_fraction.any() else mantissa.astype(float)
+    return np.where(characters[starts] == ord("-"), -numbers, numbers)
 
 
 def _bare(block: bytes) -> bytes:
@@ -149,13 +200,12 @@ def _bare(block: bytes) -> bytes:
         text = text.replace(b"\t", b" ")
     if b"q" in text:
         text = _QID.sub(rb"\1", text)
-    if any(end in text for end in (b". ", b".\n", b".e", b".E")):
-        text = _LAST_POINT.sub(b".0", text)
     return text
 
 
 def _single_spaced(text: bytes) -> bytes:
-    """The text without blank lines, and without blanks that separate nothing."""
+    """The text without blank lines, without blanks that separate nothing, digits after points."""
+    text = _LAST_POINT.sub(b".0", text)
     text = re.sub(rb"  +", b" ", text).replace(b" \n", b"\n").replace(b"\n ", b"\n")
     return re.sub(rb"\n\n+", b"\n", text).lstrip(b" \n")
 
