@@ -9,14 +9,16 @@ from scipy.optimize import minimize
 
 from odmtool import solvers
 from odmtool.core import losses
+from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.machines import ODM
-from odmtool.solvers import auto
+from odmtool.solvers import auto, linear_cost
 from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.spaces import FunctionSpace, WeightSpace, is_thin, space_of
 
 
 def test_theta_0_mu_1_is_ridge_regression():
@@ -126,12 +128,40 @@ def test_newton_names_what_is_missing():
 
 def test_auto_hands_over_to_newton(monkeypatch):
     monkeypatch.setattr(auto, "_SMALL_GRAM", 0)
-    monkeypatch.setattr(auto, "_SMALL_NONZEROS", 0)
+    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 9 * linear_cost.epoch_cost(p))
+    monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)
     for kernel in (None, "precomputed"):
         solution = solvers.solve(problem(kernel, lambda_=2.0**20), tolerance=1e-9)
         assert solution.solver == "dcd, then newton" and solution.converged
         easy = solvers.solve(problem(kernel, lambda_=1e-3), tolerance=1e-2)
         assert easy.solver == "dcd" and easy.converged
+
+
+def test_auto_weighs_the_costs_of_linear_problems():
+    """Of wide rows, by lambda: gradients on w, or coordinate descent; of few a Gram matrix."""
+    m, d = 2000, 5000
+    X = CSR.of(sparse.random(m, d, density=0.005, random_state=1, format="csr"))
+    y = np.where(np.arange(m) % 2, 1.0, -1.0)
+    easy, hard = (
+        Problem(X, None, y, np.ones(m), losses.odm(lambda_, 0.5, 0.3, m))
+        for lambda_ in (1.0, 2.0**22)
+    )
+    assert auto.choose(easy) == auto.Schedule("newton")
+    assert isinstance(space_of(easy), WeightSpace)
+    first, epochs = auto.choose(hard)
+    assert first == "dcd" and epochs > auto.choose(hard._replace(weight=np.ones(m) / 4)).epochs > 1
+    few = Problem(X[np.arange(90)], None, y[:90], np.ones(90), hard.loss)
+    assert auto.choose(few) == auto.Schedule("newton")
+    assert isinstance(space_of(few), FunctionSpace)
+    narrow = CSR(X.data, X.indices % 20, X.indptr, (m, 20))
+    for p in (easy, hard):
+        assert auto.choose(p._replace(X=narrow)) == auto.Schedule("newton")
+
+
+def test_the_cheaper_hessian():
+    for density, thin in ((0.01, True), (0.9, False)):
+        X = sparse.random(500, 50, density=density, random_state=2, format="csr")
+        assert is_thin(X) == thin and not is_thin(X.toarray())
 
 
 def test_the_seed_decides_the_order_and_nothing_else():

@@ -3,32 +3,29 @@
 Coordinate descent needs few epochs when lambda is small and more than anyone can wait for when
 it is large; Newton's method needs a few steps for every lambda, but a step costs as much as
 many epochs. So a small problem gets Newton's method at once, and a large one coordinate descent
-for about three Newton steps' worth of epochs first, and Newton from there if that was not
-enough: whichever is right, little is lost (benchmarks/solvers.py measures it). Where Newton's
-method does not apply, it is coordinate descent only. Large problems with a kernel and a smooth
-loss get landmarks (docs/kernel-engine.md).
+for about as long as Newton's method would take, and Newton from there if that was not enough:
+whichever is right, little is lost. For linear problems with a smooth loss both are estimated
+(:mod:`odmtool.solvers.linear_cost`; benchmarks/solvers.py measures what comes of it). Where
+Newton's method does not apply, it is coordinate descent only. Large problems with a kernel and a
+smooth loss get landmarks (docs/kernel-engine.md).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import STORED
 from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import SMOOTH
-from odmtool.solvers import table
-from odmtool.solvers.base import LARGEST_HESSIAN, Problem
+from odmtool.solvers import linear_cost, table
+from odmtool.solvers.base import Problem
 
 # Up to these sizes Newton is done before compiled code has been loaded.
 _SMALL_GRAM = 1500
-_SMALL_NONZEROS = 2_000_000
-# A Newton step on a kernel costs as much as m / 120 epochs, one on a Hessian about 7.
+# A Newton step on a kernel costs as much as m / 120 epochs.
 _EPOCHS_PER_EXAMPLE = 1 / 40
-_LINEAR_EPOCHS = 20
-_WIDE_EPOCHS = 100
+_MOST_EPOCHS = 1000
 # With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
 # operations in proportion to m^3, or m d min(m, d) for a linear problem.
 _SMALL_PRODUCT = 5e8
@@ -60,15 +57,15 @@ def choose(problem: Problem) -> Schedule:
     if problem.gram is not None:
         if problem.size <= _SMALL_GRAM:
             return Schedule("newton")
-        return Schedule("dcd", int(problem.size * _EPOCHS_PER_EXAMPLE))
-    (m, d), nonzeros = problem.X.shape, _nonzeros(problem.X)
-    if d > LARGEST_HESSIAN:
-        return Schedule("newton") if m <= _SMALL_GRAM else Schedule("dcd", _WIDE_EPOCHS)
-    return Schedule("newton") if nonzeros <= _SMALL_NONZEROS else Schedule("dcd", _LINEAR_EPOCHS)
+        return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)
+    newton_cost = linear_cost.newton_cost(problem)
+    if newton_cost <= linear_cost.descent_cost(problem):
+        return Schedule("newton")
+    return Schedule("dcd", max(1, int(newton_cost / linear_cost.epoch_cost(problem))))
 
 
-def _nonzeros(X) -> int:
-    return X.size if isinstance(X, np.ndarray) else X.nnz
+def _descent_first(epochs: float) -> Schedule:
+    return Schedule("dcd", min(_MOST_EPOCHS, int(epochs)))
 
 
 def takes_landmarks(gram: Gram | None) -> bool:
@@ -99,7 +96,7 @@ def _choose_with_jump(problem: Problem) -> Schedule:
         is_small = problem.size**3 <= _SMALL_PRODUCT
         if is_small:
             return Schedule("newton")
-        return Schedule("dcd", int(problem.size * _EPOCHS_WITH_JUMP))
-    (m, d), nonzeros = problem.X.shape, _nonzeros(problem.X)
+        return _descent_first(problem.size * _EPOCHS_WITH_JUMP)
+    (m, d), nonzeros = problem.X.shape, linear_cost.nonzeros(problem.X)
     is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
     return Schedule("newton") if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)

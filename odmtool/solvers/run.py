@@ -57,8 +57,8 @@ class SolverRun(NamedTuple):
     def _module(
         self, way: table.Way, problem: Problem, start, epochs: int | None = None
     ) -> Solution:  # fmt: skip
-        limit = way.limit if self.max_iter is None else self.max_iter
-        stop = Stop(self.tolerance, limit if epochs is None else min(limit, epochs))
+        limits = [most for most in (self.max_iter, epochs) if most is not None]
+        stop = Stop(self.tolerance, min(limits, default=way.limit))
         # Each is imported when it is used: most need compiled code, which takes time to load.
         solver = import_module(f"odmtool.solvers.{way.module}")
         extra = self.settings.read_by(way.reads)

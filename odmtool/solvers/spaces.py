@@ -18,10 +18,11 @@ from odmtool.core import losses
 from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
+from odmtool.core.loss_table import SMOOTH
+from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 
-_DENSE_SHARE = 0.05
 _BLOCK_BYTES = 2**22
 
 
@@ -29,13 +30,20 @@ def space_of(problem: Problem) -> Space:
     """The space in which the problem is smallest."""
     if problem.gram is not None:
         return FunctionSpace(problem.gram, problem.y)
-    if _is_smaller_by_examples(*problem.X.shape):
+    m, d = problem.X.shape
+    has_choice = d > LARGEST_HESSIAN and problem.loss.kind == SMOOTH
+    if _is_smaller_by_examples(m, d) and not (has_choice and _takes_gradients(problem)):
         return FunctionSpace(Gram(Kernel("linear"), scipy_rows(problem.X)), problem.y, problem.X)
     return WeightSpace(problem.X, problem.y)
 
 
 def _is_smaller_by_examples(m: int, d: int) -> bool:
     return m < d and m <= LARGEST_GRAM
+
+
+def _takes_gradients(problem: Problem) -> bool:
+    """Whether conjugate gradients on w are cheaper than a Gram matrix."""
+    return linear_cost.gradients_cost(problem) < linear_cost.gram_cost(problem)
 
 
 def matrix_bytes(m: int, d: int) -> int:
@@ -199,8 +207,9 @@ def regularised_gram(X, active, slopes) -> np.ndarray:
 
 
 def is_thin(X) -> bool:
-    """Whether X'SX is a sparse product: below a share of nonzeros, above which BLAS is faster."""
-    return not isinstance(X, np.ndarray) and X.nnz < _DENSE_SHARE * X.shape[0] * X.shape[1]
+    """Whether X'SX is a sparse product, or BLAS is faster."""
+    sparse, dense = linear_cost.hessian_costs(X)
+    return sparse < dense
 
 
 def gram_of(X, s: np.ndarray, is_sparse: bool) -> np.ndarray:

@@ -1,0 +1,92 @@
+"""What a linear problem with a smooth loss costs, by Newton's method and by coordinate descent.
+
+Newton's step with a Hessian costs the pairs of nonzeros in the rows, or m d^2 by BLAS; by
+conjugate gradients it costs products with the rows; in function space m^3. An epoch of coordinate
+descent costs the nonzeros and a jump in memory for every row, and compiled code must be loaded
+for it. How many products, epochs and steps in function space are needed grows with the curvature,
+the largest second derivative of a loss times |x|^2, which is to say with lambda. These numbers are
+guesses (fitted on reuters-lasvm and basehock, lambda 2^0 to 2^20): who relies on them must set a
+limit.
+
+The rates are seconds of one core, measured once; only their proportions matter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.core.kernels import squares
+from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
+
+# What is loaded: numba with the compiled epochs, and SciPy where a Gram matrix is made.
+_NUMBA, _SCIPY = 0.2, 0.1
+# A product with X and one with X', for a nonzero.
+_PRODUCT = 2e-9
+# An epoch, for a row and a nonzero.
+_EPOCH_ROW, _EPOCH_ENTRY = 1.5e-7, 3e-9
+# X'SX: a pair of nonzeros in a row; a cell of the dense rows, and a multiplication by BLAS.
+_PAIR, _CELL, _MULTIPLICATION = 2e-9, 2.5e-9, 1.5e-11
+# A step in function space, for m^3: rows and columns are gathered, scaled and factored.
+_GRAM_STEP = 4e-11
+# Steps with a Hessian; how many of the others there are for a curvature of 1, and how they grow.
+_STEPS = 4
+_GRAM_STEPS, _GRAM_GROWTH = 3, 0.3
+_EPOCHS, _PRODUCTS, _GROWTH = 5, 40, 0.6
+_LEAST_EPOCHS = 10
+
+
+def nonzeros(X) -> int:
+    """The nonzeros of sparse rows, the cells of dense ones."""
+    return X.size if isinstance(X, np.ndarray) else X.nnz
+
+
+def hessian_costs(X) -> tuple[float, float]:
+    """Seconds for X'SX from sparse products, and from dense rows."""
+    m, d = X.shape
+    dense = m * d * (_CELL + _MULTIPLICATION * d)
+    if isinstance(X, np.ndarray):
+        return np.inf, dense
+    return _PAIR * float(np.square(np.diff(X.indptr), dtype=float).sum()), dense
+
+
+def curvature(problem: Problem) -> float:
+    """The largest second derivative of u l times |x|^2, on average."""
+    slope = losses.largest_slope(problem.loss)
+    return float(slope * np.mean(problem.weight * squares(problem.X)))
+
+
+def gradients_cost(problem: Problem) -> float:
+    """Seconds of Newton's method on w by conjugate gradients."""
+    count = _PRODUCTS * curvature(problem) ** _GROWTH
+    return _PRODUCT * nonzeros(problem.X) * count
+
+
+def gram_cost(problem: Problem) -> float:
+    """Seconds of Newton's method on the duals, with a Gram matrix; inf where it is too large."""
+    m = problem.size
+    if m > LARGEST_GRAM:
+        return np.inf
+    steps = max(1.0, _GRAM_STEPS * curvature(problem) ** _GRAM_GROWTH)
+    return _SCIPY + steps * _GRAM_STEP * m**3
+
+
+def newton_cost(problem: Problem) -> float:
+    """Seconds of Newton's method."""
+    m, d = problem.X.shape
+    by_gram = gram_cost(problem) if m < d else np.inf
+    if d > LARGEST_HESSIAN:
+        return min(by_gram, gradients_cost(problem))
+    by_hessian = _STEPS * (min(hessian_costs(problem.X)) + _MULTIPLICATION * d**3)
+    return by_gram if m < d and by_gram < np.inf else by_hessian
+
+
+def epoch_cost(problem: Problem) -> float:
+    """Seconds of an epoch of coordinate descent."""
+    return _EPOCH_ROW * problem.size + _EPOCH_ENTRY * nonzeros(problem.X)
+
+
+def descent_cost(problem: Problem) -> float:
+    """Seconds of coordinate descent, compiled code included."""
+    epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _GROWTH)
+    return _NUMBA + epochs * epoch_cost(problem)
