@@ -291,7 +291,7 @@ def _search(
     if job.journal is not None:
         finished = open_journal(job.journal, identity)
         if finished:
-            report.note(messages.resumed(len(finished), job.journal))
+            report.note(messages.resumed(job.journal, len(finished)))
     rows, progress = [], _Progress(report, finished)
 
     def evaluate(part):

@@ -134,7 +134,7 @@ def _results(
         identity = identity | {"repeat": job.repeat, "test size": job.test_size}
         finished = open_journal(job.journal, identity, SplitResult)
         if finished:
-            report.note(messages.splits_resumed(len(finished), job.journal))
+            report.note(messages.splits_resumed(job.journal, len(finished)))
     results, began, plan = [], time.monotonic(), protocol.plan
 
     def progress(done: int) -> None:
