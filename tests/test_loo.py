@@ -1,6 +1,7 @@
 """Leave-one-out: what the bounds promise, the papers' formulas, refits, and --loo."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -290,6 +291,12 @@ def test_loo_swallows_no_file_name(run, heart, arguments):
     outcome = run("train", *[heart if word == "FILE" else word for word in arguments])
     assert outcome.code == 0, outcome.err
     assert list(numbers(outcome.out)) == ["bound", "papers' count", "papers' estimate"]
+
+
+def test_an_estimate_above_the_number_of_examples_is_no_percentage(run, heart):
+    shown = numbers(run("train", "--loo", "-l", "2^14", heart).out)["papers' estimate"]
+    assert re.fullmatch(r"no information \([\d.e+]+ errors of 270 examples\)", shown)
+    assert "%" in numbers(run("train", "--loo", "-l", "2^-6", heart).out)["papers' estimate"]
 
 
 def test_a_file_called_exact(run, heart, tmp_path):

@@ -112,12 +112,37 @@ def test_metrics_of_three_classes_are_those_of_scikit_learn():
     labels, predicted = generator.integers(3, size=(2, 100))
     predicted = np.where(generator.random(100) < 0.5, labels, predicted)
 
+    values = np.round(generator.standard_normal((100, 3)), 1)
+
     def ours(name):
-        return metrics.METRICS[name]([2, 0, 1], labels, predicted, None)
+        return metrics.METRICS[name]([2, 0, 1], labels, predicted, values)
 
     assert ours("accuracy") == pytest.approx(np.mean(labels == predicted))
     assert ours("balanced") == pytest.approx(balanced_accuracy_score(labels, predicted))
     assert ours("f1") == pytest.approx(f1_score(labels, predicted, average="macro"))
+    each = [roc_auc_score(labels == c, values[:, k]) for k, c in enumerate([2, 0, 1])]
+    assert ours("auc") == pytest.approx(np.mean(each))
+
+
+def test_the_auc_of_a_search_is_that_of_scikit_learn_on_the_same_folds(run, heart):
+    from odmtool.io.svmlight import read_svmlight
+    from odmtool.machines import ODM
+    from odmtool.search.validation import EXACT, folds
+
+    data, scores = read_svmlight(heart), []
+    fold = folds(data.labels, 5, 0)
+    for k in range(5):
+        model = ODM(lambda_=16.0, tolerance=EXACT).fit(data.X[fold != k], data.labels[fold != k])
+        values = model.model_.decision_values(data.X[fold == k])[:, 0]
+        scores.append(roc_auc_score(data.labels[fold == k] == data.labels[0], values))
+    printed = run("cv", "--metric", "auc", "-l", "16", heart).out
+    assert f"auc={100 * np.mean(scores):.6g}\n" in printed
+
+
+def test_the_auc_of_pairs_of_classes_is_refused(run, tmp_path):
+    (tmp_path / "d").write_text("1 1:1\n2 1:2\n3 1:3\n" * 5)
+    outcome = run("cv", "-s", "odm", "--multiclass", "ovo", "--metric", "auc", "d")
+    assert outcome.code == 2 and "take --multiclass ovr" in outcome.err
 
 
 def test_the_first_class_is_the_same_in_every_fold():

@@ -1,5 +1,8 @@
 """Special cases with known answers, metamorphic relations, warm starts, bounded memory."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from naive import odm_primal
@@ -232,6 +235,20 @@ def test_indefinite_kernel_with_a_unique_solution():
     by_descent = solvers.solve(p, solver="dcd", tolerance=1e-12, max_iter=20000)
     assert by_newton.converged and by_descent.converged and by_newton.optimal
     assert by_newton.coef == pytest.approx(by_descent.coef, abs=1e-5)
+
+
+def test_a_sigmoid_is_solved_until_its_own_gap_is_small(run):
+    """The gap of the shifted problem is below the tolerance after one step, when this is .03."""
+    data = Path(__file__).parent.parent / "data" / "breast-cancer.train"
+    scaled = run("scale", "-l", "0", data).out
+    Path("wdbc").write_text(scaled)
+    options = ["-t", "sigmoid", "-g", ".01", "-B", ".5", "-l", "1", "-m", ".887", "-p", ".928"]
+    outcome = run("train", *options, "--json", "auto", "wdbc", "m")
+    assert outcome.code == 0 and "not converged" not in outcome.err
+    run("train", *options, "--solver", "dcd", "--json", "dcd", "wdbc", "m")
+    auto, dcd = (json.loads(Path(name).read_text()) for name in ("auto", "dcd"))
+    assert auto["gap"] <= 1e-3
+    assert auto["objective"] == pytest.approx(dcd["objective"], rel=1e-3)
 
 
 def test_indefinite_kernel_between_certainties_is_called_stationary():

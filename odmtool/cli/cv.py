@@ -272,7 +272,7 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     with naming(place.source.path):
         n = folds_for(job.folds, len(labels), report)
         if job.repeat is None:  # else the training parts are checked
-            check_classes(labels, n, job.metric)
+            check_classes(labels, n, job.metric, machine)
     return SearchPlan(
         machine, settings, Data(X, labels, data.weight), folds(labels, n, job.seed), job.metric,
         probability=job.probability == "1",

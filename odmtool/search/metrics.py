@@ -3,14 +3,16 @@
 ========  ==================================================================
 accuracy  correct predictions
 balanced  mean over the classes of the shares of correct predictions
-auc       two classes: area under the ROC curve, the share of pairs (one example
-          of each class) that the values order correctly, ties counting one half
+auc       area under the ROC curve, the share of pairs (one example of each class)
+          that the values order correctly, ties counting one half; the mean over
+          more classes, each against the rest
 f1        harmonic mean of precision and recall: of the first of two classes, the
           mean over more classes
 ========  ==================================================================
 
 All take the classes in their order, the true and the predicted labels, shape (n,), and the
-decision values, shape (n, c); for two classes there is one, positive for the first.
+decision values, shape (n, c): for two classes one, positive for the first; for more, one
+for each class (only ``auc`` looks at them).
 """
 
 from __future__ import annotations
@@ -29,7 +31,13 @@ def balanced(classes: list[int], labels, predicted, values) -> float:
 
 def auc(classes: list[int], labels, predicted, values) -> float:
     """0.5 when there is one class only."""
-    is_first, values = labels == classes[0], values[:, 0]
+    if len(classes) <= 2:
+        return _auc_of(labels == classes[0], values[:, 0])
+    each = [_auc_of(labels == c, values[:, k]) for k, c in enumerate(classes)]
+    return float(np.mean(each))
+
+
+def _auc_of(is_first, values) -> float:
     first = int(is_first.sum())
     pairs = first * (len(values) - first)
     if pairs == 0:

@@ -142,14 +142,23 @@ def _takes_landmarks(machine: Machine, gram: Gram) -> bool:
     return is_large and gram.X is not None and machine.takes_landmarks(gram.size)
 
 
-def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
-    """Raise DataError where a fold or what is left without it would lack a class.
+def check_classes(labels: np.ndarray, n: int, metric: str, machine: Machine) -> None:
+    """Raise where the metric could not be computed.
 
     Leaving one out serves where only the predictions are counted.
+
+    Raises
+    ------
+    DataError
+        A fold or what is left without it would lack a class.
+    UsageError
+        The metric takes other decision values than the machine gives.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) == 1:
         raise DataError(messages.one_class_to_search(classes[0]))
+    if metric == "auc" and len(classes) > 2 and getattr(machine, "multiclass", "") == "ovo":
+        raise UsageError(messages.auc_of_pairs())
     label, least = classes[counts.argmin()], counts.min()
     leaves_one_out = n == len(labels) and metric == "accuracy" and least > 1
     if least < n and not leaves_one_out:

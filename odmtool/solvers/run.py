@@ -106,13 +106,29 @@ class SolverRun(NamedTuple):
             if first.converged or plan.epochs is None:
                 return first
             start, epochs = first.eta, first.iterations
-        newton = table.way_of("newton", SMOOTH, problem.kernel_name)
-        solution = self._module(newton, indefinite.shift(problem, eigenvalue), start)
-        solution = indefinite.unshift(problem, solution, self.tolerance)
+        solution = self._shifted(problem, indefinite.shift(problem, eigenvalue), start)
         return solution._replace(
             iterations=epochs + solution.iterations,
             solver="dcd, then newton" if epochs else "newton",
         )
+
+    def _shifted(self, problem: Problem, shifted: Problem, start) -> Solution:
+        """Newton's method on the shifted problem, until the problem itself is solved.
+
+        A gap of the shifted problem bounds that of the problem only up to a factor, which can
+        be large: so the shifted one is solved further and further.
+        """
+        from odmtool.solvers import indefinite
+
+        newton, run = table.way_of("newton", SMOOTH, problem.kernel_name), self
+        iterations, left = 0, newton.limit if self.max_iter is None else self.max_iter
+        while True:
+            solution = run._replace(max_iter=left - iterations)._module(newton, shifted, start)
+            judged = indefinite.unshift(problem, solution, self.tolerance)
+            iterations += solution.iterations
+            if judged.converged or not solution.converged or iterations >= left:
+                return judged._replace(iterations=iterations)
+            start, run = solution.eta, run._replace(tolerance=run.tolerance / 100)
 
 
 def _plan_of(name: str, problem: Problem) -> Schedule:

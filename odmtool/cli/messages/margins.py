@@ -59,8 +59,10 @@ def loo_papers_count(errors: int, examples: int) -> str:
 
 
 def loo_papers_total(errors: float, examples: int) -> str:
-    share = _share(errors, examples) if errors <= examples else "more than 100% (vacuous)"
-    return f"Leave-one-out papers' estimate = {share}"
+    told = _share(errors, examples)
+    if errors >= examples:
+        told = f"no information ({errors:.3g} errors of {examples} examples)"
+    return f"Leave-one-out papers' estimate = {told}"
 
 
 def loo_error(errors: int, examples: int) -> str:
