@@ -159,6 +159,22 @@ def test_a_server_of_another_kind_is_no_scheduler(monkeypatch, greeting):
             connection.close()
 
 
+def test_plain_tcp_goes_to_no_other_host(tmp_path):
+    """192.0.2.1 is nobody's, by RFC 5737."""
+    import dask
+
+    (tmp_path / "file").write_text('{"address": "tcp://192.0.2.1:8786"}')
+    for scheduler in ("tcp://192.0.2.1:8786", "192.0.2.1:8786", str(tmp_path / "file")):
+        with pytest.raises(UsageError, match="is another host, without TLS"):
+            cluster.Dask(scheduler)
+        with dask.config.set({"distributed.comm.require-encryption": False}):
+            cluster._refuse_open_networks(scheduler)
+    (tmp_path / "file").write_text("[]")
+    for scheduler in ("tls://192.0.2.1:8786", "tcp://127.0.0.1:8786", "tcp://[::1]:8786",
+                      "localhost:8786", str(tmp_path / "file")):  # fmt: skip
+        cluster._refuse_open_networks(scheduler)
+
+
 def test_no_scheduler_is_one_sentence(monkeypatch):
     monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.3)
     with pytest.raises(ClusterError, match="there is no Dask scheduler at 'tcp://127.0.0.1:1'"):

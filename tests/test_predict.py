@@ -151,7 +151,7 @@ def test_many_blocks_give_the_same_as_one(run, folder, monkeypatch):
     blocks = []
 
     def small_blocks(*args, **options):
-        for block in whole(*args, **options, block_bytes=1000):
+        for block in whole(*args, **options | {"block_bytes": 1000}):
             blocks.append(block)
             yield block
 

@@ -35,6 +35,11 @@ files_need_weights = sentence(
 )
 no_file_matches = sentence("no file on the workers matches {name!q}")
 dask_missing = sentence("‹scheduler› needs Dask: pip install 'odmtool[dask]'")
+plain_tcp = sentence(
+    "‹scheduler› {address!q} is another host, without TLS: whoever is on the network could read "
+    "the data and run programs here; take tls://, or, where the network is trusted, set "
+    "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=false (docs/security.md)"
+)
 not_an_address = sentence(
     "‹scheduler› {scheduler!q} is not an address like tcp://host:8786, and there is no "
     "scheduler file of that name"

@@ -8,16 +8,19 @@ it runs.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
 import platform
 import queue
 import re
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import NamedTuple
 
 from odmtool import __version__, messages
@@ -67,6 +70,7 @@ class Dask:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if not os.path.isfile(scheduler) and not _ADDRESS.fullmatch(scheduler):
             raise UsageError(messages.not_an_address(scheduler))
+        _refuse_open_networks(scheduler)
         where = (
             {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
         )
@@ -189,6 +193,37 @@ class WorkerMeans(NamedTuple):
     threads: int
     limit: float
     free: float
+
+
+def _refuse_open_networks(scheduler: str) -> None:
+    """Raise UsageError if anybody on the way to another host could read the data and run code.
+
+    That is so without TLS. Who trusts the network says so in Dask's own configuration.
+    """
+    import dask
+
+    address = scheduler
+    if os.path.isfile(scheduler):
+        try:
+            address = json.loads(Path(scheduler).read_bytes())["address"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return  # Dask says what is wrong with it
+    scheme, _, place = address.rpartition("://")
+    is_open = scheme not in ("tls", "wss", "inproc")
+    is_allowed = dask.config.get("distributed.comm.require-encryption", None) is False
+    if is_open and not is_allowed and not _is_here(place.rpartition(":")[0].strip("[]")):
+        raise UsageError(messages.plain_tcp(address))
+
+
+def _is_here(host: str) -> bool:
+    """Whether a name stands for this machine: a socket can be bound to it."""
+    try:
+        for family, kind, _, _, address in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+    except OSError:
+        return False
+    return True
 
 
 def _connected(new_client: Callable, where: dict):
