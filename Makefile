@@ -14,7 +14,7 @@ PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 DEMO = demo
 SET = data/breast-cancer
 
-.PHONY: help demo test mutants lint man data clean
+.PHONY: help demo test soak mutants lint man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -33,6 +33,9 @@ demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundle
 
 test: $(VENV)/.tested ## run the tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
+
+soak: $(VENV)/.tested ## attack readers, models and options at random for half an hour
+	$(BIN)/python tests/fuzz/soak.py --minutes 30
 
 mutants: $(VENV)/.tested ## change the code at random and count what the tests notice (hours)
 	$(BIN)/python tests/mutants.py --jobs $(JOBS)

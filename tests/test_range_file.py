@@ -52,8 +52,8 @@ def test_line_ends_blanks_and_constant_features_are_accepted(tmp_path):
 
 
 BROKEN = {
-    "cut at a line": ("x\n-1 1\n0 2 2\n1 0 1\n", 5, "says 2 features, but has 1"),
-    "lines added": ("x\n-1 1\n0 0 0\n1 0 1\n", 5, "says 0 features, but has 1"),
+    "cut at a line": ("x\n-1 1\n0 2 2\n1 0 1\n", 5, "announces 2 features, but has 1"),
+    "lines added": ("x\n-1 1\n0 0 0\n1 0 1\n", 5, "announces 0 features, but has 1"),
     "count of words": ("x\n-1 1\n0 a a\n", 3, "from 1 to 2147483647, got '0'"),
     "count twice": ("x\n-1 1\n0 1 1\n0 1 1\n", 4, "from 1 to 2147483647, got '0'"),
     "endless line": ("x\n-1 1\n" + "1" * 70000, 3, "a line of more than 65536 bytes"),

@@ -1,0 +1,1 @@
+"""Good files and options, changed at random from a seed; see :mod:`fuzz.soak`."""

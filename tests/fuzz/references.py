@@ -1,0 +1,59 @@
+"""Slow readers, written from the manual and not from the code: a value, or None where it errs."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_LARGEST = 2**31 - 1
+
+
+def number(token: bytes) -> float | None:
+    """A finite decimal number."""
+    value = float(token) if _NUMBER.fullmatch(token) else math.nan
+    return value if math.isfinite(value) else None
+
+
+def examples(block: bytes) -> list | None:
+    """Label and [(index, value), ...] of every example; zeros are left out."""
+    if b"\0" in block:
+        return None
+    found = []
+    for line in block.removesuffix(b"\n").split(b"\n"):
+        text, comment, _ = line.partition(b"#")
+        if not comment:
+            text = text.removesuffix(b"\r")
+        tokens = [token for token in re.split(rb"[ \t]+", text) if token]
+        if not tokens:
+            continue
+        label, pairs = number(tokens.pop(0)), []
+        if label is None or label != int(label) or not -_LARGEST - 1 <= label <= _LARGEST:
+            return None
+        if tokens and re.fullmatch(rb"qid:[0-9]+", tokens[0]):
+            tokens.pop(0)
+        last = 0
+        for token in tokens:
+            match = re.fullmatch(rb"([0-9]+):(.+)", token, re.DOTALL)
+            value = match and number(match[2])
+            if value is None or not last < int(match[1]) <= _LARGEST:
+                return None
+            last = int(match[1])
+            if value != 0:
+                pairs.append((last, value))
+        found.append((label, pairs))
+    return found
+
+
+def weights(content: bytes) -> list | None:
+    """The weights of a file; at most 50, and a last line without end is cut."""
+    found = []
+    for line in re.findall(rb"[^\n]*\n|[^\n]+\Z", content):
+        token = line.partition(b"#")[0].strip()
+        if not token:
+            continue
+        value = number(token)
+        if value is None or value < 0 or not line.endswith(b"\n") or len(found) == 50:
+            return None
+        found.append(value)
+    return found
