@@ -179,12 +179,6 @@ def test_csv_json_and_model(run, heart, tmp_path):
     assert f"-l {float(read_model('m').facts['lambda']):g} " in best
 
 
-def results(path):
-    """A table without the seconds."""
-    with open(path) as stream:
-        return [row | {"seconds": None} for row in csv.DictReader(stream)]
-
-
 def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monkeypatch):
     whole = run("cv", *SEARCH, "--journal", "j", "--csv", "whole.csv", heart)
     lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
@@ -192,7 +186,7 @@ def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monke
     (tmp_path / "j").write_bytes(b"".join(lines[: len(lines) // 2]) + lines[-1][:7])
     again = run("cv", *SEARCH, "--journal", "j", "--csv", "again.csv", heart)
     assert again.out == whole.out and f"{len(lines) // 2 - 1} fits are done" in again.err
-    assert results(tmp_path / "again.csv") == results(tmp_path / "whole.csv")
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     journal = (tmp_path / "j").read_text().splitlines()[1:]
     # Behind each stands its checksum.
     fits = [json.loads(line.rpartition(" ")[0])[:2] for line in journal if "]" in line]

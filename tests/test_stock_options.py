@@ -1,6 +1,7 @@
 """Options of LIBLINEAR, LIBSVM and grid.py: replaced, ignored with a word, or refused."""
 
 import csv
+import json
 import math
 import re
 
@@ -72,14 +73,15 @@ def test_options_of_grid_py(run, heart, tmp_path):
 
 
 def test_tables_have_all_that_an_analysis_needs(run, heart, tmp_path):
-    outcome = run("cv", "-l", "1,2", "-v", "2", "--seed", "3", "--csv", "-", heart)
+    options = ["--csv", "-", "--json", "t.json"]
+    outcome = run("cv", "-l", "1,2", "-v", "2", "--seed", "3", *options, heart)
     first, second = csv.DictReader(outcome.out.splitlines())
     assert " ".join(first) == (
-        "machine kernel mu theta lambda fold1 fold2 mean std accuracy gap seconds metric seed "
-        "version"
+        "machine kernel mu theta lambda fold1 fold2 mean std accuracy gap metric seed version"
     )
     assert first["machine"] == "odm" and first["seed"] == "3" and 0 <= float(first["gap"]) <= 1e-3
-    assert float(second["seconds"]) > 0 and 0 < float(second["mean"]) < 1
+    timed = json.loads((tmp_path / "t.json").read_text())
+    assert timed[1]["seconds"] > 0 and 0 < float(second["mean"]) < 1
     assert "Cross Validation Accuracy" in outcome.err
 
 

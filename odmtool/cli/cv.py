@@ -112,10 +112,10 @@ Examples:
     "--csv",
     "csv_file",
     metavar="FILE",
-    help="Write all rows as CSV, with results by fold, gap and seconds; scores "
+    help="Write all rows as CSV, with results by fold and gap; scores "
     "are between 0 and 1 (- is stdout, then the lines go to stderr).",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write the same as JSON.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the same and the seconds as JSON.")
 @click.option(
     "--journal",
     metavar="FILE",
