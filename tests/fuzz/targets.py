@@ -66,6 +66,7 @@ class Attack:
 
     def _new_journal(self) -> bytes:
         path = self.folder / "journal"
+        path.unlink(missing_ok=True)
         open_journal(str(path), {"data": "x", "seed": 0})
         with Writer(str(path)) as writer:
             for fit in self._fits:
