@@ -220,24 +220,25 @@ def _chain(
     n, named = plan.n_folds, plan.named()
     if all((i, k) in known for i in chain for k in range(n)):
         return
-    settings = [named[number] for number in chain]
-    alone = []
+    settings, alone = [named[number] for number in chain], [[] for _ in range(n)]
     with Writer(journal) if journal else nullcontext() as writer:
         together = Together(plan.machine, settings, plan.data, plan.fold, jobs)
         for place, k, result, seconds in together.results():
             if (chain[place], k) in known:
                 continue
             if result is None:
-                alone.append(([chain[place]], k))
+                alone[k].append(chain[place])
                 continue
             labels = plan.data.labels[plan.fold == k]
             fit = _fit(plan, chain[place], k, labels, result, seconds)
             if writer is not None:
                 writer.write(fit)
             yield [fit]
-    machine = plan.machine.copy(jobs=jobs)
-    for unit, k in alone:
-        yield run_unit(plan._replace(machine=machine), unit, k, journal)
+    machine, m = plan.machine.copy(jobs=jobs), len(plan.fold)
+    has_room = MATRICES * BYTES * m * m <= machine.memory_limit() / jobs
+    # In the chain's order, in which one solution starts the next.
+    units = [sorted(unit, key=chain.index) for unit in alone]
+    yield from _run(plan._replace(machine=machine), units, n, jobs if has_room else 1, journal)
 
 
 def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seconds) -> Fit:

@@ -26,6 +26,8 @@ from odmtool.solvers.engine.columns import Columns
 
 # Columns at a time: numbers for every example and column, of which Newton's method makes some.
 _MOST_COLUMNS, _NUMBERS = 128, 60
+# If fewer than this share reach the tolerance, fits with a larger lambda are trained alone.
+_WORTH = 0.9
 
 
 def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
@@ -101,16 +103,19 @@ class Together:
             gram.kernel, gram.X, first.tolerance, first.seed, self._memory, self._executor
         )
         weights = np.array([machine.loss_weight for machine in self._machines])
-        width, before = len(self._parts), {}
+        width, before, share = len(self._parts), {}, 1.0
         for weight in np.unique(weights):
             chosen = np.flatnonzero(weights == weight)
             fits = [(i, k) for i in chosen for k in range(len(self._totals))]
-            step = max(1, self._room() // width)
-            after = {}
+            if share < _WORTH:
+                yield from ((int(i), k, None, 0.0) for i, k in fits)
+                continue
+            step, after, share = max(1, self._room() // width), {}, 0.0
             for start in range(0, len(fits), step):
                 some, began = fits[start : start + step], time.perf_counter()
                 starts = [before.get((self._others(i), k)) for i, k in some]
                 found = shared.solve(self._columns(some), _joined(starts, width))
+                share += found.converged.sum() / (width * len(fits))
                 seconds = (time.perf_counter() - began) / len(some)
                 for number, (i, k) in enumerate(some):
                     own = slice(number * width, (number + 1) * width)

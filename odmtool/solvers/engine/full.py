@@ -99,7 +99,7 @@ class FullNewton:
         self.y, self.loss, self.points, self._space = run.problem.y, run.loss, run.points, space
         # Tiles of examples without duals are left out; so these stand together.
         self._order = np.argsort(point.eta == 0, kind="stable")
-        self._room, self._tiles = run.memory / 2, None
+        self._room, self._tiles = run.tile_room, None
         # One pass makes a point of the demanded duals. Is that good enough?
         self.a, self.f = run.problem.y * point.eta, np.zeros(len(coef))
         if self._expected_gap(run.seed) <= _EXPECTED * run.stop.tolerance * point.scale:

@@ -51,6 +51,8 @@ _DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 _HOPED, _INSIDE, _ON_SAMPLE = 0.6, 1e-3, 1e-2
 # Of the memory that may be taken; the rest is for copies on the way.
 _MEMORY = 0.8
+# Tiles above the diagonal, in units of the memory, of which keeping some still pays.
+_TILES_WORTH = 8
 # Fewer kernel values than this are made before compiled code has been loaded.
 _SMALL = 3_000_000
 
@@ -144,7 +146,10 @@ class EngineRun:
         m, random = points.size, np.random.default_rng(seed)
         size = min(m, _SAMPLE) if m > 1.25 * _SAMPLE else m
         rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
-        most = int(min(_STAGES[-1], m, max(_STAGES[0], memory / 2 / (4 * m + 8 * size))))
+        # Half is for tiles, unless so few of them could be kept that it makes no difference.
+        self.tile_room = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
+        room = memory - self.tile_room
+        most = int(min(_STAGES[-1], m, max(_STAGES[0], room / (4 * m + 8 * size))))
         self.sample = DrawnExamples(problem, points, rows, most, seed)
 
     def result(self) -> Solution:
