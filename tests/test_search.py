@@ -268,7 +268,7 @@ def test_journals_that_cannot_be_are_refused(run, heart, tmp_path):
     assert outcome.code == 1 and "version 9" in outcome.err
     for name in ("/dev/full", "/dev/zero"):
         outcome = run("cv", "-l", "1,2", "--journal", name, heart)
-        assert outcome.code == 1 and "is no journal" in outcome.err
+        assert outcome.code == 1 and "is not an odm-cv journal" in outcome.err
 
 
 def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
@@ -287,7 +287,7 @@ def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
     for text in ("hello\n", "hello"):
         (tmp_path / "text").write_text(text)
         outcome = run("cv", "--journal", "text", heart)
-        assert outcome.code == 1 and "is no journal" in outcome.err
+        assert outcome.code == 1 and "is not an odm-cv journal" in outcome.err
         assert (tmp_path / "text").read_text() == text
     assert run("cv", "--journal", "no/such/folder", heart).code == 1
 
