@@ -13,8 +13,11 @@ PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 	$(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 DEMO = demo
 SET = data/breast-cancer
+# What `make bench` measures, where it is there; else sets are generated.
+BENCH_DATA ?= ../shared/data
+BENCH_SETS ?= heart_scale a9a w8a ijcnn1 reuters-lasvm basehock sector.scale covtype.binary
 
-.PHONY: help demo test soak mutants lint man data clean
+.PHONY: help demo test soak mutants lint bench man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -42,6 +45,10 @@ mutants: $(VENV)/.tested ## change the code at random and count what the tests n
 
 lint: $(VENV)/.tested ## check the code with ruff
 	$(BIN)/ruff check .
+
+bench: $(VENV)/.installed ## measure beside LIBLINEAR and LIBSVM and write docs/speed.md
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/rivals.py --write docs/speed.md \
+		$(wildcard $(BENCH_SETS:%=$(BENCH_DATA)/%.xz))
 
 man: $(VENV)/.installed ## write the man pages, and the tables of docs/, again
 	$(BIN)/python man/make_man.py

@@ -376,8 +376,11 @@ def _in_order(tasks: Iterator[tuple], jobs: int) -> Iterator:
     failure = None
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            for task in tasks:
-                waiting.append(pool.submit(*task))
+            for function, *arguments in tasks:
+                if function is _plain.read_block:  # it holds the interpreter's lock
+                    yield function(*arguments)
+                    continue
+                waiting.append(pool.submit(function, *arguments))
                 if len(waiting) > 2 * jobs:
                     yield waiting.popleft().result()
         except (DataError, FileError) as error:
