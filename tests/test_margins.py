@@ -257,7 +257,7 @@ def test_margins_of_a_pipe_in_blocks(run, tmp_path, monkeypatch):
     write_model("m", LinearModel([4, 9], np.arange(1.0, 5.0)[:, None]))
     assert run("predict", "--margins", "a", "t", "m", "out").code == 0
     blocks = list(svmlight.iter_svmlight("t"))
-    halves = [b._replace(X=b.X[part], labels=b.labels[part])
+    halves = [b._replace(rows=b.rows[part], labels=b.labels[part])
               for b in blocks for part in (slice(0, 7), slice(7, None))]  # fmt: skip
     monkeypatch.setattr(svmlight, "iter_svmlight", lambda *_args, **_options: iter(halves))
     outcome = run("predict", "--margins", "b", "t", "m", "out")
