@@ -131,6 +131,13 @@ def test_searches_are_those_of_fits_one_by_one(k, machine, every_size_is_large):
         assert ours.accuracy == pytest.approx(theirs.accuracy, abs=1.5 / len(plan.fold))
 
 
+def test_linear_machines_of_the_same_search_are_trained_as_ever(every_size_is_large):
+    values = dict(kernel=("rbf", "linear"), lambda_=(1.0, 2.0**6))
+    rows = list(search(plan_of(2, values), jobs=2))
+    alone = [list(search(plan_of(2, values | dict(kernel=(name,))))) for name in values["kernel"]]
+    assert table(rows) == table(alone[0] + alone[1])
+
+
 def test_an_interrupted_search_goes_on_to_the_same_table(tmp_path, every_size_is_large):
     plan, path = plan_of(2, VALUES), str(tmp_path / "journal")
     open_journal(path, {})

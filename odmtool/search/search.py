@@ -178,19 +178,22 @@ def search(
         if fit.setting in named and 0 <= fit.fold < n and 0 <= fit.correct <= sizes[fit.fold]
     }
     chains, known = _chains(plan), set(fits)
-    outcomes = (fits for chain in chains for fits in _chain(plan, chain, known, jobs, journal))
-    if not _is_together(plan):
-        units = [[i for i in chain if (i, k) not in fits] for chain in chains for k in range(n)]
-        outcomes = _run(plan, units, n, jobs, journal)
-    for chain in chains:
+    is_shared = [_is_together(plan, chain) for chain in chains]
+    apart = [chain for chain, shared in zip(chains, is_shared, strict=True) if not shared]
+    units = [[i for i in chain if (i, k) not in fits] for chain in apart for k in range(n)]
+    others = _run(plan, units, n, jobs, journal)
+    for chain, shared in zip(chains, is_shared, strict=True):
+        # While others have processes, those that would be trained alone wait for their turn.
+        processes = 1 if apart else jobs
+        own = _chain(plan, chain, known, jobs, processes, journal) if shared else others
         while any((i, k) not in fits for i in chain for k in range(n)):
-            fits |= {(fit.setting, fit.fold): fit for fit in next(outcomes)}
+            fits |= {(fit.setting, fit.fold): fit for fit in next(own)}
             progress(len(fits), total)
         for number in chain:
             yield summarise(plan, [fits[number, k] for k in range(n)])
-    # Lets the processes' generator end, so that the next search finds them free.
-    for _ in outcomes:
-        pass
+        # Lets the processes' generator end, so that the next search finds them free.
+        for _ in own if shared or chain is apart[-1] else ():
+            pass
 
 
 def _chains(plan: SearchPlan) -> list[list[int]]:
@@ -202,16 +205,14 @@ def _chains(plan: SearchPlan) -> list[list[int]]:
     return list(chains.values())
 
 
-def _is_together(plan: SearchPlan) -> bool:
+def _is_together(plan: SearchPlan, chain: list[int]) -> bool:
     """Whether all folds of a chain are solved at once; see :mod:`odmtool.search.together`."""
-    machines = [plan.machine.copy(**setting) for setting in plan.settings]
-    return not plan.probability and all(
-        shares_landmarks(machine, plan.data, plan.fold) for machine in machines
-    )
+    machine = plan.machine.copy(**plan.named()[chain[0]])
+    return not plan.probability and shares_landmarks(machine, plan.data, plan.fold)
 
 
 def _chain(
-    plan: SearchPlan, chain: list[int], known: set, jobs: int, journal
+    plan: SearchPlan, chain: list[int], known: set, jobs: int, processes: int, journal
 ) -> Iterator[list[Fit]]:
     """The fits of a chain on all folds, by threads; nothing if all are known.
 
@@ -235,10 +236,10 @@ def _chain(
                 writer.write(fit)
             yield [fit]
     machine, m = plan.machine.copy(jobs=jobs), len(plan.fold)
-    has_room = MATRICES * BYTES * m * m <= machine.memory_limit() / jobs
+    has_room = MATRICES * BYTES * m * m <= machine.memory_limit() / processes
     # In the chain's order, in which one solution starts the next.
     units = [sorted(unit, key=chain.index) for unit in alone]
-    yield from _run(plan._replace(machine=machine), units, n, jobs if has_room else 1, journal)
+    yield from _run(plan._replace(machine=machine), units, n, processes if has_room else 1, journal)
 
 
 def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seconds) -> Fit:
@@ -356,7 +357,7 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     elif plan.machine.solver == "nystrom":
         count = min(plan.machine.settings.landmarks, m)
         needed, keeps_matrix = copies + matrix_bytes(m, count), True
-    elif _is_together(plan):
+    elif all(_is_together(plan, chain) for chain in _chains(plan)):
         copies += COPIES * dense_bytes(X, limit / 4)
         needed = min(limit, copies + needed_bytes(m, limit))
         return SearchMemory(needed, limit, True, jobs)
