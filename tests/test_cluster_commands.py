@@ -80,7 +80,7 @@ def test_memory_of_tasks_is_planned_and_said(run, scheduler, heart):
     assert "a task on a worker takes at most 654 KB: rows 28.1 KB" in outcome.err, outcome.err
     for options in (["train", "--solver", "sodm"], ["train", "--solver", "nystrom"],
                     ["train", "--solver", "dsvrg", "-t", "linear"], ["cv"]):  # fmt: skip
-        outcome = run(*options[:1], *where, "--memory", "1K", *options[1:], heart)
+        outcome = run(*options[:1], *where, "--memory", "50K", *options[1:], heart)
         assert outcome.code == 1 and "a task needs" in outcome.err, outcome.err
 
 

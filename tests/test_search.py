@@ -80,7 +80,7 @@ def test_no_more_processes_than_fit_into_the_memory(heart):
 @pytest.mark.parametrize("kernel, options, sentence", [
     ("rbf", ["--memory", "1M"], "kernel matrix of 270 examples does not fit"),
     ("rbf", ["--memory", "3M", "-j", "2"], "going on with 1"),
-    ("linear", ["--memory", "20K"], "may run out of memory"),
+    ("linear", ["--memory", "50K"], "may run out of memory"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_said_and_changes_nothing(run, heart, kernel, options, sentence):
     plain = run("train", "-v", "5", "-t", kernel, "-l", "1", heart)
