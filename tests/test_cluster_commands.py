@@ -96,7 +96,7 @@ def test_a_search_is_the_same_on_the_cluster(run, scheduler, heart, tmp_path):
     assert again.code == 0 and "20" in again.err
 
 
-@pytest.mark.parametrize("machine", ["odm", "mcodm", "m3svm"])
+@pytest.mark.parametrize("machine", ["odm", "m3svm"])
 def test_folds_of_odm_train_run_there(run, scheduler, heart, machine):
     command = ["train", "-s", machine, "-v", "2", heart]
     here, there = run(*command), run(*command, "--scheduler", scheduler)

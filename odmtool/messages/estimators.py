@@ -12,7 +12,7 @@ def label_not_readable() -> str:
 
 
 def one_class_to_learn(label) -> str:
-    return f"the examples have one class only, {label}: give at least two classes"
+    return f"the examples have only one class, {label}: give at least two classes"
 
 
 def no_such_label(label) -> str:

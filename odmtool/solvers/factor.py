@@ -80,7 +80,7 @@ def conjugate_gradients(
     residual = right - product(x) if x.any() else right.copy()
     direction, before = 0.0, 1.0
     for _ in range(most):
-        if np.linalg.norm(residual) < atol:
+        if np.linalg.norm(residual) <= atol:
             break
         z = precondition(residual)
         now = np.vdot(residual, z)
