@@ -116,9 +116,14 @@ def table(rows):
 VALUES = dict(lambda_=(1.0, 2.0**6, 2.0**14), theta=(0.1, 0.5))
 
 
+def test_pairs_of_classes_are_trained_alone(every_size_is_large):
+    plan = plan_of(3, VALUES, multiclass="ovo")
+    assert not shares_landmarks(plan.machine, plan.data, plan.fold)
+
+
 @pytest.mark.parametrize(
     ("k", "machine"),
-    [(2, {}), (3, dict(multiclass="ovo")), (3, dict(class_weight={CLASSES[0]: 3.0}))],
+    [(2, {}), (3, {}), (3, dict(class_weight={CLASSES[0]: 3.0}))],
 )
 def test_searches_are_those_of_fits_one_by_one(k, machine, every_size_is_large):
     plan = plan_of(k, VALUES, **machine)

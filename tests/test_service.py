@@ -12,6 +12,15 @@ def model(run, heart):
     return "m"
 
 
+def test_comments_are_no_rows(run, model, tmp_path):
+    """Neither in a file without labels, nor for knowing whether there are some."""
+    (tmp_path / "t").write_text("# 1:1 first\n1:1\n\n  # more\n2:1 # end\n")
+    assert run("predict", "t", "m", "o").code == 0
+    assert len((tmp_path / "o").read_text().split()) == 3
+    (tmp_path / "t").write_text("1#x:y\n-1 1:-1\n")
+    assert run("predict", "t", "m", "o").out.startswith("Accuracy = ")
+
+
 def test_a_row_is_answered_before_the_next_one_is_sent(run, start, heart, model):
     with open(heart) as stream:
         rows = stream.readlines()[:3]
@@ -37,8 +46,7 @@ def test_rows_without_labels(run, heart, model, tmp_path):
     outcome = run("predict", "-d", "u", model, "o")
     assert outcome.code == 0 and outcome.out == "" and "no accuracy" in outcome.err
     found = (tmp_path / "o").read_text().splitlines()
-    # The comment is a row of its own: every line has its answer.
-    assert found[2:] == labelled[1:]
+    assert found == labelled
     for wish in (["--report"], ["--json", "j"], ["--margins", "x"]):
         refused = run("predict", *wish, "u", model, "p")
         assert refused.code == 1 and f"{wish[0]} compares predictions" in refused.err

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,32 @@ def test_options_of_grid_py(run, heart, tmp_path):
     assert (tmp_path / "j").exists()
     linear = run("cv", "-log2c", "-1,1,2", "-log2g", "null", "-v", "2", heart)
     assert len(linear.out.splitlines()[-1].split()) == 2
+
+
+def test_the_table_of_grid_py_is_a_product_as_others(run, heart, tmp_path):
+    (tmp_path / "d").write_bytes(Path(heart).read_bytes())
+    search = ["-v", "2", "-log2c", "0,1,1", "-log2g", "null"]
+    for name in ("d", "none/x"):
+        outcome = run("cv", *search, "-out", name, "d")
+        assert outcome.code in (1, 2) and outcome.out == "", outcome.err
+    assert (tmp_path / "d").read_bytes() == Path(heart).read_bytes()
+
+
+@pytest.mark.parametrize("options, sentence", [
+    (["-C", "-c", "x", "FILE"], "-c: 'x' is not a number"), (["-C", "-c", "1,2", "FILE"], "-c: "),
+    (["FILE", "-C", "-c"], "'-c' requires an argument"),
+    (["-s", "0", "FILE", "-e"], "'-e' requires an argument"),
+    (["-s", "2", "FILE", "-m"], "'-m' requires an argument"),
+])  # fmt: skip
+def test_mistakes_in_stock_options_are_told(run, heart, options, sentence):
+    outcome = run("train", *(heart if word == "FILE" else word for word in options))
+    assert outcome.code == 2 and sentence in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_a_search_for_c_takes_a_model_named_as_the_data(run, heart, tmp_path):
+    (tmp_path / "d").write_bytes(Path(heart).read_bytes())
+    assert run("train", "-C", "-c", "1", "-v", "2", "d", "d").code == 0
+    assert (tmp_path / "d").read_bytes() == Path(heart).read_bytes()
 
 
 def test_tables_have_all_that_an_analysis_needs(run, heart, tmp_path):

@@ -165,7 +165,8 @@ def cv(ctx, **options):
     values = _values(choice, job)
     machine, settings = _machine_and_settings(choice, values)
     check_pictures(pictures, settings)
-    data = _read(place, choice, job, pictures, report)
+    manner = ctx.meta["stock"].manner
+    data = _read(place, choice, job, pictures, manner.table, report)
     if (settled := choice.settled(data)) is not choice:
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values)
@@ -184,7 +185,6 @@ def cv(ctx, **options):
         kernel = plan.machine.copy(**winner.setting).kernel_for(1)
         raise DivergedError(messages.no_solution(kernel.is_positive_semidefinite))
     _write_tables(job, rows, plan)
-    manner = ctx.meta["stock"].manner
     if manner.table is not None:
         write_grid_table(manner.table, rows)
     if job.model_file is not None:
@@ -244,14 +244,16 @@ def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple]):
     return machine, settings
 
 
-def _read(place, choice: MachineChoice, job: Job, pictures: Pictures, report: Report):
-    """The data; before, every file is checked."""
+def _read(
+    place, choice: MachineChoice, job: Job, pictures: Pictures, table: str | None, report: Report
+):  # fmt: skip
+    """The data; before, every file is checked. ``table`` is grid.py's."""
     from odmtool.cli.training import announce_compilation, read_data
 
     if job.journal == "-":
         raise UsageError(messages.journal_is_a_file())
     check_training_files(place.inputs(), [
-        job.csv_file, job.json_file, job.model_file, job.journal, *pictures.files,
+        job.csv_file, job.json_file, job.model_file, job.journal, table, *pictures.files,
     ])  # fmt: skip
     data = read_data(place, choice.class_weight, report)
     announce_compilation(report)

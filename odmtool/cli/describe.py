@@ -38,11 +38,11 @@ def describe(ctx, model_file: str, names: str | None, top: int):
 
 
 def _names(path: str) -> list[str]:
-    from odmtool.io.files import display_name, open_input
+    from odmtool.io.files import display_name, lines, open_input
 
     with open_input(path) as stream:
         try:
-            return stream.read().decode().splitlines()
+            return [line.decode().rstrip("\r\n") for line in lines(stream, display_name(path))]
         except UnicodeDecodeError:
             raise DataError(messages.not_text(), display_name(path)) from None
 

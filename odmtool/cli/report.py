@@ -120,11 +120,13 @@ class Report:
             while not done.wait(PROGRESS_SECONDS):
                 self._show()
 
-        threading.Thread(target=watch, daemon=True).start()
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
         try:
             yield
         finally:
             done.set()
+            watcher.join()
             self.end_progress()
             self._phase = None
 

@@ -49,6 +49,8 @@ _GRID_COSTS, _GRID_GAMMAS = "-5,15,2", "3,-15,-2"
 # Options of grid.py with one value; -resume may have one.
 _OF_GRID = ("-log2c", "-log2g", "-svmtrain", "-gnuplot", "-out", "-png")
 _LINEAR_ONLY = ("m3svm", "ism3")
+# Options that are read here, so that click does not see that their value is missing.
+_NEED_A_VALUE = ("-c", "-e", "-m", "-p", "-M", "-n", *_OF_GRID)
 
 
 class Word(NamedTuple):
@@ -137,7 +139,7 @@ class Reader:
             flag, values, typed = self._option(token, rest)
             count = self._arity.get(flag, 0) - len(values) if flag else 0
             more, rest = rest[: max(0, count)], rest[max(0, count) :]
-            if len(more) < count and flag in ("-M", "-n", *_OF_GRID):
+            if len(more) < count and flag in _NEED_A_VALUE:
                 raise UsageError(messages.value_missing(flag))
             yield Word(flag, (*values, *more), (*typed, *more))
 
@@ -188,8 +190,8 @@ class Reader:
 
     def without_model(self) -> list[str]:
         """What was typed, but the second argument: a search writes no model."""
-        arguments = [one for one in self.words if not one.flag]
-        return [t for one in self.words if one not in arguments[1:] for t in one.typed]
+        dropped = [id(one) for one in self.words if not one.flag][1:]
+        return [token for one in self.words if id(one) not in dropped for token in one.typed]
 
     def _take(self, flag: str) -> list[tuple[str, ...]]:
         """Remove an option; the values with which it stood there."""
@@ -258,7 +260,11 @@ class Reader:
         """``-C``: a search over the cost, from that of -c on."""
         self.manner, costs = Manner("C"), _LIBLINEAR_COSTS
         for (first,) in self._take("-c"):
-            costs = ",".join(f"{parse_number(first) * 2**k:.17g}" for k in range(11))
+            try:
+                least = parse_number(first)
+            except ValueError:
+                raise UsageError(f"-c: {messages.not_a_number(first)}") from None
+            costs = ",".join(f"{least * 2**k:.17g}" for k in range(11))
         self._add(word("-c", costs))
 
     def _grid(self) -> None:

@@ -103,7 +103,8 @@ class CSR:
 
     def squares(self) -> np.ndarray:
         """|x_i|^2 of every row, shape (m,)."""
-        return np.bincount(self.owners(), self.data**2, minlength=self.shape[0])
+        squares = np.bincount(self.owners(), self.data**2, minlength=self.shape[0])
+        return squares.astype(float, copy=False)  # of no entries NumPy makes integers
 
     def squared(self) -> CSR:
         """The squares of the entries."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -67,11 +68,14 @@ class Dataset(NamedTuple):
         return scipy_rows(self.rows)
 
 
+_ROW_START = re.compile(rb"^(?![ \t]*#)", re.MULTILINE)
+
+
 class MissingLabels:
     """Puts the label 0 before every row of a file whose rows have no label.
 
     Whether they have one is seen in the first row: it begins with ``index:value`` if not. Blank
-    lines of a file without labels are rows, too.
+    lines of a file without labels are rows, too; lines of a comment only are none.
 
     Attributes
     ----------
@@ -85,12 +89,12 @@ class MissingLabels:
     def fill(self, block: bytes) -> bytes:
         """A block of whole lines, with labels."""
         if self.found is None:
-            rows = (line for line in block.splitlines() if line.split(b"#")[0].strip())
-            first = next(rows, None)
-            self.found = None if first is None else b":" in first.split()[0]
+            texts = (line.split(b"#")[0].split() for line in block.splitlines())
+            first = next(filter(None, texts), None)
+            self.found = None if first is None else b":" in first[0]
         if not self.found:
             return block
-        return b"0 " + block[:-1].replace(b"\n", b"\n0 ") + b"\n"
+        return _ROW_START.sub(b"0 ", block[:-1]) + b"\n"
 
 
 def read_svmlight(

@@ -91,7 +91,9 @@ weight_count = sentence("{weights} weights for {examples} examples: give one wei
 too_many_weights = sentence(
     "more weights than the {examples} examples: give one weight per example"
 )
-weight_cut = sentence("the last line has no line end; the file may have been cut off")
+weight_cut = sentence(
+    "the last line has no line end, so the file may have been cut off; add one if it is whole"
+)
 weights_negative = sentence("weights must be finite and not negative")
 all_weights_zero = sentence("all weights are zero: there is nothing to train on")
 serial_beyond = sentence(

@@ -28,7 +28,7 @@ _SAMPLE_SHARE = 0.5
 
 
 class DiskPlan(NamedTuple):
-    """What will be in memory, in bytes; answers as :class:`odmtool.places.place.Plan`.
+    """What will be in memory, in bytes; answers as :class:`odmtool.places.place.MemoryPlan`.
 
     Attributes
     ----------

@@ -157,7 +157,7 @@ def search(
 
     Parameters
     ----------
-    plan : Plan
+    plan : SearchPlan
     jobs : int
         Processes.
     finished : list of Fit
@@ -235,11 +235,13 @@ def _chain(
             if writer is not None:
                 writer.write(fit)
             yield [fit]
-    machine, m = plan.machine.copy(jobs=jobs), len(plan.fold)
-    has_room = MATRICES * BYTES * m * m <= machine.memory_limit() / processes
+    m = len(plan.fold)
+    has_room = MATRICES * BYTES * m * m <= plan.machine.memory_limit() / processes
+    count = processes if has_room else 1
+    machine = plan.machine.copy(jobs=jobs if count == 1 else 1)
     # In the chain's order, in which one solution starts the next.
     units = [sorted(unit, key=chain.index) for unit in alone]
-    yield from _run(plan._replace(machine=machine), units, n, processes if has_room else 1, journal)
+    yield from _run(plan._replace(machine=machine), units, n, count, journal)
 
 
 def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seconds) -> Fit:

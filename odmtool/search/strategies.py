@@ -45,7 +45,7 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
 
     Parameters
     ----------
-    plan : Plan
+    plan : SearchPlan
     evaluate : callable
         Cross validates the settings of a plan, as :func:`odmtool.search.search.search`.
     announce : callable

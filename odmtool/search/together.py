@@ -44,6 +44,9 @@ def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
     if not weighs or min((machine.class_weight or {}).values(), default=1.0) <= 0:
         return False
     order, n = data.class_order(), int(fold.max()) + 1
+    # Of a pair of classes few examples take part, but columns hold all of them.
+    if machine.decides_by_votes(len(order)) or len(order) > _MOST_COLUMNS:
+        return False
     present = np.zeros((len(order), n), dtype=bool)
     for k in range(n):
         present[:, k] = np.isin(order, data.labels[fold != k])

@@ -52,7 +52,7 @@ class Basis:
     def __init__(self, points: Points, members: np.ndarray, factor: np.ndarray):
         self.points, self.members, self.factor = points, np.asarray(members), factor
         self.X = points.X[self.members]
-        inverse, _info = dtrtri(factor, lower=1)
+        inverse = dtrtri(factor, lower=1)[0] if len(factor) else factor  # LAPACK wants some
         self.inverse = np.ascontiguousarray(inverse.T)
         self.error = self._error()
 
