@@ -438,6 +438,14 @@ def test_json_of_the_training(run, tmp_path):
         assert record["machine"] == MACHINES[name][1] and np.isfinite(record["objective"])
 
 
+def test_six_examples_of_two_features_are_no_case_for_thousands_of_epochs(run):
+    rows = "1 1:1 2:.5\n2 1:-1\n3 2:2\n1 1:.7 2:.1\n2 1:-.4 2:.3\n3 1:.2 2:1\n"
+    with open("few", "w") as stream:
+        stream.write(rows)
+    for lambda_ in ("2^14", "2^20"):
+        assert run("train", "-s", "mcodm", "-l", lambda_, "--strict", "few", "m").code == 0
+
+
 def test_the_precomputed_kernel_of_a_kernel_is_that_kernel(run):
     """A check of the test data of this file: the same machine, whichever way it gets K."""
     machine = ["-s", "mcodm", "-l", "16"]

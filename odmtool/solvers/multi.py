@@ -41,7 +41,7 @@ class MultiProblem(NamedTuple):
     weight : ndarray, shape (m,)
         u_i > 0.
     parameters : NamedTuple
-        Of the machine, scalars only: for mcODM an :class:`odmtool.core.losses.MCODM`.
+        Of the machine, scalars only: for mcODM an :class:`odmtool.core.losses.MulticlassODMLoss`.
     """
 
     X: object

@@ -50,6 +50,8 @@ from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 # Epochs before Newton's method, if there are so many examples per feature.
 _EPOCHS = 5
 _NARROW = 5
+# With fewer, where coordinate descent nearly always ends before.
+_WIDE_EPOCHS = 300
 # The same for a kernel, where an epoch costs little beside the features.
 _KERNEL_EPOCHS = 50
 
@@ -76,7 +78,7 @@ def solve(
     Parameters
     ----------
     problem : MultiProblem
-        ``parameters`` is an :class:`odmtool.core.losses.MCODM`.
+        ``parameters`` is an :class:`odmtool.core.losses.MulticlassODMLoss`.
     stop : Stop
         ``max_iter`` counts epochs and Newton steps of all rounds together.
     outer : str, "cccp" or "constant"
@@ -111,8 +113,8 @@ def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
     """After how many epochs Newton's method takes over; infinite if never.
 
     With few examples per feature nearly every one can get the margin that it wants, and
-    coordinate descent is fast for every lambda; else it is for small lambda only
-    (benchmarks/multi.py measures it).
+    coordinate descent is fast for every lambda (if not, Newton's method comes late); else it is
+    for small lambda only (benchmarks/multi.py measures it).
     """
     if solver == "dcd":
         return np.inf
@@ -121,8 +123,9 @@ def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
     if solver == "newton":
         return 1
     m, d = problem.X.shape
-    is_wide = m < _NARROW * d or not blocks_fit(d, problem.k)
-    return np.inf if is_wide else _EPOCHS
+    if not blocks_fit(d, problem.k):
+        return np.inf
+    return _WIDE_EPOCHS if m < _NARROW * d else _EPOCHS
 
 
 def next_tolerance(last: float, tolerance: float) -> float:
