@@ -26,6 +26,7 @@ def child(request: dict, out: int, err: int) -> None:
     if request["warnings"]:
         warnings.simplefilter(request["warnings"])
     sys.path[0] = request["path"]
+    sys.dont_write_bytecode = True  # Python takes two texts of one second and size for the same
     code = 0
     try:
         runpy.run_path(request["script"], run_name="__main__")
