@@ -11,6 +11,7 @@ Stop     per column, when a bound of the full problem's relative gap is at most 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -33,20 +34,27 @@ _INSIDE, _HOPED = 1e-3, 0.8
 _LOOK, _DRAWN, _LARGE = 400, 5000, 40_000
 # Fewer kernel values than this are made before compiled code has been loaded.
 _SMALL = 3_000_000
-# Of the memory that may be taken: features, twice.
-_MEMORY = 0.4
+# Of the memory that may be taken: features, and matrices of landmarks by landmarks.
+_MEMORY = 0.7
+# Bytes of these: features as they grow are there twice; a factor, its inverse, and a copy.
+_TWICE, _SQUARES = 2, 3 * 8
 
 
 def most_landmarks(m: int, memory: float) -> int:
     """As many as there can be for m examples."""
-    size = min(m, _SAMPLE)
-    most = m if size == m else _MOST
-    return int(max(_FIRST, min(most, _MEMORY * memory / (4 * m + 8 * size))))
+    a_feature, room = _feature_bytes(m), _MEMORY * memory
+    fitting = (math.sqrt(a_feature**2 + 4 * _SQUARES * room) - a_feature) / (2 * _SQUARES)
+    return int(max(_FIRST, min(m if m <= _SAMPLE else _MOST, fitting)))
 
 
 def needed_bytes(m: int, memory: float) -> float:
-    """What the features of so many take."""
-    return most_landmarks(m, memory) * (4.0 * m + 8 * min(m, _SAMPLE))
+    """What so many take."""
+    r = most_landmarks(m, memory)
+    return r * _feature_bytes(m) + _SQUARES * r * r
+
+
+def _feature_bytes(m: int) -> float:
+    return _TWICE * (4.0 * m + 8 * min(m, _SAMPLE))
 
 
 class Found(NamedTuple):
