@@ -116,3 +116,12 @@ def scheduler():
         host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
     ) as running:  # fmt: skip
         yield running.scheduler_address
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Rows on the disk lie in blocks of 700 bytes."""
+    from odmtool.places import disk
+
+    monkeypatch.setattr(disk, "_LEAST_BLOCK", 700)
+    monkeypatch.setattr(disk, "_LARGEST_BLOCK", 700)

@@ -83,3 +83,12 @@ def linearly_scaled_heart():
 
     data = read_svmlight(str(HEART_SCALE))
     return data.X, data.labels
+
+
+def write(path, X, labels):
+    """Write rows as a data file; its name."""
+    from odmtool.io.svmlight import write_svmlight
+
+    with open(path, "w") as stream:
+        write_svmlight(stream, X, labels)
+    return str(path)
