@@ -314,6 +314,7 @@ def test_nothing_is_replaced_once_a_process_ends(tmp_path, monkeypatch):
     path = tmp_path / "model"
     path.write_text("old")
     monkeypatch.setattr(files, "_lock", threading.Lock())
+    monkeypatch.setattr(files, "_ending", threading.Event())
     monkeypatch.setattr(files, "_replaced_names", {})
     writing, go_on = threading.Event(), threading.Event()
 
@@ -341,16 +342,18 @@ def test_what_killed_processes_left_is_removed(tmp_path):
     old, young, foreign = (f".odmtool-{digit * 16}.tmp" for digit in "abx")
     for name in (old, young, foreign):
         (tmp_path / name).write_text("half")
+    fifo = f".odmtool-{'c' * 16}.tmp"
+    os.mkfifo(tmp_path / fifo)  # nobody writes to it: opening it would wait for ever
     hour_ago = time.time() - 3600
     for name in (old, foreign):
         os.utime(tmp_path / name, (hour_ago, hour_ago))
     with atomic_output(tmp_path / "slow") as stream:
         stream.write("x")
-        (writing,) = set(names(tmp_path)) - {young, foreign, old}
+        (writing,) = set(names(tmp_path)) - {young, foreign, old, fifo}
         os.utime(tmp_path / writing, (hour_ago, hour_ago))
         with atomic_output(tmp_path / "model") as other:
             other.write("y")
-    assert names(tmp_path) == sorted([young, foreign, "model", "slow"])
+    assert names(tmp_path) == sorted([young, foreign, fifo, "model", "slow"])
 
 
 def test_kill_at_any_moment(tmp_path):

@@ -153,16 +153,16 @@ def test_a_signal_at_the_rename_says_what_was_changed(tmp_path, heart, moment):
     """Of several products those that took their place are named."""
     (tmp_path / "m").write_text("old")
     code = f"""
-import os, signal, sys, time
+import os, signal, sys
 from odmtool.io import files
 replace = os.replace
 def signalled(source, target):
     if {moment == "before"}:
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.1)
+        files._ending.wait(30)  # the main thread has heard it
     replace(source, target)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(0.1)
+    files._ending.wait(30)
 os.replace = signalled
 sys.argv = ["odm-train", {heart!r}, "m", "--json", "j"]
 from odmtool.cli import train_main

@@ -157,6 +157,7 @@ _DESCRIPTORS = re.compile(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/([0
 _STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 _lock = threading.Lock()
+_ending = threading.Event()
 _unfinished: set[str] = set()
 _TEMPORARY = re.compile(r"\.odmtool-[0-9a-f]{16}\.tmp")
 _LEFT_SECONDS = 60.0
@@ -276,11 +277,25 @@ def stop_writing() -> list[str]:
     list of str
         The names of the files that have been replaced before.
     """
+    _ending.set()
     _lock.acquire()
     for temporary in _unfinished:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
     return list(_replaced_names)
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    """One change of the folder at a time, and none once the process is about to end.
+
+    The lock alone would not do: the thread that has just given it back may take it again
+    before the one that waits for it wakes up.
+    """
+    if _ending.is_set():
+        threading.Event().wait()
+    with _lock:
+        yield
 
 
 def _descriptor(path) -> int | None:
@@ -402,7 +417,7 @@ def _remove_leftovers(folder: str) -> None:
         return
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
-            if not _TEMPORARY.fullmatch(entry.name):
+            if not _TEMPORARY.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
                 continue
             with contextlib.suppress(OSError), open(entry.path, "rb") as stream:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -415,7 +430,7 @@ def _open_temporary(temporary: str, status, name: str) -> _Output:
     # The bits the old file lacks must be missing from the first moment.
     mode = 0o666 if status is None else stat.S_IMODE(status.st_mode) & 0o777
     try:
-        with _lock:
+        with _turn():
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
             _unfinished.add(temporary)
         with contextlib.suppress(OSError, AttributeError):
@@ -432,7 +447,7 @@ def _open_temporary(temporary: str, status, name: str) -> _Output:
 
 
 def _replace(temporary: str, destination: str, name: str) -> None:
-    with _lock:
+    with _turn():
         try:
             os.replace(temporary, destination)
         except OSError as error:
@@ -454,7 +469,7 @@ def _replace(temporary: str, destination: str, name: str) -> None:
 
 
 def _forget(temporary: str) -> None:
-    with _lock:
+    with _turn():
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         _unfinished.discard(temporary)
