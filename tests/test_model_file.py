@@ -353,7 +353,7 @@ def test_our_mark_needs_our_block(read):
     with pytest.raises(ModelError, match="cut short"):
         read(marked)
     for lines, reason in (
-        ("odmtool-model 2\n", "format '2'"),
+        ("odmtool-model 3\n", "format '3'"),
         ("odmtool-model 1\nfact\n", "expected a key and a value, got 'fact'"),
         ("odmtool-model 1\na b\na c\n", "expected a key and a value, got 'a c'"),
     ):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from odmtool.cli import entry, scale
+from odmtool.core import scaling
 from odmtool.errors import FileError
 
 SET = os.path.join(os.path.dirname(__file__), "..", "data", "breast-cancer")
@@ -229,7 +230,7 @@ def test_blocks_do_not_show(tmp_path, capfdbinary, monkeypatch):
     write_data(tmp_path / "test", sparse, seed=1)
     whole = scaled(capfdbinary, "-s", tmp_path / "range", tmp_path / "train")
     restored = scaled(capfdbinary, "-r", tmp_path / "range", tmp_path / "test")
-    monkeypatch.setattr(scale, "BLOCK", 70)
+    monkeypatch.setattr(scaling, "BLOCK", 70)
     assert scaled(capfdbinary, tmp_path / "train") == whole
     assert scaled(capfdbinary, "-r", tmp_path / "range", tmp_path / "test") == restored
 

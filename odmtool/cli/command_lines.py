@@ -48,6 +48,8 @@ def words_of(param: click.Parameter, value) -> list[str]:
     """An option and its value as words of a command line."""
     if isinstance(value, bool):
         return [param.opts[-1]] if value else []
+    if isinstance(value, tuple) and not param.multiple:
+        return [param.opts[0], ",".join(map(_text, value))]
     if isinstance(value, tuple):
         return [word for label, weight in value for word in (f"-w{label}", _text(weight))]
     return [param.opts[0], _text(value)]

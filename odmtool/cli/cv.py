@@ -51,6 +51,7 @@ class Job(NamedTuple):
     test_size: float
     against: str | None
     probability: str
+    scale: tuple[float, float] | None
     seed: int
     jobs: int
 
@@ -145,7 +146,7 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Ties go to the
     stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
-    from odmtool.cli.training import limit_jobs
+    from odmtool.cli.training import limit_jobs, refuse_scale
 
     if options["cache"] is not None:
         raise UsageError(messages.no_cache_for_searches())
@@ -157,6 +158,7 @@ def cv(ctx, **options):
         job = job._replace(strategy="halving" if is_quick else "full")
     check_repeat(ctx, job, place.inputs())
     place.refuse("odm-cv")
+    refuse_scale(place, job.scale)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
         product_on_stdout=is_on_stdout(job.model_file, job.csv_file, job.json_file),
@@ -266,9 +268,12 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     from odmtool.search.search import SearchPlan
     from odmtool.search.validation import Data, check_classes, folds
 
-    X, labels = data.matrix(), data.labels
+    known, labels = Data(data.matrix(), data.labels, data.weight), data.labels
+    with naming(place.source.path):
+        known = known if job.scale is None else known.to_be_scaled(*job.scale)
+    d = known.X.shape[1]
     settings = [
-        setting | ({"gamma": gamma_for(setting["gamma"], X.shape[1])} if "gamma" in setting else {})
+        setting | ({"gamma": gamma_for(setting["gamma"], d)} if "gamma" in setting else {})
         for setting in settings
     ]
     with naming(place.source.path):
@@ -276,7 +281,7 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
         if job.repeat is None:  # else the training parts are checked
             check_classes(labels, n, job.metric, machine)
     return SearchPlan(
-        machine, settings, Data(X, labels, data.weight), folds(labels, n, job.seed), job.metric,
+        machine, settings, known, folds(labels, n, job.seed), job.metric,
         probability=job.probability == "1",
     )  # fmt: skip
 
@@ -355,7 +360,7 @@ def _identity(plan, job: Job, data) -> dict:
         "machine": {name: value for name, value in machine.items() if name not in PARAMETER_NAMES}
         | {"class_weight": {str(k): v for k, v in (plan.machine.class_weight or {}).items()}},
         "weights": weights,
-    }  # fmt: skip
+    } | ({} if job.scale is None else {"scale": job.scale})  # fmt: skip
 
 
 def _write_tables(job: Job, rows: list, plan) -> None:
@@ -369,9 +374,10 @@ def _write_tables(job: Job, rows: list, plan) -> None:
 
 def _refit(command: str, machine, place, data, job: Job, report: Report) -> None:
     """Train on all data and write the model."""
-    from odmtool.cli.training import fit, say_probabilities, write_trained_model
+    from odmtool.cli.training import fit, say_probabilities, scaled, write_trained_model
 
+    data = scaled(data, job.scale, place.source.path, report)
     for sentence in fit(place, machine, data, report, probability=job.probability == "1"):
         report.warning(sentence)
     say_probabilities(machine, report)
-    write_trained_model(command, job.model_file, machine, data)
+    write_trained_model(command, job.model_file, machine, data, report)

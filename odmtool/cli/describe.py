@@ -29,8 +29,12 @@ def describe(ctx, model_file: str, names: str | None, top: int):
     check_files([path for path in (model_file, names) if path is not None], [])
     report = Report(ctx.command_path)
     model = read_model(model_file)
+    ranges, model = getattr(model, "ranges", None), getattr(model, "trained", model)
     known = None if names is None else _names(names)
-    for name, text in [*_shape(model), *model.facts.items()]:
+    shape = _shape(model)
+    if ranges is not None:
+        shape.append(("ranges", messages.ranges_of_features(len(ranges.index), model_file)))
+    for name, text in [*shape, *model.facts.items()]:
         report.result(messages.fact(name, text))
     if hasattr(model, "weights"):
         for line in _weights(model, known, top):

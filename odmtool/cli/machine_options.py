@@ -55,6 +55,23 @@ class Size(click.ParamType):
         return number * (unit or 1e6)
 
 
+class Interval(click.ParamType):
+    """Two numbers, the lower first: ``0,1``."""
+
+    name = "lower,upper"
+
+    def convert(self, value, param, ctx):
+        if not isinstance(value, str):
+            return value
+        try:
+            lower, upper = map(parse_number, value.split(","))
+        except ValueError:
+            self.fail(messages.not_an_interval(value), param, ctx)
+        if not lower < upper:
+            self.fail(messages.range_not_rising(lower, upper), param, ctx)
+        return lower, upper
+
+
 class Gamma(Number):
     """A number, or ``4/d`` for 4 / number of features."""
 
@@ -168,6 +185,10 @@ def machine_options(many: bool):
                      show_default=True,
                      help="How a two-class machine handles more classes: one against the rest, or "
                           "one against one."),
+        click.option("--scale", type=Interval(), metavar="LOWER,UPPER",
+                     help="Scale every feature to this range, as odm-scale does, and keep the "
+                          "ranges in the model, so that odm-predict scales by itself. In a cross "
+                          "validation they are learned on the training parts."),
         click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
                      help="Constant feature of this value, which gives an intercept; "
                           "negative: none.  [default: -1]"),

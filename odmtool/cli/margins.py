@@ -137,7 +137,8 @@ def _measure(job: Job, report: Report) -> tuple[list, list[int]]:
     empty = True
     for block in blocks:
         for k, ruler in enumerate(rulers):
-            labels, values = ruler.model.predict_with_values(block.X)
+            with naming(job.test_file):
+                labels, values = ruler.model.predict_with_values(block.X)
             ruler.add(block.labels, values)
             correct[k] += int((labels == block.labels).sum())
             empty = False

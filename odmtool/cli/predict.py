@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 
 from odmtool.cli import class_report, messages, options, report
-from odmtool.cli.files import is_on_stdout, refuse_shared_stream
+from odmtool.cli.files import is_on_stdout, naming, refuse_shared_stream
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 
@@ -189,7 +189,8 @@ def _predict_file(job: Settings, model) -> Tally:
                 tally.skipped += block.skipped
                 continue
             rows = block.rows if isinstance(model, LinearModel) else block.X
-            labels, values = predict_block(rows)
+            with naming(job.test):
+                labels, values = predict_block(rows)
             tally.add(model, block, rows, labels, values if job.probability == "0" else None)
             stream.write(_lines(labels, values, form))
             if job.is_service:

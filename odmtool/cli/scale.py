@@ -14,11 +14,9 @@ import click
 
 from odmtool.cli import messages, options, report
 from odmtool.cli.files import is_on_stdout, refuse_shared_stream
-from odmtool.errors import DataError, UsageError
+from odmtool.errors import DataError, ModelError, UsageError
 
 LOWER, UPPER = -1.0, 1.0
-#: Numbers written at a time; bounds the memory of a block.
-BLOCK = 2**18
 
 
 class Settings(NamedTuple):
@@ -54,7 +52,8 @@ class Settings(NamedTuple):
     "-r",
     "--restore",
     metavar="RANGE_FILE",
-    help="Scale by these ranges, not by those of the data; -l, -u and -y come from the file.",
+    help="Scale by these ranges, not by those of the data; -l, -u and -y come from the file. A "
+    "model of odm-train --scale serves, too.",
 )
 @click.option(
     "-o",
@@ -146,9 +145,9 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
 
 def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
     from odmtool.core.scaling import Scaler
-    from odmtool.io import range_file, svmlight
+    from odmtool.io import svmlight
 
-    ranges = range_file.read_range(job.restore)
+    ranges = _restored(job.restore)
     given = [("-l", job.lower, ranges.lower), ("-u", job.upper, ranges.upper)]
     if job.scale_labels and ranges.labels:
         given.append(("-y", job.scale_labels, tuple(ranges.labels[:2])))
@@ -163,11 +162,24 @@ def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
         blocks = [data]
     else:
         blocks = svmlight.iter_svmlight(job.data, **reading)
-    scaler = Scaler(ranges)
+    scaler = Scaler(ranges, remembers=True)
     _write(job, say, scaler, blocks)
     unseen = scaler.unseen.varying()[0]
     if len(unseen):
         say.warning(messages.unseen_features(len(unseen), unseen[0], job.restore))
+
+
+def _restored(path: str):
+    """The ranges of a range file, or those that a model keeps."""
+    from odmtool.io import files, model_file, range_file
+
+    # What is no regular file cannot be looked at first.
+    if not os.path.isfile(path) or not model_file.is_model(path):
+        return range_file.read_range(path)
+    ranges = getattr(model_file.read_model(path), "ranges", None)
+    if ranges is None:
+        raise ModelError(messages.model_without_ranges(), files.display_name(path))
+    return ranges
 
 
 def _label_range(job: Settings, labels):
@@ -187,26 +199,16 @@ def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
     with files.atomic_output(job.output) as stream:
         for data in datasets:
             before += data.X.nnz
-            for start, stop in _blocks(data.X.indptr, scaler.dense_width):
+            for part in scaler.parts(data.X.indptr):
                 try:
-                    labels = scaler.scale_labels(data.labels[start:stop])
-                    scaled = scaler.scale(data.X[start:stop])
+                    labels = scaler.scale_labels(data.labels[part])
+                    scaled = scaler.scale(data.X[part])
                 except DataError as error:
                     raise DataError(error.message, files.display_name(job.data)) from None
                 after += scaled.nnz
                 stream.writelines(_lines(labels, scaled, formats))
     if after > before:
-        say.warning(messages.more_nonzeros(before, after))
-
-
-def _blocks(indptr, dense_width: int):
-    """Row intervals of about ``BLOCK`` numbers each."""
-    import numpy as np
-
-    rows = np.arange(len(indptr), dtype=np.int64)
-    chunk = (indptr + rows * dense_width) // BLOCK
-    bounds = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(chunk)) + 1, rows[-1:]]))
-    return zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        say.warning(messages.more_nonzeros(after, before, "-l 0"))
 
 
 def _value_formats(index, digits: int):

@@ -36,6 +36,7 @@ class Job(NamedTuple):
     strict: bool
     max_time: float | None
     start_from: str | None
+    scale: tuple[float, float] | None
     seed: int
     jobs: int
 
@@ -143,6 +144,9 @@ def train(ctx, **options):
 
 def _refuse_wishes(job: Job, place, is_balanced: bool, scheduler: str | None) -> None:
     """Raise UsageError for what does not go with -v, or needs all rows in memory."""
+    from odmtool.cli import training
+
+    training.refuse_scale(place, job.scale)
     if job.folds is not None:
         place.refuse("-v")
     wishes = (("--margins", job.margins), ("--loo", job.loo), ("--from", job.start_from))
@@ -178,6 +182,7 @@ def _train_model(
     place.check(machine)
     started = time.perf_counter()
     data = training.read_data(place, choice.class_weight, report)
+    data = training.scaled(data, job.scale, place.source.path, report)
     settled = choice.settled(data)
     if settled is not choice:
         machine = settled.make()
@@ -205,7 +210,7 @@ def _train_model(
             raise NotConvergedError(messages.no_model_written(sentence))
         report.warning(sentence)
     training.say_probabilities(machine, report)
-    training.write_trained_model(command, path, machine, data)
+    training.write_trained_model(command, path, machine, data, report)
     if job.margins is not None:
         _write_margins(job.margins, place.source.path, path, machine, data, report)
     compiled = compiling()
@@ -259,6 +264,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     training.announce_compilation(report)
     known = Data(data.matrix(), data.labels, data.weight)
     with naming(place.source.path):
+        known = known if job.scale is None else known.to_be_scaled(*job.scale)
         n = training.folds_for(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)
         training.warn_of_small_class(known.labels, n, report)

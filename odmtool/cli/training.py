@@ -12,6 +12,7 @@ from odmtool.errors import DataError, UsageError
 # More than so many times the compact form is worth a word.
 _LARGE_CARRIER = 4
 _MANY_PAIRS = 10_000
+_MUCH_DENSER = 2
 
 
 def read_data(place, class_weight: dict, report: Report):
@@ -33,6 +34,27 @@ def read_data(place, class_weight: dict, report: Report):
         report.warning(messages.one_class_weighs(min(learned)))
     if data.skipped:
         report.detail(messages.lines_skipped(data.skipped))
+    return data
+
+
+def refuse_scale(place, scale: tuple[float, float] | None) -> None:
+    """Raise UsageError where features cannot be scaled, if that is wanted."""
+    if scale is not None:
+        place.refuse("--scale")
+        if place.source.precomputed:
+            raise UsageError(messages.not_together("--scale", "-t precomputed"))
+
+
+def scaled(data, scale: tuple[float, float] | None, path: str, report: Report):
+    """The data with their features scaled, if that is wanted."""
+    if scale is None:
+        return data
+    with naming(path):
+        data = data.scaled(*scale)
+    if not len(data.ranges.index):
+        report.warning(messages.no_feature_varies())
+    if data.X.nnz > _MUCH_DENSER * data.unscaled.nnz:
+        report.warning(messages.more_nonzeros(data.X.nnz, data.unscaled.nnz, "--scale 0,1"))
     return data
 
 
@@ -168,11 +190,14 @@ def warn_of_pairs(machine, k: int, report: Report) -> None:
 
 def _duals_of(path: str, machine, data):
     """The duals with which the machine goes on from a model file."""
+    from odmtool.core.csr import scipy_rows
     from odmtool.io.model_file import read_model
 
     if not hasattr(machine, "start_from"):
         raise UsageError(messages.cannot_start_from(machine.name))
-    return machine.start_from(read_model(path), data.matrix(), data.labels, data.weight)
+    return machine.start_from(
+        read_model(path), data.matrix(), data.labels, data.weight, seen=scipy_rows(data.as_read)
+    )
 
 
 def stopped_early(machine) -> bool:
@@ -214,15 +239,22 @@ def say_probabilities(machine, report: Report) -> None:
         report.detail(messages.probabilities_in_linear_model())
 
 
-def write_trained_model(command: str, path: str, machine, data) -> None:
+def write_trained_model(command: str, path: str, machine, data, report: Report) -> None:
     """Write the model with the facts that only the command, as it was typed, knows."""
     from odmtool.io.model_write import write_model
 
-    machine.model_.facts |= {
+    model, (examples, features) = machine.model_, data.as_read.shape
+    model.facts |= {
         "command": messages.one_line(command),
         "data": data.fingerprint,
-        "examples": str(data.X.shape[0]),
-        "features": str(data.X.shape[1]),
+        "examples": str(examples),
+        "features": str(features),
         "version": messages.version(),
     }
-    write_model(path, machine.model_)
+    if data.ranges is not None:
+        from odmtool.models import ScaledModel
+
+        model.facts["scale"] = messages.scale_of(data.ranges)
+        model = ScaledModel(model, data.ranges)
+        report.note(messages.model_scales(path))
+    write_model(path, model)

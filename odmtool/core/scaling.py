@@ -12,6 +12,7 @@ which LIBSVM's svm-scale.c does them, so that the results agree to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ import scipy.sparse as sp
 
 from odmtool import messages
 from odmtool.errors import DataError
+
+#: Numbers scaled at a time; bounds the memory of a block.
+BLOCK = 2**18
 
 
 class LabelRange(NamedTuple):
@@ -91,6 +95,13 @@ class Extremes:
         return self.columns[keep].astype(np.int64) + 1, minimum[keep], maximum[keep]
 
 
+def ranges_of(X: sp.csr_matrix, lower: float, upper: float) -> Ranges:
+    """What takes the features of ``X`` (m x d) to [lower, upper]; constant ones are left out."""
+    extremes = Extremes()
+    extremes.update(X)
+    return Ranges(lower, upper, *extremes.varying())
+
+
 def interpolate(values, minimum, maximum, lower: float, upper: float) -> np.ndarray:
     """``values`` from [minimum, maximum] to [lower, upper], elementwise.
 
@@ -121,6 +132,12 @@ def interpolate(values, minimum, maximum, lower: float, upper: float) -> np.ndar
 class Scaler:
     """Scales blocks of rows by one set of ranges.
 
+    Parameters
+    ----------
+    ranges : Ranges
+    remembers : bool
+        Whether ``unseen`` is wanted; it grows with the number of different features.
+
     Attributes
     ----------
     ranges : Ranges
@@ -129,12 +146,12 @@ class Scaler:
         What ``scale`` met that the ranges do not know; it is left out of the result.
     """
 
-    def __init__(self, ranges: Ranges):
+    def __init__(self, ranges: Ranges, remembers: bool = False):
         keep = ranges.minimum != ranges.maximum
         self.ranges = ranges._replace(
             index=ranges.index[keep], minimum=ranges.minimum[keep], maximum=ranges.maximum[keep]
         )
-        self.unseen = Extremes()
+        self.unseen, self._remembers = Extremes(), remembers
         self._removed = ranges.index[~keep]
         zero = self._scaled(np.arange(len(self.ranges.index)), 0.0)
         # The features whose zeros become something else: absent entries must be written.
@@ -145,7 +162,8 @@ class Scaler:
         """The scaled rows (m x n, without zeros); column k is feature ``ranges.index[k]``."""
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         place, known = self._find(X.indices)
-        self._remember_unseen(X, known)
+        if self._remembers:
+            self._remember_unseen(X, known)
         row, place = row[known], place[known]
         value = self._scaled(place, X.data[known])
 
@@ -164,17 +182,30 @@ class Scaler:
         scaled.sort_indices()
         return scaled
 
+    def scale_in_place(self, X: sp.csr_matrix, width: int | None = None) -> sp.csr_matrix:
+        """The scaled rows with every feature in its own column.
+
+        They are as wide as the last feature of the ranges needs, or have ``width`` columns.
+        """
+        if width is None:
+            width = int(self.ranges.index[-1]) if len(self.ranges.index) else 0
+        scaled = self.scale(X)
+        columns = self.ranges.index[scaled.indices] - 1
+        return sp.csr_matrix((scaled.data, columns, scaled.indptr), shape=(X.shape[0], width))
+
+    def parts(self, indptr: np.ndarray) -> Iterator[slice]:
+        """Intervals of rows that have about ``BLOCK`` numbers each when they are scaled."""
+        rows = np.arange(len(indptr), dtype=np.int64)
+        chunk = (indptr + rows * len(self._filled)) // BLOCK
+        bounds = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(chunk)) + 1, rows[-1:]]))
+        return map(slice, bounds[:-1].tolist(), bounds[1:].tolist())
+
     def scale_labels(self, labels: np.ndarray) -> np.ndarray:
         """Labels (m float64), scaled if the ranges say so."""
         to = self.ranges.labels
         if to is None:
             return labels
         return interpolate(labels, to.minimum, to.maximum, to.lower, to.upper)
-
-    @property
-    def dense_width(self) -> int:
-        """Entries that every scaled row has at least room for."""
-        return len(self._filled)
 
     def _scaled(self, place: np.ndarray, values) -> np.ndarray:
         ranges = self.ranges

@@ -33,6 +33,9 @@ After the last row, where both stock loaders stop reading, follows our block::
                                   also probA and probB, for which LIBLINEAR has no place
     end sha256 CHECKSUM           of all bytes before this line
 
+It begins with ``odmtool-model 2`` if the rows have to be scaled first; then there is a fact
+``ranges``: the lines of a range file (:mod:`odmtool.io.range_file`) with ``;`` between them.
+
 Our files are marked by a space at the end of the first line, which every loader
 skips: so a file that lost its block is known to be cut short, while a stock
 model, which has no block, is accepted. A model is untrusted input: nothing is
@@ -51,7 +54,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.kernel_table import KERNELS, STORED
 from odmtool.core.memory import free
-from odmtool.errors import MemoryLimitError
+from odmtool.errors import DataError, MemoryLimitError
 from odmtool.io.files import display_name, open_input
 from odmtool.io.model_grammar import (
     BLOCK,
@@ -63,22 +66,27 @@ from odmtool.io.model_grammar import (
     NEED_CLASSES,
     NEEDED,
     NOT_NEGATIVE,
+    RANGES,
     SIGMOIDS,
     UNSUPPORTED,
+    VERSION,
+    VERSION_WITH_RANGES,
 )
 from odmtool.io.model_text import INT_MAX, ModelText, real
 from odmtool.io.model_write import write_model
 from odmtool.models import LinearModel
 
 if TYPE_CHECKING:
-    from odmtool.models import CompactModel, KernelModel
+    from odmtool.models import CompactModel, KernelModel, ScaledModel
 
 _PIECE = 1 << 20
 
-__all__ = ["read_model", "write_model"]
+__all__ = ["is_model", "read_model", "write_model"]
 
 
-def read_model(path: str, *, zero_based: bool = False) -> LinearModel | KernelModel | CompactModel:
+def read_model(
+    path: str, *, zero_based: bool = False
+) -> LinearModel | KernelModel | CompactModel | ScaledModel:
     """Read a model written by odm-train, or a classification model of a stock tool.
 
     Parameters
@@ -100,10 +108,33 @@ def read_model(path: str, *, zero_based: bool = False) -> LinearModel | KernelMo
     text = ModelText(display_name(path), _read_all(path))
     end, facts = _read_block(text)
     header, kind, start = _read_header(text)
-    if kind == "w":
-        return _linear_model(text, header, start, end, facts or {})
     first_index = 0 if zero_based and facts is None else 1
-    return _kernel_model(text, header, start, end, facts or {}, first_index)
+    facts = facts or {}
+    ranges = facts.pop(RANGES, None)
+    if kind == "w":
+        model = _linear_model(text, header, start, end, facts)
+    else:
+        model = _kernel_model(text, header, start, end, facts, first_index)
+    return model if ranges is None else _scaled(text, model, ranges)
+
+
+def is_model(path: str) -> bool:
+    """Whether the file begins as a model does."""
+    with open_input(path) as stream:
+        tokens = stream.read(2**10).split(maxsplit=1)
+    return bool(tokens) and tokens[0].decode("latin-1") in KEYS
+
+
+def _scaled(text: ModelText, model, ranges: str) -> ScaledModel:
+    from odmtool.io.range_file import of_one_line
+    from odmtool.models import ScaledModel
+
+    if model.is_precomputed:
+        raise text.error(messages.ranges_of_precomputed())
+    try:
+        return ScaledModel(model, of_one_line(ranges))
+    except DataError as error:
+        raise text.error(messages.model_ranges(error.message)) from None
 
 
 def _read_all(path: str) -> bytes:
@@ -153,7 +184,7 @@ def _read_facts(text: ModelText, start: int, end: int) -> dict[str, str]:
     """The lines of our block, from its first line to the end mark."""
     first, *lines = text.data[start:end].split(b"\n")[:-1]
     version = first[len(BLOCK) + 1 :]
-    if version != b"1":
+    if version not in (b"%d" % VERSION, b"%d" % VERSION_WITH_RANGES):
         raise text.error(messages.model_newer(version), start)
     facts: dict[str, str] = {}
     for line in lines:

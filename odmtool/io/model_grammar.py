@@ -36,6 +36,9 @@ BLOCK = b"odmtool-model"
 END = re.compile(rb"end sha256 ([0-9a-f]{64})\n")
 FACT_KEY = re.compile(r"[a-z][A-Za-z0-9_-]*")
 SIGMOIDS = ("probA", "probB")
+RANGES = "ranges"
+VERSION, VERSION_WITH_RANGES = 1, 2
+"""Who knows no ranges, and would not scale, must not read a model that has them."""
 DENSITY_MARKS = 10
 
 

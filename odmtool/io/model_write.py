@@ -13,17 +13,22 @@ from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import (
     BLOCK,
     FACT_KEY,
+    RANGES,
     SIGMOIDS,
+    VERSION,
+    VERSION_WITH_RANGES,
 )
 from odmtool.models import LinearModel
 
 if TYPE_CHECKING:
-    from odmtool.models import CompactModel, KernelModel
+    from odmtool.models import CompactModel, KernelModel, ScaledModel
 
 _ROWS_AT_ONCE = 4096
 
 
-def write_model(path: str, model: LinearModel | KernelModel | CompactModel) -> None:
+def write_model(
+    path: str, model: LinearModel | KernelModel | CompactModel | ScaledModel
+) -> None:
     """Write a model, replacing the file only when all is written.
 
     Raises
@@ -33,11 +38,12 @@ def write_model(path: str, model: LinearModel | KernelModel | CompactModel) -> N
     ValueError
         A number is not finite, or a fact has a key that the format does not allow.
     """
-    digest = hashlib.sha256()
+    digest, trained = hashlib.sha256(), getattr(model, "trained", model)
+    version = VERSION if trained is model else VERSION_WITH_RANGES
     with atomic_output(path, binary=True) as stream:
-        for part in _LINES[type(model).__name__](model):
+        for part in _LINES[type(trained).__name__](trained):
             _write(stream, digest, part)
-        _write(stream, digest, f"{BLOCK.decode()} 1\n")
+        _write(stream, digest, f"{BLOCK.decode()} {version}\n")
         for key, value in _facts(model).items():
             if FACT_KEY.fullmatch(key) is None or key == "end":
                 raise ValueError(f"not a key of a model's facts: {key!r}")
@@ -45,8 +51,12 @@ def write_model(path: str, model: LinearModel | KernelModel | CompactModel) -> N
         stream.write(f"end sha256 {digest.hexdigest()}\n".encode())
 
 
-def _facts(model: LinearModel | KernelModel | CompactModel) -> dict[str, str]:
+def _facts(model: LinearModel | KernelModel | CompactModel | ScaledModel) -> dict[str, str]:
     """What the file records after the last row."""
+    if hasattr(model, "ranges"):
+        from odmtool.io.range_file import in_one_line
+
+        return _facts(model.trained) | {RANGES: in_one_line(model.ranges)}
     if not isinstance(model, LinearModel) or model.probA is None:
         return model.facts
     _refuse_non_finite(model.probA, model.probB)

@@ -17,6 +17,7 @@ word; here each of that is an error.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -66,15 +67,7 @@ def written_range(path: str, ranges: Ranges) -> Iterator[None]:
     block writes is of no use with other ranges.
     """
     with files.atomic_output(path) as stream:
-        if ranges.labels is not None:
-            lower, upper, minimum, maximum = ranges.labels
-            stream.write(f"y\n{lower:.17g} {upper:.17g}\n{minimum:.17g} {maximum:.17g}\n")
-        stream.write(f"x\n{ranges.lower:.17g} {ranges.upper:.17g}\n")
-        varying = np.flatnonzero(ranges.minimum != ranges.maximum)
-        stream.write(f"0 {len(varying)} {len(varying)}\n")
-        columns = (ranges.index, ranges.minimum, ranges.maximum)
-        rows = zip(*(column[varying].tolist() for column in columns), strict=True)
-        stream.writelines(f"{index} {low:.17g} {high:.17g}\n" for index, low, high in rows)
+        stream.writelines(f"{line}\n" for line in _written(ranges))
         stream.flush()
         yield
 
@@ -83,6 +76,30 @@ def write_range(path: str, ranges: Ranges) -> None:
     """Write a range file, complete or not at all."""
     with written_range(path, ranges):
         pass
+
+
+def in_one_line(ranges: Ranges) -> str:
+    """The lines of a range file with ``;`` between them, for a model."""
+    return ";".join(_written(ranges))
+
+
+def of_one_line(text: str) -> Ranges:
+    """The ranges of :func:`in_one_line`; raises ModelError, which knows no file."""
+    stream = io.BytesIO(text.replace(";", "\n").encode() + b"\n")
+    return _ranges(_Lines(stream, None))
+
+
+def _written(ranges: Ranges) -> Iterator[str]:
+    """The lines of a range file."""
+    if ranges.labels is not None:
+        lower, upper, minimum, maximum = ranges.labels
+        yield from ("y", f"{lower:.17g} {upper:.17g}", f"{minimum:.17g} {maximum:.17g}")
+    yield from ("x", f"{ranges.lower:.17g} {ranges.upper:.17g}")
+    varying = np.flatnonzero(ranges.minimum != ranges.maximum)
+    yield f"0 {len(varying)} {len(varying)}"
+    columns = (ranges.index, ranges.minimum, ranges.maximum)
+    rows = zip(*(column[varying].tolist() for column in columns), strict=True)
+    yield from (f"{index} {low:.17g} {high:.17g}" for index, low, high in rows)
 
 
 def _features(lines: _Lines) -> Iterator[tuple[int, float, float]]:

@@ -96,7 +96,7 @@ class BinaryMachine(Machine):
         loss = self.loss(prepared.total_weight)
         return Problem(prepared.rows, prepared.gram, prepared.y, prepared.u, loss)
 
-    def start_from(self, model, X, labels, weight=None) -> np.ndarray:
+    def start_from(self, model, X, labels, weight=None, *, seen=None) -> np.ndarray:
         """Duals from which a fit goes on where a model stands: eta = -l'(t) at its margins t.
 
         Parameters
@@ -105,6 +105,8 @@ class BinaryMachine(Machine):
             Of the same two classes.
         X, labels, weight
             As those of :meth:`fit`.
+        seen : csr_matrix, optional
+            The rows as the model takes them, if that is not X (which was scaled).
 
         Raises
         ------
@@ -115,7 +117,7 @@ class BinaryMachine(Machine):
         classes = prepared.classes
         if len(classes) != 2 or self.kind != SMOOTH or set(model.labels) != set(classes):
             raise UsageError(messages.cannot_start_from(self.name))
-        values = model.decision_values(X)[prepared.kept, 0]
+        values = model.decision_values(X if seen is None else seen)[prepared.kept, 0]
         t = prepared.y * (values if model.labels[0] == classes[0] else -values)
         return -losses.derivative(losses.scaled(self.loss(prepared.total_weight), prepared.u), t)
 

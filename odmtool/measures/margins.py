@@ -118,7 +118,7 @@ class Ruler:
         if len(model.labels) < 2:
             raise DataError(messages.margins_of_one_class(model.labels[0]))
         self.model = model
-        self._norms = class_distances(model, training_rows)
+        self._norms = class_distances(getattr(model, "trained", model), training_rows)
         self._labels = np.asarray(model.labels)
         self._order = np.argsort(self._labels)
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []

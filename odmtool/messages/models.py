@@ -43,7 +43,9 @@ model_end_missing = sentence(
     "the model is cut short or was added to: its end mark is not the last line"
 )
 model_checksum = sentence("the model was changed or damaged: its checksum does not fit")
-model_newer = sentence("the model has format {version!q}; this odmtool reads format 1")
+model_newer = sentence("the model has format {version!q}; this odmtool reads formats 1 and 2")
+ranges_of_precomputed = sentence("a model of a precomputed kernel has no ranges of features")
+model_ranges = sentence("the ranges of the features: {reason}")
 model_fact = sentence("expected a key and a value, got {line!q}")
 liblinear_is_linear = sentence(
     "‹model_format=liblinear› holds linear models only, and the kernel is {kernel}: leave "

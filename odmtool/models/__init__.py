@@ -17,6 +17,7 @@ the stock predictors do, row for row:
 - with probabilities: the sigmoids probA and probB of the pairs of classes, coupled as
   in svm-predict -b 1, or LIBLINEAR's logistic regression. The label is then that of
   the largest probability (logistic regression: still that of the values).
+- with ranges (:mod:`odmtool.models.scaled`): any of these, for rows that are not scaled yet.
 
 Kernel values are computed in blocks with BLAS, which rounds differently from
 LIBSVM's loops. A value or a difference of scores within the rounding bound of zero (or of
@@ -32,14 +33,15 @@ from odmtool.models.linear import LinearModel
 
 if TYPE_CHECKING:
     from odmtool.models.kernel import CompactModel, KernelModel
+    from odmtool.models.scaled import ScaledModel
 
-__all__ = ["CompactModel", "KernelModel", "LinearModel", "votes"]
+__all__ = ["CompactModel", "KernelModel", "LinearModel", "ScaledModel", "votes"]
 
 
 def __getattr__(name: str):
-    """The models with kernels, which linear ones do not need."""
+    """The models that need SciPy, which linear ones do not."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from odmtool.models import kernel
+    from odmtool.models import kernel, scaled
 
-    return getattr(kernel, name)
+    return getattr(scaled if name == "ScaledModel" else kernel, name)

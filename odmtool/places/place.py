@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from odmtool import messages
-from odmtool.core.csr import scipy_rows
+from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.labels import distinct
 from odmtool.core.memory import default_memory
 from odmtool.errors import DataError, UsageError
@@ -17,6 +17,8 @@ from odmtool.solvers.base import ProgressCallback, ignore_progress
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from odmtool.core.scaling import Ranges
 
 
 class Source(NamedTuple):
@@ -64,6 +66,10 @@ class TrainingData(NamedTuple):
     learned : frozenset of int
         Those of the examples with a weight above 0.
     weight : ndarray, shape (m,), or None
+    unscaled : CSR or None
+        The rows as they were read, if those of X were scaled.
+    ranges : Ranges or None
+        By which they were.
     """
 
     X: object
@@ -73,10 +79,26 @@ class TrainingData(NamedTuple):
     classes: frozenset[int]
     learned: frozenset[int]
     weight: np.ndarray | None = None
+    unscaled: object = None
+    ranges: Ranges | None = None
 
     def matrix(self):
         """X with all that SciPy's csr_matrix can do."""
         return scipy_rows(self.X)
+
+    @property
+    def as_read(self):
+        """The rows before scaling."""
+        return self.X if self.unscaled is None else self.unscaled
+
+    def scaled(self, lower: float, upper: float) -> TrainingData:
+        """The same with every feature scaled to [lower, upper], as odm-scale does it."""
+        from odmtool.core.scaling import Scaler, ranges_of
+
+        X = self.matrix()
+        ranges = ranges_of(X, lower, upper)
+        rows = CSR.of(Scaler(ranges).scale_in_place(X))
+        return self._replace(X=rows, unscaled=self.X, ranges=ranges)
 
 
 class MemoryPlan(NamedTuple):

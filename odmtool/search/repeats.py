@@ -226,9 +226,10 @@ def run_split(
     ))  # fmt: skip
     winner = best(rows, plan.machine, plan.metric)
     labels = whole.data.labels[split.test]
+    known = whole.data.scaled_by(split.train)
     (test,) = whole.evaluate(
-        plan.machine, [winner.setting], whole.data, split.train, split.test,
-        plan.machine.copy(**winner.setting).gram(whole.data.X),
+        plan.machine, [winner.setting], known, split.train, split.test,
+        plan.machine.copy(**winner.setting).gram(known.X),
     )  # fmt: skip
     classes = whole.data.class_order()
     result = SplitResult(

@@ -208,7 +208,9 @@ def _chains(plan: SearchPlan) -> list[list[int]]:
 def _is_together(plan: SearchPlan, chain: list[int]) -> bool:
     """Whether all folds of a chain are solved at once; see :mod:`odmtool.search.together`."""
     machine = plan.machine.copy(**plan.named()[chain[0]])
-    return not plan.probability and shares_landmarks(machine, plan.data, plan.fold)
+    # Folds that are scaled by themselves have kernel values of their own.
+    is_apart = plan.probability or plan.data.scale is not None
+    return not is_apart and shares_landmarks(machine, plan.data, plan.fold)
 
 
 def _chain(
@@ -266,7 +268,7 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal) -> Iterator[list[F
         shared: tuple = (None, None)
         for unit, k in work:
             kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
-            if kernel != shared[0]:
+            if kernel != shared[0] and plan.data.scale is None:
                 shared = (kernel, _gram(plan, unit))
             yield run_unit(plan, unit, k, journal, shared[1])
         return
@@ -300,8 +302,9 @@ def run_unit(
     plan: SearchPlan, unit: list[int], k: int, journal, gram: Gram | None = None
 ) -> list[Fit]:
     """The settings with these numbers, which share their kernel, on fold k."""
-    gram = _gram(plan, unit) if gram is None else gram
     train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
+    plan = plan._replace(data=plan.data.scaled_by(train))
+    gram = _gram(plan, unit) if gram is None else gram
     labels, fits = plan.data.labels[test], []
     named = plan.named()
     chain = [named[number] for number in unit]
@@ -350,7 +353,7 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     One process with its matrices is faster than several without, and which solver a fit gets
     must not depend on how many share the work.
     """
-    X, limit = plan.data.X, plan.machine.memory_limit()
+    X, limit = plan.data.scaled_by(slice(None)).X, plan.machine.memory_limit()
     m, d = X.shape
     copies = COPIES * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
     names = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}

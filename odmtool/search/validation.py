@@ -53,12 +53,32 @@ class Data(NamedTuple):
     classes : list of int, optional
         Their order; by default that of the labels. A part keeps the order of the whole, so
         that the first class, on which the metrics depend, is the same in every part.
+    scale : tuple of two floats, optional
+        To what the features are to be scaled, by the ranges of the examples that train.
     """
 
     X: object
     labels: np.ndarray
     weight: np.ndarray | None = None
     classes: list[int] | None = None
+    scale: tuple[float, float] | None = None
+
+    def to_be_scaled(self, lower: float, upper: float) -> Data:
+        """The same, to be scaled; without the last columns if they are constant."""
+        from odmtool.core.scaling import ranges_of
+
+        index = ranges_of(self.X, lower, upper).index
+        width = int(index[-1]) if len(index) else 0
+        return self._replace(X=self.X[:, :width], scale=(lower, upper))
+
+    def scaled_by(self, rows) -> Data:
+        """The examples scaled by the ranges of some of them, where they are to be scaled."""
+        if self.scale is None:
+            return self
+        from odmtool.core.scaling import Scaler, ranges_of
+
+        scaler = Scaler(ranges_of(self.X[rows], *self.scale))
+        return self._replace(X=scaler.scale_in_place(self.X, self.X.shape[1]), scale=None)
 
     def class_order(self) -> list[int]:
         return class_order(self.labels) if self.classes is None else self.classes
@@ -66,7 +86,7 @@ class Data(NamedTuple):
     def part(self, rows) -> Data:
         """Some of the examples."""
         weight = None if self.weight is None else self.weight[rows]
-        return Data(self.X[rows], self.labels[rows], weight, self.class_order())
+        return Data(self.X[rows], self.labels[rows], weight, self.class_order(), self.scale)
 
 
 class FoldResult(NamedTuple):

@@ -9,6 +9,9 @@ save_and_restore = sentence(
 )
 
 
+not_an_interval = sentence("{text!q} is not a range; write 0,1 or -1,1")
+
+
 def range_not_rising(*ends) -> str:
     return f"the lower end must be below the upper end, not {' '.join(map(_plain, ends))}"
 
@@ -48,11 +51,26 @@ def unseen_features(count: int, first: int, path: str) -> str:
     return f"{which} not in {path}; {verb} dropped"
 
 
-def more_nonzeros(before: int, after: int) -> str:
-    return (
-        f"{after} non-zero numbers after scaling, {before} before; if the values are "
-        f"non-negative and sparse, scale with -l 0"
-    )
+more_nonzeros = sentence(
+    "{after} non-zero numbers after scaling, {before} before; if the values are "
+    "non-negative and sparse, scale with {remedy}"
+)
+no_feature_varies = sentence("no feature varies between the examples: all are left out")
+model_scales = sentence(
+    "odm-predict scales by the ranges in {path!l}; for a stock predictor scale the data first: "
+    "odm-scale -r {path!l}"
+)
+ranges_of_features = sentence(
+    "of {count} features; odm-predict scales by them, for a stock predictor scale the data first: "
+    "odm-scale -r {path!l}"
+)
+model_without_ranges = sentence(
+    "this model keeps no ranges: it was not trained with --scale; give the range file"
+)
+
+
+def scale_of(ranges) -> str:
+    return f"{ranges.lower:.17g} {ranges.upper:.17g}"
 
 
 def _plain(item) -> str:
