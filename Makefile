@@ -37,8 +37,8 @@ demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundle
 test: $(VENV)/.tested ## run the tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
 
-soak: $(VENV)/.tested ## attack readers, models and options at random for half an hour
-	$(BIN)/python tests/fuzz/soak.py --minutes 30
+soak: $(VENV)/.tested ## attack readers, models, options and calls to the system for half an hour
+	$(BIN)/python tests/fuzz/soak.py --minutes 30 --processes $(JOBS)
 
 mutants: $(VENV)/.tested ## change the code at random and count what the tests notice (hours)
 	$(BIN)/python tests/mutants.py --jobs $(JOBS)
@@ -58,7 +58,7 @@ data: $(VENV)/.tested ## write the sets of data/ again
 	$(BIN)/python data/make_data.py
 
 clean: ## delete the environment, caches and what the demo wrote
-	rm -rf $(VENV) $(DEMO) .mutants build dist .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) $(DEMO) .mutants findings build dist .pytest_cache .hypothesis .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml

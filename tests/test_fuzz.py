@@ -1,14 +1,20 @@
-"""Some thousand changed files and options; ``make soak`` goes on for half an hour."""
+"""Some thousand changed files and options, some faults; ``make soak`` goes on for half an hour."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from fuzz.targets import TARGETS, Attack
 
-# Journals are synced, options train.
-COUNTS = dict.fromkeys(TARGETS, 1500) | {"journal": 300, "options": 200}
+SOAK = Path(__file__).parent / "fuzz" / "soak.py"
+FILES = "data,compressed,models,ranges,weights,journals,options"
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_changed_inputs(target, tmp_path):
-    attack = Attack(1, tmp_path)
-    for _ in range(COUNTS[target]):
-        getattr(attack, target)()
+@pytest.mark.parametrize("kinds, rounds, inputs", [(FILES, 6, 6030), ("faults", 40, 80)])
+def test_changed_inputs(tmp_path, kinds, rounds, inputs):
+    command = [sys.executable, SOAK, "--kinds", kinds, "--rounds", str(rounds),
+               "--processes", "1", "--keep", tmp_path / "findings"]  # fmt: skip
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (total,) = (line.split() for line in ended.stdout.splitlines() if "in all" in line)
+    assert total[2] == str(inputs) and total[5] == "0" and not (tmp_path / "findings").exists()

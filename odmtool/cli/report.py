@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 from odmtool.cli import messages, process
 from odmtool.cli.flags import spoken
+from odmtool.errors import FileError
 
 STDERR_LIMIT = 4096
 PROGRESS_SECONDS = 0.5
@@ -82,8 +83,15 @@ class Report:
     def result(self, line: str) -> None:
         """A line that scripts parse."""
         self.end_progress()
-        stream = sys.stderr if self.product_on_stdout else sys.stdout
-        print(line, file=stream, flush=True)
+        if self.product_on_stdout:
+            process.say(line)
+            return
+        try:
+            print(line, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise FileError(messages.cannot_write("stdout", error.strerror)) from None
 
     def note(self, line: str) -> None:
         """A sentence about what was done."""

@@ -166,7 +166,7 @@ def odm_papers(problem: Problem, solution: Solution) -> Papers:
     zeta, beta = np.maximum(solution.eta, 0.0), np.maximum(-solution.eta, 0.0)
     below = k + 1 / (loss.slope_below * u)
     above = k + 1 / (loss.slope_above * u)
-    shares = np.concatenate([zeta * below, beta * np.sqrt(below * above)]) / loss.lo
+    shares = np.concatenate([zeta * below, beta * np.sqrt(below) * np.sqrt(above)]) / loss.lo
     # A row of zeros has a share of 1, and is an error whatever the others are.
     return Papers(int(np.count_nonzero(shares >= 1 - _ROUNDING)), float(shares.sum()))
 

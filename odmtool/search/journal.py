@@ -164,7 +164,8 @@ class Writer:
 
     def __init__(self, path: str):
         self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        with self._named_errors():
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._synced = time.monotonic()
 
     def write(self, record: tuple) -> None:

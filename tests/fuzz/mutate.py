@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 # What has broken readers: ends of lines, odd numbers, separators, other alphabets.
 TOKENS = (
@@ -62,3 +63,24 @@ def _swap_lines(generator, content):
 
 
 _CHANGES = (_bit, _token, _token, _cut, _drop, _repeat, _swap_lines)
+
+
+def smaller(content: bytes, breaks: Callable[[bytes], bool], separator: bytes | None) -> bytes:
+    """What is left of the content when no part can go without ``breaks`` becoming false.
+
+    Parts end with the separator; b"" is for bytes, None for what has no parts.
+    """
+    if separator is None:
+        return content
+    parts = content.split(separator) if separator else [bytes([c]) for c in content]
+    size, tries = len(parts) // 2, 3000
+    while size and tries:
+        start = 0
+        while start < len(parts) and tries:
+            fewer, tries = parts[:start] + parts[start + size :], tries - 1
+            if breaks(separator.join(fewer)):
+                parts = fewer
+            else:
+                start += size
+        size //= 2
+    return separator.join(parts)

@@ -7,6 +7,7 @@ import re
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LARGEST = 2**31 - 1
+MOST_WEIGHTS = 20
 
 
 def number(token: bytes) -> float | None:
@@ -46,14 +47,14 @@ def examples(block: bytes) -> list | None:
 
 
 def weights(content: bytes) -> list | None:
-    """The weights of a file; at most 50, and a last line without end is cut."""
+    """The weights of a file; at most MOST_WEIGHTS, and a last line without end is cut."""
     found = []
     for line in re.findall(rb"[^\n]*\n|[^\n]+\Z", content):
         token = line.partition(b"#")[0].strip()
         if not token:
             continue
         value = number(token)
-        if value is None or value < 0 or not line.endswith(b"\n") or len(found) == 50:
+        if value is None or value < 0 or not line.endswith(b"\n") or len(found) == MOST_WEIGHTS:
             return None
         found.append(value)
     return found
