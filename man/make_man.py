@@ -33,7 +33,7 @@ COMMANDS = {
 TEXTS = ("odmtool.1", "odm-format.5", "odm-migrate.7")
 PAGES = (*(f"{page}.1" for page in COMMANDS.values()), *TEXTS)
 #: The date on the pages; change it together with the version.
-DATE = "2026-11-20"
+DATE = "2026-11-22"
 
 # The exit status that only a command with --strict can have.
 _STRICT_ONLY = r"- `3`.*?\n\n"

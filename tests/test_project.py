@@ -317,6 +317,19 @@ def test_group_runs_the_commands(tmp_path):
 # ---- packaging ---------------------------------------------------------------------------
 
 
+def test_a_version_is_released_everywhere_on_one_day():
+    from odmtool import __version__
+
+    def found(path, pattern):
+        return re.search(pattern, (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE).groups()
+
+    release = r"## \[Unreleased\]\n(?:.*\n)*?## \[([^]]+)\] - (\d{4}-\d\d-\d\d)$"
+    version, day = found("CHANGELOG.md", release)
+    assert version == __version__
+    assert found("CITATION.cff", r"^version: (.+)\ndate-released: (.+)$") == (version, day)
+    assert found("man/make_man.py", r'^DATE = "(.+)"$') == (day,)
+
+
 def test_every_script_starts_a_function():
     import odmtool.cli
 
