@@ -17,7 +17,7 @@ SET = data/breast-cancer
 BENCH_DATA ?= ../shared/data
 BENCH_SETS ?= heart_scale a9a w8a ijcnn1 reuters-lasvm basehock sector.scale covtype.binary
 
-.PHONY: help demo test soak mutants lint bench man data clean
+.PHONY: help demo test soak load mutants lint bench man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -39,6 +39,9 @@ test: $(VENV)/.tested ## run the tests
 
 soak: $(VENV)/.tested ## attack readers, models, options and calls to the system for half an hour
 	$(BIN)/python tests/fuzz/soak.py --minutes 30 --processes $(JOBS)
+
+load: $(VENV)/.installed ## many rows through a pipe, many commands at once, a long journal
+	$(BIN)/python benchmarks/load.py
 
 mutants: $(VENV)/.tested ## change the code at random and count what the tests notice (hours)
 	$(BIN)/python tests/mutants.py --jobs $(JOBS)

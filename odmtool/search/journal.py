@@ -26,6 +26,7 @@ from odmtool.errors import DataError, FileError
 VERSION = 2
 _SYNC_SECONDS = 1.0
 _LONGEST_LINE = 1 << 20
+_decode = json.JSONDecoder().decode  # json.loads first looks for the encoding
 
 in_use = False
 """Whether this process has begun a journal, or goes on with one."""
@@ -152,11 +153,10 @@ def _read(line: bytes, record: type, kinds: tuple, version: int):
             return None
         text = line
     try:
-        entry = record(*json.loads(text))
+        entry = record(*_decode(text.decode()))
     except (ValueError, TypeError, RecursionError):
         return None
-    is_whole = all(isinstance(value, kind) for value, kind in zip(entry, kinds, strict=True))
-    return entry if is_whole else None
+    return entry if tuple(map(type, entry)) == kinds else None
 
 
 class Writer:

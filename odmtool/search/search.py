@@ -9,6 +9,7 @@ on how many processes or threads share the work nor on where an earlier run was 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -190,7 +191,8 @@ def search(
             fits |= {(fit.setting, fit.fold): fit for fit in next(own)}
             progress(len(fits), total)
         for number in chain:
-            yield summarise(plan, [fits[number, k] for k in range(n)])
+            own_fits = [fits[number, k] for k in range(n)]
+            yield summarise(named[number], len(plan.fold), own_fits)
         # Lets the processes' generator end, so that the next search finds them free.
         for _ in own if shared or chain is apart[-1] else ():
             pass
@@ -242,7 +244,8 @@ def _chain(
     count = processes if has_room else 1
     machine = plan.machine.copy(jobs=jobs if count == 1 else 1)
     # In the chain's order, in which one solution starts the next.
-    units = [sorted(unit, key=chain.index) for unit in alone]
+    order = {number: i for i, number in enumerate(chain)}
+    units = [sorted(unit, key=order.get) for unit in alone]
     yield from _run(plan._replace(machine=machine), units, n, count, journal)
 
 
@@ -384,13 +387,12 @@ def _gram(plan: SearchPlan, unit: list[int]) -> Gram | None:
     return shared_gram(plan.machine.copy(**plan.named()[unit[0]]), plan.data.X)
 
 
-def summarise(plan: SearchPlan, fits: list[Fit]) -> Trial:
-    """The fits of one setting on all folds as one row."""
+def summarise(setting: dict, m: int, fits: list[Fit]) -> Trial:
+    """The fits of one setting on all folds, m examples together, as one row."""
     correct = sum(fit.correct for fit in fits)
     scores = np.array([fit.score for fit in fits])
     unconverged = sum(not fit.converged for fit in fits)
-    has_solution = all(np.isfinite(fit.gap) for fit in fits)
-    setting, m = plan.named()[fits[0].setting], len(plan.fold)
+    has_solution = all(math.isfinite(fit.gap) for fit in fits)
     return Trial(
         setting, correct / m, scores, unconverged if has_solution else 0, has_solution,
         max(fit.gap for fit in fits), sum(fit.seconds for fit in fits),
