@@ -17,7 +17,7 @@ SET = data/breast-cancer
 BENCH_DATA ?= ../shared/data
 BENCH_SETS ?= heart_scale a9a w8a ijcnn1 reuters-lasvm basehock sector.scale covtype.binary
 
-.PHONY: help demo test soak load mutants lint bench man data clean
+.PHONY: help demo test soak fuzz load mutants lint bench man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -39,6 +39,11 @@ test: $(VENV)/.tested ## run the tests
 
 soak: $(VENV)/.tested ## attack readers, models, options and calls to the system for half an hour
 	$(BIN)/python tests/fuzz/soak.py --minutes 30 --processes $(JOBS)
+
+fuzz: $(VENV)/.tested ## attack the readers for five minutes, guided by coverage (atheris)
+	@$(BIN)/python -c 'import atheris' 2> /dev/null || \
+		{ echo "atheris is missing, or not made for this Python: $(BIN)/python -m pip install atheris" >&2; exit 1; }
+	$(BIN)/python tests/fuzz/guided.py -max_total_time=300
 
 load: $(VENV)/.installed ## many rows through a pipe, many commands at once, a long journal
 	$(BIN)/python benchmarks/load.py

@@ -282,9 +282,9 @@ def open_store(
     identity = _identity(source, zero_based)
     path = None if identity is None else os.path.join(folder, _file_name(identity))
     check_writable(path or os.path.join(folder, "cache"))
-    known = path and _known(path, identity)
-    if known:
-        return known, True
+    with contextlib.suppress(OSError):
+        if path and (known := _known(path, identity)):
+            return known, True
     blocks = iter_svmlight(
         source, zero_based=zero_based, jobs=jobs, block_bytes=block_bytes, compiled=compiled
     )
@@ -293,7 +293,11 @@ def open_store(
         with atomic_output(path, binary=True) as stream:
             os.fchmod(stream.fileno(), 0o600)
             _write(blocks, stream, identity)
-        store = _known(path, identity)
+        try:
+            store = _known(path, identity)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise FileError(messages.cannot_read(display_name(path), reason)) from None
         if store is None:
             raise DataError(messages.cache_damaged(), display_name(path))
         return store, False
@@ -340,7 +344,7 @@ def _file_name(identity: dict) -> str:
 
 
 def _known(path: str, identity: dict) -> RowStore | None:
-    """The rows in a file, if it is whole and of this source."""
+    """The rows in a file, if it is whole and of this source; OSError if it cannot be read."""
     with contextlib.ExitStack() as stack:
         try:
             stream = stack.enter_context(open(path, "rb", opener=_open_own))
@@ -368,7 +372,7 @@ def _known(path: str, identity: dict) -> RowStore | None:
 
 
 _WRONG = (
-    OSError, struct.error, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
+    struct.error, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
     RecursionError,
 )  # fmt: skip
 """What a footer can cause that was not written here."""

@@ -152,6 +152,8 @@ SCENARIOS = {
     "train": Scenario("odm-train rows m --margins g --json j", "m g j"),
     "rbf": Scenario("odm-train -t rbf -g 1 rows m --json j", "m j"),
     "stdout": Scenario("odm-train rows - --json j", "- j"),
+    "disk": Scenario("odm-train -l 1 --cache . rows m --json j", "m j"),
+    "kept": Scenario("odm-train -l 1 --cache . --keep-cache rows m", "m"),
     "predict": Scenario("odm-predict rows model o --margins g --json j", "o g j"),
     "service": Scenario("odm-predict rows model - -d --json j", "- j"),
     "cv": Scenario("odm-cv -l 1,4 -v 2 rows --journal n --csv c --json j -o m", "c j m", "n"),
@@ -176,6 +178,7 @@ class Faults:
     weight, separator = 2, None
 
     def __init__(self, folder: Path):
+        folder.mkdir(exist_ok=True)
         self._folder, self._around = folder / "faults", folder
         self._start = {"rows": _ROWS, "model": b""}
         whole = self._run(Scenario("odm-train rows model", "model"))
@@ -227,13 +230,15 @@ class Faults:
             assert content in (_OLD, _known(whole.files[product])), (product, ended)
         kept = [new for new, product in zip(is_new, products, strict=True) if product != "-"]
         assert kept == sorted(kept, reverse=True), ("order", ended)
-        others = ended.files.keys() - set(products) - set(temporary) - {scenario.journal}
+        caches = [file for file in ended.files if file.endswith(".odmcache")]
+        assert not caches or "--keep-cache" in scenario.words
+        others = ended.files.keys() - {*products, *temporary, *caches, scenario.journal}
         assert not others, others
         assert "Traceback" not in ended.err and "internal error" not in ended.err, ended.err
         self._check_end(scenario, ended, act, dict(zip(products, is_new, strict=True)))
         was_killed = act.startswith("KILL")
         assert not temporary or was_killed or kind == "unlink", temporary
-        if was_killed or temporary or scenario.journal:
+        if was_killed or temporary or scenario.journal or caches:
             self._check_again(name, temporary)
 
     def _check_end(self, scenario, ended: Ended, act: str, is_new: dict[str, bool]) -> None:
@@ -243,7 +248,8 @@ class Faults:
             assert ended.status == -signal.SIGKILL, ended
         elif what in _SIGNALS:
             number = signal.Signals["SIG" + what]
-            changed = [name for name, new in is_new.items() if new and name != "-"]
+            changed = [f"./{file}" for file in ended.files if file.endswith(".odmcache")]
+            changed += [name for name, new in is_new.items() if new and name != "-"]
             if re.search(r" but the journal\b", last):
                 changed.insert(0, "the journal")
             but = " but " + ", ".join(changed) if changed else ""
@@ -265,7 +271,7 @@ class Faults:
         again, whole = self._run(SCENARIOS[name], keep=True), self._whole[name]
         assert again.status == 0, again
         for file, content in whole.files.items():
-            if file != SCENARIOS[name].journal:
+            if file != SCENARIOS[name].journal and not file.endswith(".odmcache"):
                 found, wanted = (_known(part) for part in (again.files[file], content))
                 # A search that goes on starts some of its fits elsewhere.
                 assert _GAP.sub(b"", found) == _GAP.sub(b"", wanted), (file, again)
@@ -302,10 +308,17 @@ class Faults:
         if child == 0:
             _calls.number, _calls.act = number, act
             self._be(scenario)
-        _, status = os.waitpid(child, 0)
+        status = self._accompany(child)
         left = {file.name: file.read_bytes() for file in self._folder.iterdir()}
         out, err = ((self._around / name).read_bytes() for name in _STREAMS.values())
         return Ended(os.waitstatus_to_exitcode(status), out, err.decode(), left)
+
+    def _begin(self) -> None:
+        """What a child does before its command."""
+
+    def _accompany(self, child: int) -> int:
+        """Wait until a child ends."""
+        return os.waitpid(child, 0)[1]
 
     def _be(self, scenario: Scenario) -> None:
         """The command, in this process, which ends."""
@@ -322,6 +335,7 @@ class Faults:
             sys.argv = scenario.words.split()
             process.prepare(sys.argv[0])
             _watch(os.getcwd())
+            self._begin()
             entry.main(_command(sys.argv[0]), sys.argv[0])
         except SystemExit as stop:
             status = stop.code

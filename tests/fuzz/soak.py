@@ -28,11 +28,13 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from fuzz.faults import Faults  # before odmtool
 from fuzz.mutate import mutated, smaller
 from fuzz.options import Options
-from fuzz.targets import Compressed, Data, Journals, Models, RangeFiles, Weights
+from fuzz.targets import Compressed, Data, Journals, Models, RangeFiles, StockModels, Weights
+from fuzz.traced import Traced
 
 KINDS = {
-    "data": Data, "compressed": Compressed, "models": Models, "ranges": RangeFiles,
-    "weights": Weights, "journals": Journals, "options": Options, "faults": Faults,
+    "data": Data, "compressed": Compressed, "models": Models, "stock": StockModels,
+    "ranges": RangeFiles, "weights": Weights, "journals": Journals, "options": Options,
+    "faults": Faults, "traced": Traced,
 }  # fmt: skip
 _LONGEST_SECONDS = 300
 
@@ -81,7 +83,7 @@ class Soak:
             print(f"try again: python {sys.argv[0]} --try {name} {file}", flush=True)
         finally:
             signal.alarm(0)
-            if name == "faults" and b"KILL" in content:
+            if name in ("faults", "traced") and b"KILL" in content:
                 self.counts[name, "kills"] += 1
 
 
@@ -130,6 +132,9 @@ def main() -> int:
             print(KINDS[name](Path(folder)).judge(Path(file).read_bytes()))
         return 0
     names, n = options.kinds.split(","), options.processes
+    if "traced" in names and not Traced.is_possible():
+        names.remove("traced")
+        print("no faults are made by strace: it is missing, or may not look at other processes")
     rounds = [range(options.seed + k, options.seed + options.rounds, n) for k in range(n)]
     with ProcessPoolExecutor(n, mp_context=get_context("fork")) as pool:
         parts = [pool.submit(_work, names, seeds, options.minutes, options.keep)
@@ -148,7 +153,8 @@ def _told(names: list[str], seed: int, counts: Counter, rounds: int) -> int:
     for name in (*names, "in all"):
         row = [sum(counts[one, word] for one in names if name in (one, "in all")) for word in words]
         print("{:>12} {:>10} {:>10} {:>10} {:>10}".format(name, *row))
-    print(f"{counts['faults', 'kills']} of the faults are kills; {rounds} rounds from seed {seed}")
+    kills = sum(number for (_, word), number in counts.items() if word == "kills")
+    print(f"{kills} of the faults are kills; {rounds} rounds from seed {seed}")
     return int(any(counts[name, "findings"] for name in names))
 
 
