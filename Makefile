@@ -37,8 +37,9 @@ demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundle
 test: $(VENV)/.tested ## run the tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
 
-soak: $(VENV)/.tested ## attack readers, models, options and calls to the system for half an hour
+soak: $(VENV)/.tested ## attack readers, models, options, calls to the system for half an hour; kill -9
 	$(BIN)/python tests/fuzz/soak.py --minutes 30 --processes $(JOBS)
+	$(BIN)/python tests/fuzz/kills.py --kills 100
 
 fuzz: $(VENV)/.tested ## attack the readers for five minutes, guided by coverage (atheris)
 	@$(BIN)/python -c 'import atheris' 2> /dev/null || \
