@@ -190,20 +190,14 @@ class Faults:
             self._whole[name] = self._run(scenario)
             assert self._whole[name].status == 0, self._whole[name]
             self._calls[name] = json.loads((folder / "calls").read_text())
-
-    def every(self) -> list[tuple[str, int, str]]:
-        """Every call of every scenario with everything that may go wrong there."""
-        return [
+        self._every = [
             (name, number, act) for name, calls in self._calls.items()
             for number, (kind, _) in enumerate(calls) for act in _ACTS[kind]
         ]  # fmt: skip
 
     def draw(self, generator: random.Random) -> bytes:
         """A scenario, the number of a call, and what happens there."""
-        name = generator.choice(list(SCENARIOS))
-        number = generator.randrange(len(self._calls[name]))
-        act = generator.choice(_ACTS[self._calls[name][number][0]])
-        return f"{name}, {number}, {act}".encode()
+        return ", ".join(map(str, generator.choice(self._every))).encode()
 
     def judge(self, content: bytes) -> bool:
         name, number, act = content.decode().split(", ")

@@ -59,8 +59,11 @@ class Soak:
     """
 
     def __init__(self, names: list[str], folder: Path, keep: Path):
-        self._keep, self.counts = keep, Counter()
-        self._kinds = {name: KINDS[name](folder) for name in names}
+        self._keep, self.counts, self._kinds = keep, Counter(), {}
+        for name in names:
+            kind = self._kinds[name] = KINDS[name](folder)
+            # Also compiles what is compiled, before a command would announce it.
+            assert all(kind.judge(content) for content in getattr(kind, "good", ()))
 
     def round(self, seed: int) -> None:
         """A thousand inputs of all kinds; as many in proportion of some."""
