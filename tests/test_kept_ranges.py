@@ -198,6 +198,15 @@ def test_what_cannot_be_scaled_names_its_file(run, tmp_path):
     assert refused.code == 1 and "far: the value 1" in refused.err
 
 
+def test_sparse_data_that_would_not_fit_are_refused(run, tmp_path):
+    rows = [f"{1 - 2 * (i % 2)} {i + 1}:1\n" for i in range(2000)]
+    (tmp_path / "d").write_text("".join(rows))
+    for command in (["train"], ["train", "-v", "2"], ["cv", "-l", "1,2"]):
+        refused = run(*command, "--memory", "64M", "--scale", "-1,1", "d")
+        assert refused.code == 1 and "scaled data would take 96 MB" in refused.err
+        assert "--scale 0,1" in refused.err and not Path("d.model").exists()
+
+
 def test_features_that_never_vary(run, tmp_path):
     (tmp_path / "d").write_text("1 1:3\n-1 1:3\n")
     outcome = run("train", "--scale", "0,1", "d", "m")
@@ -226,7 +235,7 @@ def test_what_does_not_go_with_it(run, sets):
 def test_folds_are_scaled_by_the_examples_that_train(sets, kernel):
     data = read_svmlight(sets[0])
     machine, fold = ODM(kernel=kernel, lambda_=16.0), folds(data.labels, 4, 0)
-    plan = SearchPlan(machine, [{}], Data(data.X, data.labels).to_be_scaled(-1, 1), fold)
+    plan = SearchPlan(machine, [{}], Data(data.X, data.labels).to_be_scaled(-1, 1, 1e9), fold)
     (row,) = search(plan)
     expected, by_all = [], []
     for k in range(4):

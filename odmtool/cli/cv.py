@@ -270,7 +270,8 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
 
     known, labels = Data(data.matrix(), data.labels, data.weight), data.labels
     with naming(place.source.path):
-        known = known if job.scale is None else known.to_be_scaled(*job.scale)
+        if job.scale is not None:
+            known = known.to_be_scaled(*job.scale, place.source.limit())
     d = known.X.shape[1]
     settings = [
         setting | ({"gamma": gamma_for(setting["gamma"], d)} if "gamma" in setting else {})
@@ -376,7 +377,7 @@ def _refit(command: str, machine, place, data, job: Job, report: Report) -> None
     """Train on all data and write the model."""
     from odmtool.cli.training import fit, say_probabilities, scaled, write_trained_model
 
-    data = scaled(data, job.scale, place.source.path, report)
+    data = scaled(data, job.scale, place, report)
     for sentence in fit(place, machine, data, report, probability=job.probability == "1"):
         report.warning(sentence)
     say_probabilities(machine, report)

@@ -182,7 +182,7 @@ def _train_model(
     place.check(machine)
     started = time.perf_counter()
     data = training.read_data(place, choice.class_weight, report)
-    data = training.scaled(data, job.scale, place.source.path, report)
+    data = training.scaled(data, job.scale, place, report)
     settled = choice.settled(data)
     if settled is not choice:
         machine = settled.make()
@@ -264,7 +264,8 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     training.announce_compilation(report)
     known = Data(data.matrix(), data.labels, data.weight)
     with naming(place.source.path):
-        known = known if job.scale is None else known.to_be_scaled(*job.scale)
+        if job.scale is not None:
+            known = known.to_be_scaled(*job.scale, place.source.limit())
         n = training.folds_for(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)
         training.warn_of_small_class(known.labels, n, report)

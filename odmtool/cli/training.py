@@ -45,12 +45,12 @@ def refuse_scale(place, scale: tuple[float, float] | None) -> None:
             raise UsageError(messages.not_together("--scale", "-t precomputed"))
 
 
-def scaled(data, scale: tuple[float, float] | None, path: str, report: Report):
+def scaled(data, scale: tuple[float, float] | None, place, report: Report):
     """The data with their features scaled, if that is wanted."""
     if scale is None:
         return data
-    with naming(path):
-        data = data.scaled(*scale)
+    with naming(place.source.path):
+        data = data.scaled(*scale, place.source.limit())
     if not len(data.ranges.index):
         report.warning(messages.no_feature_varies())
     if data.X.nnz > _MUCH_DENSER * data.unscaled.nnz:

@@ -19,10 +19,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from odmtool import messages
-from odmtool.errors import DataError
+from odmtool.errors import DataError, MemoryLimitError
 
 #: Numbers scaled at a time; bounds the memory of a block.
 BLOCK = 2**18
+# Of an entry, in its piece and in the whole.
+_BYTES = 24
 
 
 class LabelRange(NamedTuple):
@@ -189,9 +191,19 @@ class Scaler:
         """
         if width is None:
             width = int(self.ranges.index[-1]) if len(self.ranges.index) else 0
-        scaled = self.scale(X)
-        columns = self.ranges.index[scaled.indices] - 1
-        return sp.csr_matrix((scaled.data, columns, scaled.indptr), shape=(X.shape[0], width))
+        pieces = []
+        for part in self.parts(X.indptr):
+            scaled = self.scale(X[part])
+            columns = self.ranges.index[scaled.indices] - 1
+            shape = scaled.shape[0], width
+            pieces.append(sp.csr_matrix((scaled.data, columns, scaled.indptr), shape=shape))
+        return sp.vstack(pieces, "csr") if pieces else sp.csr_matrix((0, width))
+
+    def check_memory(self, X: sp.csr_matrix, limit: float) -> None:
+        """Raise MemoryLimitError if the scaled rows of ``X`` could take more than ``limit``."""
+        most = X.nnz + X.shape[0] * len(self._filled)
+        if most > 2 * X.nnz and _BYTES * most > limit:
+            raise MemoryLimitError(messages.scaled_too_large(_BYTES * most, limit))
 
     def parts(self, indptr: np.ndarray) -> Iterator[slice]:
         """Intervals of rows that have about ``BLOCK`` numbers each when they are scaled."""

@@ -24,6 +24,10 @@ range_index = sentence("a feature index must be a whole number from 1 to 2147483
 range_descending = sentence("feature indices must rise: {index} comes after {previous}")
 range_number = sentence("expected a finite number, got {token!q}")
 range_order = sentence("the lower number must come first, got {low:.17g} and {high:.17g}")
+scaled_too_large = sentence(
+    "scaled data would take {needed!b}, and there may be {limit!b}, because zeros become other "
+    "numbers: scale to a range from 0 on (‹scale=0,1›), or raise ‹memory›"
+)
 scaling_overflow = sentence(
     "the value {value:.17g} is too far outside the range [{minimum:.17g}, {maximum:.17g}] "
     "to be scaled"

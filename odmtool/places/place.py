@@ -91,13 +91,23 @@ class TrainingData(NamedTuple):
         """The rows before scaling."""
         return self.X if self.unscaled is None else self.unscaled
 
-    def scaled(self, lower: float, upper: float) -> TrainingData:
-        """The same with every feature scaled to [lower, upper], as odm-scale does it."""
+    def scaled(self, lower: float, upper: float, limit: float) -> TrainingData:
+        """The same with every feature scaled to [lower, upper], as odm-scale does it.
+
+        Raises
+        ------
+        DataError
+            A feature is too far from its range.
+        MemoryLimitError
+            It would take more than ``limit`` bytes.
+        """
         from odmtool.core.scaling import Scaler, ranges_of
 
         X = self.matrix()
         ranges = ranges_of(X, lower, upper)
-        rows = CSR.of(Scaler(ranges).scale_in_place(X))
+        scaler = Scaler(ranges)
+        scaler.check_memory(X, limit)
+        rows = CSR.of(scaler.scale_in_place(X))
         return self._replace(X=rows, unscaled=self.X, ranges=ranges)
 
 

@@ -63,11 +63,16 @@ class Data(NamedTuple):
     classes: list[int] | None = None
     scale: tuple[float, float] | None = None
 
-    def to_be_scaled(self, lower: float, upper: float) -> Data:
-        """The same, to be scaled; without the last columns if they are constant."""
-        from odmtool.core.scaling import ranges_of
+    def to_be_scaled(self, lower: float, upper: float, limit: float) -> Data:
+        """The same, to be scaled; without the last columns if they are constant.
 
-        index = ranges_of(self.X, lower, upper).index
+        Raises MemoryLimitError if the scaled examples would take more than ``limit`` bytes.
+        """
+        from odmtool.core.scaling import Scaler, ranges_of
+
+        scaler = Scaler(ranges_of(self.X, lower, upper))
+        scaler.check_memory(self.X, limit)
+        index = scaler.ranges.index
         width = int(index[-1]) if len(index) else 0
         return self._replace(X=self.X[:, :width], scale=(lower, upper))
 
