@@ -24,7 +24,9 @@ def told(outcome):
     (["-g", ".5", "-r", "1"], ["-t", "rbf", "-g", ".5"], "-g without -t: taking -t rbf"),
     (["-d", "2"], [], "warning: -d is ignored with the linear kernel; add -t poly"),
     (["-h0"], [], "-h 0 is ignored"),
-    (["-m", "1000"], [], "-m 1000 is ignored: it is the size of LIBSVM's cache"),
+    (["-m", "1000"], [], "-m 1000 is ignored: here -m is mu"),
+    (["-s", "0", "-m", "100"], ["-s", "l1svm", "-t", "rbf", "-c", "1"], "-m 100 of svm-train is"),
+    (["-s", "2", "-m", "4"], ["-s", "l2svm", "-c", "1", "-j", "4"], "-m 4: taking -j 4, threads"),
     (["-R", "-B", "1"], ["-B", "1"], "warning: -R is ignored: the intercept"),
     (["-M", "1", "-n2"], ["--multiclass", "ovo", "-j", "2"], ""),
 ])  # fmt: skip
@@ -42,6 +44,8 @@ def test_trains_what_our_own_options_train(run, heart, tmp_path, arguments, ours
 @pytest.mark.parametrize("arguments, sentence", [
     (["-s", "5"], "-s 5 is LIBLINEAR's L1-regularised L2-loss SVM, which odmtool does not have"),
     (["-s", "1", "-t", "2"], "-s 1 is svm-train's nu-SVC, which odmtool does not have"),
+    (["-s", "2", "-m", "64"], "svm-train's one-class SVM, which odmtool does not have; write -s "
+     "odm or -s l2svm, or leave -s out; for the threads of LIBLINEAR write -j 64 instead of -m"),
     (["-s", "21"], "one-class SVM"), (["-s", "99"], "LIBLINEAR has no such machine"),
     (["-n", "0.5"], "odmtool has no nu-SVM"), (["-M", "2"], "write -M 0"),
     (["-log2c", "1,2"], "-log2c 1,2: expected begin,end,step"),

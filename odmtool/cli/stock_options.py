@@ -41,8 +41,8 @@ _LIBSVM = {
     4: ("support vector regression", None),
 }
 # Options that svm-train has, and LIBLINEAR's train has not.
-_OF_LIBSVM = ("-t", "-g", "-d", "-r", "-h", "-m")
-# LIBSVM's -m is the size of its cache in megabytes.
+_OF_LIBSVM = ("-t", "-g", "-d", "-r", "-h")
+# LIBSVM's -m is the size of its cache in megabytes, that of the multi-core LIBLINEAR the threads.
 _LIKE_A_CACHE = 10
 _LIBLINEAR_COSTS = "2^-10:10:1"
 _GRID_COSTS, _GRID_GAMMAS = "-5,15,2", "3,-15,-2"
@@ -211,13 +211,14 @@ class Reader:
         number = self._last("-s")
         if number is None or not number.isdigit():
             return
-        is_libsvm = self.has(*_OF_LIBSVM)
+        is_libsvm = self.has(*_OF_LIBSVM) or self._has_cache()
         table, tool = (_LIBSVM, "svm-train") if is_libsvm else (_LIBLINEAR, "LIBLINEAR")
         if int(number) not in table:
             raise UsageError(messages.unknown_number(number, tool))
         what, machine = table[int(number)]
         if machine is None:
-            raise UsageError(messages.no_counterpart(number, tool, what))
+            threads = None if self.has(*_OF_LIBSVM) else self._last("-m")
+            raise UsageError(messages.no_counterpart(number, tool, what, threads))
         self._take("-s")
         taken = [word("-s", machine)]
         if is_libsvm and not self.has("-t"):
@@ -228,6 +229,11 @@ class Reader:
         shown = " ".join(token for one in taken for token in one.typed)
         closest = "" if machine == "mcodm" else "odm"
         self.notes.append(messages.machine_number(number, tool, what, shown, closest))
+        threads = self._last("-m") or ""
+        if not is_libsvm and threads.isdigit() and threads != "0":
+            self._take("-m")
+            self._add(word("-j", threads))
+            self.notes.append(messages.threads_of_liblinear(threads))
         for flag in ("-e", "-m", "-p"):
             for (value,) in self._take(flag):
                 self.notes.append(messages.option_of_stock_tool(flag, value, tool))
@@ -237,14 +243,17 @@ class Reader:
             self.notes.append(messages.shrinking_option(value))
         if self._take("-R"):
             self.warnings.append(messages.bias_is_regularised())
+        if self._has_cache():
+            self.notes.append(messages.cache_or_threads(self._last("-m")))
+            self._take("-m")
+
+    def _has_cache(self) -> bool:
+        """Whether -m is too large for our mu, and for LIBLINEAR's threads as a rule."""
         size = self._last("-m")
         try:
-            is_cache = size is not None and parse_number(size) >= _LIKE_A_CACHE
+            return size is not None and parse_number(size) >= _LIKE_A_CACHE
         except ValueError:
-            is_cache = False  # a list, or a mistake that is told later
-        if is_cache:
-            self._take("-m")
-            self.notes.append(messages.cache_size(size))
+            return False  # a list, or a mistake that is told later
 
     def _renamed(self) -> None:
         for (value,) in self._take("-M"):

@@ -14,18 +14,28 @@ value_missing = sentence("Option '{flag}' requires an argument")
 unknown_number = sentence(
     "-s {number}: {tool} has no such machine; write a name, such as -s odm (see --help)"
 )
-no_counterpart = sentence(
-    "-s {number} is {tool}'s {what}, which odmtool does not have; write -s odm or -s l2svm, or "
-    "leave -s out"
-)
+
+
+def no_counterpart(number: str, tool: str, what: str, threads: str | None = None) -> str:
+    """``threads`` is the value of -m that makes it svm-train's, if LIBLINEAR's may be meant."""
+    meant = f"; for the threads of LIBLINEAR write -j {threads} instead of -m" if threads else ""
+    return (
+        f"-s {number} is {tool}'s {what}, which odmtool does not have; write -s odm or -s l2svm, "
+        f"or leave -s out{meant}"
+    )
+
+
 option_of_stock_tool = sentence("{flag} {value} of {tool} is ignored")
 shrinking_option = sentence("-h {value} is ignored: odmtool decides itself when to shrink")
 bias_is_regularised = sentence(
     "-R is ignored: the intercept of -B is always regularised, with a larger -B less"
 )
-cache_size = sentence(
-    "-m {size} is ignored: it is the size of LIBSVM's cache, for which odmtool has --memory "
-    "(here -m is mu, 0 < mu <= 1)"
+cache_or_threads = sentence(
+    "-m {size} is ignored: here -m is mu, 0 < mu <= 1; for the size of LIBSVM's cache write "
+    "--memory {size}M, for the threads of LIBLINEAR -j {size}"
+)
+threads_of_liblinear = sentence(
+    "-m {count}: taking -j {count}, threads as in the multi-core LIBLINEAR"
 )
 multiclass_number = sentence("-M {value}: write -M 0 (one against the rest) or -M 1 (pairs)")
 nu_of_svm = sentence(
