@@ -17,7 +17,7 @@ SET = data/breast-cancer
 BENCH_DATA ?= ../shared/data
 BENCH_SETS ?= heart_scale a9a w8a ijcnn1 reuters-lasvm basehock sector.scale covtype.binary
 
-.PHONY: help demo test soak fuzz load mutants lint bench man data clean
+.PHONY: help demo test soak fuzz load mutants lint bench memory man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -58,6 +58,9 @@ lint: $(VENV)/.tested ## check the code with ruff
 bench: $(VENV)/.installed ## measure beside LIBLINEAR and LIBSVM and write docs/speed.md
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/rivals.py --write docs/speed.md \
 		$(wildcard $(BENCH_SETS:%=$(BENCH_DATA)/%.xz))
+
+memory: $(VENV)/.installed ## measure memory beside what was planned and write docs/memory.md
+	$(BIN)/python benchmarks/memory.py --write docs/memory.md
 
 man: $(VENV)/.installed ## write the man pages, and the tables of docs/, again
 	$(BIN)/python man/make_man.py

@@ -18,7 +18,8 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.search import journal, metrics, strategies
 from odmtool.search.journal import Fit, Writer, open_journal
-from odmtool.search.search import SearchPlan, best, grid, plan_memory, search
+from odmtool.search.memory import plan_memory
+from odmtool.search.search import SearchPlan, best, grid, search
 from odmtool.search.validation import Data, folds
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
@@ -75,6 +76,19 @@ def test_no_more_processes_than_fit_into_the_memory(heart):
     assert not memory.keeps_matrix and memory.jobs == 1 and memory.needed < memory.limit
     # Where Newton has no room either, rows are kept, however many processes there are.
     assert plan_memory(plan._replace(machine=ODM(memory=600e3)), jobs=2).jobs == 2
+
+
+def test_a_search_says_what_it_takes(run, heart):
+    """A matrix of all rows and two of a fold; so much for each of two processes."""
+    planned = {}
+    for options in (["-t", "linear"], ["-t", "linear,rbf"], ["-t", "linear,rbf", "-j", "2"]):
+        plan = plan_of(heart, dict(kernel=tuple(options[1].split(",")), lambda_=(1.0,)))
+        planned[len(planned)] = plan_memory(plan, len(options) // 2).parts
+    outcome = run("cv", "-v", "2", "-l", "1", "-t", "linear", "--verbose", heart)
+    assert "at most " in outcome.err and "program and data " in outcome.err
+    linear, both, two = planned.values()
+    assert both["fits"] - linear["fits"] > 2.5 * 8 * 270**2
+    assert two["fits"] == 2 * both["fits"] and two["2 processes"] > 2 * both["program and data"]
 
 
 @pytest.mark.parametrize("kernel, options, sentence", [

@@ -129,6 +129,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     if job.probability == "1" and not model.has_probabilities:
         raise ModelError(messages.no_probabilities(), files.display_name(job.model))
     loaded = time.perf_counter()
+    say.detail(messages.memory_needs(_memory(job, model)))
     tally = _predict_file(job, model)
     seconds = (loaded - started, time.perf_counter() - loaded)
     say.detail(messages.predict_seconds(tally.rows, len(model.labels), *seconds))
@@ -141,6 +142,22 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
         class_report.say_classes(tally.confusion, job.json_file, say)
     if job.json_file is not None:
         class_report.write_json(job.json_file, tally.confusion, tally.correct, tally.rows)
+
+
+def _memory(job: Settings, model) -> dict[str, float]:
+    """Bytes by purpose that predicting takes; they do not grow with the rows."""
+    import os
+
+    from odmtool.core.memory import LIBRARIES, PREDICTION, READER, TEXT_COPIES, resident
+    from odmtool.io import svmlight
+    from odmtool.models import LinearModel
+
+    block = TEXT_COPIES * (svmlight.AT_ONCE if job.is_service else 4 * svmlight.BLOCK_BYTES)
+    found = {"program and model": resident(), "libraries": LIBRARIES, "a block of rows": block}
+    is_small = os.path.isfile(job.test) and os.path.getsize(job.test) <= svmlight.PLAIN_BYTES
+    if not (is_small or job.is_service):
+        found["reader"] = READER
+    return found if isinstance(model, LinearModel) else found | {"kernel values": PREDICTION}
 
 
 def _check(job: Settings) -> None:

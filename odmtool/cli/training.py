@@ -108,7 +108,7 @@ def warn_of_small_class(labels, folds: int, report: Report) -> None:
 
 def limit_jobs(plan, jobs: int, report: Report) -> int:
     """The processes for which there is memory, at most ``jobs``; says what does not fit."""
-    from odmtool.search.search import plan_memory
+    from odmtool.search.memory import plan_memory
 
     memory, m = plan_memory(plan, jobs), len(plan.data.labels)
     warn_of_pairs(plan.machine, len(plan.data.class_order()), report)
@@ -118,6 +118,7 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
         report.warning(messages.search_too_large(memory.needed, memory.limit))
     elif memory.jobs < jobs:
         report.note(messages.fewer_processes(memory.jobs, jobs, memory.needed, memory.limit))
+    report.detail(messages.memory_needs(memory.parts, memory.limit))
     return memory.jobs
 
 
@@ -148,7 +149,7 @@ def fit(
     """
     from odmtool.solvers.base import time_limit
 
-    plan = place.plan(machine, data)
+    plan = place.plan(machine, data, True) if probability else place.plan(machine, data)
     for warning in plan.warnings:
         report.warning(warning)
     report.detail(plan.sentence)

@@ -39,13 +39,25 @@ BLOCK_COPIES = 3
 SAMPLE_COPIES = 2.5
 """Rows gathered from the disk are there in parts and together (2.1), and so is a block."""
 
+TEXT_COPIES = 8
+"""A block of text, its rows, their values, and the lines that are made of them."""
+
 # ---- square matrices ---------------------------------------------------------
 HESSIAN_MATRICES = 4
 """Newton's method on features: the Hessian, a part that is added to it, its factor, and what
 that is made from (2.4 to 3.4 with the scaled rows)."""
 
+PREDICTION = 6 * 8 * 2**21
+"""Kernel values of a block of rows, and what is made of them (:mod:`odmtool.models`)."""
+
 COMPILER = 2.2e8
 """Bytes that numba takes when it is loaded, or compiles."""
+
+LIBRARIES = 4e7
+"""Bytes of what is loaded for a training besides: SciPy, joblib, and what they take."""
+
+HELPER = 2e7
+"""The process that joblib starts besides those that work."""
 
 READER = 1.7e8
 """The same while a large file is parsed, with what that takes (120 to 170 MB)."""

@@ -100,9 +100,9 @@ def _listed(parts: dict[str, float]) -> str:
     return ", ".join(f"{name} {size(amount)}" for name, amount in parts.items() if amount)
 
 
-def memory_needs(parts: dict[str, float], memory: float) -> str:
-    whole, limit = size(sum(parts.values())), size(memory)
-    return f"at most {whole} of memory: {_listed(parts)} (‹memory› {limit})"
+def memory_needs(parts: dict[str, float], memory: float | None = None) -> str:
+    limit = "" if memory is None else f" (‹memory› {size(memory)})"
+    return f"at most {size(sum(parts.values()))} of memory: {_listed(parts)}{limit}"
 
 
 def task_needs(parts: dict[str, float]) -> str:

@@ -14,6 +14,7 @@ from odmtool.core.memory import (
     DESCENT_WEIGHTS,
     ENTRY,
     HESSIAN_MATRICES,
+    LIBRARIES,
     NEWTON_NUMBERS,
     SAMPLE_COPIES,
     resident,
@@ -110,6 +111,7 @@ def _parts(machine, solver: str, store, weight) -> dict[str, float]:
     """What will be in memory with a solver, besides samples of the rows."""
     m, d = store.shape[0], store.shape[1] + (machine.bias >= 0)
     parts = {"the program": resident(), "weights": 0 if weight is None else weight.nbytes}
+    parts["libraries"] = LIBRARIES / 2 * machine.jobs
     if solver == "dcd":
         parts["rows"] = BLOCK_COPIES * store.block_bytes()
         if "numba" not in sys.modules:

@@ -14,6 +14,7 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.labels import distinct
+from odmtool.core.loss_table import OF_LDM, SMOOTH
 from odmtool.core.memory import (
     CLASS_DUALS,
     CLASS_SCORES,
@@ -22,6 +23,7 @@ from odmtool.core.memory import (
     COPIES,
     ENTRY,
     HESSIAN_MATRICES,
+    LIBRARIES,
     NEWTON_NUMBERS,
     resident,
 )
@@ -30,8 +32,9 @@ from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
 from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.base import ignore_progress
+from odmtool.solvers.linear_cost import is_surely_newton
 from odmtool.solvers.spaces import matrix_bytes
-from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
+from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, LDM_MATRICES, NEWTON_MATRICES
 
 
 class Memory(Place):
@@ -55,8 +58,11 @@ class Memory(Place):
         mark = svmlight.fingerprint(found)
         return TrainingData(found.rows, found.labels, mark, found.skipped, labels, labels)
 
-    def plan(self, machine, data: TrainingData) -> MemoryPlan:
-        """Bytes by purpose, of this process or of a task on the cluster."""
+    def plan(self, machine, data: TrainingData, has_folds: bool = False) -> MemoryPlan:
+        """Bytes by purpose, of this process or of a task on the cluster.
+
+        ``has_folds`` is for a training with a cross validation, as probabilities need it.
+        """
         warnings = matrix_warnings(machine, data.X.shape[0])
         if uses_scheduler(machine, len(data.classes)):
             from odmtool.solvers.large import tasks
@@ -65,6 +71,8 @@ class Memory(Place):
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
         found = parts(machine, data.X, len(data.classes))
+        if has_folds:
+            found |= fold_matrices(machine, data.X)
         return MemoryPlan(messages.memory_needs(found, machine.memory_limit()), warnings)
 
     def fit(
@@ -106,22 +114,49 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
         found["classes"] = several
         if machine.kernel != "linear":
             found["model"] = _kernel_model(machine, X, k)
-    if "numba" not in sys.modules:
-        # Not every solver needs it, and which will run is decided on the way.
+    found["libraries"] = LIBRARIES
+    if "numba" not in sys.modules and not is_newton(machine, X, k):
         found["compiled code"] = COMPILER
-    data = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    return found | matrices(machine, X)
+
+
+def is_newton(machine, X, k: int) -> bool:
+    """Whether it is sure, before the training, that it needs no compiled code."""
+    is_smooth = isinstance(machine, BinaryMachine) and machine.kind == SMOOTH
+    if machine.kernel != "linear" or not is_smooth or k > 2 and machine.multiclass == "ovo":
+        return False
+    return machine.solver == "newton" or machine.solver == "auto" and is_surely_newton(X)
+
+
+def matrices(machine, X) -> dict[str, float]:
+    """Bytes by purpose for the rows as a solver wants them, and for kernel values."""
+    (m, d), data = X.shape, X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     if machine.kernel == "linear":
-        found["copies"] = COPIES * data
-        return found | {"matrices": HESSIAN_MATRICES / 2 * matrix_bytes(m, d)}
+        own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
+        return {"copies": COPIES * data, "matrices": own}
     limit, matrix = machine.memory_limit(), BYTES * m * m
-    found["copies"] = COPIES * (dense_bytes(X, limit / 4) or data)
+    found = {"copies": COPIES * (dense_bytes(X, limit / 4) or data)}
     if machine.solver == "nystrom":
         count = min(machine.settings.landmarks, m)
         found["matrices"] = HESSIAN_MATRICES * BYTES * count**2
         return found | {"landmarks": min(limit / 4, BYTES * 2e7)}
+    if machine.takes_landmarks(m):
+        from odmtool.solvers.engine.solve import needed_bytes
+
+        return found | {"landmarks and kernel values": needed_bytes(m, limit)}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
-    both = NEWTON_MATRICES * matrix
-    return found | {"kernel values": both if both <= limit else min(matrix, limit)}
+    count = LDM_MATRICES if machine.kind == OF_LDM else NEWTON_MATRICES
+    kept = count * matrix if count * matrix <= limit else min(matrix, limit)
+    return found | {"kernel values": kept}
+
+
+def fold_matrices(machine, X) -> dict[str, float]:
+    """The same where folds share the kernel values of all rows, if there is room for them."""
+    found, whole = matrices(machine, X), FOLD_MATRICES * BYTES * X.shape[0] ** 2
+    if machine.kernel == "linear" or whole > machine.memory_limit():
+        return found
+    others = sum(found.values()) - found["copies"]
+    return found | {"kernel values of folds": max(0.0, whole - others)}
 
 
 def class_bytes(machine, m: int, d: int, k: int) -> float:

@@ -14,24 +14,20 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from itertools import product
+from itertools import groupby, product
 from typing import NamedTuple
 
 import numpy as np
 
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import row_of
-from odmtool.core.kernels import dense_bytes
-from odmtool.core.memory import COPIES
 from odmtool.machines import Machine
-from odmtool.places.memory import class_bytes
 from odmtool.search.calibration import evaluate_calibrated
 from odmtool.search.journal import Fit, Writer
 from odmtool.search.metrics import METRICS
 from odmtool.search.processes import in_processes
-from odmtool.search.together import Together, needed_bytes, shares_landmarks
+from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import (
-    MATRICES,
     NO_SOLUTION,
     Data,
     FoldResult,
@@ -40,8 +36,7 @@ from odmtool.search.validation import (
 )
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
-from odmtool.solvers.spaces import matrix_bytes
-from odmtool.solvers.table import NEWTON_MATRICES
+from odmtool.solvers.table import FOLD_MATRICES
 
 MOST_SETTINGS = 100_000
 """Of one search; more would take gigabytes and days."""
@@ -178,36 +173,35 @@ def search(
         for fit in finished
         if fit.setting in named and 0 <= fit.fold < n and 0 <= fit.correct <= sizes[fit.fold]
     }
-    chains, known = _chains(plan), set(fits)
-    is_shared = [_is_together(plan, chain) for chain in chains]
-    apart = [chain for chain, shared in zip(chains, is_shared, strict=True) if not shared]
-    units = [[i for i in chain if (i, k) not in fits] for chain in apart for k in range(n)]
-    others = _run(plan, units, n, jobs, journal)
-    for chain, shared in zip(chains, is_shared, strict=True):
-        # While others have processes, those that would be trained alone wait for their turn.
-        processes = 1 if apart else jobs
-        own = _chain(plan, chain, known, jobs, processes, journal) if shared else others
-        while any((i, k) not in fits for i in chain for k in range(n)):
-            fits |= {(fit.setting, fit.fold): fit for fit in next(own)}
-            progress(len(fits), total)
-        for number in chain:
-            own_fits = [fits[number, k] for k in range(n)]
-            yield summarise(named[number], len(plan.fold), own_fits)
-        # Lets the processes' generator end, so that the next search finds them free.
-        for _ in own if shared or chain is apart[-1] else ():
-            pass
+    known = set(fits)
+    # Chains that share landmarks have the memory to themselves while they are solved.
+    for shared, group in groupby(chains(plan), lambda chain: is_together(plan, chain)):
+        some = list(group)
+        units = [[i for i in chain if (i, k) not in fits] for chain in some for k in range(n)]
+        others = None if shared else _run(plan, units, n, jobs, journal)
+        for chain in some:
+            own = _chain(plan, chain, known, jobs, journal) if shared else others
+            while any((i, k) not in fits for i in chain for k in range(n)):
+                fits |= {(fit.setting, fit.fold): fit for fit in next(own)}
+                progress(len(fits), total)
+            for number in chain:
+                own_fits = [fits[number, k] for k in range(n)]
+                yield summarise(named[number], len(plan.fold), own_fits)
+            # Lets the processes' generator end, so that what follows finds them free.
+            for _ in own if shared or chain is some[-1] else ():
+                pass
 
 
-def _chains(plan: SearchPlan) -> list[list[int]]:
+def chains(plan: SearchPlan) -> list[list[int]]:
     """The numbers of the settings, those with one kernel together."""
-    chains: dict[tuple, list[int]] = {}
+    found: dict[tuple, list[int]] = {}
     for number, setting in plan.named().items():
         kernel = [setting.get(name, getattr(plan.machine, name)) for name in KERNEL_PARAMETERS]
-        chains.setdefault(tuple(kernel), []).append(number)
-    return list(chains.values())
+        found.setdefault(tuple(kernel), []).append(number)
+    return list(found.values())
 
 
-def _is_together(plan: SearchPlan, chain: list[int]) -> bool:
+def is_together(plan: SearchPlan, chain: list[int]) -> bool:
     """Whether all folds of a chain are solved at once; see :mod:`odmtool.search.together`."""
     machine = plan.machine.copy(**plan.named()[chain[0]])
     # Folds that are scaled by themselves have kernel values of their own.
@@ -216,7 +210,7 @@ def _is_together(plan: SearchPlan, chain: list[int]) -> bool:
 
 
 def _chain(
-    plan: SearchPlan, chain: list[int], known: set, jobs: int, processes: int, journal
+    plan: SearchPlan, chain: list[int], known: set, jobs: int, journal
 ) -> Iterator[list[Fit]]:
     """The fits of a chain on all folds, by threads; nothing if all are known.
 
@@ -240,8 +234,8 @@ def _chain(
                 writer.write(fit)
             yield [fit]
     m = len(plan.fold)
-    has_room = MATRICES * BYTES * m * m <= plan.machine.memory_limit() / processes
-    count = processes if has_room else 1
+    has_room = FOLD_MATRICES * BYTES * m * m <= plan.machine.memory_limit() / jobs
+    count = jobs if has_room else 1
     machine = plan.machine.copy(jobs=jobs if count == 1 else 1)
     # In the chain's order, in which one solution starts the next.
     order = {number: i for i, number in enumerate(chain)}
@@ -327,59 +321,6 @@ def timed(results: Iterator) -> Iterator[tuple]:
     for result in results:
         yield result, time.perf_counter() - began
         began = time.perf_counter()
-
-
-class SearchMemory(NamedTuple):
-    """What a search needs; see :func:`plan_memory`.
-
-    Attributes
-    ----------
-    needed : float
-        About the bytes that one process takes.
-    limit : float
-        Bytes for all of them.
-    keeps_matrix : bool
-        Whether a process keeps the kernel matrix of all rows (True without a kernel).
-    jobs : int
-        The processes for which there is room, at least one.
-    """
-
-    needed: float
-    limit: float
-    keeps_matrix: bool
-    jobs: int
-
-
-def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
-    """How many of ``jobs`` processes the memory allows.
-
-    One process with its matrices is faster than several without, and which solver a fit gets
-    must not depend on how many share the work.
-    """
-    X, limit = plan.data.scaled_by(slice(None)).X, plan.machine.memory_limit()
-    m, d = X.shape
-    copies = COPIES * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
-    names = {setting.get("kernel", plan.machine.kernel) for setting in plan.settings}
-    if names == {"linear"}:
-        needed, keeps_matrix = copies + matrix_bytes(m, d), True
-    elif plan.machine.solver == "nystrom":
-        count = min(plan.machine.settings.landmarks, m)
-        needed, keeps_matrix = copies + matrix_bytes(m, count), True
-    elif all(_is_together(plan, chain) for chain in _chains(plan)):
-        copies += COPIES * dense_bytes(X, limit / 4)
-        needed = min(limit, copies + needed_bytes(m, limit))
-        return SearchMemory(needed, limit, True, jobs)
-    else:
-        copies += COPIES * dense_bytes(X, limit / 4)
-        keeps_matrix = copies + MATRICES * BYTES * m**2 <= limit
-        keeps_matrix |= plan.machine.takes_landmarks(m)
-        fold = BYTES * (m - m // plan.n_folds) ** 2
-        # Without room for Newton rows of the matrix are kept, as many as there is room for.
-        sizes = (MATRICES * BYTES * m**2, NEWTON_MATRICES * fold, 0)
-        needed = copies + next(size for size in sizes if copies + size <= limit or size == 0)
-    k = len(plan.data.class_order())
-    needed += max(class_bytes(plan.machine.copy(kernel=name), m, d, k) for name in names)
-    return SearchMemory(needed, limit, keeps_matrix, max(1, min(jobs, int(limit // needed))))
 
 
 def _gram(plan: SearchPlan, unit: list[int]) -> Gram | None:

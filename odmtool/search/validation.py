@@ -28,7 +28,7 @@ from odmtool.machines import (
     class_order,
 )
 from odmtool.solvers.base import LARGEST_HESSIAN
-from odmtool.solvers.table import IN_PARTS, SOLVERS
+from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, SOLVERS
 
 EXACT = 1e-10
 """Relative gap of the fits inside a cross validation."""
@@ -37,8 +37,6 @@ EXACT = 1e-10
 _LARGEST_EXACT_GRAM = 5000
 _LARGEST_EXACT_NONZEROS = 20_000_000
 _BLOCK_VALUES = 2**22
-MATRICES = 3
-"""Matrices in memory: that of all rows, the part of a fold, and what Newton makes of that."""
 
 
 class Data(NamedTuple):
@@ -156,7 +154,7 @@ def shared_gram(machine: Machine, X) -> Gram | None:
     gram = machine.gram(X)
     if gram is None or machine.solver in IN_PARTS or _takes_landmarks(machine, gram):
         return gram
-    if MATRICES * gram.bytes <= gram.memory:
+    if FOLD_MATRICES * gram.bytes <= gram.memory:
         gram.matrix()
     return gram
 

@@ -61,7 +61,7 @@ def choose(problem: Problem) -> Schedule:
     newton_cost = linear_cost.newton_cost(problem)
     if newton_cost <= linear_cost.descent_cost(problem):
         return Schedule("newton")
-    return Schedule("dcd", max(1, int(newton_cost / linear_cost.epoch_cost(problem))))
+    return Schedule("dcd", max(1, int(newton_cost / linear_cost.epoch_cost(problem.X))))
 
 
 def _descent_first(epochs: float) -> Schedule:

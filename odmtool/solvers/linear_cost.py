@@ -77,16 +77,26 @@ def newton_cost(problem: Problem) -> float:
     by_gram = gram_cost(problem) if m < d else np.inf
     if d > LARGEST_HESSIAN:
         return min(by_gram, gradients_cost(problem))
-    by_hessian = _STEPS * (min(hessian_costs(problem.X)) + _MULTIPLICATION * d**3)
-    return by_gram if m < d and by_gram < np.inf else by_hessian
+    return by_gram if m < d and by_gram < np.inf else _hessian_steps_cost(problem.X)
 
 
-def epoch_cost(problem: Problem) -> float:
+def _hessian_steps_cost(X) -> float:
+    return _STEPS * (min(hessian_costs(X)) + _MULTIPLICATION * X.shape[1] ** 3)
+
+
+def epoch_cost(X) -> float:
     """Seconds of an epoch of coordinate descent."""
-    return _EPOCH_ROW * problem.size + _EPOCH_ENTRY * nonzeros(problem.X)
+    return _EPOCH_ROW * X.shape[0] + _EPOCH_ENTRY * nonzeros(X)
 
 
 def descent_cost(problem: Problem) -> float:
     """Seconds of coordinate descent, compiled code included."""
     epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _GROWTH)
-    return _NUMBA + epochs * epoch_cost(problem)
+    return _NUMBA + epochs * epoch_cost(problem.X)
+
+
+def is_surely_newton(X) -> bool:
+    """Whether Newton's method costs less than coordinate descent, whatever the loss."""
+    m, d = X.shape
+    least = _NUMBA + _LEAST_EPOCHS * epoch_cost(X)
+    return d <= min(m, LARGEST_HESSIAN) and _hessian_steps_cost(X) <= least

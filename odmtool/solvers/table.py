@@ -30,6 +30,9 @@ NEWTON_MATRICES = 2
 LDM_MATRICES = 4
 """For LDM: the matrix, the reduced one, and two for the factorisation."""
 
+FOLD_MATRICES = 3
+"""Of cross validations: the matrix of all rows, the part of a fold, and what Newton makes of it."""
+
 
 class Way(NamedTuple):
     """What one module of a solver takes.

@@ -53,6 +53,10 @@ _HOPED, _INSIDE, _ON_SAMPLE = 0.6, 1e-3, 1e-2
 _MEMORY = 0.8
 # Tiles above the diagonal, in units of the memory, of which keeping some still pays.
 _TILES_WORTH = 8
+# Bytes of a number of the sample's features, which are there twice; of the landmarks' matrices.
+_OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
+# Rows of a tile, all of whose values are kept where it lies on the diagonal.
+_TILE = 1024
 # Fewer kernel values than this are made before compiled code has been loaded.
 _SMALL = 3_000_000
 
@@ -72,6 +76,44 @@ class Choice(NamedTuple):
     way: str
     seconds: float
     count: int = 0
+
+
+class Room(NamedTuple):
+    """How a problem of m examples divides the memory.
+
+    Attributes
+    ----------
+    sample : int
+        Examples on which landmarks are chosen.
+    tiles : float
+        Bytes for tiles of the kernel matrix.
+    landmarks : int
+        At most.
+    """
+
+    sample: int
+    tiles: float
+    landmarks: int
+
+    @classmethod
+    def of(cls, m: int, memory: float) -> Room:
+        """Half is for tiles, unless so few of them could be kept that it makes no difference."""
+        sample = min(m, _SAMPLE) if m > 1.25 * _SAMPLE else m
+        tiles = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
+        fitting = max(_STAGES[0], (memory - tiles) / (4 * m + 8 * sample))
+        return cls(sample, tiles, int(min(_STAGES[-1], m, fitting)))
+
+
+def needed_bytes(m: int, memory: float) -> float:
+    """What a problem of m examples takes at most of ``memory``, rows and vectors apart.
+
+    Tiles above the diagonal; features of all examples in single precision and of the sample in
+    both; and matrices of landmarks by landmarks.
+    """
+    room = Room.of(m, _MEMORY * memory)
+    r = room.landmarks
+    features = r * (4.0 * m + _OF_SAMPLE * room.sample)
+    return min(room.tiles, 2.0 * m * (m + _TILE)) + features + _SQUARES * r * r
 
 
 def solve(
@@ -143,14 +185,11 @@ class EngineRun:
         self.loss = losses.scaled(problem.loss, problem.weight)
         self.cost = Cost.of(points.X)
         self.iterations, self.draws = 0, 0
-        m, random = points.size, np.random.default_rng(seed)
-        size = min(m, _SAMPLE) if m > 1.25 * _SAMPLE else m
+        m, random, room = points.size, np.random.default_rng(seed), Room.of(points.size, memory)
+        size = room.sample
         rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
-        # Half is for tiles, unless so few of them could be kept that it makes no difference.
-        self.tile_room = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
-        room = memory - self.tile_room
-        most = int(min(_STAGES[-1], m, max(_STAGES[0], room / (4 * m + 8 * size))))
-        self.sample = DrawnExamples(problem, points, rows, most, seed)
+        self.tile_room = room.tiles
+        self.sample = DrawnExamples(problem, points, rows, room.landmarks, seed)
 
     def result(self) -> Solution:
         choice = self._choose(0)
