@@ -373,7 +373,7 @@ def test_usage_errors(tmp_path, capfd, monkeypatch, args):
     assert sorted(os.listdir(tmp_path)) == ["data", "range"]
 
 
-@pytest.mark.parametrize("content", ["", "1 1:x\n", "1 1:1\n1 2:1 1:1\n", "1 0:1\n", "one 1:1\n"])
+@pytest.mark.parametrize("content", ["", "1 1:x\n", "1\n1 2:1 1:1\n", "1 0:1\n", "1\none 1:1\n"])
 def test_bad_data_leaves_files_alone(tmp_path, capfd, content):
     (tmp_path / "data").write_text(content)
     for name in ("range", "output"):

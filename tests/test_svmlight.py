@@ -192,10 +192,9 @@ REJECTED = {
     "label missing": (b"1:2 2:3", "the label is missing: the line starts with '1:2'"),
     "label missing, blank": (b" 1:2", "the label is missing: the line starts with '1:2'"),
     "label missing, qid": (b"qid:1 1:2", "the label is missing: the line starts with 'qid:1'"),
-    "label word": (b"yes 1:2", "label 'yes' is not a number"),
-    "label with rest": (b"1x 1:2", "label '1x' is not a number"),
     "label list": (b"1,2 1:2", "label '1,2' is not a number (CSV, or several labels?"),
-    "label hexadecimal": (b"0x1 1:2", "label '0x1' is not a number"),
+    "label table": (b"5.1;3.5;setosa", "label '5.1;3.5;setosa' is not a number (CSV, or "),
+    "label not UTF-8": (b"gr\xf6\xdfe 1:2", "holds the byte 0xf6; only ASCII may stand outside"),
     "label nan": (b"nan 1:2", "label 'nan' is not a finite number"),
     "label inf": (b"-inf 1:2", "label '-inf' is not a finite number"),
     "label 1e999": (b"1e999 1:2", "label '1e999' is not a finite number"),
@@ -222,7 +221,6 @@ REJECTED = {
 REJECTED_WITH = {
     "zero-based index": ({"zero_based": True}, b"1 2147483647:1", "larger than 2147483646"),
     "real label": ({"real_labels": True}, b"nan 1:2", "label 'nan' is not a finite number"),
-    "real label word": ({"real_labels": True}, b"1..5 1:2", "label '1..5' is not a number"),
     "serial missing": (
         {"precomputed": True},
         b"1 1:2",

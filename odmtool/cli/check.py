@@ -50,7 +50,8 @@ def _described(path: str, zero_based: bool) -> list[str]:
         low, high = min(low, 0.0), max(high, 0.0)
     lines = [messages.data_shape(path, m, d, len(values), low, high)]
     if len(classes) <= _MOST_CLASSES:
-        pairs = zip(classes.tolist(), counts.tolist(), strict=True)
+        labels = classes.tolist() if data.names is None else data.names
+        pairs = zip(labels, counts.tolist(), strict=True)
         lines.append(messages.data_classes(path, list(pairs)))
     else:
         lines.append(messages.many_classes(path, len(classes), counts.min(), counts.max()))

@@ -6,7 +6,7 @@ from odmtool.cli import messages
 from odmtool.cli.report import Report
 
 
-def say_classes(confusion, json_file: str | None, report: Report) -> None:
+def say_classes(confusion, names, json_file: str | None, report: Report) -> None:
     """A table of the classes, and what was taken for what.
 
     Of many classes those with the lowest F1 are shown, and the most frequent mistakes instead
@@ -15,25 +15,27 @@ def say_classes(confusion, json_file: str | None, report: Report) -> None:
     Parameters
     ----------
     confusion : odmtool.measures.confusion.Confusion
+    names : odmtool.models.names.LabelNames
     json_file : str or None
         Where everything is written.
     report : Report
     """
-    classes, rest = confusion.classes(), messages.all_in_json(json_file)
+    classes, rest = _named(confusion, names), messages.all_in_json(json_file)
     shown, lines = classes, []
     if len(classes) > messages.MOST_CLASSES:
         shown = sorted(classes, key=lambda one: (one.f1, -one.examples))[: messages.SELECTED]
         lines.append(messages.worst_classes_only(len(shown), len(classes), rest))
     lines += messages.class_table(shown, _means(classes))
     if len(classes) <= messages.MOST_COLUMNS:
-        lines += messages.confusion_matrix(confusion.labels, confusion.matrix())
+        lines += messages.confusion_matrix(names.texts(confusion.labels), confusion.matrix())
     else:
-        lines += messages.most_frequent_mistakes(confusion.mistakes(), messages.SELECTED, rest)
+        mistakes = [(*names.texts(pair), count) for *pair, count in confusion.mistakes()]
+        lines += messages.most_frequent_mistakes(mistakes, messages.SELECTED, rest)
     for line in lines:
         report.result(line)
 
 
-def write_json(path: str, confusion, correct: int, rows: int) -> None:
+def write_json(path: str, confusion, names, correct: int, rows: int) -> None:
     """Write all of it: accuracy, a list of the classes, the means, and the confusion matrix as
     triples of true label, predicted label and number, without the zeros.
     """  # fmt: skip
@@ -42,17 +44,25 @@ def write_json(path: str, confusion, correct: int, rows: int) -> None:
     from odmtool.io.files import atomic_output
     from odmtool.measures.confusion import MEASURES
 
+    scores = _named(confusion, names)
     classes = [
         one._asdict() | {measure: _number(getattr(one, measure)) for measure in MEASURES}
-        for one in confusion.classes()
+        for one in scores
     ]
-    means = _means(confusion.classes()).items()
+    means = _means(scores).items()
     record = {"accuracy": correct / rows, "correct": correct, "examples": rows, "classes": classes}
     record |= {name: dict(zip(MEASURES, values, strict=True)) for name, values in means}
-    record["confusion"] = confusion.pairs()
+    record["confusion"] = [(*names.texts(pair), count) for *pair, count in confusion.pairs()]
     with atomic_output(path) as stream:
         json.dump(record, stream, allow_nan=False)
         stream.write("\n")
+
+
+def _named(confusion, names) -> list:
+    """The classes with their labels in words."""
+    classes = confusion.classes()
+    labels = names.texts(one.label for one in classes)
+    return [one._replace(label=label) for one, label in zip(classes, labels, strict=True)]
 
 
 def _means(classes: list) -> dict[str, list[float]]:

@@ -24,20 +24,27 @@ def describe(ctx, model_file: str, names: str | None, top: int):
     MODEL_FILE is a model of odm-train, LIBLINEAR or LIBSVM (- is stdin).
     """
     common.limit_threads(1)
+    from odmtool.core.labels import is_label_fact
     from odmtool.io.model_file import read_model
+    from odmtool.models.names import LabelNames
 
     check_files([path for path in (model_file, names) if path is not None], [])
     report = Report(ctx.command_path)
     model = read_model(model_file)
+    words = LabelNames(model, model_file)
+    labels = words.texts(model.labels)
     ranges, model = getattr(model, "ranges", None), getattr(model, "trained", model)
     known = None if names is None else _names(names)
-    shape = _shape(model)
+    shape = _shape(model, labels)
     if ranges is not None:
         shape.append(("ranges", messages.ranges_of_features(len(ranges.index), model_file)))
-    for name, text in [*shape, *model.facts.items()]:
+    facts = [(key, text) for key, text in model.facts.items() if not is_label_fact(key)]
+    for name, text in [*shape, *facts]:
         report.result(messages.fact(name, text))
+    if words.names:
+        report.result(messages.label_numbers(words.names))
     if hasattr(model, "weights"):
-        for line in _weights(model, known, top):
+        for line in _weights(model, labels, known, top):
             report.result(line)
 
 
@@ -51,9 +58,9 @@ def _names(path: str) -> list[str]:
             raise DataError(messages.not_text(), display_name(path)) from None
 
 
-def _shape(model) -> list[tuple[str, str]]:
+def _shape(model, labels: list) -> list[tuple[str, str]]:
     """What every model has, those of the stock tools, too."""
-    found = [("classes", " ".join(map(str, model.labels)))]
+    found = [("classes", " ".join(map(str, labels)))]
     if hasattr(model, "weights"):
         found += [("form", "LIBLINEAR"), ("features of the model", str(model.weights.shape[0]))]
     else:
@@ -65,7 +72,7 @@ def _shape(model) -> list[tuple[str, str]]:
     return [*found, ("probabilities", "yes" if model.has_probabilities else "no")]
 
 
-def _weights(model, names: list[str] | None, top: int) -> list[str]:
+def _weights(model, labels: list, names: list[str] | None, top: int) -> list[str]:
     """The features whose weights are largest in any function, largest first."""
     import numpy as np
 
@@ -73,12 +80,16 @@ def _weights(model, names: list[str] | None, top: int) -> list[str]:
     order = [int(i) for i in np.argsort(-size, kind="stable")[:top] if size[i] > 0]
     if not order:
         return []
-    heads = ["feature", *([f"for {model.labels[0]}"] if model.weights.shape[1] == 1
-                          else [f"for {label}" for label in model.labels])]  # fmt: skip
+    heads = ["feature", *([_head(labels[0])] if model.weights.shape[1] == 1
+                          else map(_head, labels))]  # fmt: skip
     rows = [
         [_name(i, names), *(f"{value:.6g}" for value in model.weights[i])] for i in order
     ]
     return [messages.largest_weights(len(order)), *messages.aligned([heads, *rows])]
+
+
+def _head(label) -> str:
+    return f"for {messages.shortened(str(label))}"
 
 
 def _name(column: int, names: list[str] | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from odmtool.messages.words import written
+from odmtool.messages.words import shortened, written
 
 
 class Flags:
@@ -17,9 +17,12 @@ class Flags:
     Parameters
     ----------
     command : click.Command
+    labels : dict of int to str, optional
+        What :func:`name_labels` was told.
     """
 
-    def __init__(self, command: click.Command):
+    def __init__(self, command: click.Command, labels: dict[int, str] | None = None):
+        self.labels = labels or {}
         options = (param for param in command.params if isinstance(param, click.Option))
         self.flag_of = {option.name: option.opts[0] for option in options}
 
@@ -31,7 +34,19 @@ class Flags:
         return flag if flag == f"--{_long(name)}" else f"{flag}: {_long(name)}"
 
     def setting(self, name: str, value: str) -> str:
+        if name == "label":
+            return shortened(self.labels.get(int(value), value))
         return f"{self.parameter(name)} {value}"
+
+
+def name_labels(names: dict[int, str]) -> None:
+    """From now on sentences of the running command call classes by these names."""
+    click.get_current_context().meta["labels"] = names
+
+
+def names_in(context: click.Context) -> Flags:
+    """The names for sentences of a command that runs."""
+    return Flags(context.command, context.meta.get("labels"))
 
 
 def _long(name: str) -> str:
@@ -42,4 +57,4 @@ def _long(name: str) -> str:
 def spoken(sentence: str) -> str:
     """The sentence, with the options of the command that runs in the place of its marks."""
     context = click.get_current_context(silent=True)
-    return written(sentence) if context is None else written(sentence, Flags(context.command))
+    return written(sentence) if context is None else written(sentence, names_in(context))

@@ -70,8 +70,10 @@ class MachineChoice(NamedTuple):
         if self.asked == "auto":
             many = len(data.classes) > 2 and "multiclass" not in self.given
             choice = choice._replace(asked="mcodm" if many else "odm")
+        weights = data.by_integer(self.class_weight)
         if self.is_balanced:
-            weights = balanced_weights(data.labels, data.weight) | self.class_weight
+            weights = balanced_weights(data.labels, data.weight) | weights
+        if weights != self.class_weight:
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 

@@ -11,7 +11,7 @@ import click
 
 from odmtool import defaults
 from odmtool.cli import messages
-from odmtool.cli.options import Number, Whole, jobs_option, parse_number, stacked
+from odmtool.cli.options import Label, Number, Whole, jobs_option, parse_number, stacked
 from odmtool.cli.ranges import expand
 from odmtool.cli.scale_options import scale_options
 from odmtool.cli.solver_help import max_iter_help, solver_help
@@ -192,10 +192,10 @@ def machine_options(many: bool):
         click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
                      help="Constant feature of this value, which gives an intercept; "
                           "negative: none.  [default: -1]"),
-        click.option("-w", "--class-weight", type=(Whole(), Number()), multiple=True,
+        click.option("-w", "--class-weight", type=(Label(), Number()), multiple=True,
                      metavar="LABEL WEIGHT",
-                     help="Weight of a class, >= 0; also attached, as in -w-1 5, and -w balanced. "
-                          "May be repeated.  [default: 1]"),
+                     help="Weight of a class, >= 0; also attached, as in -w-1 5 or -wspam 2, and "
+                          "-w balanced. May be repeated.  [default: 1]"),
         click.option("--balanced", is_flag=True,
                      help="Weigh the classes so that each counts the same in all: m / (k m_class) "
                           "for one of k classes; also written -w balanced."),

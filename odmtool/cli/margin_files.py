@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import click
 
 from odmtool.cli import messages
@@ -13,7 +15,9 @@ def margins_option(text: str):
     return click.option("--margins", metavar="FILE", help=text)
 
 
-def write_margins(path: str, data_file: str, model_file: str, ruler, report: Report) -> None:
+def write_margins(
+    path: str, data_file: str, model_file: str, ruler, names, report: Report
+) -> None:
     """Write what a ruler has measured: statistics as comments, then one line per example.
 
     Parameters
@@ -22,20 +26,20 @@ def write_margins(path: str, data_file: str, model_file: str, ruler, report: Rep
     data_file, model_file : str
         As the user wrote them.
     ruler : odmtool.measures.margins.Ruler
+    names : odmtool.models.names.LabelNames
     report : Report
     """
-    import numpy as np
-
     from odmtool.io.files import atomic_output, display_name
 
     margins = ruler.result()
     warn_of_gaps(margins, model_file, report)
-    rows = np.column_stack([margins.labels.astype(float), margins.plain, margins.normalised])
+    labels = names.texts(margins.labels.tolist())
+    rows = list(zip(labels, margins.plain.tolist(), margins.normalised.tolist(), strict=True))
     with atomic_output(path) as stream:
         stream.writelines(_head(margins, display_name(data_file), model_file, ruler.norm))
         for start in range(0, len(rows), 2**16):
             part = rows[start : start + 2**16]
-            stream.write("%d %.17g %.17g\n" * len(part) % tuple(part.ravel().tolist()))
+            stream.write("%s %.17g %.17g\n" * len(part) % tuple(chain.from_iterable(part)))
 
 
 def warn_of_gaps(margins, model_file: str, report: Report) -> None:

@@ -10,6 +10,7 @@ import click
 from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.files import check_files, is_on_stdout, naming
+from odmtool.cli.flags import name_labels
 from odmtool.cli.margin_files import statistics_rows, warn_of_gaps
 from odmtool.cli.pictures import PictureFile, ending_of
 from odmtool.cli.report import Report
@@ -121,13 +122,16 @@ def _measure(job: Job, report: Report) -> tuple[list, list[int]]:
     from odmtool.io.model_file import read_model
     from odmtool.io.svmlight import iter_svmlight
     from odmtool.measures.margins import Ruler
+    from odmtool.models.names import LabelNames
 
-    rulers = []
+    rulers, names = [], []
     for path in job.models:
         model = read_model(path, zero_based=job.zero_based)
         if rulers and model.is_precomputed != rulers[0].model.is_precomputed:
             raise UsageError(messages.precomputed_among_others(path))
         with naming(path):
+            names.append(LabelNames(model, display_name(path)))
+            name_labels(names[-1].names)
             rulers.append(Ruler(model))
     correct = [0] * len(rulers)
     blocks = iter_svmlight(
@@ -139,13 +143,15 @@ def _measure(job: Job, report: Report) -> tuple[list, list[int]]:
         for k, ruler in enumerate(rulers):
             with naming(job.test_file):
                 labels, values = ruler.model.predict_with_values(block.X)
-            ruler.add(block.labels, values)
-            correct[k] += int((labels == block.labels).sum())
+                true = names[k].integers(block.labels, block.names)
+            ruler.add(true, values)
+            correct[k] += int((labels == true).sum())
             empty = False
     if empty:
         raise DataError(messages.no_test_rows(), display_name(job.test_file))
     measured = []
-    for path, ruler in zip(job.models, rulers, strict=True):
+    for path, ruler, own in zip(job.models, rulers, names, strict=True):
+        name_labels(own.names)
         with naming(path):
             measured.append(ruler.result())
         warn_of_gaps(measured[-1], path, report)

@@ -14,7 +14,7 @@ import click
 
 from odmtool import __version__
 from odmtool.cli import messages
-from odmtool.cli.flags import Flags
+from odmtool.cli.flags import names_in
 from odmtool.defaults import DECIMAL
 from odmtool.errors import ClosedPipeError, OdmError, UsageError
 
@@ -79,6 +79,19 @@ class Whole(Number):
         if self.least is not None and number < self.least:
             self.fail(messages.too_small(number, self.least), param, ctx)
         return int(number)
+
+
+class Label(Whole):
+    """A label: a whole number, or a word as data files have it."""
+
+    name = "label"
+
+    def convert(self, value, param, ctx):
+        try:
+            parse_number(value)
+        except (TypeError, ValueError):
+            return value
+        return super().convert(value, param, ctx)
 
 
 class OptionalChoice(click.Option):
@@ -147,7 +160,7 @@ class Command(click.Command):
             with pipes_closed():
                 return super().invoke(ctx)
         except OdmError as error:
-            error.names = Flags(self)
+            error.names = names_in(ctx)
             raise
 
     def _refuse_lookalikes(self, args):

@@ -8,12 +8,14 @@ without loading compiled code: this command must start fast.
 from __future__ import annotations
 
 import time
+from itertools import chain
 from typing import NamedTuple
 
 import click
 
 from odmtool.cli import class_report, messages, options, report
 from odmtool.cli.files import is_on_stdout, naming, refuse_shared_stream
+from odmtool.cli.flags import name_labels
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 
@@ -43,20 +45,24 @@ class Settings(NamedTuple):
 class Tally:
     """What is counted while the blocks pass."""
 
-    def __init__(self, ruler=None, confusion=None):
-        self.ruler, self.confusion = ruler, confusion
+    def __init__(self, names, ruler=None, confusion=None):
+        self.names, self.ruler, self.confusion = names, ruler, confusion
         self.rows = self.correct = self.skipped = self.width = 0
-        self.has_values = self.shares_features = self.has_labels = False
+        self.has_values = self.shares_features = self.shares_labels = False
+        self.kind = None
 
     def add(self, model, block, rows, labels, values) -> None:
-        """A block, its rows, labels, and its decision values if they are known."""
+        """A block, its rows, predicted labels, and its decision values if they are known."""
+        true = self.names.integers(block.labels, block.names)
         if self.ruler is not None:
             values = model.decision_values(rows) if values is None else values
-            self.ruler.add(block.labels, values)
+            self.ruler.add(true, values)
         if self.confusion is not None:
-            self.confusion.add(block.labels, labels)
+            self.confusion.add(true, labels)
         self.rows += len(labels)
-        self.correct += int((labels == block.labels).sum())
+        self.correct += int((labels == true).sum())
+        if block.names is not None:
+            self.shares_labels |= not set(model.labels).isdisjoint(true.tolist())
         self.skipped += block.skipped
         self.width = max(self.width, rows.shape[1])
         self.has_values = self.has_values or rows.nnz > 0
@@ -116,6 +122,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     options.limit_threads(jobs)
     from odmtool.cli.margin_files import write_margins
     from odmtool.io import files, model_file
+    from odmtool.io.row_labels import MISSING
 
     products = (job.output, job.margins, job.json_file)
     on_stdout = is_on_stdout(*products)
@@ -135,13 +142,15 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     say.detail(messages.predict_seconds(tally.rows, len(model.labels), *seconds))
     _say_remarks(say, model, tally)
     if job.margins is not None:
-        write_margins(job.margins, job.test, job.model, tally.ruler, say)
-    if tally.has_labels and (job.report or not quiet):
+        write_margins(job.margins, job.test, job.model, tally.ruler, tally.names, say)
+    if tally.kind != MISSING and (job.report or not quiet):
         say.result(messages.accuracy(tally.correct, tally.rows))
     if job.report:
-        class_report.say_classes(tally.confusion, job.json_file, say)
+        class_report.say_classes(tally.confusion, tally.names, job.json_file, say)
     if job.json_file is not None:
-        class_report.write_json(job.json_file, tally.confusion, tally.correct, tally.rows)
+        class_report.write_json(
+            job.json_file, tally.confusion, tally.names, tally.correct, tally.rows
+        )
 
 
 def _memory(job: Settings, model) -> dict[str, float]:
@@ -183,36 +192,39 @@ def _check(job: Settings) -> None:
 def _predict_file(job: Settings, model) -> Tally:
     """Predict block by block; the output file is replaced at the end."""
     from odmtool.io import files, svmlight
+    from odmtool.io.row_labels import MISSING, RowLabels
     from odmtool.models import LinearModel
+    from odmtool.models.names import LabelNames
 
-    tally = Tally(_ruler(job, model), _confusion(job))
+    names = LabelNames(model, files.display_name(job.model))
+    name_labels(names.names)
+    tally = Tally(names, _ruler(job, model), _confusion(job))
     if job.probability == "1":
         predict_block, form = model.predict_with_probabilities, " %g"
     else:
         predict_block, form = model.predict_with_values, " %.17g" if job.decision_values else ""
-    missing = svmlight.MissingLabels()
+    of_rows = RowLabels(may_miss=True)
     size = svmlight.AT_ONCE if job.is_service else 4 * svmlight.BLOCK_BYTES
     blocks = svmlight.iter_svmlight(
         job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
-        block_bytes=size, missing=missing,
+        block_bytes=size, labels=of_rows,
     )  # fmt: skip
-    with files.atomic_output(job.output, binary=True) as stream:
+    with naming(job.test), files.atomic_output(job.output, binary=True) as stream:
         if form:
-            stream.write(messages.labels_line(model.labels).encode())
+            stream.write(messages.labels_line(names.texts(model.labels)).encode())
         for block in blocks:
-            if missing.found:
+            if of_rows.kind == MISSING:
                 _refuse_without_labels(job)
             if not len(block.labels):
                 tally.skipped += block.skipped
                 continue
             rows = block.rows if isinstance(model, LinearModel) else block.X
-            with naming(job.test):
-                labels, values = predict_block(rows)
+            labels, values = predict_block(rows)
             tally.add(model, block, rows, labels, values if job.probability == "0" else None)
-            stream.write(_lines(labels, values, form))
+            stream.write(_lines(names.texts(labels.tolist()), values, form))
             if job.is_service:
                 stream.flush()
-        tally.has_labels = not missing.found
+        tally.kind = of_rows.kind
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))
     return tally
@@ -242,20 +254,23 @@ def _confusion(job: Settings):
     return Confusion()
 
 
-def _lines(labels, values, form: str) -> bytes:
+def _lines(labels: list, values, form: str) -> bytes:
     """One line per row: the label and, unless the form is empty, the values in this form."""
-    import numpy as np
-
-    if not form:
-        return ("%d\n" * len(labels) % tuple(labels.tolist())).encode()
-    row = "%d" + form * values.shape[1] + "\n"
-    cells = np.column_stack([labels.astype(float), values]).ravel()
-    return (row * len(labels) % tuple(cells.tolist())).encode()
+    columns = [labels, *(values.T.tolist() if form else ())]
+    row = "%s" + form * (len(columns) - 1) + "\n"
+    cells = tuple(chain.from_iterable(zip(*columns, strict=True)))
+    return (row * len(labels) % cells).encode()
 
 
 def _say_remarks(say: report.Report, model, tally: Tally) -> None:
-    if not tally.has_labels:
+    from odmtool.io.row_labels import MISSING, NUMBERS, WORDS
+
+    if tally.kind == MISSING:
         say.note(messages.no_labels())
+    elif tally.kind == WORDS and not tally.shares_labels:
+        say.warning(messages.no_label_in_common())
+    elif tally.kind == NUMBERS and tally.names.names:
+        say.note(messages.numbers_for_words(messages.numbered(tally.names.names)))
     if tally.skipped:
         say.note(messages.lines_without_output(tally.skipped))
     if model.is_precomputed:

@@ -128,7 +128,7 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
     extremes.update(data.X)
     lower = LOWER if job.lower is None else job.lower
     upper = UPPER if job.upper is None else job.upper
-    ranges = Ranges(lower, upper, *extremes.varying(), _label_range(job, data.labels))
+    ranges = Ranges(lower, upper, *extremes.varying(), _label_range(job, data))
     say.detail(messages.scaling_found(data.X.shape[0], len(ranges.index), len(extremes.columns)))
     if not len(ranges.index):
         say.warning(messages.nothing_varies())
@@ -158,7 +158,7 @@ def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
     if job.scale_labels and ranges.labels is None:
         say.warning(messages.labels_by_own_range(job.restore))
         data = svmlight.read_svmlight(job.data, **reading)
-        ranges = ranges._replace(labels=_label_range(job, data.labels))
+        ranges = ranges._replace(labels=_label_range(job, data))
         blocks = [data]
     else:
         blocks = svmlight.iter_svmlight(job.data, **reading)
@@ -182,12 +182,21 @@ def _restored(path: str):
     return ranges
 
 
-def _label_range(job: Settings, labels):
+def _label_range(job: Settings, data):
     from odmtool.core.scaling import LabelRange
 
     if not job.scale_labels:
         return None
-    return LabelRange(*job.scale_labels, float(labels.min()), float(labels.max()))
+    _refuse_words(job, data)
+    return LabelRange(*job.scale_labels, float(data.labels.min()), float(data.labels.max()))
+
+
+def _refuse_words(job: Settings, data) -> None:
+    """Raise DataError if the labels cannot be scaled."""
+    from odmtool.io.files import display_name
+
+    if data.names is not None:
+        raise DataError(messages.labels_are_words(data.names[0]), display_name(job.data))
 
 
 def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
@@ -198,6 +207,8 @@ def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
     before = after = 0
     with files.atomic_output(job.output) as stream:
         for data in datasets:
+            if scaler.ranges.labels is not None:
+                _refuse_words(job, data)
             before += data.X.nnz
             for part in scaler.parts(data.X.indptr):
                 try:
@@ -206,7 +217,8 @@ def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
                 except DataError as error:
                     raise DataError(error.message, files.display_name(job.data)) from None
                 after += scaled.nnz
-                stream.writelines(_lines(labels, scaled, formats))
+                texts = _label_texts(labels, data.names)
+                stream.writelines(_lines(texts, scaled, formats))
     if after > before:
         say.warning(messages.more_nonzeros(after, before, "-l 0"))
 
@@ -218,11 +230,18 @@ def _value_formats(index, digits: int):
     return np.array([f"{i}:%.{digits}g " for i in index.tolist()], dtype=object)
 
 
-def _lines(labels, scaled, formats):
+def _label_texts(labels, names) -> list[str]:
+    """The labels as they are written: numbers, or the words for which they stand."""
+    if names is None:
+        return [f"{label:.17g}" for label in labels.tolist()]
+    return [names[int(label)] for label in labels.tolist()]
+
+
+def _lines(labels: list[str], scaled, formats):
     """The rows as svm-scale writes them: every item is followed by a blank."""
     pieces = formats[scaled.indices].tolist()
     values = tuple(scaled.data.tolist())
     bounds = scaled.indptr.tolist()
-    for row, label in enumerate(labels.tolist()):
+    for row, label in enumerate(labels):
         start, stop = bounds[row], bounds[row + 1]
-        yield f"{label:.17g} " + "".join(pieces[start:stop]) % values[start:stop] + "\n"
+        yield f"{label} " + "".join(pieces[start:stop]) % values[start:stop] + "\n"

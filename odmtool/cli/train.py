@@ -242,11 +242,12 @@ def _refuse_one_class(data, job: Job) -> None:
 def _write_margins(path: str, data_file: str, model_file: str, machine, data, report) -> None:
     from odmtool.cli.margin_files import write_margins
     from odmtool.measures.margins import Ruler
+    from odmtool.models.names import LabelNames
 
     model = machine.model_
     ruler = Ruler(model, training_rows=data.matrix() if model.is_precomputed else None)
     ruler.add(data.labels, model.decision_values(data.matrix()))
-    write_margins(path, data_file, model_file, ruler, report)
+    write_margins(path, data_file, model_file, ruler, LabelNames(model, path), report)
 
 
 def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> None:
@@ -291,13 +292,17 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
 def _write_json(path: str, machine, seconds: dict, found: dict) -> None:
     import json
 
+    from odmtool.core.labels import is_label_fact, label_names
     from odmtool.io.files import atomic_output
 
-    facts = machine.model_.facts | {"support_vectors": str(machine.support_count)}
-    record = {name: _number_or_text(text) for name, text in facts.items()}
+    model = machine.model_
+    facts = model.facts | {"support_vectors": str(machine.support_count)}
+    record = {k: _number_or_text(text) for k, text in facts.items() if not is_label_fact(k)}
+    if names := label_names(model.labels, model.facts):
+        record["labels"] = list(names.values())
     for name in ("probA", "probB"):
-        if getattr(machine.model_, name) is not None:
-            record[name] = getattr(machine.model_, name).tolist()
+        if getattr(model, name) is not None:
+            record[name] = getattr(model, name).tolist()
     record |= found
     record["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
     with atomic_output(path) as stream:

@@ -6,6 +6,7 @@ import time
 
 from odmtool.cli import messages
 from odmtool.cli.files import naming
+from odmtool.cli.flags import name_labels
 from odmtool.cli.report import Report
 from odmtool.errors import DataError, UsageError
 
@@ -23,13 +24,19 @@ def read_data(place, class_weight: dict, report: Report):
     Raises
     ------
     FileError, DataError, MemoryLimitError
+    UsageError
+        A weight is for a word, and the labels are numbers, or the other way round.
     """
     with report.phase("reading"):
         data = place.read(note=report.note, detail=report.detail)
+    name_labels(dict(enumerate(data.names or ())))
     for label in class_weight:
-        if label not in data.classes:
+        if isinstance(label, str) != bool(data.names):
+            raise UsageError(messages.other_kind_of_label(label, bool(data.names)))
+        if not data.by_integer({label: None}).keys() & data.classes:
             report.warning(messages.no_such_class(label))
-    learned = data.learned - {label for label, factor in class_weight.items() if factor == 0}
+    weights = data.by_integer(class_weight)
+    learned = data.learned - {label for label, factor in weights.items() if factor == 0}
     if len(learned) == 1 < len(data.classes):
         report.warning(messages.one_class_weighs(min(learned)))
     if data.skipped:
@@ -192,12 +199,16 @@ def warn_of_pairs(machine, k: int, report: Report) -> None:
 def _duals_of(path: str, machine, data):
     """The duals with which the machine goes on from a model file."""
     from odmtool.core.csr import scipy_rows
+    from odmtool.core.labels import label_names
     from odmtool.io.model_file import read_model
 
-    if not hasattr(machine, "start_from"):
+    model = read_model(path)
+    names = label_names(model.labels, model.facts, path)
+    is_same = tuple(names.values()) == (data.names or ())
+    if not (is_same and hasattr(machine, "start_from")):
         raise UsageError(messages.cannot_start_from(machine.name))
     return machine.start_from(
-        read_model(path), data.matrix(), data.labels, data.weight, seen=scipy_rows(data.as_read)
+        model, data.matrix(), data.labels, data.weight, seen=scipy_rows(data.as_read)
     )
 
 
@@ -242,6 +253,7 @@ def say_probabilities(machine, report: Report) -> None:
 
 def write_trained_model(command: str, path: str, machine, data, report: Report) -> None:
     """Write the model with the facts that only the command, as it was typed, knows."""
+    from odmtool.core.labels import label_facts
     from odmtool.io.model_write import write_model
 
     model, (examples, features) = machine.model_, data.as_read.shape
@@ -251,7 +263,9 @@ def write_trained_model(command: str, path: str, machine, data, report: Report) 
         "examples": str(examples),
         "features": str(features),
         "version": messages.version(),
-    }
+    } | label_facts(data.names or ())
+    if data.names:
+        report.note(messages.label_numbers(dict(enumerate(data.names))))
     if data.ranges is not None:
         from odmtool.models import ScaledModel
 

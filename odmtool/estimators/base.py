@@ -82,7 +82,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         # scikit-learn.
         order = sorted(set(codes.tolist()), reverse=len(classes) == 2)
         rows = with_serials(X) if self._is_pairwise() else X
-        with in_words_of_estimators():
+        with in_words_of_estimators(classes if facts else ()):
             machine = self._configured(X, classes, codes, weight)
             self._train(machine, Data(rows, codes, weight, order))
         self.model_.facts |= facts | {

@@ -1,20 +1,18 @@
 """Labels of any kind, and the integers that stand for them in a model file.
 
 Integers of 32 bits stand for themselves, so that the stock predictors answer with them. Other
-labels become their places 0, 1, ... in sorted order, and the model records which is which, one
-fact per label after the last row: ``label_0 ham``, ``label_1 spam``. Texts are written as in
-JSON, without the quotes, so that a line break in one ends no line.
+labels become their places 0, 1, ... in sorted order (:mod:`odmtool.core.labels`).
 """
 
 from __future__ import annotations
 
-import json
 from numbers import Integral
 
 import numpy as np
 
 from odmtool import messages
-from odmtool.errors import DataError, ModelError
+from odmtool.core.labels import label_facts, label_names
+from odmtool.errors import DataError
 
 _INT32 = np.iinfo(np.int32)
 
@@ -46,8 +44,7 @@ def encode(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, str]]:
         raise DataError(messages.labels_continuous(float(classes[classes % 1 != 0][0])))
     if _stand_for_themselves(classes):
         return classes, classes.astype(np.int64)[place], {}
-    facts = {f"label_{code}": _written(label) for code, label in enumerate(classes)}
-    return classes, place, facts
+    return classes, place, label_facts(classes)
 
 
 def decode(codes: list[int], facts: dict[str, str], file: str | None = None) -> np.ndarray:
@@ -58,15 +55,11 @@ def decode(codes: list[int], facts: dict[str, str], file: str | None = None) -> 
     Raises
     ------
     ModelError
-        A text is not written as :func:`encode` writes it.
+        A label is not readable.
     """
-    keys = [f"label_{code}" for code in sorted(codes)]
-    if not all(key in facts for key in keys):
-        return np.sort(np.asarray(codes, dtype=np.int64))
-    try:
-        return np.array([json.loads(f'"{facts[key]}"') for key in keys])
-    except ValueError:
-        raise ModelError(messages.label_not_readable(), file) from None
+    if names := label_names(codes, facts, file):
+        return np.array(list(names.values()))
+    return np.sort(np.asarray(codes, dtype=np.int64))
 
 
 def _stand_for_themselves(classes: np.ndarray) -> bool:
@@ -74,7 +67,3 @@ def _stand_for_themselves(classes: np.ndarray) -> bool:
         return False
     is_number = classes.dtype.kind in "biufO"
     return is_number and _INT32.min <= classes[0] and classes[-1] <= _INT32.max
-
-
-def _written(label) -> str:
-    return json.dumps(str(label), ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")

@@ -18,7 +18,13 @@ _MACHINES = {
 
 
 class EstimatorNames(PythonNames):
-    """As those of the machines, but for what scikit-learn calls otherwise."""
+    """As those of the machines, but for what scikit-learn calls otherwise.
+
+    ``labels`` are the classes for which the integers of a machine stand.
+    """
+
+    def __init__(self, labels=()):
+        self.labels = labels
 
     def parameter(self, name: str) -> str:
         return _PARAMETERS.get(name, name)
@@ -29,16 +35,18 @@ class EstimatorNames(PythonNames):
     def setting(self, name: str, value: str) -> str:
         if name == "machine" and value in _MACHINES:
             return _MACHINES[value]
+        if name == "label" and len(self.labels):
+            return str(self.labels[int(value)])
         if name == "probability":
             return "probability=True"
         return super().setting(self.parameter(name), value)
 
 
 @contextmanager
-def in_words_of_estimators() -> Iterator[None]:
-    """Errors within name the parameters of estimators."""
+def in_words_of_estimators(labels=()) -> Iterator[None]:
+    """Errors within name the parameters of estimators, and classes by these labels."""
     try:
         yield
     except OdmError as error:
-        error.names = EstimatorNames()
+        error.names = EstimatorNames(labels)
         raise

@@ -93,11 +93,14 @@ def load_svmlight(
     Returns
     -------
     X : csr_matrix, shape (m, d)
-    y : int array, shape (m,)
+    y : array, shape (m,)
+        Integers, or words as an array of objects.
 
     Raises
     ------
     FileError, DataError
     """
     dataset = read_svmlight(path, zero_based=zero_based, n_features=n_features)
-    return dataset.X, dataset.labels
+    if dataset.names is None:
+        return dataset.X, dataset.labels
+    return dataset.X, np.array(dataset.names, dtype=object)[dataset.labels]

@@ -4,8 +4,14 @@
 
     line    = [blanks] [row [blanks]] [# anything but NUL] [CR] LF
     row     = label {blanks index:value}          label [blanks qid:digits] {...}
+    label   = number | word                       all of a file are numbers, or all are words
     number  = [+-] (digits [. [digits]] | . digits) [(e|E) [+-] digits]
     index   = digits                              blanks = spaces and tabs
+    word    = UTF-8 characters but white space, control characters, byte order marks and : , ; #
+              that are together neither a number nor nan, inf or infinity with or without a sign
+
+What the first label of a file is, all must be. Words are replaced by integers before a line is
+parsed (:mod:`odmtool.io.row_labels`), so that all readers know numbers only.
 
 The fast readers must accept exactly what :func:`parse_line` accepts and read the
 same numbers. They hand it every line that they do not accept, so that a fault has
@@ -27,6 +33,7 @@ LABEL_RANGE = (-(2**31), 2**31 - 1)
 
 NUMBER = re.compile(DECIMAL.encode())
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_WORD = re.compile(r"[^\s\x00-\x1f\x7f-\x9f:,;#\ufeff]+")
 _QID = re.compile(rb"qid:[0-9]+")
 _CONTROL = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BYTE_ORDER_MARKS = (
@@ -71,6 +78,31 @@ class _Fault(Exception):
     """What is wrong, without the place."""
 
 
+def is_word(token: bytes) -> bool:
+    """Whether a token is a label in words."""
+    try:
+        text = token.decode()
+    except UnicodeDecodeError:
+        return False
+    is_number = NUMBER.fullmatch(token) or _NOT_FINITE.fullmatch(token)
+    return not is_number and _WORD.fullmatch(text) is not None
+
+
+def not_a_word(token: bytes, first: str) -> str:
+    """Why a token is not a label where the first one of the file, ``first``, is a word."""
+    if b"\0" in token:
+        return messages.nul_byte()
+    if _CONTROL.search(token):
+        return messages.control_character(token)
+    if b":" in token:
+        return messages.label_missing(token)
+    if _NOT_FINITE.fullmatch(token):
+        return messages.label_not_finite(token)
+    if NUMBER.fullmatch(token):
+        return messages.label_is_a_number(token, first)
+    return messages.label_not_a_word(token)
+
+
 def parse_line(line: bytes, number: int, file: str, grammar: Grammar) -> ParsedLine | None:
     """Read one line, without its newline; None if it is blank or a comment.
 
@@ -103,7 +135,7 @@ def _parse(line: bytes, is_first: bool, grammar: Grammar) -> ParsedLine | None:
     for token in tokens:
         if _CONTROL.search(token):
             raise _Fault(messages.control_character(token))
-        if not token.isascii():
+        if not (token.isascii() or token is tokens[0] and is_word(token)):
             raise _Fault(messages.not_ascii(token))
     label = _label(tokens[0], grammar)
     entries = tokens[1:]
@@ -126,6 +158,8 @@ def _label(token: bytes, grammar: Grammar) -> float:
         raise _Fault(messages.label_missing(token))
     if _NOT_FINITE.fullmatch(token):
         raise _Fault(messages.label_not_finite(token))
+    if is_word(token):
+        raise _Fault(messages.label_is_a_word(token))
     if not NUMBER.fullmatch(token):
         raise _Fault(messages.label_not_a_number(token))
     label = float(token)

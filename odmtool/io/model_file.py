@@ -30,7 +30,8 @@ After the last row, where both stock loaders stop reading, follows our block::
 
     odmtool-model 1
     key value                     what odm-train recorded, one fact per line; of a linear model
-                                  also probA and probB, for which LIBLINEAR has no place
+                                  also probA and probB, for which LIBLINEAR has no place; the
+                                  words for which the labels stand (odmtool.core.labels)
     end sha256 CHECKSUM           of all bytes before this line
 
 It begins with ``odmtool-model 2`` if the rows have to be scaled first; then there is a fact

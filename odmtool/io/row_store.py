@@ -38,7 +38,8 @@ from odmtool.core import kernels
 from odmtool.core.columns import in_blocks
 from odmtool.errors import DataError, FileError
 from odmtool.io.files import atomic_output, check_writable, display_name, is_stream
-from odmtool.io.svmlight import BLOCK_BYTES, Dataset, csr_of, iter_svmlight
+from odmtool.io.row_labels import in_order
+from odmtool.io.svmlight import BLOCK_BYTES, Dataset, csr_of, iter_svmlight, print_of_names
 
 _FIRST_LINE = b"odmtool rows 1\n"
 _TAIL = struct.Struct("=Q32s")
@@ -70,6 +71,8 @@ class RowStore:
     ----------
     shape : (int, int)
         m and d.
+    names : tuple of str, or None
+        The different labels, sorted, if they are words; their places are the labels then.
     counts : dict of int to int
         Label to number of examples, by first appearance.
     entries : int
@@ -89,7 +92,10 @@ class RowStore:
         self.blocks = [BlockEntry(*fields) for fields in footer["blocks"]]
         self.starts = np.concatenate([[0], np.cumsum([b.rows for b in self.blocks])])
         self.shape = (int(self.starts[-1]), footer["width"])
-        self.counts = {label: count for label, count in footer["counts"]}
+        self.names, self._places_of_names = None, None
+        if footer.get("names"):
+            self.names, self._places_of_names = in_order(footer["names"])
+        self.counts = {self._label(label): count for label, count in footer["counts"]}
         self.entries = sum(block.entries for block in self.blocks)
         self.largest_square, self.largest_row = footer["largest_square"], footer["largest_row"]
         self.skipped, self.fingerprint = footer["skipped"], footer["fingerprint"]
@@ -123,7 +129,7 @@ class RowStore:
     def labels(self, k: int) -> np.ndarray:
         """Labels of block k, int64."""
         block = self.blocks[k]
-        return self._array(block.offset, block.rows, np.int32).astype(np.int64)
+        return self._label(self._array(block.offset, block.rows, np.int32).astype(np.int64))
 
     def read(self, k: int) -> tuple[csr_matrix | np.ndarray, np.ndarray]:
         """Rows and labels (int64) of block k; for any thread.
@@ -144,7 +150,7 @@ class RowStore:
         else:
             X = csr_of(*arrays, d).matrix()
             X = X.toarray() if self.is_dense else X
-        return X, labels.astype(np.int64)
+        return X, self._label(labels.astype(np.int64))
 
     def __getitem__(self, rows: np.ndarray) -> csr_matrix | np.ndarray:
         """Some of the rows, in the order in which they are named; one pass."""
@@ -169,11 +175,19 @@ class RowStore:
         for name in ("columns", "values"):
             for k in range(len(self.blocks)):
                 digest.update(self._field(k, name))
+        digest.update(print_of_names(self.names))
         return f"sha256:{digest.hexdigest()}"
 
     def close(self) -> None:
         """Give the file back; an unnamed one is gone."""
         self._stream.close()
+
+    def _label(self, written):
+        """The label, or the labels, of what is written for it."""
+        if self._places_of_names is None:
+            return written
+        places = self._places_of_names[written]
+        return places if isinstance(written, np.ndarray) else int(places)
 
     def _array(self, offset: int, count: int, dtype) -> np.ndarray:
         array = np.empty(count, dtype)
@@ -394,7 +408,9 @@ def _write(blocks: Iterator[Dataset], stream: IO[bytes], identity: dict | None) 
     stream.write(_FIRST_LINE)
     written, counts, skipped, width, offset = [], {}, 0, 0, len(_FIRST_LINE)
     largest, row, start = -1.0, 0, 0
+    names = None
     for data in blocks:
+        names = data.names
         squares = kernels.diagonal(kernels.Kernel("linear"), data.X)
         squares = np.where(np.isfinite(squares), squares, np.inf)
         if squares.max() > largest:
@@ -412,7 +428,7 @@ def _write(blocks: Iterator[Dataset], stream: IO[bytes], identity: dict | None) 
     footer = {
         "blocks": written, "width": width, "counts": list(counts.items()), "skipped": skipped,
         "largest_square": largest, "largest_row": row, "source": identity,
-        "fingerprint": "",
+        "fingerprint": "", "names": names,
     }  # fmt: skip
     stream.flush()
     with open(os.dup(stream.fileno()), "rb") as back:

@@ -35,10 +35,13 @@ class Several(NamedTuple):
     width, nnz : int
         Columns of each, and entries of all.
     labels : int array, shape (m,)
+        Of words their places in ``names``.
     skipped : int
         Blank and comment lines.
     fingerprint : str
         Of all files; the same data in other files have another one.
+    names : tuple of str, or None
+        The different labels, sorted, if they are words.
     """
 
     pieces: list
@@ -48,6 +51,7 @@ class Several(NamedTuple):
     labels: np.ndarray
     skipped: int
     fingerprint: str
+    names: tuple[str, ...] | None
 
 
 def is_several(name: str) -> bool:
@@ -79,14 +83,31 @@ def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
     for error in known:
         if isinstance(error, Exception):
             raise error
-    labels, shapes, skipped, prints = zip(*known, strict=True)
+    labels, shapes, skipped, prints, names = zip(*known, strict=True)
     sizes, widths, nnz = zip(*shapes, strict=True)
     pieces = executor.keep_each(_widened, kept, [max(widths)] * len(kept))
     digest = hashlib.sha256(" ".join(prints).encode()).hexdigest()
     whole = prints[0] if len(prints) == 1 else f"sha256-of-{len(prints)}:{digest}"
+    together, labels = _agreed(files, labels, names)
     return Several(
-        pieces, list(sizes), max(widths), sum(nnz), np.concatenate(labels), sum(skipped), whole
-    )
+        pieces, list(sizes), max(widths), sum(nnz), np.concatenate(labels), sum(skipped), whole,
+        together,
+    )  # fmt: skip
+
+
+def _agreed(files: list[str], labels, names):
+    """All words that are labels, if any, and the labels of every file as their places."""
+    for file, own in zip(files, names, strict=True):
+        if (own is None) != (names[0] is None):
+            raise DataError(messages.labels_of_files(own is None, files[0]), file)
+    if names[0] is None:
+        return None, labels
+    together = sorted(set().union(*names))
+    place = {name: k for k, name in enumerate(together)}
+    return tuple(together), [
+        np.array([place[name] for name in own])[codes]
+        for codes, own in zip(labels, names, strict=True)
+    ]
 
 
 def _matching(name: str) -> list[str]:
@@ -123,10 +144,11 @@ def _read(name: str, zero_based: bool) -> Dataset | Exception:
 
 
 def _facts(data: Dataset | Exception):
-    """Labels, rows, columns and nonzeros, lines skipped, fingerprint; or the error."""
+    """Labels, rows, columns and nonzeros, lines skipped, fingerprint, names; or the error."""
     if isinstance(data, Exception):
         return data
-    return data.labels, (*data.rows.shape, data.rows.nnz), data.skipped, fingerprint(data)
+    shape = (*data.rows.shape, data.rows.nnz)
+    return data.labels, shape, data.skipped, fingerprint(data), data.names
 
 
 def _widened(data: Dataset, width: int) -> csr_matrix:

@@ -16,10 +16,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -32,6 +31,7 @@ from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import NO_INDEX, ParsedLines, WrongLine
 from odmtool.io.files import display_name, is_stream, open_input
+from odmtool.io.row_labels import RowLabels, WrongLabel, in_order
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -51,50 +51,25 @@ class Dataset(NamedTuple):
     rows : CSR or csr_matrix (m, d) of float64; indices ascend within a row, none is zero.
         Column j holds index j + 1, with ``zero_based`` index j. For a precomputed
         kernel column 0 holds the serial and column j the value of index j.
-    labels : (m,) int64 within the range of int32; float64 with ``real_labels``.
+    labels : (m,) int64 within the range of int32; float64 with ``real_labels``. Of words
+        their places in ``names``.
     skipped : number of blank and comment lines.
     min_index : smallest index as the file has it, without the index 0 of a serial;
         1 if there is none.
+    names : the different labels if they are words; of a whole file they are sorted, of its
+        blocks they stand in the order in which they come and become more.
     """
 
     rows: CSR | csr_matrix
     labels: np.ndarray
     skipped: int
     min_index: int
+    names: Sequence[str] | None = None
 
     @property
     def X(self) -> csr_matrix:
         """The rows as a matrix of SciPy."""
         return scipy_rows(self.rows)
-
-
-_ROW_START = re.compile(rb"^(?![ \t]*#)", re.MULTILINE)
-
-
-class MissingLabels:
-    """Puts the label 0 before every row of a file whose rows have no label.
-
-    Whether they have one is seen in the first row: it begins with ``index:value`` if not. Blank
-    lines of a file without labels are rows, too; lines of a comment only are none.
-
-    Attributes
-    ----------
-    found : bool or None
-        None as long as there was no row.
-    """
-
-    def __init__(self) -> None:
-        self.found: bool | None = None
-
-    def fill(self, block: bytes) -> bytes:
-        """A block of whole lines, with labels."""
-        if self.found is None:
-            texts = (line.split(b"#")[0].split() for line in block.splitlines())
-            first = next(filter(None, texts), None)
-            self.found = None if first is None else b":" in first[0]
-        if not self.found:
-            return block
-        return _ROW_START.sub(b"0 ", block[:-1]) + b"\n"
 
 
 def read_svmlight(
@@ -116,7 +91,7 @@ def read_svmlight(
     zero_based : bool
         Indices start at 0, not 1.
     real_labels : bool
-        Labels are finite numbers; otherwise they must be integers of 32 bits.
+        Labels that are numbers may be any finite ones, not only integers of 32 bits.
     precomputed : bool
         Every row starts with ``0:serial``, a whole number from 1.
     n_features : int, optional
@@ -140,7 +115,8 @@ def read_svmlight(
     labels = _Column(np.float64 if real_labels else np.int64)
     counts, columns, values = _Column(np.int32), _Column(np.int32), _Column(np.float64)
     skipped, min_index, width = 0, NO_INDEX, n_features or 0
-    for part in _parts(path, grammar, BLOCK_BYTES, jobs):
+    of_rows = RowLabels()
+    for part in _parts(path, grammar, BLOCK_BYTES, jobs, of_rows):
         labels.extend(part.labels)
         counts.extend(part.counts)
         columns.extend(part.columns)
@@ -148,11 +124,15 @@ def read_svmlight(
         skipped += part.skipped
         min_index = min(min_index, part.min_index)
         width = max(width, part.width)
-        needed = _ROW_BYTES * labels.size + _ENTRY_BYTES * values.size
+        needed = _ROW_BYTES * labels.size + _ENTRY_BYTES * values.size + of_rows.bytes
         if needed > memory:
             raise MemoryLimitError(messages.data_too_large(needed, memory))
     X = csr_of(counts.finish(), columns.finish(), values.finish(), width)
-    return Dataset(X, labels.finish(), skipped, 1 if min_index == NO_INDEX else min_index)
+    names, numbers = None, labels.finish()
+    if of_rows.names:
+        names, places = in_order(of_rows.names)
+        numbers = places[numbers.astype(np.int64, copy=False)]
+    return Dataset(X, numbers, skipped, 1 if min_index == NO_INDEX else min_index, names)
 
 
 def iter_svmlight(
@@ -164,7 +144,7 @@ def iter_svmlight(
     n_features: int | None = None,
     jobs: int = 1,
     block_bytes: int = 4 * BLOCK_BYTES,
-    missing: MissingLabels | None = None,
+    labels: RowLabels | None = None,
     compiled: bool = True,
 ) -> Iterator[Dataset]:
     """Read a file in blocks of rows; the memory used does not depend on its length.
@@ -172,25 +152,30 @@ def iter_svmlight(
     Parameters as :func:`read_svmlight`, whose errors are raised when the reading
     comes to them. ``block_bytes`` is about how much text makes a block; with ``AT_ONCE`` a block
     is what has arrived, and may have no row. Else every block has at least one row. Its width
-    is its own if that is larger than ``n_features``. With ``missing`` rows may have no label.
+    is its own if that is larger than ``n_features``. ``labels`` may allow that they are missing.
     Without ``compiled`` all goes through the slow reader, which takes less memory.
     """
     grammar = _grammar(zero_based, real_labels, precomputed)
-    parts = _parts(path, grammar, block_bytes, jobs, missing, compiled)
+    labels = labels or RowLabels()
+    parts = _parts(path, grammar, block_bytes, jobs, labels, compiled)
+
+    def dataset(part: ParsedLines) -> Dataset:
+        return _dataset(part, n_features, real_labels, labels.names or None)
+
     if block_bytes == AT_ONCE:
-        yield from (_dataset(part, n_features, real_labels) for part in parts)
+        yield from map(dataset, parts)
         return
     held = None
     for part in parts:
         if held is not None and len(held.labels) and len(part.labels):
-            yield _dataset(held, n_features, real_labels)
+            yield dataset(held)
             held = part
         elif held is not None:
             skipped = held.skipped + part.skipped
             held = (part if len(part.labels) else held)._replace(skipped=skipped)
         else:
             held = part
-    yield _dataset(held, n_features, real_labels)
+    yield dataset(held)
 
 
 def estimated_bytes(path: str | os.PathLike) -> float:
@@ -235,7 +220,13 @@ def fingerprint(dataset: Dataset) -> str:
         (dataset.rows.data, "<f8"),
     ):
         digest.update(np.ascontiguousarray(array, dtype))
+    digest.update(print_of_names(dataset.names))
     return f"sha256:{digest.hexdigest()}"
+
+
+def print_of_names(names: Sequence[str] | None) -> bytes:
+    """What the fingerprint of data has of the words that are labels; nothing of numbers."""
+    return "\n".join(names or ()).encode()
 
 
 # ---- from parts to matrices --------------------------------------------------
@@ -273,10 +264,11 @@ def csr_of(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: i
     return CSR(values, columns, indptr, (len(counts), width))
 
 
-def _dataset(part: ParsedLines, n_features: int | None, real_labels: bool) -> Dataset:
+def _dataset(part: ParsedLines, n_features: int | None, real_labels: bool, names) -> Dataset:
     X = csr_of(part.counts, part.columns, part.values, max(part.width, n_features or 0))
     labels = part.labels if real_labels else part.labels.astype(np.int64)
-    return Dataset(X, labels, part.skipped, 1 if part.min_index == NO_INDEX else part.min_index)
+    min_index = 1 if part.min_index == NO_INDEX else part.min_index
+    return Dataset(X, labels, part.skipped, min_index, names)
 
 
 # ---- from files to parts -----------------------------------------------------
@@ -289,14 +281,13 @@ def _grammar(zero_based: bool, real_labels: bool, precomputed: bool) -> Grammar:
 
 
 def _parts(
-    path, grammar: Grammar, block_bytes: int, jobs: int, missing: MissingLabels | None = None,
-    compiled: bool = True,
+    path, grammar: Grammar, block_bytes: int, jobs: int, labels: RowLabels, compiled: bool = True
 ) -> Iterator[ParsedLines]:
     """The blocks of a file in their order, up to the first error."""
     name = display_name(path)
     lines, rows = 0, 0
     with open_input(path) as stream:
-        parts = _in_order(_tasks(stream, grammar, block_bytes, missing, compiled), jobs)
+        parts = _in_order(_tasks(stream, grammar, block_bytes, labels, compiled), jobs)
         try:
             for part in parts:
                 lines += part.skipped + len(part.labels)
@@ -309,13 +300,16 @@ def _parts(
         except WrongLine as wrong:
             parse_line(wrong.line, lines + wrong.before + 1, name, grammar)
             raise
+        except WrongLabel as wrong:
+            sentence = messages.wrong_format(lines + 1, wrong.sentence)
+            raise DataError(sentence, name, lines + 1) from None
     if rows == 0:
         raise DataError(messages.no_rows(lines), name)
 
 
 def _tasks(
-    stream, grammar: Grammar, block_bytes: int, missing: MissingLabels | None, compiled: bool
-) -> Iterator[tuple[Callable, bytes, Grammar]]:
+    stream, grammar: Grammar, block_bytes: int, labels: RowLabels, compiled: bool
+) -> Iterator[tuple]:
     """For every block, the function that reads it and its arguments."""
     size = _regular_size(stream)
     read_block = _plain.read_block
@@ -327,7 +321,15 @@ def _tasks(
             from odmtool.io import _scan
 
             read_block = _scan.read_block
-        yield read_block, block if missing is None else missing.fill(block), grammar
+        text, wrong = labels.integers(block)
+        yield read_block, text, grammar
+        if wrong is not None:
+            yield _refuse, wrong
+            return
+
+
+def _refuse(wrong: WrongLabel):
+    raise wrong
 
 
 def _regular_size(stream) -> int:

@@ -20,12 +20,12 @@ class ClassScore(NamedTuple):
 
     Attributes
     ----------
-    label : int
+    label : int or str
     examples, predicted, correct : int
         Examples of the class; predicted as it; both.
     """
 
-    label: int
+    label: int | str
     examples: int
     predicted: int
     correct: int

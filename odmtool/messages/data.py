@@ -39,17 +39,44 @@ def not_ascii(token: bytes) -> str:
         token.decode("ascii")
     except UnicodeDecodeError as error:
         byte = token[error.start]
-    return f"{quoted(token)} holds the byte {byte:#04x}; only ASCII may stand outside comments"
+    return (
+        f"{quoted(token)} holds the byte {byte:#04x}; only ASCII may stand outside comments and "
+        "words that are labels"
+    )
 
 
 label_missing = sentence("the label is missing: the line starts with {token!q}")
 
 
 def label_not_a_number(token: bytes) -> str:
-    hint = ""
-    if b"," in token:
-        hint = " (CSV, or several labels? expected: label index:value index:value ...)"
-    return f"label {quoted(token)} is not a number{hint}"
+    return f"label {quoted(token)} is not a number{_hint(token)}"
+
+
+def label_not_a_word(token: bytes) -> str:
+    hint = _hint(token) or ": a word is UTF-8 text without white space and control characters"
+    return f"label {quoted(token)} is neither a number nor a word{hint}"
+
+
+def _hint(token: bytes) -> str:
+    if b"," in token or b";" in token:
+        return " (CSV, or several labels? expected: label index:value index:value ...)"
+    return ""
+
+
+label_is_a_word = sentence(
+    "label {token!q} is not a number, and the first label of the file is one; give only numbers "
+    "or only words"
+)
+label_is_a_number = sentence(
+    "label {token!q} is a number, and the first label of the file, {first!q}, is a word; give "
+    "only numbers or only words"
+)
+
+
+
+def labels_of_files(is_numbers: bool, other: str) -> str:
+    own, others = ("numbers", "words") if is_numbers else ("words", "numbers")
+    return f"its labels are {own}, those of {other} are {others}; give only numbers or only words"
 
 
 label_not_finite = sentence("label {token!q} is not a finite number")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence
+from odmtool.messages.words import one_line, quoted, sentence
 
-margins_of_one_class = sentence("the model has only one class, {label}: it has no margins")
+margins_of_one_class = sentence("the model has only one class, ‹label={label}›: it has no margins")
 
 
 def no_known_label(labels: list[int]) -> str:
-    shown = ", ".join(map(str, labels[:5])) + (", ..." if len(labels) > 5 else "")
-    return f"no example has a label of the model ({shown}), so there is no margin"
+    return f"no example has a label of the model ({_some(labels)}), so there is no margin"
+
+
+def words_for_integers(word: str, model: str, labels: list[int]) -> str:
+    return (
+        f"the labels are words ({quoted(word)}), those of {one_line(model)} are numbers "
+        f"({_some(labels)}); take a model that was trained on words"
+    )
+
+
+def _some(labels: list[int]) -> str:
+    """The first labels."""
+    shown = [f"‹label={label}›" for label in labels[:5]]
+    return ", ".join(shown + ["..."] * (len(labels) > 5))
 
 
 def margin_axis(is_normalised: bool) -> str:

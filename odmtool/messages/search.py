@@ -7,13 +7,15 @@ from odmtool.messages.words import sentence
 fold_count = sentence(
     "‹folds={folds}›: cross validation needs 2 to {examples} folds for {examples} examples"
 )
-one_class_to_search = sentence("the data have only one class, {label}: there is nothing to search")
+one_class_to_search = sentence(
+    "the data have only one class, ‹label={label}›: there is nothing to search"
+)
 
 
 def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
     few = "1 example" if examples == 1 else f"{examples} examples"
     remedy = "leave it out" if examples == 1 else f"write ‹folds={examples}› or less"
-    return f"class {label} has only {few}, fewer than the {folds} folds: {remedy}"
+    return f"class ‹label={label}› has only {few}, fewer than the {folds} folds: {remedy}"
 
 
 auc_of_pairs = sentence(
@@ -25,21 +27,21 @@ test_size_range = sentence("‹test_size› must be between 0 and 1, not {test_s
 
 def class_too_small(label: int, examples: int, tested: int, test_size: float) -> str:
     return (
-        f"class {label} is too small to be split: of its {examples} examples a test size of "
-        f"{test_size:g} takes {tested}; it must take at least 1 and leave at least 2"
+        f"class ‹label={label}› is too small to be split: of its {examples} examples a test size "
+        f"of {test_size:g} takes {tested}; it must take at least 1 and leave at least 2"
     )
 
 
 probability_one_class = sentence(
-    "‹probability=1›: the data have only one class, {label}; probabilities need two"
+    "‹probability=1›: the data have only one class, ‹label={label}›; probabilities need two"
 )
 
 
 def probability_class_too_small(label: int, examples: int, folds: int) -> str:
     some = "1 example" if examples == 1 else f"{examples} examples"
     return (
-        f"‹probability=1›: class {label} has {some} to train on; probabilities are fitted on "
-        f"{folds} folds and need at least {folds} examples of every class"
+        f"‹probability=1›: class ‹label={label}› has {some} to train on; probabilities are fitted "
+        f"on {folds} folds and need at least {folds} examples of every class"
     )
 
 

@@ -10,6 +10,7 @@ mark            from Python          on a command line   for
 ‹kernel=rbf›    kernel='rbf'         -t rbf              a parameter and its value
 ‹mu:›           mu                   -m: mu              a parameter that must be something
 ‹machine=ldm›   LDM                  -s ldm              a machine
+‹label=0›       0                    spam                a class, in the words of the data
 ==============  ===================  ==================  ==================================
 
 :func:`written` puts the names in; an error does so for Python (:mod:`odmtool.errors`), a command
@@ -35,6 +36,8 @@ class PythonNames:
         return name
 
     def setting(self, name: str, value: str) -> str:
+        if name == "label":
+            return value
         if name == "machine":
             return value.upper()
         return f"{name}={value if value.isdigit() else repr(value)}"
@@ -64,10 +67,14 @@ def written(sentence: str, names=PYTHON) -> str:
 
 def quoted(token: object) -> str:
     """The token as the user wrote it, shortened, with control characters escaped."""
-    text = token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token)
-    if len(text) > 60:
-        text = text[:57] + "..."
-    return "'" + text.encode("unicode_escape").decode() + "'"
+    text = token.decode("utf-8", "backslashreplace") if isinstance(token, bytes) else str(token)
+    return f"'{shortened(text)}'"
+
+
+def shortened(text: str) -> str:
+    """At most 60 characters of a text, on one line and without marks."""
+    text = one_line(text if len(text) <= 60 else text[:57] + "...")
+    return text.replace("‹", "\\u2039").replace("›", "\\u203a")
 
 
 def one_line(text: str) -> str:

@@ -68,7 +68,10 @@ class Disk(Place):
         )  # fmt: skip
         detail(messages.cached(store, was_known))
         labels = frozenset(store.counts)
-        return TrainingData(store, None, store.fingerprint, store.skipped, labels, labels)
+        return TrainingData(
+            store, None, store.fingerprint, store.skipped, labels, labels,
+            names=store.names,
+        )  # fmt: skip
 
     def labels_of(self, data: TrainingData, used: np.ndarray) -> frozenset[int]:
         """The labels of some examples, of which ``used``, shape (m,), is True."""

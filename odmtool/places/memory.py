@@ -56,7 +56,10 @@ class Memory(Place):
         )  # fmt: skip
         labels = frozenset(distinct(found.labels)[0].tolist())
         mark = svmlight.fingerprint(found)
-        return TrainingData(found.rows, found.labels, mark, found.skipped, labels, labels)
+        return TrainingData(
+            found.rows, found.labels, mark, found.skipped, labels, labels,
+            names=found.names,
+        )  # fmt: skip
 
     def plan(self, machine, data: TrainingData, has_folds: bool = False) -> MemoryPlan:
         """Bytes by purpose, of this process or of a task on the cluster.

@@ -57,7 +57,7 @@ class TrainingData(NamedTuple):
     ----------
     X : CSR, SpreadRows or RowStore, shape (m, d)
     labels : int array, shape (m,), or None
-        None of a RowStore, which has them block by block.
+        None of a RowStore, which has them block by block. Of words their places in ``names``.
     fingerprint : str
     skipped : int
         Blank and comment lines.
@@ -70,6 +70,8 @@ class TrainingData(NamedTuple):
         The rows as they were read, if those of X were scaled.
     ranges : Ranges or None
         By which they were.
+    names : tuple of str, or None
+        The different labels, sorted, if they are words.
     """
 
     X: object
@@ -81,6 +83,7 @@ class TrainingData(NamedTuple):
     weight: np.ndarray | None = None
     unscaled: object = None
     ranges: Ranges | None = None
+    names: tuple[str, ...] | None = None
 
     def matrix(self):
         """X with all that SciPy's csr_matrix can do."""
@@ -109,6 +112,13 @@ class TrainingData(NamedTuple):
         scaler.check_memory(X, limit)
         rows = CSR.of(scaler.scale_in_place(X))
         return self._replace(X=rows, unscaled=self.X, ranges=ranges)
+
+    def by_integer(self, by_label: dict) -> dict:
+        """What belongs to some labels, by the integers for them; unknown words are left out."""
+        if self.names is None:
+            return by_label
+        place = {name: k for k, name in enumerate(self.names)}
+        return {place[name]: value for name, value in by_label.items() if name in place}
 
 
 class MemoryPlan(NamedTuple):

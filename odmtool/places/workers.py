@@ -63,7 +63,10 @@ class Workers(Place):
         X = spread.SpreadRows(found.pieces, found.sizes, found.width, found.nnz, self._executor)
         note(messages.files_read(len(found.sizes), *X.shape))
         labels = frozenset(np.unique(found.labels).tolist())
-        return TrainingData(X, found.labels, found.fingerprint, found.skipped, labels, labels)
+        return TrainingData(
+            X, found.labels, found.fingerprint, found.skipped, labels, labels,
+            names=found.names,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _LARGEST = 2**31 - 1
 MOST_WEIGHTS = 20
 
@@ -16,11 +18,22 @@ def number(token: bytes) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def word(token: bytes) -> str | None:
+    """A label that is no number."""
+    try:
+        text = token.decode()
+    except UnicodeDecodeError:
+        return None
+    is_number = _NUMBER.fullmatch(token) or _NOT_FINITE.fullmatch(token)
+    odd = any(c.isspace() or c in ":,;\ufeff" or unicodedata.category(c) == "Cc" for c in text)
+    return None if is_number or odd else text
+
+
 def examples(block: bytes) -> list | None:
     """Label and [(index, value), ...] of every example; zeros are left out."""
     if b"\0" in block:
         return None
-    found = []
+    found, kind = [], None
     for line in block.removesuffix(b"\n").split(b"\n"):
         text, comment, _ = line.partition(b"#")
         if not comment:
@@ -28,8 +41,13 @@ def examples(block: bytes) -> list | None:
         tokens = [token for token in re.split(rb"[ \t]+", text) if token]
         if not tokens:
             continue
-        label, pairs = number(tokens.pop(0)), []
-        if label is None or label != int(label) or not -_LARGEST - 1 <= label <= _LARGEST:
+        first, pairs = tokens.pop(0), []
+        label = number(first) if word(first) is None else word(first)
+        if kind not in (None, type(label)):
+            return None
+        kind = type(label)
+        is_whole = kind is float and label == int(label) and -_LARGEST - 1 <= label <= _LARGEST
+        if not (is_whole or kind is str):
             return None
         if tokens and re.fullmatch(rb"qid:[0-9]+", tokens[0]):
             tokens.pop(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from odmtool.messages.words import aligned, quoted, sentence
+from odmtool.messages.words import aligned, quoted, sentence, shortened
 
 # More classes than this: a selection of the table, and the most frequent mistakes for a matrix.
 MOST_CLASSES = 40
@@ -24,7 +24,7 @@ def class_table(classes: list, means: dict[str, list[float]]) -> list[str]:
     """
     head = ("class", "precision", "recall", "F1", "examples", "predicted", "correct")
     rows = [
-        (str(one.label), _share(one.precision), _share(one.recall), _share(one.f1),
+        (shortened(str(one.label)), _share(one.precision), _share(one.recall), _share(one.f1),
          str(one.examples), str(one.predicted), str(one.correct))
         for one in classes
     ]  # fmt: skip
@@ -35,17 +35,16 @@ def class_table(classes: list, means: dict[str, list[float]]) -> list[str]:
 worst_classes_only = sentence("The {shown} of {count} classes with the lowest F1; {rest}")
 
 
-def confusion_matrix(labels: list[int], counts) -> list[str]:
+def confusion_matrix(labels: list, counts) -> list[str]:
     """Lines with a row per true and a column per predicted label."""
-    head = ("true \\ predicted", *map(str, labels))
-    rows = [
-        (str(label), *map(str, row)) for label, row in zip(labels, counts.tolist(), strict=True)
-    ]
+    names = [shortened(str(label)) for label in labels]
+    head = ("true \\ predicted", *names)
+    rows = [(name, *map(str, row)) for name, row in zip(names, counts.tolist(), strict=True)]
     return ["Confusion matrix", *aligned([head, *rows])]
 
 
 def most_frequent_mistakes(
-    mistakes: list[tuple[int, int, int]], shown: int, rest: str
+    mistakes: list[tuple], shown: int, rest: str
 ) -> list[str]:
     """Lines with true label, predicted label and number of the first mistakes."""
     if not mistakes:
@@ -54,7 +53,7 @@ def most_frequent_mistakes(
     title = "Mistakes"
     if len(chosen) < len(mistakes):
         title = f"The {len(chosen)} most frequent of {len(mistakes)} kinds of mistakes; {rest}"
-    rows = [tuple(map(str, row)) for row in chosen]
+    rows = [tuple(shortened(str(cell)) for cell in row) for row in chosen]
     return [title, *aligned([("true", "predicted", "examples"), *rows])]
 
 

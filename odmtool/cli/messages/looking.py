@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import one_line, sentence
+from odmtool.messages.words import one_line, sentence, shortened
 
 # Values beyond this are not scaled.
 SCALED = 10.0
@@ -24,8 +24,8 @@ def data_shape(path: str, m: int, d: int, values: int, low: float, high: float) 
     )
 
 
-def data_classes(path: str, counts: list[tuple[int, int]]) -> str:
-    words = ", ".join(f"{label} ({count})" for label, count in counts)
+def data_classes(path: str, counts: list[tuple]) -> str:
+    words = ", ".join(f"{shortened(str(label))} ({count})" for label, count in counts)
     classes = "1 class" if len(counts) == 1 else f"{len(counts)} classes"
     return f"{one_line(path)}: {classes}: {words}"
 

@@ -10,7 +10,7 @@ def accuracy(correct: int, rows: int) -> str:
     return f"Accuracy = {100 * correct / rows:g}% ({correct}/{rows})"
 
 
-def labels_line(labels: list[int]) -> str:
+def labels_line(labels: list) -> str:
     """First line of predictions with decision values."""
     return f"labels {' '.join(map(str, labels))}\n"
 
@@ -27,6 +27,13 @@ def lines_without_output(skipped: int) -> str:
 
 
 no_labels = sentence("the rows have no labels: there is no accuracy")
+no_label_in_common = sentence(
+    "no label of the test file is one of the model; is this the right file?"
+)
+numbers_for_words = sentence(
+    "the labels of the test file are numbers: they are compared with those that stand for words "
+    "in the model file: {numbered}"
+)
 needs_labels = sentence("{flag} compares predictions with labels, and the rows have none")
 no_test_rows = sentence("the test file has no rows")
 no_feature_in_common = sentence(
@@ -51,7 +58,7 @@ more_folds_than_data = sentence(
 
 def folds_without_class(label: int, examples: int, folds: int) -> str:
     few = "1 example" if examples == 1 else f"{examples} examples"
-    return f"class {label} has only {few}: some of the {folds} folds are without it"
+    return f"class ‹label={label}› has only {few}: some of the {folds} folds are without it"
 
 
 too_few_to_fold = sentence("there is only one example: cross validation needs two at least")

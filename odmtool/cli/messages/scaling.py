@@ -40,6 +40,9 @@ def range_file_wins(names: list[str], path: str) -> str:
     return f"{' and '.join(names)} ignored: the range file {path} decides"
 
 
+labels_are_words = sentence(
+    "the labels are words ({word!q}), which cannot be scaled; leave -y out, and -r with such ranges"
+)
 labels_by_own_range = sentence(
     "{path} has no range of labels; those of this file are scaled by their own range"
 )

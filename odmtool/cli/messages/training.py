@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import clock, sentence
+from odmtool.messages.words import clock, quoted, sentence, shortened
 
 
 def compiling(is_kept: bool) -> str:
@@ -18,10 +18,34 @@ def version() -> str:
 
 
 no_such_class = sentence("class {label} of -w{label} does not occur in the data")
-one_class = sentence("the data have only one class, {label}: the model will always answer {label}")
-one_class_weighs = sentence(
-    "only the examples of class {label} have a weight above 0: no other class is learned"
+
+
+def other_kind_of_label(label, has_words: bool) -> str:
+    return f"-w {quoted(label)}: the labels of the data are {'words' if has_words else 'numbers'}"
+
+
+one_class = sentence(
+    "the data have only one class, ‹label={label}›: the model will always answer ‹label={label}›"
 )
+one_class_weighs = sentence(
+    "only the examples of class ‹label={label}› have a weight above 0: no other class is learned"
+)
+# More words than this are not listed.
+_MOST_NAMES = 10
+
+
+def label_numbers(names: dict[int, str]) -> str:
+    """Which integers of the model file stand for which words."""
+    return f"labels in the model file, for the stock programs: {numbered(names)}"
+
+
+def numbered(names: dict[int, str]) -> str:
+    """Integers, and the words for which they stand."""
+    if len(names) > _MOST_NAMES:
+        return f"{min(names)} to {max(names)}, in alphabetical order of the words"
+    return ", ".join(f"{code} {shortened(name)}" for code, name in names.items())
+
+
 lines_skipped = sentence("{count} blank or comment lines skipped")
 
 

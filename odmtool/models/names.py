@@ -1,0 +1,62 @@
+"""The labels of a model in words, and those of data to predict in its integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odmtool import messages
+from odmtool.core.labels import label_names
+from odmtool.errors import DataError
+
+
+class LabelNames:
+    """What the integers of a model stand for.
+
+    Parameters
+    ----------
+    model : LinearModel, KernelModel or CompactModel
+    file : str
+        Its name in an error.
+
+    Attributes
+    ----------
+    names : dict of int to str
+        Empty if the integers stand for themselves. Words that only the data have are added as
+        they come, with integers beyond those of the model.
+    """
+
+    def __init__(self, model, file: str):
+        self.names = label_names(model.labels, model.facts, file)
+        self._labels, self._file = model.labels, file
+        self._codes = {name: code for code, name in self.names.items()}
+        self._known: list[int] = []
+
+    def integers(self, labels: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+        """The labels of a block of data, of which ``names`` are the words so far.
+
+        Integers of the data are those of the model file.
+
+        Raises
+        ------
+        DataError
+            The data have words, and the model has not.
+        """
+        if names is None:
+            return labels
+        if not self.names:
+            raise DataError(messages.words_for_integers(names[0], self._file, self._labels))
+        for name in names[len(self._known) :]:
+            code = self._codes.setdefault(name, max(self.names) + 1)
+            self.names[code] = name
+            self._known.append(code)
+        return np.array(self._known)[labels]
+
+    def texts(self, labels) -> list:
+        """What is written for some labels: words, on one line, or the integers."""
+        if not self.names:
+            return list(labels)
+        labels = list(labels)
+        shown = {label: messages.one_line(self.names[label]) for label in set(labels)}
+        return [shown[label] for label in labels]
