@@ -124,7 +124,8 @@ def test_fifty_thousand_features_stay_short(tmp_path):
 
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
-    [(";1 ", ";9 ", "feature indices must rise"), ("0 4 4", "0 5 5", "announces 5 features"),
+    [("ranges x", "rangez x", "if its format is 2"), ("model 2", "model 1", "if its format is 2"),
+     (";1 ", ";9 ", "feature indices must rise"), ("0 4 4", "0 5 5", "announces 5 features"),
      ("ranges x", "ranges z", "not a range file"), ("ranges x;0 1", "ranges x;1 0", "lower number"),
      (";0 4", ";0 4 4 4", "expected 'index min max'"), ("model 2", "model 3", "format '3'")],
 )  # fmt: skip

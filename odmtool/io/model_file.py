@@ -193,6 +193,8 @@ def _read_facts(text: ModelText, start: int, end: int) -> dict[str, str]:
         if not blank or FACT_KEY.fullmatch(key) is None or key in facts:
             raise text.error(messages.model_fact(line), start)
         facts[key] = value
+    if (RANGES in facts) != (version == b"%d" % VERSION_WITH_RANGES):
+        raise text.error(messages.ranges_by_format(), start)
     return facts
 
 

@@ -44,6 +44,7 @@ model_end_missing = sentence(
 )
 model_checksum = sentence("the model was changed or damaged: its checksum does not fit")
 model_newer = sentence("the model has format {version!q}; this odmtool reads formats 1 and 2")
+ranges_by_format = sentence("a model has ranges of features if its format is 2, and only then")
 ranges_of_precomputed = sentence("a model of a precomputed kernel has no ranges of features")
 model_ranges = sentence("the ranges of the features: {reason}")
 model_fact = sentence("expected a key and a value, got {line!q}")
