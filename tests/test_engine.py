@@ -15,7 +15,7 @@ from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, full, solve
+from odmtool.solvers.engine import certificate, choice, full, sample, solve
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis, bounded, features
 from odmtool.solvers.engine.landmarks import Landmarks
@@ -182,9 +182,7 @@ def test_solutions_are_certified(kernel, loss, dense):
 
 def forced(way, monkeypatch):
     """Every problem takes this way to its certificate."""
-    monkeypatch.setattr(
-        solve.EngineRun, "_ways", lambda run, forecast: [solve.Choice(way, 0.0, 100)]
-    )  # fmt: skip
+    monkeypatch.setattr(choice, "_ways", lambda *_: [choice.Choice(way, 0.0, 100)])
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -211,7 +209,7 @@ def test_a_way_that_does_not_reach_the_tolerance_is_left(way, monkeypatch):
 
 def test_a_sample_serves_all(monkeypatch):
     """Landmarks and forecast from a sample, features and certificate of all examples."""
-    monkeypatch.setattr(solve, "_SAMPLE", 200)
+    monkeypatch.setattr(sample, "_SAMPLE", 200)
     problem = problem_of(Kernel("rbf", 0.02), "odm", 2.0**8, 600)
     solution = solve.solve(problem, Stop(1e-3, 100))
     assert solution.converged and solution.solver == "landmarks"

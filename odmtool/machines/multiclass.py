@@ -16,6 +16,7 @@ from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers import table
 from odmtool.solvers.base import Stop, ignore_progress
+from odmtool.solvers.mcodm.auto import takes_landmarks
 from odmtool.solvers.multi import MultiProblem, MultiSolution
 
 
@@ -72,6 +73,12 @@ class MCODM(MulticlassMachine):
     def parameters(self, total_weight: float) -> losses.MulticlassODMLoss:
         """The loss."""
         return losses.mcodm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
+
+    def takes_landmarks(self, m: int) -> bool:
+        """See :meth:`Machine.takes_landmarks`."""
+        if self.solver != "auto" or self.kernel == "linear" or self.settings.outer != "cccp":
+            return self.solver == "landmarks"
+        return takes_landmarks(self.kernel_for(1), m, self.memory_limit())
 
     def _extra(self) -> dict:
         return {"solver": self.solver}

@@ -14,7 +14,7 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.labels import distinct
-from odmtool.core.loss_table import OF_LDM, SMOOTH
+from odmtool.core.loss_table import OF_LDM, OF_MCODM, SMOOTH
 from odmtool.core.memory import (
     CLASS_DUALS,
     CLASS_SCORES,
@@ -143,7 +143,8 @@ def matrices(machine, X) -> dict[str, float]:
         count = min(machine.settings.landmarks, m)
         found["matrices"] = HESSIAN_MATRICES * BYTES * count**2
         return found | {"landmarks": min(limit / 4, BYTES * 2e7)}
-    if machine.takes_landmarks(m):
+    # Those of mcodm take less than the rows of the matrix that follow where they are not enough.
+    if machine.takes_landmarks(m) and machine.kind != OF_MCODM:
         from odmtool.solvers.engine.solve import needed_bytes
 
         return found | {"landmarks and kernel values": needed_bytes(m, limit)}

@@ -120,7 +120,7 @@ _ROWS = (
         "auto", "newton, landmarks or dcd, by the size of the problem", "those of the solvers",
         (
             Way("auto", _BINARY),
-            Way("mcodm.rounds", (OF_MCODM,), 2000, reads=("outer",)),
+            Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
         ),
@@ -152,10 +152,13 @@ _ROWS = (
     ),
     Solver(
         "landmarks", "a kernel by some hundred examples", "Newton steps",
-        (Way("engine.solve", (SMOOTH,), 200, linear=False, stored=False, has_jobs=True),),
+        (
+            Way("engine.solve", (SMOOTH,), 200, linear=False, stored=False, has_jobs=True),
+            Way("mcodm.auto", (OF_MCODM,), 2000, linear=False, stored=False),
+        ),
         "A model in the span of a few examples whose gap of the whole problem is bounded; where "
-        "few are not enough, Newton's method from there. Neither a precomputed kernel nor one "
-        "with negative eigenvalues (sigmoid).",
+        "few are not enough, Newton's method from there (mcodm: dcd). Neither a precomputed kernel "
+        "nor one with negative eigenvalues (sigmoid).",
     ),
     Solver(
         "dcd-dense", "descent on the papers' dense dual", "epochs",

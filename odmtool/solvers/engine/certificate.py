@@ -90,37 +90,66 @@ def evaluate(basis: Basis, columns: Columns, W: np.ndarray) -> list[Evaluation]:
     columns : Columns
     W : ndarray, shape (r, q)
     """
-    points, alpha = basis.points, basis.inverse @ W
-    shape = points.size, columns.count
-    F, A, eta = (np.empty(shape, order="F") for _ in range(3))
+
+    def demand(part: slice, f: np.ndarray):
+        block = columns.block(part)
+        own = block.values(f)
+        return block.demanded(f), own.sum(axis=0), np.abs(own).sum(axis=0)
+
+    points = located(basis, W, demand)
+    curvature = losses.slopes_largest(columns.loss) * columns.total_weights()
+    errors = margin_errors(basis, points) ** 2 / 2 * curvature
+    signs = columns.signs[columns.row]
+    return [
+        point._replace(eta=sign * point.a, rounding=float(error))
+        for point, sign, error in zip(points, signs, errors, strict=True)
+    ]
+
+
+def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
+    """The same for any loss, with ``eta`` a and ``rounding`` 0.
+
+    Parameters
+    ----------
+    basis : Basis
+    W : ndarray, shape (r, q)
+    demand : callable
+        From a slice of the examples and their f, shape (n, q), to a, shape (n, q), and to the
+        sums of the losses and of their absolute values, each of shape (q,).
+    """
+    points, alpha, count = basis.points, basis.inverse @ W, W.shape[1]
+    F, A = (np.empty((points.size, count), order="F") for _ in range(2))
 
     def one(part: slice):
         values = points.values(points.X[part], basis.X)
-        block, f = columns.block(part), values @ alpha
-        F[part], A[part] = f, block.demanded(f)
-        eta[part] = block.sign * A[part]
-        own = block.values(f)
-        return A[part].T @ values, own.sum(axis=0), np.abs(own).sum(axis=0)
+        F[part] = f = values @ alpha
+        A[part], values_sum, sizes_sum = demand(part, f)
+        return A[part].T @ values, values_sum, sizes_sum
 
-    sums = zip(*points.map(one, points.blocks()), strict=True)
-    crossed, values, sizes = (np.sum(parts, axis=0) for parts in sums)
+    crossed, values, sizes = (
+        np.sum(parts, axis=0)
+        for parts in zip(*points.map(one, points.blocks()), strict=True)
+    )
     along, error = basis.factor.T @ alpha, _value_error(basis)
     norms = np.einsum("ij,ij->j", along, along)
-    weights, steepest = columns.total_weights(), losses.slopes_largest(columns.loss)
     size = np.abs(alpha).sum(axis=0)
     q = points.values(basis.X, basis.X) @ alpha - crossed.T
     inside = np.linalg.norm(basis.inverse.T @ q, axis=0)
     products = error * (size + np.abs(A).sum(axis=0))
     inside += np.linalg.norm(basis.inverse) * np.sqrt(len(q)) * products
-    rounding = (error * size) ** 2 / 2 * steepest * weights
     return [
         Evaluation(
-            alpha[:, j], F[:, j], eta[:, j], A[:, j], crossed[j], float(norms[j]),
+            alpha[:, j], F[:, j], A[:, j], A[:, j], crossed[j], float(norms[j]),
             float(norms[j] / 2 + values[j]), float(norms[j] / 2 + sizes[j]),
-            float(inside[j]) ** 2 / 2, float(rounding[j]),
+            float(inside[j]) ** 2 / 2, 0.0,
         )
-        for j in range(columns.count)
+        for j in range(count)
     ]  # fmt: skip
+
+
+def margin_errors(basis: Basis, points: list[Evaluation]) -> np.ndarray:
+    """How far f of each point may be off at any example, shape (q,)."""
+    return _value_error(basis) * np.array([np.abs(point.alpha).sum() for point in points])
 
 
 def _value_error(basis: Basis) -> float:
@@ -153,10 +182,21 @@ def drawn(
     seed : int
     delta : float
     """
-    (outside,) = outsides([point], basis, left, count, seed)
-    size, beta = np.abs(point.a).sum(), basis.projection(point.crossed)
-    error = _value_error(basis) * (size + np.abs(beta).sum()) * size
-    return point.inside + point.rounding + (outside.bound(count, delta) + error) / 2
+    return drawn_for_all([point], basis, left, count, seed, delta)[0]
+
+
+def drawn_for_all(
+    points: list[Evaluation], basis: Basis, left, count: int, seed, delta: float = DELTA
+) -> list[float]:
+    """The same for several points by the same rows; each holds with probability 1 - delta."""
+    found, bounds = outsides(points, basis, left, count, seed), []
+    for point, outside in zip(points, found, strict=True):
+        size, beta = np.abs(point.a).sum(), basis.projection(point.crossed)
+        error = _value_error(basis) * (size + np.abs(beta).sum()) * size
+        bounds.append(
+            point.inside + point.rounding + (outside.bound(count, delta) + error) / 2
+        )
+    return bounds
 
 
 def outsides(points: list[Evaluation], basis: Basis, left, count: int, seed: int) -> list[Draw]:

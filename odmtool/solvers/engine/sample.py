@@ -21,11 +21,27 @@ from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
 
+# Examples on which landmarks are chosen.
+_SAMPLE = 8000
 _STEPS = 60
+# The gap on the sample, as a share of the tolerance.
+_ON_SAMPLE = 1e-2
 # Rows drawn to estimate what landmarks leave.
 _DRAWN = 400
 # A sample's own landmarks leave less of it than of other examples.
 _SAFETY = 1.2
+
+
+def sample_size(m: int) -> int:
+    """Of how many of m examples: all of them if they are hardly more than the sample."""
+    return _SAMPLE if m > 1.25 * _SAMPLE else m
+
+
+def drawn_rows(m: int, seed: int) -> np.ndarray:
+    """The sample of m examples, ascending."""
+    if (size := sample_size(m)) == m:
+        return np.arange(m)
+    return np.sort(np.random.default_rng(seed).choice(m, size, replace=False))
 
 
 class Forecast(NamedTuple):
@@ -38,8 +54,9 @@ class Forecast(NamedTuple):
         The bound without a look at K.
     inside : float
         The gap in the span.
-    outside : Draw
-        T, mean and variance of the drawn rows, in units of S.
+    outsides : list of Draw
+        Of every function (one of two classes, k of several): T, mean and variance of the drawn
+        rows, in units of S.
     active : float
         The share of examples with a dual variable.
     """
@@ -47,17 +64,54 @@ class Forecast(NamedTuple):
     landmarks: int
     free: float
     inside: float
-    outside: Draw
+    outsides: list[Draw]
     active: float
 
     @property
     def exact(self) -> float:
         """The gap itself."""
-        return self.inside + max(self.outside.mean, 0.0) / 2
+        return self.inside + sum(max(draw.mean, 0.0) for draw in self.outsides) / 2
 
     def drawn(self, count: int) -> float:
         """The bound by so many drawn rows."""
-        return self.inside + self.outside.bound(count) / 2
+        delta = certificate.DELTA / len(self.outsides)
+        return self.inside + sum(draw.bound(count, delta) for draw in self.outsides) / 2
+
+
+def forecast(
+    points: Points, landmarks: Landmarks, A: np.ndarray, inside: float, scale: float,
+    is_whole: bool, seed: int,
+) -> Forecast:  # fmt: skip
+    """What landmarks will give for all examples, from the solution on the sample.
+
+    Parameters
+    ----------
+    points : Points
+        The sample, of n examples.
+    landmarks : Landmarks
+        Chosen among them.
+    A : ndarray, shape (n, q)
+        The duals with their signs: the columns are coefficients of w(eta).
+    inside : float
+        The relative gap in the span.
+    scale : float
+        S.
+    is_whole : bool
+        The sample is all there is.
+    seed : int
+    """
+    (n, _q), r, Z = A.shape, len(landmarks.members), landmarks.features
+    own = 1.0 if is_whole else _SAFETY * n / (n - r + 1)
+    left, image = own * landmarks.left, Z.T @ A
+    found = certificate.draw(points, A, left, lambda some: Z[some] @ image, _DRAWN, seed)
+    by_trace = left.sum() * np.einsum("ij,ij->j", A, A)
+    free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
+    outsides = [
+        Draw(d.total / np.sqrt(scale), own * d.mean / scale, own**2 * d.variance / scale**2)
+        for d in found
+    ]
+    active = float(A.any(axis=1).mean())
+    return Forecast(r, inside + relative(float(free), scale), inside, outsides, active)
 
 
 class DrawnExamples:
@@ -74,11 +128,15 @@ class DrawnExamples:
     most : int
         Landmarks at most.
     seed : int
+    tolerance : float
+        What is wanted of the whole problem.
     """
 
-    def __init__(self, problem: Problem, points: Points, rows: np.ndarray, most: int, seed: int):
+    def __init__(
+        self, problem: Problem, points: Points, rows: np.ndarray, most: int, seed: int, tolerance
+    ):
         self.is_whole = len(rows) == points.size
-        self._rows, self._seed = rows, seed
+        self._rows, self._seed, self._tolerance = rows, seed, _ON_SAMPLE * tolerance
         self.points = points if self.is_whole else points.rows(rows)
         share = problem.weight.sum() / problem.weight[rows].sum()
         self.problem = problem._replace(
@@ -105,31 +163,21 @@ class DrawnExamples:
             self._Z = self.landmarks.features.astype(np.float32)
         return self._Z
 
-    def solve(self, tolerance: float) -> newton.Solution:
+    def solve(self) -> newton.Solution:
         """Solve the problem in the span of the landmarks so far."""
         space = FeatureSpace(self.Z, self.problem.y, self.points.executor, self.w)
-        solution = newton.solve(self.problem, Stop(tolerance, _STEPS), space=space)
+        solution = newton.solve(self.problem, Stop(self._tolerance, _STEPS), space=space)
         self.w, self.iterations = solution.w, self.iterations + solution.iterations
         return solution
 
-    def forecast(self, tolerance: float) -> Forecast:
+    def forecast(self) -> Forecast:
         """What the landmarks so far will give for all examples."""
-        solution = self.solve(tolerance)
-        y, landmarks, Z = self.problem.y, self.landmarks, self.landmarks.features
-        a, scale = y * solution.eta, self._scale(solution)
-        r = len(landmarks.members)
-        own = 1.0 if self.is_whole else _SAFETY * len(a) / (len(a) - r + 1)
-        left, image = own * landmarks.left, Z.T @ a[:, None]
-        (outside,) = certificate.draw(
-            self.points, a[:, None], left, lambda some: Z[some] @ image, _DRAWN, self._seed
+        solution = self.solve()
+        a = (self.problem.y * solution.eta)[:, None]
+        inside, scale = max(solution.gap, 0.0), self._scale(solution)
+        return forecast(
+            self.points, self.landmarks, a, inside, scale, self.is_whole, self._seed
         )
-        free = min(left.sum() * (a @ a), outside.total**2) / 2
-        outside = Draw(
-            outside.total / np.sqrt(scale), own * outside.mean / scale,
-            own**2 * outside.variance / scale**2,
-        )  # fmt: skip
-        inside = max(solution.gap, 0.0)
-        return Forecast(r, inside + relative(free, scale), inside, outside, float((a != 0).mean()))
 
     def _scale(self, solution) -> float:
         loss = losses.scaled(self.problem.loss, self.problem.weight)

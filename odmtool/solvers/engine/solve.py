@@ -34,21 +34,16 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
-from odmtool.solvers.engine.sample import DrawnExamples, Forecast
+from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows, sample_size
 
-# Examples on which landmarks are chosen.
-_SAMPLE = 8000
-# Numbers of landmarks at which is decided whether to go on.
-_STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
-# Numbers of drawn rows.
-_DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
-# Shares of the tolerance: a forecast bound, the gap in the span, and that on the sample.
-_HOPED, _INSIDE, _ON_SAMPLE = 0.6, 1e-3, 1e-2
+# The gap in the span, as a share of the tolerance.
+_INSIDE = 1e-3
 # Of the memory that may be taken; the rest is for copies on the way.
 _MEMORY = 0.8
 # Tiles above the diagonal, in units of the memory, of which keeping some still pays.
@@ -59,23 +54,6 @@ _OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
 _TILE = 1024
 # Fewer kernel values than this are made before compiled code has been loaded.
 _SMALL = 3_000_000
-
-
-class Choice(NamedTuple):
-    """A way to a certificate.
-
-    Attributes
-    ----------
-    way : {"free", "drawn", "exact", "full"}
-    seconds : float
-        Expected, of one core.
-    count : int
-        Rows to draw.
-    """
-
-    way: str
-    seconds: float
-    count: int = 0
 
 
 class Room(NamedTuple):
@@ -98,10 +76,9 @@ class Room(NamedTuple):
     @classmethod
     def of(cls, m: int, memory: float) -> Room:
         """Half is for tiles, unless so few of them could be kept that it makes no difference."""
-        sample = min(m, _SAMPLE) if m > 1.25 * _SAMPLE else m
+        sample = sample_size(m)
         tiles = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
-        fitting = max(_STAGES[0], (memory - tiles) / (4 * m + 8 * sample))
-        return cls(sample, tiles, int(min(_STAGES[-1], m, fitting)))
+        return cls(sample, tiles, most_landmarks(m, memory - tiles, 4 * m + 8 * sample))
 
 
 def needed_bytes(m: int, memory: float) -> float:
@@ -185,14 +162,12 @@ class EngineRun:
         self.loss = losses.scaled(problem.loss, problem.weight)
         self.cost = Cost.of(points.X)
         self.iterations, self.draws = 0, 0
-        m, random, room = points.size, np.random.default_rng(seed), Room.of(points.size, memory)
-        size = room.sample
-        rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
+        rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory)
         self.tile_room = room.tiles
-        self.sample = DrawnExamples(problem, points, rows, room.landmarks, seed)
+        self.sample = DrawnExamples(problem, points, rows, room.landmarks, seed, stop.tolerance)
 
     def result(self) -> Solution:
-        choice = self._choose(0)
+        choice = choose(self.sample, self.cost, self.stop.tolerance)
         while True:
             point, basis, found, space = self._in_span(choice)
             gap, failure = self._certify(point, basis, found, choice)
@@ -207,50 +182,8 @@ class EngineRun:
                 from odmtool.solvers.engine import full
 
                 return full.solve(self, space, point, self._coef(point, basis))
-            choice = self._choose(len(self.sample.landmarks.members))
-
-    def _choose(self, known: int) -> Choice:
-        """Add landmarks until the cheapest way to a certificate is known."""
-        best, landmarks, forecast = None, self.sample.landmarks, None
-        for r in _STAGES:
-            if r <= known:
-                continue
-            before = forecast
-            landmarks.grow(r)
-            forecast = self.sample.forecast(_ON_SAMPLE * self.stop.tolerance)
-            found = [*self._ways(forecast), *([best] if best else [])]
-            best = min(found, key=lambda choice: choice.seconds, default=None)
-            if landmarks.is_full or self._is_enough(r, best, before, forecast):
-                break
-        return best or Choice("full", 0.0)
-
-    def _is_enough(self, r: int, best: Choice | None, before, forecast: Forecast) -> bool:
-        """Whether more landmarks cannot make it cheaper."""
-        later = [self.cost.span(s) for s in _STAGES if s > r]
-        if not later:
-            return True
-        if best is None:
-            # Landmarks cost more than passes that use those there are.
-            gap = forecast.exact / self.stop.tolerance
-            active = forecast.active * self.points.size
-            slow = before is not None and gap > 3 and forecast.exact > 0.5 * before.exact
-            return slow and later[0] > 4 * self.cost.pass_over(active, is_kept=False)
-        return later[0] >= best.seconds
-
-    def _ways(self, forecast: Forecast) -> list[Choice]:
-        """The ways to a certificate with the landmarks so far."""
-        hoped, cost = _HOPED * self.stop.tolerance, self.cost
-        span, active = cost.span(forecast.landmarks), forecast.active * self.points.size
-        ways = []
-        if forecast.free <= hoped:
-            ways.append(Choice("free", span))
-        for count in _DRAWN:
-            if forecast.drawn(count) <= hoped and count < self.points.size / 2:
-                ways.append(Choice("drawn", span + cost.rows(count, active), count))
-                break
-        if forecast.exact <= hoped:
-            ways.append(Choice("exact", span + cost.whole(active)))
-        return ways
+            known = len(self.sample.landmarks.members)
+            choice = choose(self.sample, self.cost, self.stop.tolerance, known)
 
     def _in_span(self, choice: Choice) -> tuple[Evaluation, Basis, Features, FeatureSpace]:
         """The solution in the span of the landmarks, as a point of the full problem."""

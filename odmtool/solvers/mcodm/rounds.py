@@ -21,7 +21,8 @@ Round       ``outer="cccp"``: l*_i, the best other class now, replaces the maxim
 Solvers     of a round: block coordinate descent (:mod:`odmtool.solvers.mcodm.descent`) and, for
             linear problems on which it is slow, a smoothed Newton method
             (:mod:`odmtool.solvers.mcodm.newton`); small kernel problems become linear ones
-            (:mod:`odmtool.solvers.mcodm.features`). A round's work ends when its gap is a fraction
+            (:mod:`odmtool.solvers.mcodm.features`), large ones with few landmarks, too
+            (:mod:`odmtool.solvers.mcodm.landmarks`). A round's work ends when its gap is a fraction
             of the one before; with cccp it goes on until F has not risen, or the gap shows that
             F can hardly fall, and then the W of the round before is kept.
 Stop        when F fell by at most the tolerance times F in the last round and the gap of the
@@ -72,6 +73,7 @@ def solve(
     seed: int = 0,
     start: Duals | None = None,
     progress: ProgressCallback = ignore_progress,
+    in_features: bool = False,
 ) -> MultiSolution:
     """Find a nearly stationary point.
 
@@ -90,6 +92,8 @@ def solve(
         Of another solution of the same examples, for instance with another lambda.
     progress : callable
         Called after every iteration, without the objective, and after every round, with it.
+    in_features : bool
+        ``problem.X`` are features of a kernel: dense, with few columns.
 
     Raises
     ------
@@ -101,7 +105,10 @@ def solve(
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))
     table.way_of(solver, OF_MCODM, problem.kernel_name)
-    rounds = _Rounds(problem, stop, outer, epochs_before_newton(problem, solver), progress)
+    epochs = epochs_before_newton(problem, solver)
+    if in_features:
+        epochs = max(epochs, _KERNEL_EPOCHS)
+    rounds = _Rounds(problem, stop, outer, epochs, progress, in_features)
     rounds.begin(seed, start)
     with np.errstate(over="ignore", invalid="ignore"):
         while not rounds.is_finished:
@@ -142,9 +149,9 @@ def next_tolerance(last: float, tolerance: float) -> float:
 class _Rounds:
     """The outer loop."""
 
-    def __init__(self, problem, stop, outer, epochs, progress):
+    def __init__(self, problem, stop, outer, epochs, progress, in_features):
         self._problem, self._stop, self._outer = problem, stop, outer
-        self._epochs, self._progress = epochs, progress
+        self._epochs, self._progress, self._in_features = epochs, progress, in_features
         self._name, self._features = "dcd", None
         self._objective, self._point, self._gap = np.inf, None, np.inf
         self._iteration, self._rounds = 0, []
@@ -185,7 +192,7 @@ class _Rounds:
         if problem.gram is None:
             W = self._solver.W.copy()
             self._point = self._solver.point(self._point)
-            self._solver = LinearNewton(problem, duals, W)
+            self._solver = (FeatureNewton if self._in_features else LinearNewton)(problem, duals, W)
             return
         features = self._features = KernelFeatures(problem.gram, self._seed)
         if self._point is not None:

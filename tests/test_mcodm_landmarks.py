@@ -1,0 +1,102 @@
+"""mcODM in the span of landmarks: the judge confirms every bound of the full problem's gap."""
+
+import numpy as np
+import pytest
+
+from odmtool.core import kernels, losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernel_table import Kernel
+from odmtool.errors import UsageError
+from odmtool.judge import mcodm as judge
+from odmtool.solvers.base import Stop
+from odmtool.solvers.engine import certificate, choice
+from odmtool.solvers.mcodm import auto, landmarks, rounds
+from odmtool.solvers.multi import MultiProblem
+
+KERNELS = {
+    "rbf": Kernel("rbf", gamma=0.03),
+    "poly": Kernel("poly", gamma=0.2, coef0=1.0, degree=2),
+}
+
+
+def problem_of(kernel, m=160, k=4, lambda_=200.0, seed=0):
+    random = np.random.default_rng(seed)
+    target = random.integers(0, k, m)
+    X = random.normal(size=(m, 3)) + np.array([[np.cos(t), np.sin(t), 0] for t in target])
+    u = random.uniform(0.5, 2.0, m)
+    gram = Gram(kernel, X, 1e9)
+    return MultiProblem(None, gram, target, k, u, losses.mcodm(lambda_, 0.3, 0.2, u.sum()))
+
+
+def solve(problem, tolerance=1e-3, seed=0):
+    return auto.solve(problem, Stop(tolerance, 2000), solver="landmarks", seed=seed)
+
+
+@pytest.fixture
+def force(monkeypatch):
+    """Every problem takes this way to its certificate, with so many landmarks at first."""
+
+    def forced(way, stages=(48,)):
+        monkeypatch.setattr(choice, "STAGES", stages)
+        monkeypatch.setattr(choice, "_ways", lambda *_: [choice.Choice(way, 0.0, 60)])
+
+    return forced
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("way", ["free", "drawn", "exact"])
+def test_the_judge_confirms_the_bound(force, monkeypatch, way, kernel):
+    force(way)
+    if way != "free":
+        monkeypatch.setattr(certificate, "free", lambda *_: np.inf)
+    problem = problem_of(KERNELS[kernel])
+    found = solve(problem, tolerance=0.05)
+    K = kernels.gram(problem.gram.kernel, problem.gram.X)
+    said = judge.certify_kernel(
+        K, problem.target, problem.weight, problem.parameters, found.coef, found.duals
+    )
+    assert found.solver == "landmarks" and found.failure is not None
+    assert found.support_count <= 48
+    assert said.infeasibility < 1e-9
+    assert found.objective == pytest.approx(said.objective, rel=1e-9)
+    assert (said.objective - said.dual) / said.objective <= found.gap + 1e-12
+    assert found.converged == (found.gap <= 0.05)
+    if way == "exact":
+        assert found.gap == pytest.approx(said.gap, rel=1e-6)
+
+
+def test_landmarks_that_are_not_enough_start_the_descent(force):
+    """Wide rows: hardly anything of an example is in the span of others."""
+    force("free", stages=(5,))
+    problem = problem_of(Kernel("rbf", gamma=50.0))
+    found, plain = solve(problem), rounds.solve(problem, Stop(1e-3, 2000), solver="dcd")
+    assert found.solver == "dcd" and found.converged and found.failure is None
+    assert found.objective == pytest.approx(plain.objective, rel=2e-3)
+    assert found.iterations >= plain.iterations / 4
+
+
+def test_the_same_as_descent_on_all_kernel_values():
+    problem = problem_of(KERNELS["rbf"])
+    found = solve(problem, tolerance=1e-4)
+    plain = rounds.solve(problem, Stop(1e-5, 2000), solver="dcd")
+    assert found.converged and found.solver == "landmarks"
+    assert found.objective == pytest.approx(plain.objective, rel=1e-3)
+
+
+def test_a_start_and_a_seed():
+    problem = problem_of(KERNELS["rbf"])
+    first, again = solve(problem, seed=3), solve(problem, seed=3)
+    assert np.array_equal(first.coef, again.coef) and first.gap == again.gap
+    warm = landmarks.solve(
+        problem, Stop(1e-3, 2000), seed=3, start=first.duals, progress=lambda _: None
+    )
+    assert warm.converged and warm.iterations <= first.iterations
+
+
+def test_auto_takes_landmarks_where_the_matrix_does_not_fit():
+    kernel = KERNELS["rbf"]
+    assert auto.takes_landmarks(kernel, 40_000, 1e9)
+    assert not auto.takes_landmarks(kernel, 4000, 1e9)
+    assert not auto.takes_landmarks(Kernel("sigmoid", gamma=0.1), 40_000, 1e9)
+    with pytest.raises(UsageError, match="definite|negative"):
+        solve(problem_of(Kernel("sigmoid", gamma=0.1)))
