@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 5.0
+_ROWS, _REPEATS = 3000, 20
 _MARK = "ODMTOOL_KILL"
 _MODULE = "from odmtool.cli import {0}_main; {0}_main()"
 
@@ -30,8 +31,8 @@ COMMANDS = {
     "odm-train -v 3 -j 2": ("train", "-v", "3", "-j", "2", "-t", "rbf", "--max-iter", "3", "data"),
     "odm-cv -j 2": ("cv", "-j", "2", "-v", "3", "-t", "rbf", "-l", "1,2^4", "-g", "0.1,1",
                     "--csv", "table", "-o", "best", "small"),
-    "odm-scale": ("scale", "-q", "-s", "ranges", "-o", "scaled", "data"),
-    "odm-predict": ("predict", "-q", "data", "model", "predicted"),
+    "odm-scale": ("scale", "-q", "-s", "ranges", "-o", "scaled", "long"),
+    "odm-predict": ("predict", "-q", "long", "model", "predicted"),
 }  # fmt: skip
 
 
@@ -70,11 +71,12 @@ def prepare(folder: str) -> None:
     """Data that keep every command busy for a moment, and a model."""
     generator = random.Random(0)
     rows = []
-    for _ in range(3000):
+    for _ in range(_ROWS):
         x = [generator.gauss(0, 1) for _ in range(20)]
         label = 1 if x[0] + x[1] * x[2] + generator.gauss(0, 0.3) > 0 else -1
         rows.append(f"{label} " + " ".join(f"{j}:{v:.6f}" for j, v in enumerate(x, 1)) + "\n")
     Path(folder, "data").write_text("".join(rows))
+    Path(folder, "long").write_text("".join(rows) * _REPEATS)
     Path(folder, "small").write_text("".join(rows[:600]))
     subprocess.run(command("train", "-q", "-t", "rbf", "data", "model"), cwd=folder,
                    env=environment(), check=True)  # fmt: skip
@@ -166,7 +168,7 @@ def torn_products(folder: str) -> list[str]:
     from odmtool.io.model_file import read_model
     from odmtool.io.range_file import read_range
 
-    torn, rows = [], {"scaled": 3000, "predicted": 3000, "table": 5}
+    torn, rows = [], {"scaled": _ROWS * _REPEATS, "predicted": _ROWS * _REPEATS, "table": 5}
     for name, read in {"trained": read_model, "best": read_model, "ranges": read_range}.items():
         try:
             read(str(Path(folder, name)))
