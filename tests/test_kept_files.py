@@ -21,7 +21,8 @@ def test_kept_models_decide_as_they_did(run, tmp_path, model):
     found = (tmp_path / "out").read_text().splitlines()
     assert found[0] == expected[0] and len(found) == len(expected)
     for one, other in zip(found[1:], expected[1:], strict=True):
-        assert [float(v) for v in one.split()] == pytest.approx([float(v) for v in other.split()])
+        (label, *values), (known, *others) = one.split(), other.split()
+        assert label == known and [*map(float, values)] == pytest.approx([*map(float, others)])
 
 
 def test_kept_ranges_scale_as_they_did(run, tmp_path):

@@ -67,7 +67,7 @@ task_too_large = sentence(
 )
 scheduler_unused = sentence(
     "‹scheduler› is ignored with ‹solver={solver}›; it applies to sodm, nystrom and "
-    "dsvrg, to the folds of a cross validation, and for several binary problems"
+    "dsvrg, to the folds of a cross validation, and to several binary problems"
 )
 files_are_elsewhere = sentence(
     "{option} needs the examples here, not in files that the workers of ‹scheduler› read"

@@ -7,7 +7,7 @@ from odmtool.messages.words import clock, quoted, sentence, shortened
 
 def compiling(is_kept: bool) -> str:
     if is_kept:
-        return "compiling (once after an installation)"
+        return "compiling (once after an installation; not counted as training)"
     return "compiling (in every run: no folder for the code can be written; set NUMBA_CACHE_DIR)"
 
 
