@@ -33,7 +33,7 @@ _PLAN = re.compile(r"(?:at most|(?:newton|dcd|nystrom) in) ([\d.e+]+) (bytes|KB|
 # Name: examples, features, nonzeros of a row, classes.
 _SHAPES = {
     "small": (300, 10, 10, 2),
-    "dense": (8000, 20, 20, 2),
+    "dense": (4000, 20, 20, 2),
     "large": (15000, 8, 8, 2),
     "tall": (300_000, 12, 12, 2),
     "wide": (1500, 30000, 60, 2),

@@ -66,6 +66,9 @@ def shifted(loss: MarginLoss, sigma: float) -> MarginLoss:
     )
 
 
+_LEAST_JUMP = 1e-290
+
+
 def smoothed(loss: MarginLoss, width: float, eta: np.ndarray) -> MarginLoss:
     """The loss whose derivative spreads the jump at lo = hi over margins of this width.
 
@@ -82,7 +85,8 @@ def smoothed(loss: MarginLoss, width: float, eta: np.ndarray) -> MarginLoss:
     eta : ndarray, shape (m,)
         Where the proximal step starts.
     """
-    sigma = width / (loss.right_hi - loss.left_lo)
+    # A jump beside which the derivative is large may be 0 as a difference.
+    sigma = width / np.maximum(loss.right_hi - loss.left_lo, _LEAST_JUMP)
     most = -loss.left_lo
     return MarginLoss(
         loss.lo + sigma * (loss.left_lo + eta),

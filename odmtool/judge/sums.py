@@ -14,7 +14,7 @@ def dense(X) -> np.ndarray:
 
 def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """A B, every entry an exact sum; B has the shape (d,) or (d, k)."""
-    columns = B.reshape(len(B), -1).T
+    columns = np.atleast_2d(B.T)
     sums = [[math.fsum(row * column) for column in columns] for row in A]
     return np.array(sums, dtype=float).reshape(len(A), *B.shape[1:])
 

@@ -86,7 +86,10 @@ def conjugate_gradients(
         now = np.vdot(residual, z)
         direction, before = z + (now / before) * direction, now
         image = product(direction)
-        step = now / np.vdot(direction, image)
+        curvature = np.vdot(direction, image)
+        if not curvature > 0:
+            break  # the square of a small residual is 0
+        step = now / curvature
         x += step * direction
         residual -= step * image
     return x

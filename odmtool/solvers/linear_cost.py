@@ -53,7 +53,8 @@ def hessian_costs(X) -> tuple[float, float]:
 def curvature(problem: Problem) -> float:
     """The largest second derivative of u l times |x|^2, on average."""
     slope = losses.largest_slope(problem.loss)
-    return float(slope * np.mean(problem.weight * squares(problem.X)))
+    with np.errstate(over="ignore"):
+        return float(slope * np.mean(problem.weight * squares(problem.X)))
 
 
 def gradients_cost(problem: Problem) -> float:

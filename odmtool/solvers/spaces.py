@@ -147,6 +147,10 @@ class WeightSpace:
 
     def __init__(self, X, y: np.ndarray):
         self._X, self._y = X, y
+        cells = X if isinstance(X, np.ndarray) else X.data
+        largest = max(cells.max(initial=0.0), -cells.min(initial=0.0))
+        # A bound of the rounding errors of w(eta), for every unit of sum |eta|.
+        self._rounding = np.finfo(float).eps * np.sqrt(X.shape[1]) * float(largest)
 
     def zero(self):
         return np.zeros(self._X.shape[1])
@@ -165,9 +169,12 @@ class WeightSpace:
         return w @ direction, direction @ direction
 
     def gap(self, loss, w, t, eta, enough):
-        """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta."""
-        difference = w - self.point(eta)
-        return difference @ difference / 2, eta
+        """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta.
+
+        Rounding is added: features of 1e150 may cancel to exactly 0 by chance.
+        """
+        difference, rounding = w - self.point(eta), self._rounding * np.abs(eta).sum()
+        return (difference @ difference + rounding * rounding) / 2, eta
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w with (I + X' S X) w = X' (y b), by Cholesky or conjugate gradients."""

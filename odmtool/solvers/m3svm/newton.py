@@ -49,6 +49,7 @@ _INSIDE = 0.99
 
 _SUFFICIENT_DECREASE = 1e-4
 _HALVINGS = 40
+_TINY = np.finfo(float).tiny
 _ROUNDING = 1e-15
 # So many steps that lower neither F nor the gradient are rounding only.
 _PATIENCE = 5
@@ -221,7 +222,7 @@ class _Run:
         )
         pairs = objective.pairs(self.V, self._smoothing)
         system = System(objective.X, curvature, pairs, objective.parameters.ridge, objective.weight)
-        accuracy = min(0.1, np.sqrt(self.size / max(self.first_size, self.size)))
+        accuracy = min(0.1, np.sqrt(self.size / max(self.first_size, self.size, _TINY)))
         direction = system.direction(self.gradient, accuracy)
         change = objective.scores(direction)
         inside = 1.0 if pull is None else self._follow(pull, change)

@@ -1,0 +1,83 @@
+"""Every machine on data and lambdas at the ends of what numbers can be.
+
+Either the judge confirms that the solution is optimal, or it is said not to be, in one sentence.
+pytest turns every warning of Python and NumPy into an error.
+"""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from odmtool.core.loss_table import MACHINES
+from odmtool.errors import OdmError
+from odmtool.judge import binary, m3svm, mcodm
+from odmtool.machines import machine_named
+
+_A = np.random.default_rng(0).standard_normal((12, 3))
+DATA = {
+    "constant": np.ones((12, 3)),
+    "opposite labels": np.vstack([_A[:6], _A[:6]]),
+    "no features": np.zeros((12, 0)),
+    "zeros": np.zeros((12, 3)),
+    "subnormal": 5e-320 * _A,
+    "tiny": 1e-160 * _A,
+    "large": 1e150 * _A,
+    "huge": 1e300 * _A,
+    "mixed": _A * [1e-300, 1.0, 1e150],
+}
+# Objectives of LDM are differences of numbers of this size, times a rounding.
+_ROUNDING = 1e-14
+# mcodm takes 2000 rounds where no step is exact any more.
+_ROUNDS = {"mcodm": 20}
+
+
+def judged(machine, prepared, solution):
+    """The judge's opinion of a solution, primal and dual value and gap.
+
+    Of m3svm and ism3, whose rule is the gradient: its size, and none, relative to that at 0.
+    """
+    rows, gram, u = prepared.rows, prepared.gram, prepared.u
+    K = None if gram is None else binary.kernel_matrix(gram.kernel, gram.X, gram.X)
+    if MACHINES[machine.name].is_binary:
+        known = prepared.y, u, machine.loss(prepared.total_weight)
+        if K is None:
+            return binary.certify_linear(
+                sparse.csr_matrix(rows), *known, solution.w, solution.eta
+            )  # fmt: skip
+        return binary.certify_kernel(K, *known, solution.coef, solution.eta)
+    known = prepared.target, u, machine.parameters(prepared.total_weight)
+    if machine.name != "mcodm":
+        sizes = [
+            np.hypot(*map(np.linalg.norm, m3svm.gradient(rows, *known, factor * W, factor * b)))
+            for W, b in [(solution.W, solution.bias)] for factor in (1.0, 0.0)
+        ]  # fmt: skip
+        return binary.Certificate(sizes[0], 0.0, sizes[0] / sizes[1] if sizes[1] else 0.0)
+    if K is None:
+        return mcodm.certify_linear(rows, *known, solution.W, solution.duals)
+    return mcodm.certify_kernel(K, *known, solution.coef, solution.duals)
+
+
+@pytest.mark.parametrize("lambda_", [1e-300, 1.0, 1e20, 1e300])
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("name", MACHINES)
+def test_optimal_or_one_sentence(name, kernel, data, lambda_):
+    row, X = MACHINES[name], sparse.csr_matrix(DATA[data])
+    labels = np.repeat([1, 2], 6) if row.is_binary else np.repeat([1, 2, 3, 1], 3)
+    machine = machine_named(name)(
+        kernel=kernel, lambda_=lambda_, gamma=1.0, max_iter=_ROUNDS.get(name)
+    )
+    try:
+        machine.fit(X, labels)
+    except OdmError as error:
+        assert str(error) and "\n" not in str(error) and "nan" not in str(error)
+        return
+    solution = machine.solution_
+    assert np.isfinite(solution.gap)
+    assert set(machine.predict(X).tolist()) <= set(labels.tolist())
+    if not solution.converged:
+        return
+    with np.errstate(all="ignore"):
+        verdict = judged(machine, machine.prepare(X, labels), solution)
+    is_rounding = abs(verdict.primal - verdict.dual) <= _ROUNDING
+    assert verdict.gap <= machine.tolerance * (1 + 1e-6) or is_rounding
