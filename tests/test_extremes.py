@@ -1,7 +1,7 @@
 """Every machine on data and lambdas at the ends of what numbers can be.
 
 Either the judge confirms that the solution is optimal, or it is said not to be, in one sentence.
-pytest turns every warning of Python and NumPy into an error.
+pytest turns every warning of NumPy into an error.
 """
 
 import numpy as np

@@ -51,11 +51,11 @@ def run(command: click.Command, args: list[str], program: str) -> int:
         return _say(program, str(error), error.exit_code)
     except MemoryError as error:
         return _say(program, messages.out_of_memory(error), OdmError.exit_code)
-    except OSError as error:
-        return _say(program, messages.os_error(error), OdmError.exit_code)
     except Exception as error:
         if _is_for_want_of_memory(error):
             return _say(program, messages.out_of_memory(error), OdmError.exit_code)
+        if isinstance(error, OSError):
+            return _say(program, messages.os_error(error), OdmError.exit_code)
         if "--verbose" in args:
             import traceback
 
@@ -67,6 +67,10 @@ def _is_for_want_of_memory(error: Exception) -> bool:
     """Whether a library could not be loaded, or a thread not started, within a limit."""
     if isinstance(error, ImportError):
         return "failed to map" in str(error) or os.strerror(errno.ENOMEM) in str(error)
+    if isinstance(error, OSError):  # llvmlite's, of its library
+        return error.errno is None and "shared object" in str(error)
+    if isinstance(error, SystemError):  # Python's, where an extension did not notice
+        return "without exception set" in str(error)
     return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 

@@ -11,7 +11,9 @@ def click_error(error) -> str:
 
 
 def out_of_memory(error: BaseException) -> str:
-    return f"out of memory ({error})" if str(error) else "out of memory"
+    """With what the error says, unless that is a page of advice."""
+    said = str(error)
+    return f"out of memory ({said})" if said and "\n" not in said else "out of memory"
 
 
 def os_error(error: OSError) -> str:
