@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from conftest import ENDLESS
 
+from odmtool import ODMClassifier
+from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
@@ -71,6 +73,39 @@ def test_cost_is_lambda_per_unit_of_weight(run, heart):
     a, b = read_model("by_cost"), read_model("by_lambda")
     assert np.array_equal(a.weights, b.weights)
     assert a.facts["lambda"] == "135.0"
+
+
+def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
+    """Number of examples over their mean squared length; in odm-cv and from Python, too."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(12, 40)).round(3)
+    y = np.where(X[:, 0] > 0, 1, -1)
+    features = [" ".join(f"{j}:{v:g}" for j, v in enumerate(row, 1)) for row in X]
+    rows = [f"{label} {row}" for label, row in zip(y, features, strict=True)]
+    wanted = 12 / (X**2).sum(axis=1).mean()
+
+    def recorded(*arguments, data="wide"):
+        assert run("train", *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    Path("wide").write_text("\n".join(rows) + "\n")
+    assert recorded() == pytest.approx(wanted)
+    estimator = ODMClassifier(bias=None).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == pytest.approx(wanted)
+    assert run("cv", "-m", "0.2", "-v", "3", "--csv", "t", "wide").code == 0
+    lines = [line.split(",") for line in Path("t").read_text().splitlines()]
+    assert float(lines[1][lines[0].index("lambda")]) == pytest.approx(wanted)
+    assert recorded("-t", "rbf") == recorded("-s", "odm", "-l", "2^14") == LAMBDA
+    assert recorded("-c", "2") == 24
+    assert recorded("-s", "ldm") == COMPARATOR_LAMBDA
+    # Columns that do not occur make no row wider.
+    few = "\n".join(" ".join(row.split()[:4] + ["40:1"]) for row in rows)
+    Path("few").write_text(few + "\n")
+    assert recorded(data="few") == LAMBDA
+    # Short rows: never more than the usual one.
+    tiny = "\n".join(re.sub(r":(\S+)", r":\1e-5", row) for row in rows)
+    Path("tiny").write_text(tiny + "\n")
+    assert recorded(data="tiny") == LAMBDA
 
 
 def test_class_weights_instance_weights_and_duplicates_agree(run, heart, tmp_path):

@@ -12,6 +12,7 @@ from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAM
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES, SMOOTH
+from odmtool.defaults import LAMBDA
 from odmtool.errors import UsageError
 from odmtool.solvers.table import IN_PARTS, SOLVERS, settings_of_solver
 
@@ -61,7 +62,7 @@ class MachineChoice(NamedTuple):
         return self.common["class_weight"]
 
     def settled(self, data) -> MachineChoice:
-        """The choice for the data that were read: a name in the place of auto, balanced weights.
+        """The choice for the data that were read: for auto a name, balanced weights, lambda.
 
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
         if nothing was open.
@@ -70,12 +71,28 @@ class MachineChoice(NamedTuple):
         if self.asked == "auto":
             many = len(data.classes) > 2 and "multiclass" not in self.given
             choice = choice._replace(asked="mcodm" if many else "odm")
+        choice = choice._with_lambda(data.X)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data.labels, data.weight) | weights
         if weights != self.class_weight:
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
+
+    def _with_lambda(self, X) -> MachineChoice:
+        """With the default lambda for rows in memory, where the machine's is another one."""
+        from odmtool.machines.data import default_lambda
+
+        kernel, is_search = self.parameters["kernel"], isinstance(self.parameters["kernel"], tuple)
+        is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
+        is_linear = all(name == "linear" for name in (kernel if is_search else [kernel]))
+        if self.name != "odm" or not (is_open and is_linear and hasattr(X, "indices")):
+            return self
+        value = default_lambda(X)
+        if value == LAMBDA:
+            return self
+        own = {"lambda_": (value,) if is_search else value}
+        return self._replace(parameters=self.parameters | own)
 
     def make(self, values: dict | None = None):
         """The machine, its parameters checked; ``values`` stand for some of them."""

@@ -136,7 +136,8 @@ _PARAMETERS = (
      f"Kernel, by name or as LIBSVM's {min(_NUMBERED)} to {max(_NUMBERED)}."),
     ("lambda_", ("-l", "--lambda"), Number(), None,
      "Weight of the loss, > 0; larger fits the data more closely, like C. For m3svm and ism3 it is "
-     "the weight of the regulariser, that is the opposite."),
+     "the weight of the regulariser, that is the opposite. Without -l and -c it is less for linear "
+     "odm with more features than examples: their number over their mean squared length, at most."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),

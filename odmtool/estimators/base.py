@@ -19,6 +19,7 @@ from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.saved import with_serials
 from odmtool.io.model_file import write_model
 from odmtool.machines import Machine, machine_named
+from odmtool.machines.data import default_lambda
 from odmtool.models import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -119,6 +120,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),
             "settings": Settings(**of_solvers),
         }  # fmt: skip
+        if given["lambda_"] is None:
+            is_wide = self._machine == "odm" and self.kernel == "linear"
+            given["lambda_"] = default_lambda(X) if is_wide else machine.lambda_
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "gamma" in given:

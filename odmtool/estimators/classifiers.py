@@ -17,8 +17,9 @@ class ODMClassifier(MachineClassifier):
 
     Parameters
     ----------
-    lambda_ : float, > 0
-        Weight of the loss.
+    lambda_ : float, > 0, optional
+        Weight of the loss; by default 2^14, and less for a linear machine with more features than
+        examples (:func:`odmtool.machines.data.default_lambda`).
     mu : float, 0 < mu <= 1
         What a margin above the band costs, relative to one below.
     theta : float, 0 <= theta < 1
@@ -59,7 +60,7 @@ class ODMClassifier(MachineClassifier):
     _machine = "odm"
 
     def __init__(
-        self, *, lambda_=ODM.lambda_, mu=ODM.mu, theta=ODM.theta, cost=None, kernel="linear",
+        self, *, lambda_=None, mu=ODM.mu, theta=ODM.theta, cost=None, kernel="linear",
         gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="ovr", n_jobs=None, landmarks=DEFAULTS.landmarks,

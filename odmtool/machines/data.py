@@ -18,7 +18,7 @@ from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
-from odmtool.defaults import PerFeature
+from odmtool.defaults import LAMBDA, PerFeature
 from odmtool.errors import DataError
 
 
@@ -61,6 +61,25 @@ def gamma_for(gamma: float, n_features: int) -> float:
     if isinstance(gamma, PerFeature):
         return float(gamma) / max(1, n_features)
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
+
+
+def default_lambda(X) -> float:
+    """The lambda of linear ODM that nobody named: by measurement, docs/defaults.md.
+
+    With more features than examples nearly every example can get its margin, and a large lambda
+    fits noise: then the number of examples over their mean squared length is the most.
+
+    Parameters
+    ----------
+    X : CSR, csr_matrix or ndarray, shape (m, d)
+        Of a CSR the features that occur count.
+    """
+    (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
+    if d <= m or not (is_dense or len(np.unique(X.indices)) > m):
+        return LAMBDA
+    values = X.ravel() if is_dense else X.data
+    squares = float(np.vdot(values, values))
+    return min(LAMBDA, m * m / squares) if squares > 0 else LAMBDA
 
 
 def class_order(labels) -> list[int]:
