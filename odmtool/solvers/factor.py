@@ -87,7 +87,7 @@ def conjugate_gradients(
         direction, before = z + (now / before) * direction, now
         image = product(direction)
         curvature = np.vdot(direction, image)
-        if not curvature > 0:
+        if curvature == 0:
             break  # the square of a small residual is 0
         step = now / curvature
         x += step * direction
