@@ -121,7 +121,11 @@ def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
     jobs = machine.jobs
     if prepared.gram is not None:
         jobs = _threads_for(machine, prepared.gram, todo)
-        prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
+        alone = machine.copy(memory=prepared.gram.memory / jobs)
+        if not all(alone.takes_landmarks(len(part.y)) for part in todo):
+            prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
+        else:  # which need no matrix
+            prepared = prepared._replace(gram=prepared.gram.within(alone.memory))
 
     alone = machine.copy(jobs=1)
 
