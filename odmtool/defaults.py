@@ -5,8 +5,11 @@ have tables of their own: :mod:`odmtool.core.loss_table`, :mod:`odmtool.core.ker
 :mod:`odmtool.solvers.table`.
 """
 
-# Of odm, by measurement: docs/defaults.md.
+# Of odm, and of mcodm, by measurement: docs/defaults.md.
 LAMBDA = 2.0**14
+MULTICLASS_LAMBDA = 2.0**12
+# Of linear ones, less for wide data: odmtool.machines.data.default_lambda.
+WITH_OWN_LAMBDA = ("odm", "mcodm")
 MU = 0.2
 THETA = 0.2
 # Of the comparators, which were not measured.

@@ -12,7 +12,7 @@ from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAM
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES, SMOOTH
-from odmtool.defaults import LAMBDA
+from odmtool.defaults import WITH_OWN_LAMBDA
 from odmtool.errors import UsageError
 from odmtool.solvers.table import IN_PARTS, SOLVERS, settings_of_solver
 
@@ -80,16 +80,18 @@ class MachineChoice(NamedTuple):
         return choice
 
     def _with_lambda(self, X) -> MachineChoice:
-        """With the default lambda for rows in memory, where the machine's is another one."""
+        """With the default lambda for rows in memory, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
         kernel, is_search = self.parameters["kernel"], isinstance(self.parameters["kernel"], tuple)
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         is_linear = all(name == "linear" for name in (kernel if is_search else [kernel]))
-        if self.name != "odm" or not (is_open and is_linear and hasattr(X, "indices")):
+        is_meant = self.name in WITH_OWN_LAMBDA and is_open and is_linear
+        if not (is_meant and hasattr(X, "indices")):
             return self
-        value = default_lambda(X)
-        if value == LAMBDA:
+        usual = MACHINES[self.name].parameters["lambda_"]
+        value = default_lambda(usual, X)
+        if value == usual:
             return self
         own = {"lambda_": (value,) if is_search else value}
         return self._replace(parameters=self.parameters | own)

@@ -54,6 +54,7 @@ from odmtool.defaults import (
     MU,
     MU1,
     MU2,
+    MULTICLASS_LAMBDA,
     POWER,
     THETA,
 )
@@ -294,7 +295,7 @@ _ROWS = (
         "mcodm",
         "multi-class ODM (Zhang and Zhou, IEEE TKDE 2019, section 4)",
         "",
-        {"lambda_": COMPARATOR_LAMBDA, "mu": MU, "theta": THETA},
+        {"lambda_": MULTICLASS_LAMBDA, "mu": MU, "theta": THETA},
         mcodm,
         options=("outer",),
     ),

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import __version__, messages
+from odmtool.defaults import WITH_OWN_LAMBDA
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions, canonical
@@ -121,8 +122,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             "settings": Settings(**of_solvers),
         }  # fmt: skip
         if given["lambda_"] is None:
-            is_wide = self._machine == "odm" and self.kernel == "linear"
-            given["lambda_"] = default_lambda(X) if is_wide else machine.lambda_
+            is_meant = self._machine in WITH_OWN_LAMBDA and self.kernel == "linear"
+            usual = machine.lambda_
+            given["lambda_"] = default_lambda(usual, X) if is_meant else usual
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "gamma" in given:

@@ -18,8 +18,8 @@ class ODMClassifier(MachineClassifier):
     Parameters
     ----------
     lambda_ : float, > 0, optional
-        Weight of the loss; by default 2^14, and less for a linear machine with more features than
-        examples (:func:`odmtool.machines.data.default_lambda`).
+        Weight of the loss; by default 2^14, mcodm 2^12, and less for a linear machine with more
+        features than examples (:func:`odmtool.machines.data.default_lambda`).
     mu : float, 0 < mu <= 1
         What a margin above the band costs, relative to one below.
     theta : float, 0 <= theta < 1
@@ -148,7 +148,7 @@ class MulticlassODMClassifier(MachineClassifier):
     _machine = "mcodm"
 
     def __init__(
-        self, *, lambda_=MCODM.lambda_, mu=MCODM.mu, theta=MCODM.theta, cost=None, kernel="linear",
+        self, *, lambda_=None, mu=MCODM.mu, theta=MCODM.theta, cost=None, kernel="linear",
         gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         outer=DEFAULTS.outer,

@@ -18,7 +18,7 @@ from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
-from odmtool.defaults import LAMBDA, PerFeature
+from odmtool.defaults import PerFeature
 from odmtool.errors import DataError
 
 
@@ -63,23 +63,26 @@ def gamma_for(gamma: float, n_features: int) -> float:
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
 
 
-def default_lambda(X) -> float:
-    """The lambda of linear ODM that nobody named: by measurement, docs/defaults.md.
+def default_lambda(usual: float, X) -> float:
+    """The lambda of a linear machine that nobody named, at most ``usual``.
 
     With more features than examples nearly every example can get its margin, and a large lambda
-    fits noise: then the number of examples over their mean squared length is the most.
+    fits noise: then the number of examples over their mean squared length is the most
+    (docs/defaults.md).
 
     Parameters
     ----------
+    usual : float
+        The machine's default for other data.
     X : CSR, csr_matrix or ndarray, shape (m, d)
         Of a CSR the features that occur count.
     """
     (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
     if d <= m or not (is_dense or len(np.unique(X.indices)) > m):
-        return LAMBDA
+        return usual
     values = X.ravel() if is_dense else X.data
     squares = float(np.vdot(values, values))
-    return min(LAMBDA, m * m / squares) if squares > 0 else LAMBDA
+    return min(usual, m * m / squares) if squares > 0 else usual
 
 
 def class_order(labels) -> list[int]:
