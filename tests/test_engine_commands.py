@@ -22,10 +22,10 @@ def test_summary_and_model_say_what_kind_of_bound_the_gap_is(run, tmp_path):
 
 
 def test_a_bound_by_drawn_rows_says_its_probability(run, tmp_path, monkeypatch):
-    from odmtool.solvers.engine import solve
+    from odmtool.solvers.engine import choice, solve
 
-    choice = solve.Choice("drawn", 0.0, 20_000)
-    monkeypatch.setattr(solve.EngineRun, "_ways", lambda run, forecast: [choice])
+    taken = choice.Choice("drawn", 0.0, 20_000)
+    monkeypatch.setattr(choice, "_ways", lambda *_: [taken])
     monkeypatch.setattr(solve.certificate, "free", lambda point, left: float("inf"))
     model, said = trained(run, tmp_path, "-l", "2^2", "-e", "0.1")
     assert model.facts["certificate"] == "proved with probability 1 - 1e-06"

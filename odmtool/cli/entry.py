@@ -27,6 +27,9 @@ from odmtool.errors import (
     UsageError,
 )
 
+# Seconds.
+_AWAKE_EVERY = 0.5
+
 
 def run(command: click.Command, args: list[str], program: str) -> int:
     """Run ``command`` in this thread and return its exit code.
@@ -86,7 +89,9 @@ def main(command: click.Command, program: str) -> NoReturn:
             done.set()
 
     threading.Thread(target=work, name="work", daemon=True).start()
-    done.wait()
+    # Only that the main thread wakes lets Python act on a signal that another thread received.
+    while not done.wait(_AWAKE_EVERY):
+        pass
     process.ignore_signals()
     sys.exit(outcome[0])
 

@@ -71,7 +71,7 @@ class MachineChoice(NamedTuple):
         if self.asked == "auto":
             many = len(data.classes) > 2 and "multiclass" not in self.given
             choice = choice._replace(asked="mcodm" if many else "odm")
-        choice = choice._with_lambda(data.X)
+        choice = choice._with_lambda(data)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data.labels, data.weight) | weights
@@ -79,7 +79,7 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 
-    def _with_lambda(self, X) -> MachineChoice:
+    def _with_lambda(self, data) -> MachineChoice:
         """With the default lambda for rows in memory, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
@@ -87,10 +87,10 @@ class MachineChoice(NamedTuple):
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         is_linear = all(name == "linear" for name in (kernel if is_search else [kernel]))
         is_meant = self.name in WITH_OWN_LAMBDA and is_open and is_linear
-        if not (is_meant and hasattr(X, "indices")):
+        if not (is_meant and hasattr(data.X, "indices")):
             return self
         usual = MACHINES[self.name].parameters["lambda_"]
-        value = default_lambda(usual, X)
+        value = default_lambda(usual, data.X, data.weight)
         if value == usual:
             return self
         own = {"lambda_": (value,) if is_search else value}

@@ -124,7 +124,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         if given["lambda_"] is None:
             is_meant = self._machine in WITH_OWN_LAMBDA and self.kernel == "linear"
             usual = machine.lambda_
-            given["lambda_"] = default_lambda(usual, X) if is_meant else usual
+            given["lambda_"] = default_lambda(usual, X, weight) if is_meant else usual
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "gamma" in given:

@@ -63,12 +63,12 @@ def gamma_for(gamma: float, n_features: int) -> float:
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
 
 
-def default_lambda(usual: float, X) -> float:
+def default_lambda(usual: float, X, weight: np.ndarray | None = None) -> float:
     """The lambda of a linear machine that nobody named, at most ``usual``.
 
     With more features than examples nearly every example can get its margin, and a large lambda
     fits noise: then the number of examples over their mean squared length is the most
-    (docs/defaults.md).
+    (docs/defaults.md). An example of weight 2 is two.
 
     Parameters
     ----------
@@ -76,13 +76,19 @@ def default_lambda(usual: float, X) -> float:
         The machine's default for other data.
     X : CSR, csr_matrix or ndarray, shape (m, d)
         Of a CSR the features that occur count.
+    weight : ndarray, shape (m,), optional
     """
     (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
-    if d <= m or not (is_dense or len(np.unique(X.indices)) > m):
+    total = m if weight is None else float(weight.sum())
+    if d <= total or not (is_dense or len(np.unique(X.indices)) > total):
         return usual
     values = X.ravel() if is_dense else X.data
-    squares = float(np.vdot(values, values))
-    return min(usual, m * m / squares) if squares > 0 else usual
+    if weight is None:
+        squares = float(np.vdot(values, values))
+    else:
+        lengths = np.full(m, d) if is_dense else np.diff(X.indptr)
+        squares = float(np.repeat(weight, lengths) @ values**2)
+    return min(usual, total**2 / squares) if 0 < squares < np.inf else usual
 
 
 def class_order(labels) -> list[int]:
