@@ -33,6 +33,15 @@ def solve(problem, tolerance=1e-3, seed=0):
 
 
 @pytest.fixture
+def three_classes(tmp_path):
+    random = np.random.default_rng(0)
+    rows = [(k % 3, random.normal(size=2) + 2 * np.eye(3)[k % 3][:2]) for k in range(90)]
+    path = tmp_path / "three"
+    path.write_text("".join(f"{k} 1:{x[0]:.3f} 2:{x[1]:.3f}\n" for k, x in rows))
+    return path
+
+
+@pytest.fixture
 def force(monkeypatch):
     """Every problem takes this way to its certificate, with so many landmarks at first."""
 
@@ -81,6 +90,19 @@ def test_the_same_as_descent_on_all_kernel_values():
     plain = rounds.solve(problem, Stop(1e-5, 2000), solver="dcd")
     assert found.converged and found.solver == "landmarks"
     assert found.objective == pytest.approx(plain.objective, rel=1e-3)
+
+
+@pytest.mark.parametrize("options", [(), ("-t", "rbf"), ("-t", "rbf", "--solver", "landmarks")])
+def test_no_time_at_all(run, three_classes, options):
+    """The model of no iteration is written, and said to be that."""
+    outcome = run("train", "-s", "mcodm", *options, "--max-time", "1e-9", three_classes, "m")
+    assert outcome.code == 0 and "stopped after --max-time" in outcome.err
+
+
+def test_the_limit_of_iterations_is_not_the_gap(run, three_classes):
+    outcome = run("train", "-t", "rbf", "--solver", "landmarks", "-l", "0.01", "--max-iter", "1",
+                  three_classes, "m")  # fmt: skip
+    assert "but the objective may still fall" in outcome.err and "landmarks)" in outcome.err
 
 
 def test_a_start_and_a_seed():

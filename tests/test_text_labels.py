@@ -1,6 +1,9 @@
 """Labels that are words: read, trained on, kept in the model, predicted."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -263,3 +266,37 @@ def test_looking_scaling_and_starting(run, tmp_path, files):
 def test_more_than_ten_words_are_not_listed(run, tmp_path):
     put(tmp_path / "d", [f"word{k:02d}" for k in range(11)])
     assert "programs: 0 to 10, in alphabetical order" in run("train", "-s", "l2svm", "d", "m").err
+
+
+def test_integers_that_no_word_stands_for(run, tmp_path, files):
+    """They are errors with names of their own; words that are integers are compared as such."""
+    (tmp_path / "train").write_text("a 1:1\nb 1:2\na 1:1.5\nb 1:2.5\n")
+    (tmp_path / "test").write_text("0 1:1\n1 1:2\n7 1:2\n")
+    assert run("train", "train", "m").code == 0
+    outcome = run("predict", "--report", "--json", "j", "test", "m", "o")
+    assert outcome.code == 0 and "\n       7 " in outcome.out
+    assert "they are compared with those that stand for words" in outcome.err
+    X = np.array([[1.0], [4.0], [1.5], [3.5]])
+    ODMClassifier().fit(X, np.array(["1", "2", "1", "2"])).save("m")
+    (tmp_path / "test").write_text("1 1:1\n2 1:4\n3 1:4\n")
+    outcome = run("predict", "test", "m", "o")
+    assert (outcome.code, outcome.out) == (0, "Accuracy = 66.6667% (2/3)\n")
+    assert outcome.err == ""
+
+
+def test_words_that_cannot_be_shown_are_escaped(tmp_path):
+    """On a stdout of another encoding; and an argument that is not UTF-8."""
+    (tmp_path / "data").write_text("λ 1:1\nb 1:2\n", encoding="utf-8")
+    check = "from odmtool.cli import odmtool_main; odmtool_main()"
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    shown = subprocess.run(
+        [sys.executable, "-c", check, "check", "data"], cwd=tmp_path, env=environment,
+        capture_output=True,
+    )  # fmt: skip
+    assert shown.returncode == 0 and b"\\u03bb (1)" in shown.stdout
+    train = "from odmtool.cli import train_main; train_main()"
+    warned = subprocess.run(
+        [sys.executable, "-c", train, "-w", b"h\xffm", "2", "data", "m"], cwd=tmp_path,
+        capture_output=True,
+    )  # fmt: skip
+    assert warned.returncode == 0 and b"does not occur in the data" in warned.stderr

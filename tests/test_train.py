@@ -82,7 +82,7 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     y = np.where(X[:, 0] > 0, 1, -1)
     features = [" ".join(f"{j}:{v:g}" for j, v in enumerate(row, 1)) for row in X]
     rows = [f"{label} {row}" for label, row in zip(y, features, strict=True)]
-    wanted = 12 / (X**2).sum(axis=1).mean()
+    wanted = float(f"{12 / (X**2).sum(axis=1).mean():.3g}")
 
     def recorded(*arguments, data="wide"):
         assert run("train", *arguments, data, "m").code == 0
@@ -98,6 +98,9 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     assert recorded("-t", "rbf") == recorded("-s", "odm", "-l", "2^14") == LAMBDA
     assert recorded("-c", "2") == 24
     assert recorded("-s", "ldm") == COMPARATOR_LAMBDA
+    # The folds of a search are scaled, and the examples that it is taken from.
+    assert run("cv", "-m", "0.2", "-v", "3", "--scale", "0,1", "--csv", "t", "wide").code == 0
+    assert float(Path("t").read_text().splitlines()[1].split(",")[4]) == recorded("--scale", "0,1")
     # Columns that do not occur make no row wider.
     few = "\n".join(" ".join(row.split()[:4] + ["40:1"]) for row in rows)
     Path("few").write_text(few + "\n")
@@ -106,6 +109,8 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     tiny = "\n".join(re.sub(r":(\S+)", r":\1e-5", row) for row in rows)
     Path("tiny").write_text(tiny + "\n")
     assert recorded(data="tiny") == LAMBDA
+    Path("huge").write_text("1 1:1e200 2:1e200 3:1\n-1 1:-1e200 2:3 4:1\n")
+    assert "scale the features" in run("train", "huge", "m").err
 
 
 def test_class_weights_instance_weights_and_duplicates_agree(run, heart, tmp_path):

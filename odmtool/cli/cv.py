@@ -169,7 +169,7 @@ def cv(ctx, **options):
     check_pictures(pictures, settings)
     manner = ctx.meta["stock"].manner
     data = _read(place, choice, job, pictures, manner.table, report)
-    if (settled := choice.settled(data)) is not choice:
+    if (settled := choice.settled(data, job.scale)) is not choice:
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values)
     settled.warn_of_unused(report)

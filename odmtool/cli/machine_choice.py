@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import click
@@ -61,8 +62,10 @@ class MachineChoice(NamedTuple):
     def class_weight(self) -> dict:
         return self.common["class_weight"]
 
-    def settled(self, data) -> MachineChoice:
+    def settled(self, data, scale: tuple[float, float] | None = None) -> MachineChoice:
         """The choice for the data that were read: for auto a name, balanced weights, lambda.
+
+        ``scale`` is to what every fold will be scaled.
 
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
         if nothing was open.
@@ -71,7 +74,7 @@ class MachineChoice(NamedTuple):
         if self.asked == "auto":
             many = len(data.classes) > 2 and "multiclass" not in self.given
             choice = choice._replace(asked="mcodm" if many else "odm")
-        choice = choice._with_lambda(data)
+        choice = choice._with_lambda(data, scale)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data.labels, data.weight) | weights
@@ -79,7 +82,7 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 
-    def _with_lambda(self, data) -> MachineChoice:
+    def _with_lambda(self, data, scale) -> MachineChoice:
         """With the default lambda for rows in memory, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
@@ -89,6 +92,8 @@ class MachineChoice(NamedTuple):
         is_meant = self.name in WITH_OWN_LAMBDA and is_open and is_linear
         if not (is_meant and hasattr(data.X, "indices")):
             return self
+        if scale is not None and data.X.shape[1] > data.X.shape[0]:
+            data = data.scaled(*scale, math.inf)
         usual = MACHINES[self.name].parameters["lambda_"]
         value = default_lambda(usual, data.X, data.weight)
         if value == usual:

@@ -269,7 +269,7 @@ def _say_remarks(say: report.Report, model, tally: Tally) -> None:
         say.note(messages.no_labels())
     elif tally.kind == WORDS and not tally.shares_labels:
         say.warning(messages.no_label_in_common())
-    elif tally.kind == NUMBERS and tally.names.names:
+    elif tally.kind == NUMBERS and tally.names.takes_integers:
         say.note(messages.numbers_for_words(messages.numbered(tally.names.names)))
     if tally.skipped:
         say.note(messages.lines_without_output(tally.skipped))

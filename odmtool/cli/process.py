@@ -18,6 +18,7 @@ _SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIG
 def prepare(program: str) -> None:
     """Let INT, TERM and HUP end the process at once, and let no stream be missing."""
     _open_missing_streams()
+    show_what_can_be_shown()
     if not sys.warnoptions:
         # What Python and NumPy warn of, a user cannot act on: results are checked, and what
         # is wrong with them is said in our words. Processes that share the work do the same.
@@ -63,6 +64,12 @@ def _open_missing_streams() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+def show_what_can_be_shown() -> None:
+    """What the encoding of stdout has not is escaped, as Python does on stderr."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def say(line: str) -> None:

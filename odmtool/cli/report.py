@@ -11,6 +11,7 @@ end at ``STDERR_LIMIT`` bytes.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import time
@@ -179,7 +180,7 @@ class Report:
     def _say(self, line: str) -> None:
         self.end_progress()
         if not (self.verbose or sys.stderr.isatty()):
-            self._stderr_left -= len(line.encode())
+            self._stderr_left -= len(os.fsencode(line))
             if self._stderr_left < 0:
                 return
         process.say(line.removesuffix("\n"))

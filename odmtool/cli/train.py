@@ -258,7 +258,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     choice.make()  # so that wrong parameters are said before the data are read
     check_training_files(place.inputs(), [job.json_file])
     data = training.read_data(place, choice.class_weight, report)
-    choice = choice.settled(data)
+    choice = choice.settled(data, job.scale)
     machine = choice.make()
     _refuse_one_class(data, job)
     choice.warn_of_unused(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.labels import label_names
 from odmtool.errors import DataError
+
+_NUMBER = re.compile("-?(0|[1-9][0-9]*)")
 
 
 class LabelNames:
@@ -31,32 +34,46 @@ class LabelNames:
         self.names = label_names(model.labels, model.facts, file)
         self._labels, self._file = model.labels, file
         self._codes = {name: code for code, name in self.names.items()}
+        self._are_numbers = bool(self._codes) and all(map(_NUMBER.fullmatch, self._codes))
         self._known: list[int] = []
+
+    @property
+    def takes_integers(self) -> bool:
+        """Whether integers of data are those of the model file, which stand for words."""
+        return bool(self.names) and not self._are_numbers
 
     def integers(self, labels: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
         """The labels of a block of data, of which ``names`` are the words so far.
 
-        Integers of the data are those of the model file.
+        Integers of the data are those of the model file, unless all its words are integers.
 
         Raises
         ------
         DataError
             The data have words, and the model has not.
         """
+        if names is None and self._are_numbers:
+            found, places = np.unique(labels, return_inverse=True)
+            return np.array([self._code(str(label)) for label in found])[places]
         if names is None:
             return labels
         if not self.names:
             raise DataError(messages.words_for_integers(names[0], self._file, self._labels))
         for name in names[len(self._known) :]:
-            code = self._codes.setdefault(name, max(self.names) + 1)
-            self.names[code] = name
-            self._known.append(code)
+            self._known.append(self._code(name))
         return np.array(self._known)[labels]
+
+    def _code(self, name: str) -> int:
+        code = self._codes.setdefault(name, max(self.names) + 1)
+        self.names[code] = name
+        return code
 
     def texts(self, labels) -> list:
         """What is written for some labels: words, on one line, or the integers."""
         if not self.names:
             return list(labels)
         labels = list(labels)
-        shown = {label: messages.one_line(self.names[label]) for label in set(labels)}
+        shown = {
+            label: messages.one_line(self.names.get(label, str(label))) for label in set(labels)
+        }
         return [shown[label] for label in labels]

@@ -123,6 +123,9 @@ from odmtool.cli import entry, process  # noqa: E402
 from odmtool.io import files  # noqa: E402
 from odmtool.search import journal  # noqa: E402
 
+# Every line is synchronised, so that the number of calls does not depend on the clock.
+journal._SYNC_SECONDS = -1.0
+
 _SIGNALS = ("INT", "TERM", "HUP", "KILL")
 _MOMENTS = tuple(f"{name} {moment}" for name in _SIGNALS for moment in ("before", "after"))
 _CALLS = {"open": "open", "write": "write", "fsync": "fsync", "replace": "rename",

@@ -18,8 +18,10 @@ not_text = sentence("this is not UTF-8 text")
 
 def data_shape(path: str, m: int, d: int, values: int, low: float, high: float) -> str:
     density = f"{100 * values / (m * d):.3g} %" if d else "0 %"
+    counts = ((m, "example"), (d, "feature"))
+    examples, features = (f"{n} {one}{'s' * (n != 1)}" for n, one in counts)
     return (
-        f"{one_line(path)}: {m} examples, {d} features, {values} values ({density}), from {low:g} "
+        f"{one_line(path)}: {examples}, {features}, {values} values ({density}), from {low:g} "
         f"to {high:g}"
     )
 

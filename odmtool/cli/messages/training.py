@@ -86,7 +86,7 @@ def summary(machine, data, seconds: dict[str, float]) -> str:
 def _end(solution, tolerance: float) -> str:
     """How it ended."""
     if not solution.converged:
-        return f"not converged ({_how_near(solution)} > {tolerance:g})"
+        return f"not converged ({_what_lacks(solution, tolerance)})"
     what = "converged" if solution.optimal else "converged to a stationary point"
     return f"{what} ({_how_near(solution)} <= {tolerance:g}{_certificate(solution)})"
 
@@ -102,6 +102,13 @@ def _how_near(solution) -> str:
     return f"relative gradient {gradient:.2g}"
 
 
+def _what_lacks(solution, tolerance: float, than: str | None = None) -> str:
+    """A problem that is not convex also wants an objective that hardly falls any more."""
+    if getattr(solution, "gradient", None) is None and solution.gap <= tolerance:
+        return f"{_how_near(solution)}, but the objective may still fall"
+    return _how_near(solution) + (f" > {tolerance:g}" if than is None else than)
+
+
 def _certificate(solution) -> str:
     if solution.failure is None:
         return ""
@@ -114,7 +121,8 @@ def not_converged(solution, machine, has_newton: bool) -> str:
     """``has_newton``: Newton's method could be tried."""
     constant = "; the model is constant" if solution.support_count == 0 else ""
     return (
-        f"the tolerance {machine.tolerance:g} was not reached: {_how_near(solution)} after "
+        f"the tolerance {machine.tolerance:g} was not reached: "
+        f"{_what_lacks(solution, machine.tolerance, '')} after "
         f"{_iterations(solution)} of {solution.solver}{constant}. {_remedy(machine, has_newton)}"
     )
 

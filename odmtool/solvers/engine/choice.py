@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from odmtool.solvers.base import Stop
 from odmtool.solvers.engine.cost import Cost
 
 STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
@@ -37,8 +38,8 @@ def most_landmarks(m: int, room: float, bytes_each: float) -> int:
     return int(min(STAGES[-1], m, max(STAGES[0], room / bytes_each)))
 
 
-def choose(sample, cost: Cost, tolerance: float, known: int = 0) -> Choice:
-    """Add landmarks to a sample until the cheapest way to a certificate is known.
+def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
+    """Add landmarks to a sample until the cheapest way to a certificate is known, or it is late.
 
     Parameters
     ----------
@@ -48,11 +49,11 @@ def choose(sample, cost: Cost, tolerance: float, known: int = 0) -> Choice:
         :class:`~odmtool.solvers.engine.sample.Forecast` or one with its names.
     cost : Cost
         Of the whole problem.
-    tolerance : float
+    stop : Stop
     known : int
         So many landmarks were not enough.
     """
-    best, landmarks, forecast = None, sample.landmarks, None
+    best, landmarks, forecast, tolerance = None, sample.landmarks, None, stop.tolerance
     for r in STAGES:
         if r <= known:
             continue
@@ -61,7 +62,8 @@ def choose(sample, cost: Cost, tolerance: float, known: int = 0) -> Choice:
         forecast = sample.forecast()
         found = [*_ways(forecast, cost, tolerance), *([best] if best else [])]
         best = min(found, key=lambda choice: choice.seconds, default=None)
-        if landmarks.is_full or _is_enough(r, best, before, forecast, cost, tolerance):
+        is_over = landmarks.is_full or stop.is_late
+        if is_over or _is_enough(r, best, before, forecast, cost, tolerance):
             break
     return best or Choice("full", 0.0)
 

@@ -167,7 +167,7 @@ class EngineRun:
         self.sample = DrawnExamples(problem, points, rows, room.landmarks, seed, stop.tolerance)
 
     def result(self) -> Solution:
-        choice = choose(self.sample, self.cost, self.stop.tolerance)
+        choice = choose(self.sample, self.cost, self.stop)
         while True:
             point, basis, found, space = self._in_span(choice)
             gap, failure = self._certify(point, basis, found, choice)
@@ -183,7 +183,7 @@ class EngineRun:
 
                 return full.solve(self, space, point, self._coef(point, basis))
             known = len(self.sample.landmarks.members)
-            choice = choose(self.sample, self.cost, self.stop.tolerance, known)
+            choice = choose(self.sample, self.cost, self.stop, known)
 
     def _in_span(self, choice: Choice) -> tuple[Evaluation, Basis, Features, FeatureSpace]:
         """The solution in the span of the landmarks, as a point of the full problem."""

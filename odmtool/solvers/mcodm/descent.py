@@ -80,7 +80,7 @@ class _Descent:
         self._generator = np.random.default_rng(seed)
         loss = problem.parameters
         self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
-        self._order, self.active = np.arange(m), m
+        self._order, self.active, self._gap = np.arange(m), m, np.inf
         self.restore()
 
     def begin(self, tolerance: float) -> None:

@@ -81,8 +81,8 @@ class _Run:
         self._sample = self._drawn_examples()
         sample, tolerance, known = self._sample, self._stop.tolerance, 0
         while not (known and sample.landmarks.is_full):
-            choice = choose(sample, self._cost, tolerance, known)
-            if choice.way == "full":
+            choice = choose(sample, self._cost, self._stop, known)
+            if choice.way == "full" and not self._stop.is_late:
                 break
             known = len(sample.landmarks.members)
             basis, found = self._span()
@@ -92,7 +92,8 @@ class _Run:
             )  # fmt: skip
             duals = solution.duals
             certified = self._certified(solution, basis, found, choice)
-            if certified.gap <= tolerance or self._stop.is_late:
+            is_over = self._stop.is_late or self._iterations >= self._stop.limit
+            if certified.gap <= tolerance or is_over:
                 return certified
         del sample, self._sample
         return self._rounds(problem, duals)
