@@ -20,7 +20,7 @@ from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.saved import with_serials
 from odmtool.io.model_file import write_model
 from odmtool.machines import Machine, machine_named
-from odmtool.machines.data import default_lambda
+from odmtool.machines.data import check_weights, default_lambda
 from odmtool.models import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -85,6 +85,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         order = sorted(set(codes.tolist()), reverse=len(classes) == 2)
         rows = with_serials(X) if self._is_pairwise() else X
         with in_words_of_estimators(classes if facts else ()):
+            check_weights(weight, len(y))
             machine = self._configured(X, classes, codes, weight)
             self._train(machine, Data(rows, codes, weight, order))
         self.model_.facts |= facts | {

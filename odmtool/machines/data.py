@@ -136,7 +136,7 @@ def weights_in_use(labels, weight, class_weight) -> tuple[np.ndarray | None, np.
 def check_weights(weight: np.ndarray, m: int) -> None:
     """Raise DataError unless there are m weights, finite and not negative."""
     if weight.shape != (m,):
-        raise DataError(messages.weight_count(len(weight), m))
+        raise DataError(messages.weight_count(weight.size, m))
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         raise DataError(messages.weights_negative())
 
