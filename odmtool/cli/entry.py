@@ -66,9 +66,12 @@ def run(command: click.Command, args: list[str], program: str) -> int:
         return _say(program, messages.internal_error(error), EXIT_INTERNAL)
 
 
-def _is_for_want_of_memory(error: Exception) -> bool:
+def _is_for_want_of_memory(error: BaseException) -> bool:
     """Whether a library could not be loaded, or a thread not started, within a limit."""
     if isinstance(error, ImportError):
+        # NumPy before version 2 says what else it may have been, and keeps the reason.
+        if error.__cause__ is not None and _is_for_want_of_memory(error.__cause__):
+            return True
         return "failed to map" in str(error) or os.strerror(errno.ENOMEM) in str(error)
     if isinstance(error, OSError):  # llvmlite's, of its library
         return error.errno is None and "shared object" in str(error)
