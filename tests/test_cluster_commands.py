@@ -123,6 +123,12 @@ def test_a_scheduler_that_is_of_no_use_is_said(run, scheduler, heart):
     assert outcome.code == 0 and "--scheduler is ignored with --solver auto" in outcome.err
 
 
+def test_max_time_holds_on_the_workers(run, scheduler, ill_conditioned):
+    options = ["--solver", "sodm", *ENDLESS, "--max-time", "2", "--partitions", "2"]
+    outcome = run("train", *options, "--scheduler", scheduler, ill_conditioned, "m")
+    assert outcome.code == 0 and "stopped after --max-time 2" in outcome.err
+
+
 @pytest.fixture
 def in_round(monkeypatch):
     """Do something once, when workers are sent the tasks of a round: in_round(5, action)."""

@@ -262,7 +262,7 @@ def test_outputs_that_cannot_be_written(tmp_path):
         ),
         (f"{here}/file/model", f"{here}/file/model: cannot be written: Not a directory"),
         (f"{here}/{'x' * 300}", f"{here}/{'x' * 300}: cannot be written: File name too long"),
-        ("a\0b", r"a\x00b: cannot be written: embedded null byte"),
+        ("a\0b", r"a\x00b: cannot be written: no name of a file has a null byte"),
         ("", "'': no such file"),
     ):
         for action in (check_writable, lambda path: atomic_output(path).__enter__()):

@@ -186,11 +186,23 @@ def test_csv_json_and_model(run, heart, tmp_path):
         scores = [float(row[f"fold{k}"]) for k in range(1, 6)]
         assert float(row["mean"]) == pytest.approx(np.mean(scores))
         assert float(row["std"]) == pytest.approx(np.std(scores, ddof=1))
+    assert "seconds" not in rows[0]
     highest = max(float(row["accuracy"]) for row in rows)
     *_, best, _score, accuracy = outcome.out.splitlines()
     assert accuracy == f"Cross Validation Accuracy = {100 * highest:g}%"
     assert float(read_model("m").facts["lambda"]) in {float(row["lambda"]) for row in rows}
     assert f"-l {float(read_model('m').facts['lambda']):g} " in best
+
+
+def test_seconds_are_in_the_table_on_demand(run, heart):
+    search = ["-l", "1,4", "-v", "2", "--seconds"]
+    outcome = run("cv", *search, "--csv", "-", "--json", "t.json", heart)
+    rows = list(csv.DictReader(outcome.out.splitlines()))
+    same = json.loads(Path("t.json").read_text())
+    assert [float(row["seconds"]) for row in rows] == [row["seconds"] for row in same]
+    assert all(row["seconds"] > 0 for row in same)
+    assert run("cv", *search, heart).code == 2
+    assert run("cv", *search, "--csv", "-", "--repeat", "2", heart).code == 2
 
 
 def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monkeypatch):

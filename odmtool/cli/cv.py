@@ -45,6 +45,7 @@ class Job(NamedTuple):
     metric: str
     csv_file: str | None
     json_file: str | None
+    seconds: bool
     journal: str | None
     model_file: str | None
     repeat: int | None
@@ -60,7 +61,7 @@ class Job(NamedTuple):
 _KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(KERNELS))}
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
-                "json_file", "journal", "model_file", "kdd", "cache", *Pictures._fields,
+                "json_file", "seconds", "journal", "model_file", "kdd", "cache", *Pictures._fields,
                 *REPEAT_OPTIONS)  # fmt: skip
 
 
@@ -117,6 +118,8 @@ Examples:
     "are between 0 and 1 (- is stdout, then the lines go to stderr).",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the same and the seconds as JSON.")
+@click.option("--seconds", is_flag=True, help="Write the seconds of training to --csv, too: they "
+              "differ from run to run, all else does not.")
 @click.option(
     "--journal",
     metavar="FILE",
@@ -157,6 +160,8 @@ def cv(ctx, **options):
         is_quick = job.grid != "paper" and _grid(choice, job)
         job = job._replace(strategy="halving" if is_quick else "full")
     check_repeat(ctx, job, place.inputs())
+    if job.seconds and job.csv_file is None:
+        raise UsageError(messages.goes_with("--seconds", "--csv"))
     place.refuse("odm-cv")
     refuse_scale(place, job.scale)
     report = Report(
@@ -368,7 +373,7 @@ def _write_tables(job: Job, rows: list, plan) -> None:
     from odmtool.cli.tables import records, write_csv, write_json
 
     if job.csv_file is not None:
-        write_csv(job.csv_file, records(rows, plan, job.seed))
+        write_csv(job.csv_file, records(rows, plan, job.seed), job.seconds)
     if job.json_file is not None:
         write_json(job.json_file, records(rows, plan, job.seed))
 

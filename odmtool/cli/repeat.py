@@ -17,8 +17,8 @@ REPEAT_OPTIONS = ("repeat", "test_size", "against")
 
 MOST_SPLITS = 100_000
 
-# There is no best setting of all splits to train, to write or to draw.
-_NOT_WITH_REPEAT = ("model_file", "plot_file", "path_file")
+# There is no best setting of all splits to train, to write, to draw or to time.
+_NOT_WITH_REPEAT = ("model_file", "plot_file", "path_file", "seconds")
 
 
 def repeat_options(function):
@@ -50,7 +50,7 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
     if job.repeat is None:
         for name in REPEAT_OPTIONS:
             if name in given:
-                raise UsageError(messages.needs_repeat(flags[name]))
+                raise UsageError(messages.goes_with(flags[name], "--repeat"))
         return
     for name in _NOT_WITH_REPEAT:
         if name in given:

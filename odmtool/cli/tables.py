@@ -3,8 +3,9 @@
 The rows of a search. Columns: ``machine``, the parameters, ``fold1`` to ``foldN`` (the metric by
 fold, between 0 and 1), ``mean`` and ``std`` of these, ``accuracy``, the share of all examples that
 were predicted correctly, ``gap``, the largest of the folds (empty where there is no solution),
-``metric``, ``seed`` and ``version``. JSON also has the ``seconds`` of training; a CSV table
-has none, so that the same search writes the same bytes, for any ``-j`` and after a resume.
+``metric``, ``seed`` and ``version``. JSON also has the ``seconds`` of training. A CSV table
+has them if asked for (``--seconds``): without, the same search writes the same bytes, for any
+``-j`` and after a resume.
 
 Repeated splits. Columns: ``split``, the parameters of the best setting, ``cv`` and ``test``
 (its accuracies in the cross validation and on the test part; if the best setting was chosen
@@ -70,11 +71,11 @@ def _parameters(settings: list[dict]) -> list[dict]:
     return [{name.rstrip("_"): setting.get(name) for name in names} for setting in settings]
 
 
-def write_csv(path: str, table: list[dict]) -> None:
+def write_csv(path: str, table: list[dict], seconds: bool = False) -> None:
     """Write a table with a header line; a parameter that a kernel ignores is empty."""
     from odmtool.io.files import atomic_output
 
-    names = [name for name in table[0] if name != "seconds"]
+    names = [name for name in table[0] if seconds or name != "seconds"]
     with atomic_output(path) as stream:
         writer = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()

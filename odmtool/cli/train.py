@@ -128,7 +128,7 @@ def train(ctx, **options):
     job = common.taken(Job, options)
     common.limit_threads(1 if side_by_side or job.folds is not None else job.jobs)
     choice, place = machine_choice(ctx, options), place_of(options)
-    _refuse_wishes(job, place, choice.is_balanced, options["scheduler"])
+    _refuse_wishes(job, place, choice.is_balanced)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
         product_on_stdout=is_on_stdout(job.model_file, job.json_file, job.margins),
@@ -142,7 +142,7 @@ def train(ctx, **options):
     _train_model(command_line(ctx), choice, place, job, threads, report)
 
 
-def _refuse_wishes(job: Job, place, is_balanced: bool, scheduler: str | None) -> None:
+def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
     """Raise UsageError for what does not go with -v, or needs all rows in memory."""
     from odmtool.cli import training
 
@@ -164,8 +164,6 @@ def _refuse_wishes(job: Job, place, is_balanced: bool, scheduler: str | None) ->
     if job.max_time is not None:
         if job.folds is not None:
             raise UsageError(messages.not_with_folds("--max-time"))
-        if scheduler is not None:
-            raise UsageError(messages.not_together("--max-time", "--scheduler"))
         if job.max_time <= 0:
             raise UsageError(messages.must_be_positive("max_time", job.max_time))
 

@@ -154,7 +154,7 @@ def fit(
     list of str
         A sentence for everything that did not reach the tolerance.
     """
-    from odmtool.solvers.base import time_limit
+    from odmtool.core.deadline import time_limit
 
     plan = place.plan(machine, data, True) if probability else place.plan(machine, data)
     for warning in plan.warnings:

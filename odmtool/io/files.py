@@ -52,6 +52,8 @@ def display_name(path: str | os.PathLike) -> str:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ValueError) and "null" in str(error):
+        return messages.null_in_name()  # Python words it differently from version to version
     return getattr(error, "strerror", None) or str(error)
 
 

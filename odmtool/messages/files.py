@@ -8,6 +8,7 @@ no_such_file = sentence("{name}: no such file")
 is_a_folder = sentence("{name}: is a folder, not a file")
 cannot_read = sentence("{name}: cannot be read: {reason}")
 cannot_write = sentence("{name}: cannot be written: {reason}")
+null_in_name = sentence("no name of a file has a null byte")
 no_such_folder = sentence("{name}: cannot be written: there is no folder {folder!q}")
 folder_not_writable = sentence(
     "{name}: cannot be written: no file can be made in the folder {folder!q} "

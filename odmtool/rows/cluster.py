@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odmtool import __version__, messages
+from odmtool.core import deadline
 from odmtool.core.memory import default_memory
 from odmtool.errors import ClusterError, UsageError
 from odmtool.rows.executor import itself
@@ -125,8 +126,9 @@ class Dask:
         arguments = [a.future() if isinstance(a, Kept) else a for a in arguments]
         workers = self._worker_at(place)
         return self._client.submit(
-            function, *arguments, pure=False, workers=workers, allow_other_workers=bool(workers)
-        )
+            deadline.carried(function), *arguments, pure=False, workers=workers,
+            allow_other_workers=bool(workers),
+        )  # fmt: skip
 
     def _scatter(self, value, workers: list[str] | None):
         # In a list, for scatter would take a tuple apart.

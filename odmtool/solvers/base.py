@@ -12,15 +12,12 @@ stop it by raising.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.losses import MarginLoss
 
@@ -64,20 +61,6 @@ class Problem(NamedTuple):
         return self.y * (self.gram.matrix() @ expansion)
 
 
-_deadline = math.inf
-
-
-@contextmanager
-def time_limit(seconds: float | None):
-    """Inside it, no solver of this process begins an iteration after so many seconds."""
-    global _deadline
-    _deadline = math.inf if seconds is None else time.monotonic() + seconds
-    try:
-        yield
-    finally:
-        _deadline = math.inf
-
-
 class Stop(NamedTuple):
     """When a solver stops: at the tolerance, or after so many iterations."""
 
@@ -86,8 +69,8 @@ class Stop(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether the time of :func:`time_limit` is over."""
-        return time.monotonic() >= _deadline
+        """Whether the time that was given is over (:mod:`odmtool.core.deadline`)."""
+        return deadline.is_over()
 
     @property
     def max_iter(self) -> int:

@@ -133,7 +133,7 @@ def no_path_to_plot(name: str) -> str:
 
 
 best_lines_only = sentence("{path} shows the best {shown} of {lines} lines")
-needs_repeat = sentence("{flag} goes with --repeat")
+goes_with = sentence("{flag} goes with {other}")
 not_with_repeat = sentence(
     "{flag} does not go with --repeat, in which every split has a best setting of its own"
 )

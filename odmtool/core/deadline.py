@@ -1,0 +1,58 @@
+"""The moment after which no solver begins an iteration (``--max-time``).
+
+The deadline belongs to the process. A task on a cluster takes it along (:func:`carried`), by the
+time of day, so that tasks which wait for a free worker do not have more time than the others.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_of_process = math.inf
+# Of a task that came with one: the threads of a worker have different ones.
+_of_task = threading.local()
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Inside it, no solver of this process begins an iteration after so many seconds."""
+    global _of_process
+    _of_process = math.inf if seconds is None else time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _of_process = math.inf
+
+
+def is_over() -> bool:
+    """Whether the time of :func:`time_limit`, or of this thread's task, is over."""
+    return seconds_left() <= 0
+
+
+def seconds_left() -> float:
+    """Infinite without a limit, and negative after it."""
+    return getattr(_of_task, "moment", _of_process) - time.monotonic()
+
+
+def carried(function: Callable) -> Callable:
+    """The function, for another process, where the deadline of this one holds as well."""
+    left = seconds_left()
+    return function if left == math.inf else _Task(function, time.time() + left)
+
+
+class _Task:
+    """A function with its deadline, in seconds since 1970."""
+
+    def __init__(self, function: Callable, moment: float):
+        self._function, self._moment = function, moment
+
+    def __call__(self, *arguments):
+        _of_task.moment = time.monotonic() + self._moment - time.time()
+        try:
+            return self._function(*arguments)
+        finally:
+            del _of_task.moment
