@@ -243,7 +243,7 @@ def test_folds_are_scaled_by_the_examples_that_train(sets, kernel):
         train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         for rows, counts in ((train, expected), (slice(None), by_all)):
             scaler = Scaler(ranges_of(data.X[rows], -1, 1))
-            known = Data(scaler.scale_in_place(data.X, 6), data.labels)
+            known = Data(scaler.scale_in_place(data.X, 6).matrix(), data.labels)
             gram = machine.gram(known.X)
             (result,) = evaluate_chain(machine, [{}], known, train, test, gram)
             counts.append(result.values)

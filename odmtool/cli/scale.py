@@ -125,11 +125,11 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
 
     data = svmlight.read_svmlight(job.data, real_labels=True, zero_based=job.zero_based)
     extremes = Extremes()
-    extremes.update(data.X)
+    extremes.update(data.rows)
     lower = LOWER if job.lower is None else job.lower
     upper = UPPER if job.upper is None else job.upper
     ranges = Ranges(lower, upper, *extremes.varying(), _label_range(job, data))
-    say.detail(messages.scaling_found(data.X.shape[0], len(ranges.index), len(extremes.columns)))
+    say.detail(messages.scaling_found(data.rows.shape[0], len(ranges.index), len(extremes.columns)))
     if not len(ranges.index):
         say.warning(messages.nothing_varies())
     if job.save is None:
@@ -209,11 +209,11 @@ def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
         for data in datasets:
             if scaler.ranges.labels is not None:
                 _refuse_words(job, data)
-            before += data.X.nnz
-            for part in scaler.parts(data.X.indptr):
+            before += data.rows.nnz
+            for part in scaler.parts(data.rows.indptr):
                 try:
                     labels = scaler.scale_labels(data.labels[part])
-                    scaled = scaler.scale(data.X[part])
+                    scaled = scaler.scale(data.rows[part])
                 except DataError as error:
                     raise DataError(error.message, files.display_name(job.data)) from None
                 after += scaled.nnz

@@ -8,6 +8,8 @@ and exactly ``lower`` or ``upper`` at the ends. Values outside [min, max] (test
 data) are not clipped. A feature absent from a row is 0 there; a feature with
 min = max says nothing and is removed. The operations are done in the order in
 which LIBSVM's svm-scale.c does them, so that the results agree to the last bit.
+
+Rows come as a CSR or as SciPy's csr_matrix, and go as a CSR.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from odmtool import messages
+from odmtool.core.csr import CSR
 from odmtool.errors import DataError, MemoryLimitError
 
 #: Numbers scaled at a time; bounds the memory of a block.
@@ -65,7 +67,7 @@ class Extremes:
         self.maximum = np.empty(0)
         self.count = np.empty(0, np.int64)
 
-    def update(self, X: sp.csr_matrix) -> None:
+    def update(self, X: CSR) -> None:
         """Take in the rows of ``X`` (m x d, no duplicate entries)."""
         self.rows += X.shape[0]
         self._make_room(np.unique(X.indices))
@@ -97,7 +99,7 @@ class Extremes:
         return self.columns[keep].astype(np.int64) + 1, minimum[keep], maximum[keep]
 
 
-def ranges_of(X: sp.csr_matrix, lower: float, upper: float) -> Ranges:
+def ranges_of(X: CSR, lower: float, upper: float) -> Ranges:
     """What takes the features of ``X`` (m x d) to [lower, upper]; constant ones are left out."""
     extremes = Extremes()
     extremes.update(X)
@@ -160,7 +162,7 @@ class Scaler:
         self._filled = np.flatnonzero(zero)
         self._fill = zero[self._filled]
 
-    def scale(self, X: sp.csr_matrix) -> sp.csr_matrix:
+    def scale(self, X: CSR) -> CSR:
         """The scaled rows (m x n, without zeros); column k is feature ``ranges.index[k]``."""
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         place, known = self._find(X.indices)
@@ -180,26 +182,27 @@ class Scaler:
         value = np.concatenate([value[sparse], dense[fill_row, fill_at]])
         row = np.concatenate([row[sparse], fill_row])
         place = np.concatenate([place[sparse], self._filled[fill_at]])
-        scaled = sp.csr_matrix((value, (row, place)), (X.shape[0], len(self.ranges.index)))
-        scaled.sort_indices()
-        return scaled
+        order, indptr = np.lexsort((place, row)), np.zeros_like(X.indptr)
+        np.cumsum(np.bincount(row, minlength=X.shape[0]), out=indptr[1:])
+        shape = X.shape[0], len(self.ranges.index)
+        return CSR(value[order], place[order].astype(X.indices.dtype), indptr, shape)
 
-    def scale_in_place(self, X: sp.csr_matrix, width: int | None = None) -> sp.csr_matrix:
+    def scale_in_place(self, X: CSR, width: int | None = None) -> CSR:
         """The scaled rows with every feature in its own column.
 
         They are as wide as the last feature of the ranges needs, or have ``width`` columns.
         """
         if width is None:
             width = int(self.ranges.index[-1]) if len(self.ranges.index) else 0
-        pieces = []
-        for part in self.parts(X.indptr):
-            scaled = self.scale(X[part])
-            columns = self.ranges.index[scaled.indices] - 1
-            shape = scaled.shape[0], width
-            pieces.append(sp.csr_matrix((scaled.data, columns, scaled.indptr), shape=shape))
-        return sp.vstack(pieces, "csr") if pieces else sp.csr_matrix((0, width))
+        columns = (self.ranges.index - 1).astype(X.indices.dtype)
+        pieces = [self.scale(X[part]) for part in self.parts(X.indptr)]
+        data = [np.empty(0), *(piece.data for piece in pieces)]
+        indices = [columns[:0], *(columns[piece.indices] for piece in pieces)]
+        lengths = [np.zeros(1, X.indptr.dtype), *(np.diff(piece.indptr) for piece in pieces)]
+        indptr = np.cumsum(np.concatenate(lengths), dtype=X.indptr.dtype)
+        return CSR(np.concatenate(data), np.concatenate(indices), indptr, (X.shape[0], width))
 
-    def check_memory(self, X: sp.csr_matrix, limit: float) -> None:
+    def check_memory(self, X: CSR, limit: float) -> None:
         """Raise MemoryLimitError if the scaled rows of ``X`` could take more than ``limit``."""
         most = X.nnz + X.shape[0] * len(self._filled)
         if most > 2 * X.nnz and _BYTES * most > limit:
@@ -233,10 +236,10 @@ class Scaler:
         known[known] = self.ranges.index[place[known]] == index[known]
         return place, known
 
-    def _remember_unseen(self, X: sp.csr_matrix, known: np.ndarray) -> None:
+    def _remember_unseen(self, X: CSR, known: np.ndarray) -> None:
         unseen = ~known
         unseen[unseen] = ~np.isin(X.indices[unseen].astype(np.int64) + 1, self._removed)
         indptr = np.concatenate([[0], np.cumsum(unseen)])[X.indptr]
         self.unseen.update(
-            sp.csr_matrix((X.data[unseen], X.indices[unseen], indptr), shape=X.shape)
+            CSR(X.data[unseen], X.indices[unseen], indptr, X.shape)
         )

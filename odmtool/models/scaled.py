@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool.core.scaling import Ranges, Scaler
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from odmtool.models.kernel import CompactModel, KernelModel
     from odmtool.models.linear import LinearModel
 
@@ -72,5 +73,5 @@ class ScaledModel:
     def _joined(self, answer: Callable[[csr_matrix], tuple], X: csr_matrix) -> tuple:
         """What the model answers to the scaled rows, some at a time: they may be dense."""
         parts = list(self._scaler.parts(X.indptr)) or [slice(0)]
-        answers = [answer(self._scaler.scale_in_place(X[part])) for part in parts]
+        answers = [answer(self._scaler.scale_in_place(X[part]).matrix()) for part in parts]
         return tuple(map(np.concatenate, zip(*answers, strict=True)))

@@ -106,11 +106,11 @@ class TrainingData(NamedTuple):
         """
         from odmtool.core.scaling import Scaler, ranges_of
 
-        X = self.matrix()
+        X = CSR.of(self.X)
         ranges = ranges_of(X, lower, upper)
         scaler = Scaler(ranges)
         scaler.check_memory(X, limit)
-        rows = CSR.of(scaler.scale_in_place(X))
+        rows = scaler.scale_in_place(X)
         return self._replace(X=rows, unscaled=self.X, ranges=ranges)
 
     def by_integer(self, by_label: dict) -> dict:

@@ -81,7 +81,8 @@ class Data(NamedTuple):
         from odmtool.core.scaling import Scaler, ranges_of
 
         scaler = Scaler(ranges_of(self.X[rows], *self.scale))
-        return self._replace(X=scaler.scale_in_place(self.X, self.X.shape[1]), scale=None)
+        scaled = scaler.scale_in_place(self.X, self.X.shape[1])
+        return self._replace(X=scaled.matrix(), scale=None)
 
     def class_order(self) -> list[int]:
         return class_order(self.labels) if self.classes is None else self.classes
