@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+# Dense rows that are hashed at a time.
+_ROWS = 4096
+
 
 def first_of_each(X, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The examples that differ, and which of them each example is.
@@ -42,9 +45,13 @@ def _hashes(X) -> np.ndarray:
     """A number for each row; rows that are equal have equal ones. uint64, shape (m,)."""
     multiplier = np.random.default_rng(0).integers(0, 2**64, X.shape[1], np.uint64) | np.uint64(1)
     if isinstance(X, np.ndarray):
-        # Adding 0 turns -0 into 0.
-        words = _mixed((np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(np.uint64))
-        return (words * multiplier).sum(axis=1, dtype=np.uint64)
+        sums = np.empty(len(X), np.uint64)
+        for start in range(0, len(X), _ROWS):
+            part = slice(start, start + _ROWS)
+            # Adding 0 turns -0 into 0.
+            words = _mixed((np.ascontiguousarray(X[part], dtype=np.float64) + 0.0).view(np.uint64))
+            sums[part] = (words * multiplier).sum(axis=1, dtype=np.uint64)
+        return sums
     words = _mixed((X.data.astype(np.float64) + 0.0).view(np.uint64)) * multiplier[X.indices]
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
     return sums[X.indptr[1:]] - sums[X.indptr[:-1]]

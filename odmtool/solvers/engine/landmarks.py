@@ -49,7 +49,8 @@ class Landmarks:
     def __init__(self, points: Points, most: int, seed: int):
         self.points, self.members = points, []
         self._most = min(most, points.size)
-        self._Z = np.empty((points.size, 0))
+        # Column after column, so that memory is touched only where there are landmarks.
+        self._Z = np.empty((points.size, self._most), order="F")
         self.left = points.diagonal.copy()
         self._floor = _FLOOR * self.left.max(initial=0.0)
         self._random = np.random.default_rng(seed)
@@ -68,10 +69,6 @@ class Landmarks:
     def grow(self, count: int) -> None:
         """Choose until there are ``count`` landmarks, or as many as there can be."""
         count = min(count, self._most)
-        if count > self._Z.shape[1] and not self.is_exhausted:
-            wider, r = np.empty((self.points.size, count)), len(self.members)
-            wider[:, :r] = self.features
-            self._Z = wider
         while len(self.members) < count and not self.is_exhausted:
             self._add_block(count - len(self.members))
 

@@ -160,8 +160,13 @@ class DrawnExamples:
         """The features in single precision, shape (n, r)."""
         r = len(self.landmarks.members)
         if self._Z is None or self._Z.shape[1] < r:
-            self._Z = self.landmarks.features.astype(np.float32)
+            self._Z = None  # before there is another one
+            self._Z = self.landmarks.features.astype(np.float32, order="C")
         return self._Z
+
+    def rest(self) -> None:
+        """Let go of what is made again when there are more landmarks."""
+        self._Z = None
 
     def solve(self) -> newton.Solution:
         """Solve the problem in the span of the landmarks so far."""

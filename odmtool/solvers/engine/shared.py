@@ -154,7 +154,7 @@ class Shared:
             if len(self._rows) < self._points.size:
                 self._features = features(basis, certified=True)
             else:
-                Z = landmarks.features.astype(np.float32)
+                Z = landmarks.features.astype(np.float32, order="C")
                 self._features = Features(Z, bounded(landmarks.left, basis))
         return self._features.Z, self._basis
 

@@ -181,7 +181,8 @@ class EngineRun:
                 # Not before it is needed: it loads compiled code.
                 from odmtool.solvers.engine import full
 
-                return full.solve(self, space, point, self._coef(point, basis))
+                coef, self.sample = self._coef(point, basis), None  # its features are large
+                return full.solve(self, space, point, coef)
             known = len(self.sample.landmarks.members)
             choice = choose(self.sample, self.cost, self.stop, known)
 
@@ -192,6 +193,7 @@ class EngineRun:
         if sample.is_whole:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
         else:
+            sample.rest()
             found = features(basis, certified=choice.way in ("free", "drawn"))
         space = FeatureSpace(found.Z, self.problem.y, self.points.executor, sample.w)
         stop = Stop(_INSIDE * self.stop.tolerance, 60)
