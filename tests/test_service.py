@@ -53,6 +53,12 @@ def test_rows_without_labels(run, heart, model, tmp_path):
         assert not os.path.exists("p")
 
 
+def test_a_label_among_rows_without_is_one_sentence(run, model, tmp_path):
+    (tmp_path / "u").write_text(" 1:1\n\n# 1 2:3\n2:1 # 1\n1 2:1\n1:1\n")
+    outcome = run("predict", "u", model, "-")
+    assert outcome.code == 1 and "u:5: " in outcome.err and "begins with '1'" in outcome.err
+
+
 def test_what_has_arrived_is_a_block_and_a_torn_line_waits(tmp_path):
     from odmtool.io.svmlight import AT_ONCE, iter_svmlight
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odmtool import messages
 from odmtool.io._line import is_word, not_a_word
 
 NUMBERS, WORDS, MISSING = "numbers", "words", "missing"
@@ -19,6 +20,7 @@ NUMBERS, WORDS, MISSING = "numbers", "words", "missing"
 _NAME_BYTES = 250  # of a word, its number, and their places in a list and a dictionary
 
 _LABEL = re.compile(rb"^[ \t]*([^ \t\r\n#]+)", re.MULTILINE)
+_A_LABEL = re.compile(rb"^[ \t]*([^ \t\r\n#:]+)(?![^ \t\r\n#])", re.MULTILINE)
 _ROW_START = re.compile(rb"^(?![ \t]*#)", re.MULTILINE)
 
 
@@ -65,7 +67,10 @@ class RowLabels:
             missing = self._may_miss and b":" in first[1]
             self.kind = MISSING if missing else WORDS if is_word(first[1]) else NUMBERS
         if self.kind == MISSING:
-            return _ROW_START.sub(b"0 ", block[:-1]) + b"\n", None
+            found = _A_LABEL.search(block)
+            wrong = found and WrongLabel(found.start(), messages.label_without_need(found[1]))
+            rows = block[: found.start()] if found else block
+            return _ROW_START.sub(b"0 ", rows[:-1]) + rows[-1:], wrong
         if self.kind != WORDS:
             return block, None
         try:

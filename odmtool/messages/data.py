@@ -67,6 +67,10 @@ label_is_a_word = sentence(
     "label {token!q} is not a number, and the first label of the file is one; give only numbers "
     "or only words"
 )
+label_without_need = sentence(
+    "a row begins with {token!q}, and the first row of the file has no label; give every row a "
+    "label, or none"
+)
 label_is_a_number = sentence(
     "label {token!q} is a number, and the first label of the file, {first!q}, is a word; give "
     "only numbers or only words"
