@@ -29,12 +29,12 @@ def assert_confirmed(p, solution, tolerance):
     assert solution.gap <= tolerance
     assert judged.gap <= tolerance + 1e-12
     assert judged.primal == pytest.approx(solution.primal, rel=1e-11, abs=1e-11)
+    # The gap is a bound, which includes what rounding may have done.
+    assert judged.gap <= solution.gap + 1e-12
     if solution.failure is not None:
-        # The gap is a bound, which includes what rounding may have done.
-        assert judged.gap <= solution.gap + 1e-12
         return
-    assert judged.gap == pytest.approx(solution.gap, abs=1e-12)
-    assert judged.dual == pytest.approx(solution.dual, rel=1e-11, abs=1e-11)
+    assert solution.gap <= judged.gap + 1e-10
+    assert judged.dual == pytest.approx(solution.dual, rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-10])

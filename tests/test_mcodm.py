@@ -399,6 +399,12 @@ def test_overflow_is_said():
         solve(p._replace(X=p.X * 1e200))
 
 
+def test_what_rounding_keeps_from_the_tolerance_ends():
+    p = problem(lambda_=1e-20)
+    solution = solve(p._replace(X=p.X * 1e100), max_iter=10000)
+    assert not solution.converged and solution.iterations < 2000
+
+
 @pytest.mark.parametrize("solver", ["dcd", "newton"])
 def test_a_single_class_has_no_margin(solver):
     X = np.random.default_rng(0).standard_normal((5, 3))

@@ -146,7 +146,8 @@ def _sigmoid_rounding(kernel: Kernel, size, share, maths):
 
 
 def _rbf_rounding(kernel: Kernel, size, share, maths):
-    return maths.expm1(abs(kernel.gamma) * (share * size)) + 16 * _EPS, 0.0
+    # A larger power would overflow; it says as little.
+    return maths.expm1(maths.minimum(abs(kernel.gamma) * (share * size), 700.0)) + 16 * _EPS, 0.0
 
 
 _ROWS = (

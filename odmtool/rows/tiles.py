@@ -293,6 +293,8 @@ def mirror(tile, out):
 class TilesPart:
     """The Gram of neighbours, whose tiles are filled; what coordinate descent needs of one."""
 
+    X, is_computed = None, False
+
     def __init__(self, tiles: Tiles, start: int, end: int):
         self.kernel, self.size = tiles.kernel, end - start
         self._tiles, self._start, self._end = tiles, start, end

@@ -72,6 +72,10 @@ class Stop(NamedTuple):
         """Whether the time that was given is over (:mod:`odmtool.core.deadline`)."""
         return deadline.is_over()
 
+    def negligible(self, scale: float) -> float:
+        """An error of P - D that is not worth a look, where S is ``scale``."""
+        return self.tolerance * scale / 100
+
     @property
     def max_iter(self) -> int:
         """The most iterations, none when the time is over."""

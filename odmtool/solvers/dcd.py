@@ -39,6 +39,7 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.coordinate import coordinate_step, gap_share
+from odmtool.solvers.rounding import Rounding
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
 _DIVERGENCE = 1e6
@@ -73,7 +74,7 @@ def solve(
     DivergedError
         The dual is unbounded (only with a kernel that is not positive semidefinite).
     """
-    state = state_of(problem, start, values)
+    state, rounding = state_of(problem, start, values), Rounding.of(problem)
     loss = losses.scaled(problem.loss, problem.weight)
     generator = np.random.default_rng(seed)
     order = np.arange(problem.size)
@@ -86,6 +87,9 @@ def solve(
             margins = state.margins()
             norm = state.eta @ margins
             primal, dual, scale = objective_values(loss, norm, norm, margins, state.eta)
+            dual -= rounding.gap(
+                loss, margins, state.eta, state.eta, stop.negligible(scale), state.w
+            )
         if not np.isfinite(primal) or dual > _DIVERGENCE * limit:
             raise DivergedError(why_diverged(problem))
         gap = relative(primal - dual, scale)
@@ -185,6 +189,7 @@ class KernelState:
             raise DivergedError(why_diverged(problem))
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
         self._f = np.zeros(problem.size) if values is None else np.array(values, dtype=float)
+        self._has_increments = False
         if values is None:
             self._add_up()
 
@@ -204,12 +209,15 @@ class KernelState:
         for part in runs(cache, np.flatnonzero(self.eta)):
             cache.fetch(part)
             add_rows(cache.rows, cache.first, cache.slot[part], signed[part], self._f)
+        self._has_increments = False
 
     def margins(self) -> np.ndarray:
+        if self._has_increments:
+            self._add_up()
         return self._problem.y * self._f
 
     def epoch(self, order, active, threshold):
-        problem, cache = self._problem, self._cache
+        problem, cache, self._has_increments = self._problem, self._cache, True
         kept, estimate, largest = 0, 0.0, 0.0
         for part in runs(cache, order[:active].copy()):
             cache.fetch(part)

@@ -26,6 +26,7 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
 from odmtool.solvers.factor import cholesky_in_place
+from odmtool.solvers.rounding import Rounding
 
 # Eigenvalues above minus this share of the largest entry times m are rounding.
 _ROUNDING = 1e-13
@@ -81,11 +82,12 @@ def shift(problem: Problem, eigenvalue: float) -> Problem:
 def unshift(problem: Problem, solution: Solution, tolerance: float) -> Solution:
     """The solution of a shifted problem, judged in the problem itself."""
     loss = losses.scaled(problem.loss, problem.weight)
-    judged = []
+    judged, rounding = [], Rounding.of(problem)
     for coef in (solution.coef, solution.eta):
         margins = problem.margins(coef)
         norm = coef @ margins
         primal, dual, scale = objective_values(loss, norm, norm, margins, coef)
+        dual -= rounding.gap(loss, margins, coef, coef)
         gap = relative(primal - dual, scale)
         judged.append(
             solution._replace(

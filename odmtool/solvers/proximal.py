@@ -37,6 +37,7 @@ from odmtool.solvers.base import (
     objective_values,
     relative,
 )
+from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.spaces import FunctionSpace, space_of
 
 # Margins have the size of 1, where the losses have their kink. Rounding of a margin counts
@@ -69,6 +70,7 @@ def solve(
         Numbers overflow.
     """
     loss, space = losses.scaled(problem.loss, problem.weight), _space_of(problem)
+    rounding = Rounding.of(problem)
     eta = clipped(loss, np.zeros(problem.size) if start is None else start)
     width, steps, waited, best = _FIRST_WIDTH, 0, 0, None
     while True:
@@ -77,6 +79,8 @@ def solve(
             t = space.margins(v)
             norm = space.squared_norm(v, t)
             primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+            w, coef = space.solution(v, eta)
+            dual -= rounding.gap(loss, t, eta, eta, stop.negligible(scale), w)
         if not np.isfinite(primal):
             raise DivergedError(messages.overflow())
         gap = relative(primal - dual, scale)
@@ -84,7 +88,6 @@ def solve(
         waited += width <= _LAST_WIDTH
         if best is None or gap < best.gap:
             waited = 0
-            w, coef = space.solution(v, eta)
             best = Solution(w, coef, eta, primal, dual, gap, steps, False, "newton")
         if gap <= stop.tolerance or steps >= stop.max_iter or waited >= _PATIENCE:
             break

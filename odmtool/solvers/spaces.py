@@ -22,6 +22,7 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
+from odmtool.solvers.rounding import Rounding
 
 _BLOCK_BYTES = 2**22
 
@@ -65,6 +66,7 @@ class FunctionSpace:
 
     def __init__(self, gram: Gram, y: np.ndarray, X=None):
         self._K, self._y, self._X = gram.matrix(), y, X
+        self._rounding = Rounding(gram)
 
     def zero(self):
         return np.zeros(len(self._y))
@@ -94,13 +96,20 @@ class FunctionSpace:
         in t counts with the size of the kernel values; for coef as its own dual
         point it does not.
         """
-        difference = coef - eta
-        demanded = np.maximum(0.0, difference @ self.margins(difference) / 2)
-        if demanded <= enough:
-            return demanded, eta
-        shares = losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)
-        own = np.maximum(0.0, shares.sum())
-        return (own, coef) if own < demanded else (demanded, eta)
+        difference, ways = coef - eta, []
+        w, _ = self.solution(coef, eta)
+        for dual in (eta, coef):
+            if dual is eta:
+                gap = difference @ self.margins(difference) / 2
+            else:
+                gap = (losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)).sum()
+            gap = np.maximum(0.0, gap)
+            apart = np.sqrt(2 * gap) if dual is eta else 0.0
+            gap += self._rounding.gap(loss, t, coef, dual, enough / 100, w, apart)
+            if gap <= enough:
+                return gap, dual
+            ways.append((gap, dual))
+        return min(ways, key=lambda way: way[0])
 
     def newton_point(self, slopes, eta, t, coef, gap):
         """coef with coef_i + s_i (Q coef)_i = b_i, where Q_ij = y_i y_j k_ij.
@@ -149,7 +158,8 @@ class WeightSpace:
         self._X, self._y = X, y
         cells = X if isinstance(X, np.ndarray) else X.data
         largest = max(cells.max(initial=0.0), -cells.min(initial=0.0))
-        # A bound of the rounding errors of w(eta), for every unit of sum |eta|.
+        # A bound of the rounding errors of w(eta), for every unit of sum |eta|, and of the
+        # margins, for every unit of |w|.
         self._rounding = np.finfo(float).eps * np.sqrt(X.shape[1]) * float(largest)
 
     def zero(self):
@@ -171,10 +181,13 @@ class WeightSpace:
     def gap(self, loss, w, t, eta, enough):
         """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta.
 
-        Rounding is added: features of 1e150 may cancel to exactly 0 by chance.
+        Rounding is added, of w(eta) and of the margins: features of 1e150 may cancel to exactly
+        0 by chance.
         """
         difference, rounding = w - self.point(eta), self._rounding * np.abs(eta).sum()
-        return (difference @ difference + rounding * rounding) / 2, eta
+        off = self._rounding * np.linalg.norm(w)
+        bent = losses.slopes_largest(loss).sum() * off * off
+        return (difference @ difference + rounding * rounding + bent) / 2, eta
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w with (I + X' S X) w = X' (y b), by Cholesky or conjugate gradients."""

@@ -38,10 +38,10 @@ from odmtool.core import losses
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.rounding import sum_error
 
 DELTA = 1e-6
 """The probability with which a bound by drawn rows may fail."""
-_ROUNDING = float(np.finfo(float).eps) / 2
 # Drawn rows at a time.
 _ROWS = 256
 
@@ -156,7 +156,7 @@ def _value_error(basis: Basis) -> float:
     """A bound of the rounding error per unit of |alpha|_1 in a sum of kernel values."""
     points = basis.points
     most = points.diagonal.max(initial=0.0)
-    return points.value_error + (np.log2(points.size + 2) + 64) * _ROUNDING * most
+    return points.value_error + sum_error(points.size) * most
 
 
 def free(point: Evaluation, left: np.ndarray) -> float:

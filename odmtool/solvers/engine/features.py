@@ -20,8 +20,8 @@ import numpy as np
 from scipy.linalg.lapack import dtrtri
 
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.rounding import UNIT
 
-_ROUNDING = float(np.finfo(float).eps) / 2
 # Columns of L^-T at a time, so that its zeros are not multiplied.
 _PANEL = 256
 # Examples at which rounding errors are looked at.
@@ -76,7 +76,7 @@ class Basis:
         Z = self.in_span(values)
         beta = np.abs(Z @ self.inverse.T).sum(axis=1)
         products = np.linalg.norm(np.abs(values) @ np.abs(self.inverse), axis=1)
-        most, roundings = points.diagonal.max(initial=0.0), (r + 8) * _ROUNDING
+        most, roundings = points.diagonal.max(initial=0.0), (r + 8) * UNIT
         amplified = (points.value_error + roundings * most) * (1 + 2 * beta.max()) ** 2
         return float(amplified + 4 * roundings * np.sqrt(most) * products.max())
 

@@ -28,6 +28,7 @@ Source   Chapelle, Neural Computation 19, 2007; Rudi, Carratino & Rosasco, "FALK
 from __future__ import annotations
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from odmtool.core import losses
 from odmtool.rows.tiles import Tiles
@@ -35,6 +36,7 @@ from odmtool.solvers.base import Progress, Solution, relative
 from odmtool.solvers.engine.certificate import times
 from odmtool.solvers.factor import conjugate_gradients
 from odmtool.solvers.newton import step_length
+from odmtool.solvers.rounding import sum_error
 
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).
 _RESIDUAL = 0.3
@@ -45,6 +47,8 @@ _SURE = 0.9
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
 # Times that a tile is made before it is kept.
 _USES = 2
+# So many steps without a smaller gap: only rounding is left.
+_PATIENCE = 5
 # Below this relative gap single precision is all that moves.
 _LEAST = 1e-7
 
@@ -154,7 +158,7 @@ class FullNewton:
     def rounding(self) -> float:
         """What the rounding errors of f in double precision can have changed in P - D."""
         points = self.points
-        size = np.finfo(float).eps * (np.log2(points.size + 2) + 64) * points.diagonal.max()
+        size = 2 * sum_error(points.size) * points.diagonal.max()
         off = (points.value_error + size) * np.abs(self.a).sum()
         t, coef = self.y * self.f, self.y * self.a
         tilt = np.abs(losses.derivative(self.loss, t) + coef).sum()
@@ -207,7 +211,7 @@ def _rows_times(points, rows, active, a) -> np.ndarray:
 def solve(run, space, point, coef: np.ndarray) -> Solution:
     """Solve the full problem from duals; parameters as those of :class:`FullNewton`."""
     newton, tolerance = FullNewton(run, space, point, coef), run.stop.tolerance
-    iterations, is_certain = 0, True
+    iterations, is_certain, least, waited = 0, True, np.inf, 0
     while True:
         primal, scale, gap, eta = newton.values()
         now = relative(gap, scale)
@@ -221,9 +225,14 @@ def solve(run, space, point, coef: np.ndarray) -> Solution:
         run.progress(
             Progress(run.iterations + iterations, primal, now, int(np.count_nonzero(newton.a)))
         )
-        if (is_certain and now <= tolerance) or iterations >= run.stop.max_iter or now < _LEAST:
+        least, waited = (now, 0) if now < least else (least, waited + 1)
+        is_over = iterations >= run.stop.max_iter or waited >= _PATIENCE
+        if (is_certain and now <= tolerance) or is_over or not now >= _LEAST:
             break
-        newton.step(gap)
+        try:
+            newton.step(gap)
+        except LinAlgError:
+            break  # singular to working precision: no better step can be had
         iterations, is_certain = iterations + 1, False
     if not is_certain:
         newton.refine()

@@ -11,12 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from odmtool.core import kernels
-from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
+from odmtool.solvers.rounding import value_error
 
 # Rows of a block, for the processor's cache.
 BLOCK = 512
-_ROUNDING = float(np.finfo(float).eps) / 2
 
 
 class Points:
@@ -65,15 +64,6 @@ class Points:
 
     @cached_property
     def value_error(self) -> float:
-        """A bound of the rounding error of a kernel value in double precision.
-
-        An inner product of n terms is off by at most n roundings of |u| |v|, a squared distance
-        by as many of (|u| + |v|)^2; what that does to a value the kernel's row knows.
-        """
-        terms = self.X.shape[1] if isinstance(self.X, np.ndarray) else np.diff(self.X.indptr).max()
-        largest = float(kernels.squares(self.X).max(initial=0.0))
-        row, share = self.kernel.row, (int(terms) + 8) * _ROUNDING
-        size = 4 * largest if row.of == DISTANCES else largest
-        relative, absolute = row.rounding(self.kernel, size, share, np)
+        """See :func:`odmtool.solvers.rounding.value_error`."""
         most = float(np.abs(self.diagonal).max(initial=0.0))
-        return absolute + (relative + 8 * _ROUNDING) * most
+        return value_error(self.kernel, self.X, most)

@@ -106,8 +106,10 @@ def forecast(
     found = certificate.draw(points, A, left, lambda some: Z[some] @ image, _DRAWN, seed)
     by_trace = left.sum() * np.einsum("ij,ij->j", A, A)
     free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
+    # The square of a tiny S is 0.
+    size = max(float(scale), float(np.finfo(float).tiny))
     outsides = [
-        Draw(d.total / np.sqrt(scale), own * d.mean / scale, own**2 * d.variance / scale**2)
+        Draw(d.total / np.sqrt(size), own * d.mean / size, own**2 * (d.variance / size) / size)
         for d in found
     ]
     active = float(A.any(axis=1).mean())

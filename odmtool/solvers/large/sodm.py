@@ -46,6 +46,7 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.large.parts import parts_of
+from odmtool.solvers.rounding import Rounding
 
 LOCAL_TOLERANCE = 1e-2
 """Relative gap at which a part is left, unless its level is the last: merging changes more."""
@@ -139,13 +140,14 @@ def solve(
     )  # fmt: skip
     eta = np.zeros(problem.size) if start is None else np.asarray(start, dtype=float)[order]
     place, epochs = np.argsort(order), 0
+    rounding = _rounding(problem, order)
     for level, ranges in zip(range(len(levels) - 1, -1, -1), levels, strict=True):
         began = time.perf_counter()
         rough = 0.0 if level == scheme.stop_level else LOCAL_TOLERANCE
         used = parts.solve(ranges, eta, Stop(max(stop.tolerance, rough), stop.max_iter), seed)
         epochs += used
         solved = time.perf_counter()
-        w, primal, dual, gap = certify(parts, eta, is_last=level == scheme.stop_level)
+        w, primal, dual, gap = certify(parts, eta, rounding, is_last=level == scheme.stop_level)
         progress(Progress(epochs, primal, gap, int(np.count_nonzero(eta))))
         seconds = solved - began, time.perf_counter() - solved
         report(Level(level, len(ranges), used, primal, gap, *seconds, eta[place]))
@@ -167,6 +169,12 @@ def brought_here(problem: Problem) -> Problem:
     if gram is None:
         return problem._replace(X=rows)
     return problem._replace(gram=Gram(gram.kernel, rows, gram.memory))
+
+
+def _rounding(problem: Problem, order: np.ndarray) -> Rounding | None:
+    """The bound for the examples in their order; None where workers have the rows."""
+    X = problem.X if problem.gram is None else problem.gram.X
+    return Rounding.of(problem).ordered(order) if pieces_of(X).is_here else None
 
 
 def arrange(problem: Problem, scheme: Scheme, seed: int):
@@ -194,11 +202,13 @@ def arrange(problem: Problem, scheme: Scheme, seed: int):
     return order, [list(zip(e[:-1].tolist(), e[1:].tolist(), strict=True)) for e in levels]
 
 
-def certify(parts, eta: np.ndarray, *, is_last: bool):
+def certify(parts, eta: np.ndarray, rounding: Rounding | None, *, is_last: bool):
     """w (None for a kernel), P, D and the relative gap of the whole problem at its duals."""
     w, f = parts.values(eta, is_last=is_last)
     t = parts.y * f
     norm = eta @ t
     loss = losses.scaled(parts.loss, parts.weight)
     primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+    if rounding is not None:
+        dual -= rounding.gap(loss, t, eta, eta, w=w)
     return w, primal, dual, relative(primal - dual, scale)

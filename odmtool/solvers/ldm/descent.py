@@ -36,7 +36,8 @@ from odmtool.solvers.base import (
     not_worse_than_zero,
     relative,
 )
-from odmtool.solvers.ldm.dual import certificate, feasible, is_bounded
+from odmtool.solvers.ldm.dual import bounded, certificate, feasible, is_bounded
+from odmtool.solvers.rounding import Rounding
 
 # The epochs' estimates of the gap fall; one so many times the smallest shows that they diverge.
 _DIVERGENCE = 1e3
@@ -69,7 +70,7 @@ def solve(
         row = problem._replace(loss=losses.ldm_row(loss, 0.0))
         return dcd.solve(row, stop, seed=seed, start=start, progress=progress)
     run = _Alternation(problem, start, seed)
-    state, epoch = run.state, 0
+    state, rounding, epoch = run.state, Rounding.of(problem), 0
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -77,7 +78,7 @@ def solve(
             if repaired is not state.eta:
                 state.assign(repaired)
             t = state.margins()
-            primal, dual, scale = certificate(loss, weight, state.eta @ t, t, state.eta)
+            primal, dual, scale = bounded(problem, rounding, t, state.eta, state.w, stop)
         if not is_bounded(problem, primal, dual):
             raise DivergedError(dcd.why_diverged(problem))
         gap = relative(primal - dual, scale)

@@ -21,7 +21,8 @@ from odmtool import messages
 from odmtool.core import losses
 from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError
-from odmtool.solvers.base import Problem, Solution, objective_values, relative
+from odmtool.solvers.base import Problem, Solution, Stop, objective_values, relative
+from odmtool.solvers.rounding import Rounding
 
 _DIVERGENCE = 1e6
 # Sums of duals that differ from a bound by this share are at the bound.
@@ -66,6 +67,17 @@ def certificate(loss: LDM, weight, norm: float, t, eta) -> tuple[float, float, f
     return primal, dual, scale
 
 
+def bounded(
+    problem: Problem, rounding: Rounding, t, eta, w, stop: Stop
+) -> tuple[float, float, float]:  # fmt: skip
+    """P, D and S of w(eta), rounding taken from D; t are its margins, w is None for a kernel."""
+    loss, weight = problem.loss, problem.weight
+    primal, dual, scale = certificate(loss, weight, eta @ t, t, eta)
+    # P is the least over b, so no larger than for the mean of the margins as they were computed.
+    row = losses.scaled(losses.ldm_row(loss, weight @ t / weight.sum()), weight)
+    return primal, dual - rounding.gap(row, t, eta, eta, stop.negligible(scale), w), scale
+
+
 def best_offset(loss: LDM, weight: np.ndarray, eta: np.ndarray, near: float) -> float:
     """The b at which D is smallest, by Newton's method between bounds; needs mu1 > 0.
 
@@ -96,7 +108,7 @@ def best_offset(loss: LDM, weight: np.ndarray, eta: np.ndarray, near: float) -> 
     return float(1.0 - z)
 
 
-def certified(problem: Problem, eta, iterations: int, tolerance: float, name: str) -> Solution:
+def certified(problem: Problem, eta, iterations: int, stop: Stop, name: str) -> Solution:
     """The solution w(eta) of a problem, with a gap that owes nothing to how it was found.
 
     The kernel is positive semidefinite.
@@ -106,12 +118,11 @@ def certified(problem: Problem, eta, iterations: int, tolerance: float, name: st
     DivergedError
         Numbers overflow.
     """
-    weight = problem.weight
-    eta = feasible(problem.loss, weight, eta)
+    eta = feasible(problem.loss, problem.weight, eta)
     w = None if problem.gram is not None else np.asarray(problem.X.T @ (problem.y * eta))
     t = problem.margins(eta)
-    primal, dual, scale = certificate(problem.loss, weight, eta @ t, t, eta)
+    primal, dual, scale = bounded(problem, Rounding.of(problem), t, eta, w, stop)
     if not is_bounded(problem, primal, dual):
         raise DivergedError(messages.overflow())
     gap = relative(primal - dual, scale)
-    return Solution(w, eta, eta, primal, dual, gap, iterations, gap <= tolerance, name)
+    return Solution(w, eta, eta, primal, dual, gap, iterations, gap <= stop.tolerance, name)

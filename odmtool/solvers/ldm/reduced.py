@@ -76,7 +76,7 @@ def solve(
         inner = method(reduced, limit, start=inner_start)
         iterations += inner.iterations
         eta = inner.eta - _pull(problem, reduced.margins(inner.eta))
-        solution = certified(problem, eta, iterations, stop.tolerance, name)
+        solution = certified(problem, eta, iterations, stop, name)
         if solution.converged or not inner.converged or iterations >= stop.max_iter:
             return solution
         # The gap is the same, but the scale to which it is relative is not quite.

@@ -62,6 +62,8 @@ _LAST_BUT_ONE = 2.0
 _LAST = 0.9
 # Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
 _NO_ROOM = 0.1
+# So many Newton steps without a smaller gap: only rounding is left.
+_PATIENCE = 50
 
 
 def solve(
@@ -171,7 +173,7 @@ class _Rounds:
         while True:
             if self._name == "dcd" and self._iteration >= self._epochs:
                 self._take_newton()
-            self._improve(tolerance)
+            is_stuck = self._improve(tolerance)
             terms = self._solver.terms()
             self._solver.compare(terms)
             objective = self._solver.squared_norm() / 2 + terms.true_loss
@@ -181,7 +183,7 @@ class _Rounds:
             # The duals have improved: what do they say about the W that is kept?
             self._gap = self._relative_gap()
             has_room = self._gap > _NO_ROOM * self._stop.tolerance
-            if not has_room or self._iteration >= self._stop.max_iter:
+            if not has_room or is_stuck or self._iteration >= self._stop.max_iter:
                 self._finish(not has_room)
                 return
             tolerance /= 2
@@ -200,20 +202,23 @@ class _Rounds:
         W = features.Z.T @ duals.coefficients(problem.target)
         self._solver = FeatureNewton(problem._replace(X=features.Z, gram=None), duals, W)
 
-    def _improve(self, tolerance: float) -> None:
-        """Epochs or Newton steps until the solver is content."""
-        limit = self._stop.max_iter
+    def _improve(self, tolerance: float) -> bool:
+        """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
+        limit, least, waited = self._stop.max_iter, np.inf, 0
         if self._name == "dcd":
             limit = min(limit, self._epochs)
         self._solver.begin(tolerance)
         is_done = False
-        while not is_done and self._iteration < limit:
+        while not is_done and self._iteration < limit and waited < _PATIENCE:
             gap, is_done = self._solver.iterate()
             self._iteration += 1
             if not np.isfinite(gap):
                 raise DivergedError(messages.overflow())
+            if self._name != "dcd":
+                least, waited = (gap, 0) if gap < least else (least, waited + 1)
             self._progress(Progress(self._iteration, None, gap, self._solver.active))
         self._solver.settle()
+        return waited >= _PATIENCE
 
     def _relative_gap(self) -> float:
         dual = dual_terms(self._problem, self._duals) - self._solver.dual_squared_norm() / 2
