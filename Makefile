@@ -17,11 +17,11 @@ SET = data/breast-cancer
 BENCH_DATA ?= ../shared/data
 BENCH_SETS ?= heart_scale a9a w8a ijcnn1 reuters-lasvm basehock sector.scale covtype.binary
 
-.PHONY: help demo test soak fuzz load mutants lint bench memory man data clean
+.PHONY: help demo test soak fuzz load mutants lint bench memory papers papers-full man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1:\2/p' Makefile | expand -t 14 | \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1:\2/p' Makefile | expand -t 14 | \
 		awk -F: '{ printf "%-12s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundled set
@@ -61,6 +61,14 @@ bench: $(VENV)/.installed ## measure beside LIBLINEAR and LIBSVM and write docs/
 
 memory: $(VENV)/.installed ## measure memory beside what was planned and write docs/memory.md
 	$(BIN)/python benchmarks/memory.py --write docs/memory.md
+
+papers: $(VENV)/.installed ## the papers' tables again, for an hour; goes on where it stopped; writes docs/papers.md
+	$(BIN)/python benchmarks/papers/run.py --minutes 60 --jobs $(JOBS) papers.results $(BENCH_DATA)
+	$(BIN)/python benchmarks/papers/report.py papers.results $(BENCH_DATA) > docs/papers.md
+
+papers-full: $(VENV)/.installed ## the same to the end (days)
+	$(BIN)/python benchmarks/papers/run.py --minutes 0 --jobs $(JOBS) papers.results $(BENCH_DATA)
+	$(BIN)/python benchmarks/papers/report.py papers.results $(BENCH_DATA) > docs/papers.md
 
 man: $(VENV)/.installed ## write the man pages, and the tables of docs/, again
 	$(BIN)/python man/make_man.py

@@ -1,0 +1,98 @@
+"""The files that the runs read: parts joined, classes chosen, features in [0, 1]."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from declared import DataSet, Run
+
+_OPENERS = {"": open, ".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
+# The mean distance between examples is that of so many, drawn with seed 0.
+_SAMPLE = 2000
+
+
+class Shape(NamedTuple):
+    """Examples, features, stored numbers, and the mean distance between two examples."""
+
+    m: int
+    d: int
+    nonzeros: int
+    distance: float
+
+
+def source(name: str, folders: list[Path]) -> Path | None:
+    """Where a file is."""
+    places = (folder / (name + ending) for folder in folders for ending in _OPENERS)
+    return next((place for place in places if place.is_file()), None)
+
+
+def missing(dataset: DataSet, folders: list[Path]) -> list[str]:
+    """The files of a set that are in no folder."""
+    return [name for name in dataset.files if source(name, folders) is None]
+
+
+def prepared(run: Run, folders: list[Path], results: Path) -> Path:
+    """The file that the run reads, made on first use."""
+    dataset = run.dataset
+    path = results / "sets" / (dataset.name + ("" if run.scale else ".as-is"))
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    joined, part = path.with_name(path.name + ".joined"), path.with_name(path.name + ".part")
+    with open(joined, "wb") as out:
+        for name in dataset.files:
+            place = source(name, folders)
+            with _OPENERS[place.suffix if place.name != name else ""](place, "rb") as stream:
+                out.writelines(_of_classes(stream, dataset.classes))
+    if run.scale:
+        with open(part, "wb") as out:
+            command = [sys.executable, "-m", "odmtool", "scale", "-l", "0", str(joined)]
+            subprocess.run(command, check=True, stdout=out)
+        joined.unlink()
+    else:
+        joined.rename(part)
+    part.rename(path)
+    return path
+
+
+def _of_classes(lines, classes: list[int] | None):
+    """The lines of some classes, of which the first becomes +1 and the second -1."""
+    if classes is None:
+        yield from lines
+        return
+    names = dict(zip((str(c).encode() for c in classes), (b"+1", b"-1"), strict=True))
+    for line in lines:
+        label, blank, rest = line.partition(b" ")
+        if label.lstrip(b"+") in names:
+            yield names[label.lstrip(b"+")] + blank + rest
+
+
+def shape(path: Path) -> Shape:
+    """Of a prepared file."""
+    from odmtool.io.svmlight import read_svmlight
+
+    X = read_svmlight(str(path)).X
+    rows = np.random.default_rng(0).permutation(X.shape[0])[:_SAMPLE]
+    some = X[rows]
+    products, squares = (some @ some.T).toarray(), np.asarray(some.multiply(some).sum(axis=1))
+    distances = np.sqrt(np.maximum(squares + squares.T - 2 * products, 0))
+    pairs = max(1, len(rows) * (len(rows) - 1))
+    return Shape(*X.shape, X.nnz, float(distances.sum() / pairs))
+
+
+def gammas(widths: tuple, known: Shape) -> list[float]:
+    """gamma of exp(-gamma |x - z|^2) for every width of a table.
+
+    Of the dimension: 2^p / d. Of the distance delta: 1 / (2^p delta)^2.
+    """
+    of, powers = widths
+    if of == "dimension":
+        return [2.0**p / known.d for p in powers]
+    return [1 / (2.0**p * known.distance) ** 2 for p in powers]

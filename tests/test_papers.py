@@ -1,0 +1,96 @@
+"""The declarations of the papers' tables (benchmarks/papers) fit what the papers print."""
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "papers"))
+
+import declared  # noqa: E402
+import prepare  # noqa: E402
+import report  # noqa: E402
+import results as done  # noqa: E402
+import run as runner  # noqa: E402
+
+from odmtool.io.svmlight import read_svmlight  # noqa: E402
+
+TABLES = declared.tables()
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_is_run_or_left_out_with_a_reason(table):
+    columns = {machine for _, machine in declared.printed(table)}
+    assert columns == table.machines.keys() | table.left_out.keys()
+    assert not table.machines.keys() & table.left_out.keys() and table.ours in table.machines
+    assert declared.sets_of(table)[0]
+
+
+def test_every_name_of_a_set_is_printed_somewhere():
+    with open(declared.HERE / "printed.csv", newline="") as stream:
+        printed = {row["dataset"].lower() for row in csv.DictReader(stream)}
+    assert {name for s in declared.data_sets() for name in s.names} <= printed
+
+
+def test_settings_are_as_many_as_the_papers_say():
+    counts = {
+        (table.name, machine): declared.run_of(table, None, machine, table.protocols[0]).settings
+        for table in TABLES for machine in table.machines
+    }  # fmt: skip
+    assert counts["tkde2019-2", "ODM"] == 176 and counts["tkde2019-3", "ODM"] == 880
+    assert counts["tkde2019-2", "ODM^L"] == 275 and counts["tkde2019-3", "ODM^L"] == 1375
+    assert counts["m3svm2024-1", "M3SVM"] == 80
+
+
+def test_a_run_is_done_interrupted_and_reported(tmp_path, monkeypatch, capsys):
+    rows = "".join(f"{1 + i % 3} 1:{i % 3 + i / 60} 2:{-i}\n" for i in range(40))
+    (tmp_path / "iris").write_text(rows)
+    results = tmp_path / "results"
+    command = ["run.py", "--jobs", "1", "--minutes", "0", "--only", "iris.l1svm*", str(results)]
+    monkeypatch.setattr(sys, "argv", [*command, str(tmp_path)])
+    table = next(table for table in TABLES if table.name == "tkde2019-5b")
+    quick = table._replace(machines={m: f"-s l1svm --multiclass {m[:3]} -l 1" for m in
+                                     ("ovrSVM", "ovoSVM")}, ours="ovrSVM",
+                           protocols=[declared.Protocol(2, 0.2, 2)])  # fmt: skip
+    for module in (runner, report):
+        monkeypatch.setattr(module, "tables", lambda: [quick])
+    runner.main()
+    assert "2 of 2 runs are done" in capsys.readouterr().out
+    X = read_svmlight(str(results / "sets" / "iris")).X.toarray()
+    assert X.min() == 0 and X.max() == 1
+    (run, _) = declared.runs([quick])[:2]
+    assert done.found(results, run).count == 2
+    # A torn line counts as nothing.
+    journal = next(results.glob(f"runs/{run.name}.journal"))
+    journal.write_text(journal.read_text()[:-15])
+    assert done.found(results, run).count == 1
+    monkeypatch.setattr(sys, "argv", ["report.py", str(results), str(tmp_path)])
+    report.main()
+    page = capsys.readouterr().out
+    assert "| iris | " in page and "1 to 2 |" in page and "aloi" in page
+
+
+def test_classes_and_widths(tmp_path):
+    (tmp_path / "vehicle").write_text("1 1:5\n2 1:0\n3 1:3\n+2 1:4\n")
+    vehicle = next(s for s in declared.data_sets() if s.name == "vehicle-two")
+    run = declared.Run(vehicle, "-s odm -l 1", "rbf", (), declared.Protocol(1, 0.5), False)
+    path = prepare.prepared(run, [tmp_path], tmp_path / "results")
+    assert path.read_text() == "+1 1:0\n-1 1:3\n+1 1:4\n"
+    known = prepare.shape(path)
+    assert known.distance == pytest.approx((3 + 4 + 1) / 3)
+    assert prepare.gammas(("dimension", (0, 2)), known) == [1, 4]
+    assert prepare.gammas(("distance", (1,)), known) == [pytest.approx((6 / 16) ** 2 / 4 * 4 / 4)]
+
+
+def test_a_cell_agrees_by_errors_or_by_the_printed_deviation():
+    table = TABLES[0]
+    protocol = declared.Protocol(25, 0.5)
+
+    def pair(ours, theirs, std):
+        found = done.Found({k: ours + (-1) ** k for k in range(16)}, 0.0)
+        return report.Pair(table, protocol, "x", "SVM", found, declared.Cell(theirs, std, ""))
+
+    assert pair(80, 80.5, 1.0).agrees and pair(80, 81.0, 1.0).agrees
+    assert not pair(80, 81.2, 1.0).agrees and str(pair(80, 81.2, 1.0)) == "**80.0** / 81.2"
+    assert pair(80, 80.5, None).agrees and not pair(80, 80.6, None).agrees
