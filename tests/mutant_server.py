@@ -49,6 +49,7 @@ def child_run(request: dict) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (request["cpu"], request["cpu"] + 5))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     os.environ.update(request["environment"])
+    sys.dont_write_bytecode = bool(request["environment"]["PYTHONDONTWRITEBYTECODE"])
     numba.config.reload_config()
     sys.path[:0] = request["environment"]["PYTHONPATH"].split(os.pathsep)
     os.chdir(request["folder"])
@@ -56,7 +57,6 @@ def child_run(request: dict) -> int:
 
 
 if __name__ == "__main__":
-    sys.dont_write_bytecode = True
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     sys.path.remove(str(Path(__file__).resolve().parent))

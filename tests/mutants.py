@@ -5,13 +5,15 @@
 First, in a copy of the repository, all tests are run once, to know which test calls which
 function (:mod:`mutant_probe`). Then mutants are drawn at random from all possible ones of
 solvers/, core/ and rows/ (:mod:`mutant_drawing`), and for each the tests that call the changed
-function are run, the quickest first, until one fails: a test of the package as it is has passed,
-so the mutant is killed. Of the tests of one function those beyond --budget seconds are left
-out. More than a few times the processor time that they took before kills, too.
+function are run until one fails: with the package as it is it has passed, so the mutant is killed.
+Of the tests of one function the quickest are taken, --budget seconds of them, and first those of
+the file that is most about it. More than a few times the processor time that they took before
+kills, too.
 
 A change in a compiled function, or of a constant beside one, is tried without compiling, and
-only if it survives, compiled. All others share the compiled code of the package as it is: in the
-copies, the name of the disk cache's folder is fixed and all files keep their sizes and times.
+only if it survives, compiled, with all that is made of it. All others share the compiled code of
+the package as it is: in the copies, the name of the disk cache's folder is fixed and all files
+keep their sizes and times.
 
 What is known is kept in the folder: the tests' times until a source or a test changes, and
 journal.jsonl, from which an interrupted run goes on. --again tries only those that survived, for
@@ -28,9 +30,11 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,15 +80,21 @@ class Copy:
         os.utime(path, (0, 0))
 
     def change(self, path: str, content: bytes) -> None:
-        self._write(self.folder / path, content, (self.folder / path).stat().st_size)
+        target = self.folder / path
+        self._write(target, content, target.stat().st_size)
+        for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*.pyc"):
+            compiled.unlink()  # of a file of the same size and time
 
-    def pytest(self, *arguments, cpu: float, **variables) -> tuple[int, str]:
-        """Exit code (negative if it was ended) and output of pytest in the copy."""
+    def pytest(self, *arguments, cpu: float, keep=False, **variables) -> tuple[int, str]:
+        """Exit code (negative if it was ended) and output of pytest in the copy.
+
+        With ``keep``, the bytecode of tests and package is written for later runs.
+        """
         output = self.folder / "output"
         environment = dict.fromkeys(("MUTANTS_RECORD", "MUTANTS_CHOSEN"), "") | {
             "PYTHONPATH": f"{self.folder}{os.pathsep}{self.folder / 'tests'}",
-            "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": str(self.folder / "cache"),
-            "NUMBA_DISABLE_JIT": "0",
+            "PYTHONDONTWRITEBYTECODE": "" if keep else "1",
+            "NUMBA_CACHE_DIR": str(self.folder / "cache"), "NUMBA_DISABLE_JIT": "0",
         } | variables  # fmt: skip
         options = ["-q", "-p", "mutant_probe", "-p", "no:cacheprovider", "-p", "no:xdist"]
         request = dict(
@@ -129,14 +139,25 @@ class Tests:
         """The tests that call one of these, given by file and first line."""
         return set().union(*(self._by_function.get(each, ()) for each in functions))
 
-    def quickest(self, names: set[str], budget: float) -> list[str]:
-        """As many as can be run in so many seconds, and one at least."""
+    def batches(self, names: set[str], budget: float) -> list[list[str]]:
+        """As many as can be run in so many seconds, and one at least; none if there are none.
+
+        First those of the file that is most about these tests: to import all files takes longer
+        than most tests do. A batch is sorted by file, because a file's fixtures are made again
+        whenever another one was in between.
+        """
         total, chosen = 0.0, []
         for name in sorted(names, key=lambda name: (self.seconds[name], name)):
             total += self.seconds[name]
             if total <= budget or not chosen:
                 chosen.append(name)
-        return chosen
+        by_file: dict[str, list[str]] = {}
+        for name in chosen:
+            by_file.setdefault(file_of(name), []).append(name)
+        sizes = Counter(map(file_of, self.seconds))
+        first = max(by_file, key=lambda file: (len(by_file[file]) / sizes[file], file), default="")
+        others = [name for file in sorted(by_file) if file != first for name in by_file[file]]
+        return [batch for batch in (by_file.get(first), others) if batch]
 
 
 class Trial:
@@ -166,25 +187,53 @@ class Trial:
             return result
         cache = copy.folder / "cache-of-one"
         shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(copy.folder / "cache", cache)
+        for name in importers(mutant.path):
+            for stale in cache.rglob(f"{Path(name).stem}.*.nb?"):
+                stale.unlink()
         names = self._tests.of_file(mutant)
         return self._stage(copy, self._tests, names, NUMBA_CACHE_DIR=str(cache))
 
     def _stage(self, copy: Copy, tests: Tests, names: set[str], **variables) -> tuple[str, str]:
         """Run tests until one fails."""
-        chosen = tests.quickest(names, self._budget)
-        if not chosen:
-            return "survived", "no test"
-        path = copy.folder / "chosen.json"
-        path.write_text(json.dumps(chosen))
-        cpu = _CPU_START + _CPU_FACTOR * sum(tests.seconds[name] for name in chosen)
-        files = sorted({name.partition("::")[0] for name in chosen})
-        code, output = copy.pytest("-x", *files, cpu=cpu, MUTANTS_CHOSEN=str(path), **variables)
-        if code == 0:
-            return "survived", f"{len(chosen)} tests"
-        if code < 0:
-            return "time", f"signal {-code}"
-        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return "killed", failed[0] if failed else output[-200:]
+        passed, path = 0, copy.folder / "chosen.json"
+        for batch in tests.batches(names, self._budget):
+            path.write_text(json.dumps(batch))
+            cpu = _CPU_START + _CPU_FACTOR * sum(tests.seconds[name] for name in batch)
+            files = sorted(set(map(file_of, batch)))
+            code, output = copy.pytest("-x", *files, cpu=cpu, MUTANTS_CHOSEN=str(path), **variables)
+            if code < 0:
+                return "time", f"signal {-code}"
+            if code:
+                # 1: a test failed; 2: a file of tests could not be imported. Else it is our fault.
+                assert code in (1, 2), output
+                lines = output.splitlines()
+                failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+                return "killed", failed[0] if failed else output[-200:]
+            passed += len(batch)
+        return "survived", f"{passed} tests" if passed else "no test"
+
+
+def file_of(name: str) -> str:
+    return name.partition("::")[0]
+
+
+def importers(path: str) -> set[str]:
+    """A file of the package, those that import it, those that import these, and so on."""
+    sources = {
+        str(source.relative_to(ROOT)): source.read_text(encoding="utf-8")
+        for source in (ROOT / "odmtool").rglob("*.py")
+    }
+    found, new = set(), {path}
+    while new:
+        found |= new
+        parts = [name.removesuffix(".py").rpartition("/")[::2] for name in new]
+        used = "|".join(
+            rf"from {folder.replace('/', '.')}(\.{stem} import| import .*\b{stem}\b)"
+            for folder, stem in parts
+        )
+        new = {name for name, text in sources.items() if re.search(used, text)} - found
+    return found
 
 
 def compiled_functions() -> set[tuple[str, int]]:
@@ -231,7 +280,7 @@ def recorded(folder: Path, copies: SimpleQueue, jobs: int) -> tuple[Tests, Tests
         if not target.exists():
             copy = copies.get()
             code, output = copy.pytest(
-                f"tests/{name}", cpu=7200, MUTANTS_RECORD=f"{target}.new", **variables
+                f"tests/{name}", cpu=7200, keep=True, MUTANTS_RECORD=f"{target}.new", **variables
             )
             copies.put(copy)
             print(f"{name}, {kind}: {output.strip().splitlines()[-1]}", flush=True)
@@ -245,7 +294,7 @@ def recorded(folder: Path, copies: SimpleQueue, jobs: int) -> tuple[Tests, Tests
         interpreted = sorted(tests.calling(compiled_functions()))
         chosen.write_text(json.dumps(interpreted))
         settings = dict(MUTANTS_CHOSEN=str(chosen), NUMBA_DISABLE_JIT="1")
-        files = sorted({Path(name.partition("::")[0]).name for name in interpreted})
+        files = sorted({Path(file_of(name)).name for name in interpreted})
         plain = Tests(pool.map(lambda name: record(name, "plain", **settings), files))
     return tests, plain
 
