@@ -34,7 +34,7 @@ _OF_MACHINES = {
 # Every other margin loss of a machine, and two that no machine uses: LDM's for a given mean
 # margin, and one with all that a loss can have.
 OTHER_LOSSES = _OF_MACHINES | {
-    "ldm": MarginLoss(1, 1, 0.3, -0.9, 0.3, -0.2, 0.3, -0.2, 0.1),
+    "ldm": MarginLoss(1.0, 1.0, 0.3, -0.9, 0.3, -0.2, 0.3, -0.2, 0.1),
     "three jumps": MarginLoss(0.5, 1.5, 1.0, -0.8, 0.4, -0.3, 2.0, 0.6, 0.2),
 }
 del OTHER_LOSSES["odm"]

@@ -175,7 +175,7 @@ def test_the_best_b_is_a_stationary_point(mu1, mu2, lambda_, share, seed):
 def test_without_mu1_and_mu2_it_is_the_l1_svm(kernel, solver):
     p = ldm_problem(kernel, (0.0, 0.0, 16.0), weight=weights())
     C = 16.0 / p.weight.sum()
-    hinge = losses.MarginLoss(1, 1, 0.0, -C, 0.0, 0.0, 0.0, 0.0, 0.0)
+    hinge = losses.MarginLoss(1.0, 1.0, 0.0, -C, 0.0, 0.0, 0.0, 0.0, 0.0)
     expected = dcd.solve(p._replace(loss=hinge), Stop(1e-8, 50000))
     solution = SOLVERS[solver].solve(p, Stop(1e-8, 50000))
     assert solution.primal == pytest.approx(expected.primal, rel=1e-7)

@@ -300,7 +300,8 @@ def test_lambda_at_the_end_of_the_papers_grid():
 
 
 def test_array_losses_have_one_row_per_example():
-    loss = losses.scaled(MarginLoss(1, 1, 0.0, -1, 0.0, 0.0, 0.0, 0.0, 0.0), np.array([1.0, 2.0]))
+    hinge = MarginLoss(1.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    loss = losses.scaled(hinge, np.array([1.0, 2.0]))
     assert losses.value(loss, np.array([0.0, 0.0])) == pytest.approx([1, 2])
 
 

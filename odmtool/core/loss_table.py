@@ -114,7 +114,7 @@ def odm(lambda_: float, mu: float, theta: float, total_weight: float) -> MarginL
         A parameter is out of range.
     """
     c1, c2 = _odm_costs(lambda_, mu, theta, total_weight)
-    return MarginLoss(1 - theta, 1 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
+    return MarginLoss(1.0 - theta, 1.0 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
 
 
 def _odm_costs(lambda_, mu, theta, total_weight) -> tuple[float, float]:
@@ -158,7 +158,7 @@ def svr(lambda_: float, theta: float, total_weight: float) -> MarginLoss:
     """Support vector regression of +-1: C max(0, |1 - t| - theta)."""
     _check_theta(theta)
     cost = _cost(lambda_, total_weight)
-    return MarginLoss(1 - theta, 1 + theta, 0.0, -cost, 0.0, 0.0, 0.0, cost, 0.0)
+    return MarginLoss(1.0 - theta, 1.0 + theta, 0.0, -cost, 0.0, 0.0, 0.0, cost, 0.0)
 
 
 def mamc(lambda_: float, total_weight: float) -> MarginLoss:

@@ -70,7 +70,7 @@ def states(generator):
             rival = rivals(generator, target, k).astype(np.int64)
             upper = np.where(generator.random(m) < 0.8, generator.uniform(-1, 1, m), np.inf)
             duals = Duals(np.full((m, k), np.nan), np.full(m, np.nan), rival, upper)
-            pieces = hessian.Pieces(np.zeros((m, k), dtype=np.int64), np.zeros(m, dtype=np.int64))
+            pieces = hessian.Pieces(np.zeros((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
             yield loss, rho, target, weight, centre, duals, pieces
 
 

@@ -277,7 +277,8 @@ def rebuild_weights(data, indices, indptr, target, duals, W):
     coef, chosen = np.zeros(k), np.zeros(k, dtype=np.int64)
     W[:] = 0.0
     for i in range(len(indptr) - 1):
-        coef[:] = duals.alpha[i]
+        for j in range(k):  # numba compiles coef[:] = alpha[i] with its messages, for seconds
+            coef[j] = duals.alpha[i, j]
         coef[target[i]] -= duals.beta[i]
         if duals.rival[i] >= 0:
             coef[duals.rival[i]] += duals.beta[i]

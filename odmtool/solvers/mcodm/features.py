@@ -68,7 +68,7 @@ class FeatureNewton(LinearNewton):
         super().__init__(problem, duals, W)
         m = problem.size
         # Rows of the identity: products with them are those of the scores.
-        self._rows = np.ones(m), np.arange(m), np.arange(m + 1)
+        self._rows = np.ones(m), np.arange(m, dtype=np.int32), np.arange(m + 1)
 
     def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
         """See :class:`LinearNewton`."""

@@ -78,7 +78,9 @@ def smoothed(Z, change, step, loss, rho, target, weight, centre, duals, pieces):
 def hessian_product(data, indices, indptr, loss, rho, target, weight, duals, pieces, V, result):
     """result = V + sum_i x_i' H_i x_i V for V of shape (d, k)."""
     v = np.empty(V.shape[1])
-    result[:] = V
+    for p in range(V.shape[0]):  # numba compiles result[:] = V with its messages, for seconds
+        for j in range(V.shape[1]):
+            result[p, j] = V[p, j]
     for i in range(len(indptr) - 1):
         n, y, r = pieces.count[i], target[i], duals.rival[i]
         is_above = duals.beta[i] > 0.0
@@ -91,12 +93,15 @@ def hessian_product(data, indices, indptr, loss, rho, target, weight, duals, pie
             tau = rho / (2.0 * loss.c1 * weight[i])
             D, total = tau + tau / rho, 0.0
             for a in range(n):
-                v[a] = column_product(data, indices, first, last, V, T[a]) - v_y
+                # Not int32, for which the function would be compiled once more.
+                j = np.int64(T[a])
+                v[a] = column_product(data, indices, first, last, V, j) - v_y
                 total += v[a]
             s = total / (n * D + tau)
             at_y -= s
             for a in range(n):
-                add_column(data, indices, first, last, (v[a] - D * s) / tau, result, T[a])
+                j = np.int64(T[a])
+                add_column(data, indices, first, last, (v[a] - D * s) / tau, result, j)
         if is_above:
             v_r = 0.0 if r < 0 else column_product(data, indices, first, last, V, r)
             at_r = 2.0 * loss.c2 * weight[i] * (v_r - v_y)
