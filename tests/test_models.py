@@ -18,8 +18,8 @@ from odmtool.models import kernel as model_module
 
 
 def pairs(X: csr_matrix, row: int) -> dict[int, float]:
-    part = X[row]
-    return dict(zip(part.indices.tolist(), part.data.tolist(), strict=True))
+    part = slice(X.indptr[row], X.indptr[row + 1])  # X[row] takes fifty times as long
+    return dict(zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True))
 
 
 def naive_linear_values(model: LinearModel, X: csr_matrix, row: int) -> list[float]:

@@ -64,8 +64,9 @@ def setting(loss, weighted, bias=-1.0):
     return Examples(Memory(X, y), {1: 1.0, -1: -1.0}, factor, v, bias), rows, y, u
 
 
-@pytest.mark.parametrize("weighted, bias", [(False, -1.0), (True, 2.0)])
-@pytest.mark.parametrize("loss", ["odm", *OTHER_LOSSES])
+@pytest.mark.parametrize("loss, weighted, bias", [
+    ("odm", False, -1.0), *((loss, True, 2.0) for loss in ("odm", *OTHER_LOSSES)),
+])  # fmt: skip
 def test_the_judge_confirms_coordinate_descent_by_blocks(monkeypatch, loss, weighted, bias):
     loss = losses.odm(16.0, 0.5, 0.3, 60) if loss == "odm" else OTHER_LOSSES[loss]
     rows, X, y, u = setting(loss, weighted, bias)

@@ -1,6 +1,7 @@
 """The rules of the house, checked on the sources: sizes, imports, start-up, packaging."""
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -14,7 +15,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "odmtool"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COMMANDS = ["train", "predict", "cv", "scale"]
 
@@ -25,13 +25,19 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def everywhere(path: Path):
-    return ast.walk(TREES[path])
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def everywhere(path: Path) -> list[ast.AST]:
+    return list(ast.walk(tree(path)))
 
 
 def top_level(path: Path):
     """The nodes that run when the module is imported."""
-    stack: list[ast.AST] = [TREES[path]]
+    stack: list[ast.AST] = [tree(path)]
     while stack:
         node = stack.pop()
         yield node
@@ -98,9 +104,9 @@ def test_functions_have_at_most_60_lines():
 
 def test_modules_and_public_classes_have_docstrings():
     def bare(path):
-        nodes = (node for node in TREES[path].body if isinstance(node, ast.ClassDef))
+        nodes = (node for node in tree(path).body if isinstance(node, ast.ClassDef))
         names = [n.name for n in nodes if n.name[0] != "_" and not ast.get_docstring(n)]
-        is_bare = path.read_text(encoding="utf-8").strip() and not ast.get_docstring(TREES[path])
+        is_bare = path.read_text(encoding="utf-8").strip() and not ast.get_docstring(tree(path))
         return ["the module"] * bool(is_bare) + names
 
     assert offenders(bare) == {}
@@ -258,8 +264,8 @@ assert "sklearn" not in sys.modules and "numba" not in sys.modules
 def test_every_public_name_is_there_for_editors_too():
     import odmtool
 
-    tree = TREES[PACKAGE / "__init__.py"]
-    (for_editors,) = (node for node in tree.body if _is_type_checking(node))
+    package = tree(PACKAGE / "__init__.py")
+    (for_editors,) = (node for node in package.body if _is_type_checking(node))
     names = {name.rpartition(".")[2] for name in imported(ast.walk(for_editors))}
     assert names == set(odmtool.__all__) == {n for n in odmtool.__all__ if getattr(odmtool, n)}
     with pytest.raises(AttributeError, match="no attribute 'ODM'"):

@@ -23,7 +23,7 @@ from odmtool.search.search import SearchPlan, best, grid, search
 from odmtool.search.validation import Data, folds
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
-WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:2", "-m", "0.2,0.8"]
+WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:2"]
 
 
 def plan_of(heart, values, metric="accuracy", **machine):
