@@ -368,11 +368,25 @@ def test_start_is_not_changed():
 def test_progress_tells_epochs_and_rounds():
     seen = []
     solution = solve(problem(), 1e-6, progress=seen.append)
-    ends = [p for p in seen if p.primal is not None]
-    assert [p.primal for p in ends] == [r.objective for r in solution.rounds]
-    assert [p.iteration for p in seen if p.primal is None] == list(
-        range(1, solution.iterations + 1)
-    )
+    ends = [(p.iteration, p.primal) for p in seen if p.primal is not None]
+    # Of other starts, too.
+    assert {(r.epochs, r.objective) for r in solution.rounds} <= set(ends)
+    iterations = [p.iteration for p in seen if p.primal is None]
+    starts = iterations.count(1)
+    assert starts > 1 and sorted(set(iterations)) == list(range(1, max(iterations) + 1))
+    assert solution.iterations in iterations
+
+
+def test_several_starts_end_lower_than_one():
+    generator, m = np.random.default_rng(5), 60
+    target = np.arange(m) % 4
+    X = generator.standard_normal((4, 6))[target] + 0.5 * generator.standard_normal((m, 6))
+    X = sparse.csr_matrix((X - X.min(axis=0)) / np.ptp(X, axis=0))
+    loss = losses.mcodm(2.0**14, 0.2, 0.2, float(m))
+    p, stop = MultiProblem(X, None, target, 4, np.ones(m), loss), Stop(1e-3, 2000)
+    several, one = mcodm.solve(p, stop), mcodm.solve(p, stop, rivals=np.full(m, -1))
+    assert_confirmed(p, several, 1e-3)
+    assert several.objective < 0.9 * one.objective
 
 
 def test_same_seed_same_solution():

@@ -25,6 +25,8 @@ Solvers     of a round: block coordinate descent (:mod:`odmtool.solvers.mcodm.de
             (:mod:`odmtool.solvers.mcodm.landmarks`). A round's work ends when its gap is a fraction
             of the one before; with cccp it goes on until F has not risen, or the gap shows that
             F can hardly fall, and then the W of the round before is kept.
+Starts      F has many stationary points: rounds begin at several places where the problem is small
+            (:mod:`odmtool.solvers.mcodm.starts`); those that fall behind the best are given up.
 Stop        when F fell by at most the tolerance times F in the last round and the gap of the
             next one's sub-problem at the present W, (F - D) / F, is at most the tolerance. This
             shows a nearly stationary point, not an optimal one.
@@ -33,6 +35,8 @@ Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, sect
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 
@@ -45,6 +49,7 @@ from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progre
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm.features import FeatureNewton, KernelFeatures, has_features
 from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
+from odmtool.solvers.mcodm.starts import drawn_rivals, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 
@@ -64,6 +69,8 @@ _LAST = 0.9
 _NO_ROOM = 0.1
 # So many Newton steps without a smaller gap: only rounding is left.
 _PATIENCE = 50
+# A start is given up when so many falls as its last would not make it better by this share.
+_FALLS, _WORTH = 6, 1e-3
 
 
 def solve(
@@ -76,6 +83,7 @@ def solve(
     start: Duals | None = None,
     progress: ProgressCallback = ignore_progress,
     in_features: bool = False,
+    rivals: np.ndarray | None = None,
 ) -> MultiSolution:
     """Find a nearly stationary point.
 
@@ -84,7 +92,7 @@ def solve(
     problem : MultiProblem
         ``parameters`` is an :class:`odmtool.core.losses.MulticlassODMLoss`.
     stop : Stop
-        ``max_iter`` counts epochs and Newton steps of all rounds together.
+        ``max_iter`` counts epochs and Newton steps of all rounds of a start together.
     outer : str, "cccp" or "constant"
     solver : str, "auto", "dcd" or "newton"
         "newton" is for linear problems; it begins with an epoch of coordinate descent.
@@ -96,6 +104,8 @@ def solve(
         Called after every iteration, without the objective, and after every round, with it.
     in_features : bool
         ``problem.X`` are features of a kernel: dense, with few columns.
+    rivals : int array, shape (m,), optional
+        Begin once, with these classes in the constraints from above; -1 is no constraint.
 
     Raises
     ------
@@ -110,12 +120,29 @@ def solve(
     epochs = epochs_before_newton(problem, solver)
     if in_features:
         epochs = max(epochs, _KERNEL_EPOCHS)
-    rounds = _Rounds(problem, stop, outer, epochs, progress, in_features)
-    rounds.begin(seed, start)
+
+    # Made when they are needed, once for all starts.
+    features = cache(lambda: KernelFeatures(problem.gram, seed))
+
+    def begun(rivals: np.ndarray | None) -> _Rounds:
+        rounds = _Rounds(problem, stop, outer, epochs, progress, in_features, features)
+        rounds.begin(seed, start, rivals)
+        return rounds
+
+    is_alone = rivals is not None or start is not None or outer == "constant" or in_features
+    draws = range(1, 1 if is_alone else start_count(problem))
     with np.errstate(over="ignore", invalid="ignore"):
-        while not rounds.is_finished:
-            rounds.work()
-    return rounds.solution()
+        best = begun(rivals)
+        best.run()
+        for number in draws:
+            if stop.is_late:
+                break
+            other = begun(drawn_rivals(problem, seed, number))
+            other.run(best.objective)
+            if other.objective < best.objective:
+                other.run()
+                best = other
+    return best.solution()
 
 
 def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
@@ -151,21 +178,35 @@ def next_tolerance(last: float, tolerance: float) -> float:
 class _Rounds:
     """The outer loop."""
 
-    def __init__(self, problem, stop, outer, epochs, progress, in_features):
+    def __init__(self, problem, stop, outer, epochs, progress, in_features, make_features):
         self._problem, self._stop, self._outer = problem, stop, outer
         self._epochs, self._progress, self._in_features = epochs, progress, in_features
-        self._name, self._features = "dcd", None
-        self._objective, self._point, self._gap = np.inf, None, np.inf
+        self._name, self._features, self._make_features = "dcd", None, make_features
+        self.objective, self._point, self._gap = np.inf, None, np.inf
         self._iteration, self._rounds = 0, []
+        self._change = np.inf
         self._tolerance = 1.0
         self.is_finished = self.converged = False
 
-    def begin(self, seed: int, start: Duals | None) -> None:
-        self._duals, self._seed = _first_duals(self._problem, start), seed
+    def begin(self, seed: int, start: Duals | None, rivals: np.ndarray | None) -> None:
+        """From another solution, or from 0 with these rivals or without any."""
+        self._duals = _first_duals(self._problem, start)
+        if rivals is not None:
+            theta = self._problem.parameters.theta
+            self._duals.rival[:] = rivals
+            self._duals.upper[:] = np.where(rivals < 0, np.inf, 1 + theta)
         descent = LinearDescent if self._problem.gram is None else KernelDescent
         self._solver = descent(self._problem, self._duals, seed)
         if start is not None:
             self._end_round()
+
+    def run(self, rival: float = np.inf) -> None:
+        """Work to the end, or until the objective will hardly fall below that of a rival."""
+        lower, hope = (1 - _WORTH) * rival, 0.0
+        while not self.is_finished and hope < lower:
+            self.work()
+            if len(self._rounds) > 1:
+                hope = self.objective - _FALLS * self._change
 
     def work(self) -> None:
         """Work on the sub-problem until F has fallen, and make the next one."""
@@ -177,7 +218,7 @@ class _Rounds:
             terms = self._solver.terms()
             self._solver.compare(terms)
             objective = self._solver.squared_norm() / 2 + terms.true_loss
-            if objective <= self._objective or self._outer == "constant":
+            if objective <= self.objective or self._outer == "constant":
                 self._end_round(terms)
                 return
             # The duals have improved: what do they say about the W that is kept?
@@ -196,7 +237,7 @@ class _Rounds:
             self._point = self._solver.point(self._point)
             self._solver = (FeatureNewton if self._in_features else LinearNewton)(problem, duals, W)
             return
-        features = self._features = KernelFeatures(problem.gram, self._seed)
+        features = self._features = self._make_features()
         if self._point is not None:
             self._point = features.Z.T @ self._point
         W = features.Z.T @ duals.coefficients(problem.target)
@@ -222,7 +263,7 @@ class _Rounds:
 
     def _relative_gap(self) -> float:
         dual = dual_terms(self._problem, self._duals) - self._solver.dual_squared_norm() / 2
-        return relative(self._objective - dual, self._objective)
+        return relative(self.objective - dual, self.objective)
 
     def _end_round(self, terms: Terms | None = None) -> None:
         """Keep W, and linearise F there."""
@@ -230,14 +271,15 @@ class _Rounds:
         objective = self._solver.squared_norm() / 2 + terms.true_loss
         if not np.isfinite(objective):
             raise DivergedError(messages.overflow())
-        change = abs(self._objective - objective) if self._rounds else np.inf
-        self._objective, self._point = objective, self._solver.keep()
+        if self._rounds:
+            self._change = abs(self.objective - objective)
+        self.objective, self._point = objective, self._solver.keep()
         self._linearise(terms)
         self._gap = self._relative_gap()
         self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
         self._progress(Progress(self._iteration, objective, self._gap, self._solver.active))
         tolerance = self._stop.tolerance
-        if change <= tolerance * objective and self._gap <= tolerance:
+        if self._change <= tolerance * objective and self._gap <= tolerance:
             self._finish(True)
         elif self._iteration >= self._stop.max_iter:
             self._finish(False)
@@ -266,7 +308,7 @@ class _Rounds:
         return MultiSolution(
             W=point if is_linear else None,
             coef=None if is_linear else point,
-            objective=self._objective,
+            objective=self.objective,
             gap=self._gap,
             iterations=self._iteration,
             converged=self.converged,
@@ -288,7 +330,7 @@ class _Rounds:
         duals = self._duals
         norm = self._features.squared_norm(duals.coefficients(self._problem.target))
         dual = dual_terms(self._problem, duals) - norm / 2
-        self._gap = relative(self._objective - dual, self._objective)
+        self._gap = relative(self.objective - dual, self.objective)
         self.converged &= self._gap <= self._stop.tolerance
 
 

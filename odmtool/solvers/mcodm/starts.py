@@ -1,0 +1,54 @@
+"""Where the rounds of mcODM begin, and how often.
+
+Problem     F, the objective of mcODM, is the least of as many convex problems as there are ways to
+            name a rival for every example (:mod:`odmtool.solvers.mcodm.rounds`), and the rounds
+            end at one of them that is stationary. Which one depends on the first rivals.
+Starts      The first names none: no margin is too large. The others draw rivals, in turn one for
+            each class (classes on a line need that), one for each example, and those of random
+            linear scores (with a kernel again one for each example). Small problems have up to ten starts, large ones
+            the first only.
+Source      benchmarks/mcodm_starts.py compares what comes of it with twelve others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.solvers.multi import MultiProblem
+
+_MOST = 10
+# So many numbers, of rows or of a kernel matrix, times classes are worth one start.
+_ROW_NUMBERS, _KERNEL_VALUES = 2e5, 4e5
+
+
+def start_count(problem: MultiProblem) -> int:
+    """How often the rounds begin, from 1 to 10; once with two classes, or if the problem is large."""
+    if problem.k < 3:
+        return 1
+    gram = problem.gram
+    if gram is not None and gram.bytes > gram.memory:
+        return 1
+    if gram is not None:
+        return _share(_KERNEL_VALUES, problem.k * problem.size**2)
+    return _share(_ROW_NUMBERS, problem.k * getattr(problem.X, "nnz", problem.X.size))
+
+
+def _share(budget: float, numbers: int) -> int:
+    return int(np.clip(budget / max(1, numbers), 1, _MOST))
+
+
+def drawn_rivals(problem: MultiProblem, seed: int, number: int) -> np.ndarray:
+    """The first rivals of start ``number`` >= 1: int array of shape (m,), no example's own class.
+
+    A kernel's depend on the labels, the seed and the number only.
+    """
+    k, target = problem.k, problem.target
+    generator = np.random.default_rng((seed, number))
+    if number % 3 == 1:
+        return (target + generator.integers(1, k, size=k)[target]) % k
+    if number % 3 == 2 or problem.gram is not None:
+        return (target + generator.integers(1, k, size=problem.size)) % k
+    scores = np.asarray(problem.X @ generator.standard_normal((problem.X.shape[1], k)))
+    scores -= scores.mean(axis=0)
+    scores[np.arange(problem.size), target] = -np.inf
+    return scores.argmax(axis=1)
