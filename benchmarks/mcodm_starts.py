@@ -1,6 +1,6 @@
 """How far are mcODM's stationary points above the best of many starts?
 
-usage: python benchmarks/mcodm_starts.py [--starts 12] [--examples 350] [--kernel linear] [DIRECTORY]
+usage: python benchmarks/mcodm_starts.py [--starts 12] [--examples 350] [--kernel rbf] [DIRECTORY]
 
 Objectives of 20 sets with 5 settings each: the sets of more than two classes in DIRECTORY (NAME.xz;
 at most EXAMPLES drawn rows, features in [0, 1]) and generated ones. The reference is the least
@@ -69,7 +69,8 @@ def rings(k: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(k)
     labels, angle = generator.integers(k, size=m), generator.uniform(0, 2 * np.pi, m)
     radius = labels + 1 + 0.35 * generator.standard_normal(m)
-    return in_unit_interval(np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])), labels
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    return in_unit_interval(X), labels
 
 
 def sets(directory: str | None, most: int):

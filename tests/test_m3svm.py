@@ -373,6 +373,22 @@ def test_adam_takes_its_first_step_as_printed():
     assert np.allclose(moved, -1e-3 * G / (np.abs(G) + 1e-8), rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_below_power_one_a_stationary_point_is_found(loss):
+    given = problem(loss, 0.5, 3.0)
+    solution = m3svm.solve(given, Stop(1e-6, 300))
+    found = certificate(given, solution)
+    assert solution.converged and not solution.optimal and solution.gap == found.gap == 1
+    assert solution.objective == pytest.approx(found.primal, rel=1e-12)
+    assert solution.gradient <= 1e-6
+    # No small step leads lower.
+    V = np.vstack([solution.W, solution.bias])
+    generator, arguments = np.random.default_rng(0), given[:1] + given[2:3] + given[4:]
+    for _ in range(20):
+        W = V + 1e-3 * generator.standard_normal(V.shape)
+        assert judge.objective(*arguments, W[:-1], W[-1]) > found.primal * (1 - 1e-9)
+
+
 # ---- what is refused -------------------------------------------------------------------------
 
 
@@ -380,7 +396,7 @@ def test_adam_takes_its_first_step_as_printed():
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"lambda_": 0.0}, "lambda"), ({"power": 0.5}, "power"), ({"power": np.inf}, "power"),
+        ({"lambda_": 0.0}, "lambda"), ({"power": 0.0}, "power"), ({"power": np.inf}, "power"),
         ({"delta": 0.0}, "delta"), ({"ridge": -1.0}, "ridge"), ({"loss": "square"}, "square"),
         ({"lambda_": np.nan}, "lambda"),
     ],

@@ -1,5 +1,6 @@
 """odm-train as a user meets it."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -287,3 +288,21 @@ def test_numbers_in_a_model_are_plain(run, tmp_path):
     (tmp_path / "d").write_text("1\n-1\n")
     assert run("train", "-t", "rbf", "--solver", "dcd", "--max-iter", "9", "d", "m").code == 0
     assert "np.float64" not in (tmp_path / "m").read_text()
+
+
+@pytest.mark.parametrize("options", [
+    ["-l", "4", "--solver", "dcd"], ["-s", "ldm"], ["-s", "l1svm", "-t", "rbf"],
+])  # fmt: skip
+def test_the_trace_ends_where_the_summary_does(run, heart, options):
+    outcome = run("train", *options, "--trace", "t.csv", "--json", "s.json", heart)
+    assert outcome.code == 0
+    with open("t.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    summary = json.loads(Path("s.json").read_text())
+    assert list(rows[0]) == ["iteration", "objective", "gap", "seconds"]
+    iterations, seconds = ([float(row[name]) for row in rows] for name in ("iteration", "seconds"))
+    assert iterations == sorted(iterations) and iterations[-1] == summary["iterations"]
+    assert seconds == sorted(seconds)
+    told = [float(row["objective"]) for row in rows if row["objective"]]
+    assert told[-1] == pytest.approx(summary["objective"], rel=1e-2)
+    assert run("train", "-v", "2", "--trace", "t.csv", heart).code == 2

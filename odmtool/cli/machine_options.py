@@ -152,7 +152,8 @@ _PARAMETERS = (
      f"{_of('mu1')}: weight of the variance of the margins, >= 0."),
     ("mu2", ("--mu2",), Number(), None, f"{_of('mu2')}: weight of the mean of the margins, >= 0."),
     ("power", ("--power",), Number(), None,
-     f"{_of('power')}: the power p >= 1 of |w_k - w_l| in their regulariser."),
+     f"{_of('power')}: the power p > 0 of |w_k - w_l| in their regulariser; below 1 "
+     "the problem is not convex, and the result a stationary point."),
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
      f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
@@ -182,7 +183,9 @@ def machine_options(many: bool):
                      help="mcodm: how the best rival class is treated in each outer round; cccp: "
                           "the objective never rises; constant: as in the paper, it may rise."),
         click.option("--ism3-loss", type=click.Choice(defaults.ISM3_LOSSES), default="pairwise",
-                     show_default=True, help="ism3: pairwise logistic, or softmax."),
+                     show_default=True,
+                     help="ism3: pairwise logistic, as in the paper, or softmax, as in its "
+                          "authors' script."),
         click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="ovr",
                      show_default=True,
                      help="How a two-class machine handles more classes: one against the rest, or "

@@ -18,6 +18,7 @@ from odmtool.cli.margin_files import margins_option
 from odmtool.cli.place_options import cache_options, place_of
 from odmtool.cli.report import Report
 from odmtool.cli.stock_options import Reader, TrainingCommand, say_remarks
+from odmtool.cli.trace import Trace
 from odmtool.errors import DataError, DivergedError, NotConvergedError, UsageError
 
 
@@ -30,6 +31,7 @@ class Job(NamedTuple):
     model_file: str | None
     json_file: str | None
     margins: str | None
+    trace: str | None
     loo: str | None
     folds: int | None
     probability: str
@@ -115,6 +117,11 @@ Examples:
     "count them by training again without each example that is in doubt.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
+@click.option("--trace", metavar="FILE",
+              help="Write the course of the training as CSV: iteration, objective, relative gap and "
+                   "seconds so far, a line whenever the solver reports. What it does not know "
+                   "then is left empty. For every further problem (classes one against the rest, "
+                   "several starts) iterations count from the beginning.")
 @common.quiet_option
 @common.verbose_option
 @common.version_option
@@ -131,7 +138,7 @@ def train(ctx, **options):
     _refuse_wishes(job, place, choice.is_balanced)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout=is_on_stdout(job.model_file, job.json_file, job.margins),
+        product_on_stdout=is_on_stdout(job.model_file, job.json_file, job.margins, job.trace),
     )  # fmt: skip
     say_remarks(ctx, report)
     ctx.call_on_close(place.close)
@@ -150,6 +157,8 @@ def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
     if job.folds is not None:
         place.refuse("-v")
     wishes = (("--margins", job.margins), ("--loo", job.loo), ("--from", job.start_from))
+    if job.trace is not None and job.folds is not None:
+        raise UsageError(messages.not_with_folds("--trace"))
     for flag, wish in wishes:
         if wish is not None:
             place.refuse(flag)
@@ -176,7 +185,7 @@ def _train_model(
 
     path = place.model_name() if job.model_file is None else job.model_file
     machine = choice.make()
-    check_training_files(place.inputs(), [path, job.json_file, job.margins])
+    check_training_files(place.inputs(), [path, job.json_file, job.margins, job.trace])
     place.check(machine)
     started = time.perf_counter()
     data = training.read_data(place, choice.class_weight, report)
@@ -196,9 +205,10 @@ def _train_model(
         from odmtool.cli import leave_one_out
 
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
+    trace = None if job.trace is None else Trace(report.progress)
     sentences = training.fit(
         place, machine, data, report, probability=job.has_probabilities,
-        max_time=job.max_time, start_from=job.start_from,
+        max_time=job.max_time, start_from=job.start_from, progress=trace,
     )  # fmt: skip
     trained = time.perf_counter()
     if (most := peak()) > 0:
@@ -209,6 +219,8 @@ def _train_model(
         report.warning(sentence)
     training.say_probabilities(machine, report)
     training.write_trained_model(command, path, machine, data, report)
+    if trace is not None:
+        trace.write(job.trace)
     if job.margins is not None:
         _write_margins(job.margins, place.source.path, path, machine, data, report)
     compiled = compiling()

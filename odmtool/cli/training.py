@@ -131,7 +131,7 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
 
 def fit(
     place, machine, data, report: Report, *, probability: bool = False,
-    max_time: float | None = None, start_from: str | None = None,
+    max_time: float | None = None, start_from: str | None = None, progress=None,
 ) -> list[str]:  # fmt: skip
     """Train the machine; say what happens, and before it what will take long.
 
@@ -148,6 +148,8 @@ def fit(
         Seconds after which the best model so far will do.
     start_from : str, optional
         A model file whose solution is the start; the place has all rows in memory.
+    progress : callable, optional
+        Told of every iteration, instead of the report.
 
     Returns
     -------
@@ -156,6 +158,7 @@ def fit(
     """
     from odmtool.core.deadline import time_limit
 
+    progress = report.progress if progress is None else progress
     plan = place.plan(machine, data, True) if probability else place.plan(machine, data)
     for warning in plan.warnings:
         report.warning(warning)
@@ -168,12 +171,12 @@ def fit(
             from odmtool.search.validation import Data
 
             known = Data(data.matrix(), data.labels, data.weight)
-            unconverged = fit_with_probabilities(machine, known, report.progress).unconverged
+            unconverged = fit_with_probabilities(machine, known, progress).unconverged
         elif start_from is not None:
             start = _duals_of(start_from, machine, data)
-            place.fit(machine, data, plan, report.progress, start)
+            place.fit(machine, data, plan, progress, start)
         else:
-            place.fit(machine, data, plan, report.progress)
+            place.fit(machine, data, plan, progress)
     say_carrier(machine, report)
     say_scale(machine, report)
     sentences = []

@@ -182,7 +182,7 @@ class M3SVMClassifier(MachineClassifier):
     ----------
     lambda_ : float, > 0
         Weight of the regulariser.
-    power : float, >= 1
+    power : float, > 0
         Its power p.
     cost : float, optional
         Instead of ``lambda_``: 1 / lambda.

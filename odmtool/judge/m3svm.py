@@ -119,7 +119,7 @@ def certify_linear(X, target, weight, parameters, W, bias) -> Certificate:
     F is strongly convex with modulus 2 ridge, so F - min F <= |G|^2 / (4 ridge) for its
     gradient G = (G_W, G_b); and, the losses being >= 0, the minimiser has
     lambda sum r <= F, hence |W*| <= R and F - min F <= |G_W| (|W| + R) + |G_b|^2 / (4 ridge).
-    It is at most F, for min F >= 0.
+    It is at most F, for min F >= 0; for p < 1, where F is not convex, nothing less is known.
     """
     F = objective(X, target, weight, parameters, W, bias)
     by_W, by_bias = gradient(X, target, weight, parameters, W, bias)
@@ -132,6 +132,8 @@ def certify_linear(X, target, weight, parameters, W, bias) -> Certificate:
     radius = math.sqrt(square_sum(W)) + math.sqrt(squares / k)
     ridge = 4 * parameters.ridge
     bound = min((norm_W**2 + norm_bias**2) / ridge, norm_W * radius + norm_bias**2 / ridge)
+    if p < 1:
+        bound = F
     gap = min(1.0, bound / F) if F > 0 else 0.0
     return Certificate(F, max(0.0, F - bound), gap, math.hypot(norm_W, norm_bias))
 

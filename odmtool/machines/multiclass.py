@@ -132,8 +132,8 @@ class ISM3(_PairwiseMachine):
     """Logistic regression with M3SVM's regulariser.
 
     Problem: sum_i u_i times the pairwise logistic loss (eq. 32) or the softmax loss,
-    + lambda sum_{k<l} |w_k - w_l|^p; ``ism3_loss`` is "pairwise" or "softmax".
-    Source: Hao et al., AAAI 2024.
+    + lambda sum_{k<l} |w_k - w_l|^p; ``ism3_loss`` is "pairwise", as in the paper,
+    or "softmax", as in its authors' script. Source: Hao et al., AAAI 2024.
     """
 
     name = "ism3"

@@ -19,7 +19,7 @@ must_not_be_negative = sentence("‹{name}:› must not be negative, but is {val
 mu_range = sentence("‹mu:› must satisfy 0 < mu <= 1, not {mu:g}")
 theta_range = sentence("‹theta:› must satisfy 0 <= theta < 1, not {theta:g}")
 power_range = sentence(
-    "‹power:› must be a number >= 1 (below 1 the problem is not convex), got {power:g}"
+    "‹power:› must be a number > 0, got {power:g}"
 )
 
 

@@ -2,10 +2,11 @@
 
 Problem     min over W, b of F(W, b), see :mod:`odmtool.solvers.m3svm.objective`:
             a loss for each pair of an example and another class, and
-            lambda sum_{k<l} |w_k - w_l|^p, p >= 1; linear, with class biases.
+            lambda sum_{k<l} |w_k - w_l|^p, p > 0; linear, with class biases.
 Update      V + step P with H P = -gradient (:mod:`odmtool.solvers.m3svm.system`) and the
             first step of 1, 1/2, 1/4, ... that lowers F enough. For pairwise and softmax H
-            is the Hessian. The hinge, z -> (z + q) / 2 with q = sqrt(z^2 + delta^2), is so
+            is the Hessian (for p < 1 less the regulariser's concave part). The hinge,
+            z -> (z + q) / 2 with q = sqrt(z^2 + delta^2), is so
             bent within delta of z = 0, and so straight elsewhere, that its second derivative
             delta^2 / 2 q^3 foresees nothing. With a dual v in [-1, 1] for z / q,
             the equation q v = z is much straighter than v = z / q; Newton's step for both
@@ -156,7 +157,7 @@ def solution(
     return MultiSolution(
         W=V[:-1].copy(), coef=None, objective=value, gap=objective.gap(V, value, gradient),
         iterations=iterations, converged=bool(size <= goal), solver=solver, bias=V[-1].copy(),
-        gradient=relative(size, first),
+        gradient=relative(size, first), optimal=objective.parameters.power >= 1,
     )  # fmt: skip
 
 

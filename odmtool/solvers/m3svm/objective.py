@@ -15,9 +15,12 @@ For p < 2 |v|^p has infinite curvature (p = 1: a kink) at v = 0, where two class
 rho is the root mean square of |x_i|: at |v| = sigma the scores of two classes differ by
 about delta, so sigma follows the scale of the features. 0 <= |v|^p - r(v) <= sigma^p.
 
-All of F is convex, and only the ridge depends on what the classes have in common: at the
-optimum the rows of W and the biases sum to zero over the classes. Pairs of classes are never
-looped over: |w_k - w_l|^2 comes from the k x k Gram matrix of W, in O(k^2 d).
+pairwise is the ISM3 of the paper (eq. 32), softmax what the authors' script computes.
+
+For p >= 1 all of F is convex; for p < 1 only a stationary point is looked for. Only the ridge
+depends on what the classes have in common: at the optimum the rows of W and the biases sum to
+zero over the classes. Pairs of classes are never looped over: |w_k - w_l|^2 comes from the
+k x k Gram matrix of W, in O(k^2 d).
 
 The unknowns are one array V of shape (d+1, k), W above and the biases as its last row.
 """
@@ -46,7 +49,7 @@ class M3SVMParameters(NamedTuple):
         One of LOSSES: ``hinge`` is M3SVM, the others are ISM3.
     lambda_ : float, > 0
         Weight of the regulariser (not, as for ODM, of the loss).
-    power : float, >= 1
+    power : float, > 0
         p.
     delta : float, > 0
         Smoothing of the hinge in units of the margin, and of |v|^p where p < 2.
@@ -71,7 +74,7 @@ def check_parameters(parameters: M3SVMParameters) -> None:
         number = getattr(parameters, name)
         if not 0 < number < np.inf:
             raise UsageError(messages.must_be_positive(name, number))
-    if not 1 <= parameters.power < np.inf:
+    if not 0 < parameters.power < np.inf:
         raise UsageError(messages.power_range(parameters.power))
 
 
@@ -144,9 +147,12 @@ class Objective:
         2 ridge in everything, the gap is at most |gradient|^2 / (4 ridge), and at most
         |gradient_W| (|W| + |W*|) + |gradient_b|^2 / (4 ridge). Since lambda sum r <= F(V)
         at V*, where W* sums to zero, k |W*|^2 = sum_{k<l} |w*_k - w*_l|^2 is bounded by
-        Hoelder's inequality. And it is at most 1, for no part of F is negative.
+        Hoelder's inequality. And it is at most 1, for no part of F is negative. More is not known
+        for p < 1.
         """
         _loss, lambda_, power, _delta, ridge = self.parameters
+        if power < 1:
+            return 1.0 if value > 0 else 0.0
         count = self.k * (self.k - 1) / 2
         with np.errstate(over="ignore"):
             total = value / lambda_ + count * self.smoothing.sigma**power
@@ -184,8 +190,11 @@ class Pairs:
     def second(self) -> np.ndarray:
         """lambda p (p - 2) D^(p/2 - 2), shape (k, k), zero on the diagonal.
 
-        Where two classes coincide it only ever multiplies zeros, and is zero.
+        Where two classes coincide it only ever multiplies zeros, and is zero. For p < 1 it is
+        left out: D^(p/2) is concave in D, so that the first part alone bounds r from above.
         """
+        if self._p < 1:
+            return np.zeros_like(self._D)
         with np.errstate(over="ignore", invalid="ignore"):
             return self._lambda * self._p * (self._p - 2) * self._to_the(self._p / 2 - 2)
 

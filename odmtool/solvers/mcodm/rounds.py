@@ -135,7 +135,7 @@ def solve(
         best = begun(rivals)
         best.run()
         for number in draws:
-            if stop.is_late:
+            if stop.is_late or not best.converged:
                 break
             other = begun(drawn_rivals(problem, seed, number))
             other.run(best.objective)

@@ -5,8 +5,8 @@ Problem     F, the objective of mcODM, is the least of as many convex problems a
             end at one of them that is stationary. Which one depends on the first rivals.
 Starts      The first names none: no margin is too large. The others draw rivals, in turn one for
             each class (classes on a line need that), one for each example, and those of random
-            linear scores (with a kernel again one for each example). Small problems have up to ten starts, large ones
-            the first only.
+            linear scores (with a kernel again one for each example). Small problems have up to
+            ten starts, large ones the first only.
 Source      benchmarks/mcodm_starts.py compares what comes of it with twelve others.
 """
 
@@ -17,19 +17,20 @@ import numpy as np
 from odmtool.solvers.multi import MultiProblem
 
 _MOST = 10
-# So many numbers, of rows or of a kernel matrix, times classes are worth one start.
-_ROW_NUMBERS, _KERNEL_VALUES = 2e5, 4e5
+# So many numbers of the rows times classes are worth one start; with a kernel, where Newton's
+# method has as many unknowns as examples times classes, so many of their squares.
+_ROW_NUMBERS, _SQUARED_UNKNOWNS = 2e5, 1e6
 
 
 def start_count(problem: MultiProblem) -> int:
-    """How often the rounds begin, from 1 to 10; once with two classes, or if the problem is large."""
+    """How often the rounds begin, 1 to 10 times; once with two classes or many examples."""
     if problem.k < 3:
         return 1
     gram = problem.gram
     if gram is not None and gram.bytes > gram.memory:
         return 1
     if gram is not None:
-        return _share(_KERNEL_VALUES, problem.k * problem.size**2)
+        return _share(_SQUARED_UNKNOWNS, (problem.k * problem.size) ** 2)
     return _share(_ROW_NUMBERS, problem.k * getattr(problem.X, "nnz", problem.X.size))
 
 

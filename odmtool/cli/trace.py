@@ -1,0 +1,39 @@
+"""``--trace``: the course of a training, iteration by iteration, as CSV."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+COLUMNS = ("iteration", "objective", "gap", "seconds")
+
+
+class Trace:
+    """What a solver tells, kept until the training is over.
+
+    Parameters
+    ----------
+    tell : callable
+        Is also told.
+    """
+
+    def __init__(self, tell: Callable):
+        self._tell, self._began, self._rows = tell, time.perf_counter(), []
+
+    def __call__(self, state) -> None:
+        """The progress callback of the solvers."""
+        # The objective is None, and the gap NaN, where the solver does not know it.
+        objective = "" if state.primal is None else format(state.primal, ".17g")
+        gap = "" if math.isnan(state.gap) else format(state.gap, ".6g")
+        seconds = time.perf_counter() - self._began
+        self._rows.append(f"{state.iteration},{objective},{gap},{seconds:.6f}\n")
+        self._tell(state)
+
+    def write(self, path: str) -> None:
+        """One line for each iteration; raises FileError."""
+        from odmtool.io.files import atomic_output
+
+        with atomic_output(path) as stream:
+            stream.write(",".join(COLUMNS) + "\n")
+            stream.writelines(self._rows)
