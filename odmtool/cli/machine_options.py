@@ -183,9 +183,8 @@ def machine_options(many: bool):
                      help="mcodm: how the best rival class is treated in each outer round; cccp: "
                           "the objective never rises; constant: as in the paper, it may rise."),
         click.option("--ism3-loss", type=click.Choice(defaults.ISM3_LOSSES), default="pairwise",
-                     show_default=True,
-                     help="ism3: pairwise logistic, as in the paper, or softmax, as in its "
-                          "authors' script."),
+                     show_default=True, help="ism3: pairwise logistic, as in the paper, or "
+                                             "softmax, as in its authors' script."),
         click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="ovr",
                      show_default=True,
                      help="How a two-class machine handles more classes: one against the rest, or "

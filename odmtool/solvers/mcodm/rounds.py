@@ -36,6 +36,7 @@ Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, sect
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -132,17 +133,22 @@ def solve(
     is_alone = rivals is not None or start is not None or outer == "constant" or in_features
     draws = range(1, 1 if is_alone else start_count(problem))
     with np.errstate(over="ignore", invalid="ignore"):
-        best = begun(rivals)
-        best.run()
-        for number in draws:
-            if stop.is_late or not best.converged:
-                break
-            other = begun(drawn_rivals(problem, seed, number))
-            other.run(best.objective)
-            if other.objective < best.objective:
-                other.run()
-                best = other
-    return best.solution()
+        first = begun(rivals)
+        return _lowest(first, begun, (drawn_rivals(problem, seed, n) for n in draws)).solution()
+
+
+def _lowest(best: _Rounds, begun, draws: Iterable[np.ndarray]) -> _Rounds:
+    """The lowest end of several starts; none follows one that does not converge."""
+    best.run()
+    for rivals in draws:
+        if not best.converged:
+            break
+        other = begun(rivals)
+        other.run(best.objective)
+        if other.objective < best.objective:
+            other.run()
+            best = other
+    return best
 
 
 def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
