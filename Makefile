@@ -17,7 +17,7 @@ SET = data/breast-cancer
 BENCH_DATA ?= ../shared/data
 BENCH_SETS ?= heart_scale a9a w8a ijcnn1 reuters-lasvm basehock sector.scale covtype.binary
 
-.PHONY: help demo test soak fuzz load mutants lint bench memory papers papers-full man data clean
+.PHONY: help demo test soak fuzz load mutants lint bench memory determinism papers papers-full man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -61,6 +61,9 @@ bench: $(VENV)/.installed ## measure beside LIBLINEAR and LIBSVM and write docs/
 
 memory: $(VENV)/.installed ## measure memory beside what was planned and write docs/memory.md
 	$(BIN)/python benchmarks/memory.py --write docs/memory.md
+
+determinism: $(VENV)/.installed ## compare models trained in several ways and write docs/determinism.md
+	$(BIN)/python benchmarks/determinism.py --write docs/determinism.md
 
 papers: $(VENV)/.installed ## the papers' tables again, for an hour; goes on where it stopped; writes docs/papers.md
 	$(BIN)/python benchmarks/papers/run.py --minutes 60 --jobs $(JOBS) papers.results $(BENCH_DATA)

@@ -79,7 +79,8 @@ def start(tmp_path):
 
     def start_command(name, *arguments, **options):
         code = f"from odmtool.cli import {name}_main; {name}_main()"
-        environment = os.environ | options.pop("environment", {})
+        # No warning of Python or NumPy reaches a user.
+        environment = os.environ | {"PYTHONWARNINGS": "error"} | options.pop("environment", {})
         process = subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=restore_signals, **options,
@@ -130,7 +131,7 @@ def scheduler():
     """The address of a real Dask scheduler with two worker processes on loopback."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
         host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
     ) as running:  # fmt: skip
         yield running.scheduler_address

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from conftest import ENDLESS
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 
 from odmtool.rows import cluster  # noqa: E402
 
@@ -123,6 +125,31 @@ def test_a_scheduler_that_is_of_no_use_is_said(run, scheduler, heart):
     assert outcome.code == 0 and "--scheduler is ignored with --solver auto" in outcome.err
 
 
+def test_a_scheduler_with_tls_as_docs_security_says(run, pattern, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing")
+    names = {name: str(tmp_path / name) for name in ("me.pem", "me.key")}
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
+         "/CN=odmtool", "-out", names["me.pem"], "-keyout", names["me.key"]],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    tls = {"distributed.comm.tls.ca-file": names["me.pem"]}
+    for who in ("scheduler", "worker", "client"):
+        tls[f"distributed.comm.tls.{who}.cert"] = names["me.pem"]
+        tls[f"distributed.comm.tls.{who}.key"] = names["me.key"]
+    with dask.config.set({"distributed.comm.require-encryption": True, **tls}):
+        security = distributed.Security()
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0",
+            host="127.0.0.1", protocol="tls://", security=security, silence_logs="CRITICAL",
+        ) as running:  # fmt: skip
+            address = running.scheduler_address
+            assert address.startswith("tls://")
+            outcome = run("train", "--scheduler", address, "--solver", "dsvrg", pattern, "m")
+    assert outcome.code == 0 and "270 examples" in outcome.err
+
+
 def test_max_time_holds_on_the_workers(run, scheduler, ill_conditioned):
     options = ["--solver", "sodm", *ENDLESS, "--max-time", "2", "--partitions", "2"]
     outcome = run("train", *options, "--scheduler", scheduler, ill_conditioned, "m")
@@ -165,7 +192,7 @@ CLUSTER = """
 import distributed, time
 if __name__ == "__main__":
     cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0",
         host="127.0.0.1", protocol="tcp://", silence_logs="CRITICAL")
     print(cluster.scheduler_address, flush=True)
     time.sleep(600)

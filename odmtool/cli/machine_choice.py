@@ -12,10 +12,10 @@ from odmtool.cli import messages
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
-from odmtool.core.loss_table import MACHINES, SMOOTH
+from odmtool.core.loss_table import MACHINES
 from odmtool.defaults import WITH_OWN_LAMBDA
 from odmtool.errors import UsageError
-from odmtool.solvers.table import IN_PARTS, SOLVERS, settings_of_solver
+from odmtool.solvers.table import SOLVERS, settings_of_solver
 
 # Keyword arguments that every machine takes, by the names of their options.
 _COMMON = ("bias", "tolerance", "solver", "max_iter", "seed", "memory", "model_format")
@@ -177,19 +177,6 @@ def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     if choice.name != "ldm":
         raise UsageError(messages.kdd_is_for_ldm())
     return choice._replace(parameters=parameters | _of_kdd(*options["kdd"]))
-
-
-def is_side_by_side(ctx: click.Context, options: dict) -> bool:
-    """Whether -j is for parts or problems side by side; BLAS then has one thread in each.
-
-    How many classes there are is not known when BLAS is told, so problems of more than two run
-    side by side where --multiclass is given.
-    """
-    has_parts = options["cache"] is not None or options["solver"] in IN_PARTS
-    has_landmarks = options["solver"] in ("auto", "landmarks") and options["kernel"] != "linear"
-    machine = "odm" if options["machine"] == "auto" else options["machine"]
-    has_landmarks &= MACHINES[machine].kind == SMOOTH
-    return has_parts or has_landmarks or "multiclass" in given_options(ctx)
 
 
 def given_options(ctx: click.Context) -> frozenset[str]:

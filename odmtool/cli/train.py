@@ -12,7 +12,7 @@ from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line
 from odmtool.cli.files import check_training_files, is_on_stdout, naming
-from odmtool.cli.machine_choice import MachineChoice, is_side_by_side, machine_choice
+from odmtool.cli.machine_choice import MachineChoice, machine_choice
 from odmtool.cli.machine_options import format_option, machine_options, probability_option
 from odmtool.cli.margin_files import margins_option
 from odmtool.cli.place_options import cache_options, place_of
@@ -130,10 +130,9 @@ def train(ctx, **options):
     """Train a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin) and write
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
     """  # fmt: skip
-    # Folds run side by side, too; BLAS threads in each would wait for one another.
-    side_by_side = is_side_by_side(ctx, options)
     job = common.taken(Job, options)
-    common.limit_threads(1 if side_by_side or job.folds is not None else job.jobs)
+    # With more BLAS adds in another order, and mcodm comes to another stationary point.
+    common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
     _refuse_wishes(job, place, choice.is_balanced)
     report = Report(
@@ -145,8 +144,7 @@ def train(ctx, **options):
     if job.folds is not None:
         _cross_validate(choice, place, job, report)
         return
-    threads = job.jobs if side_by_side else 1
-    _train_model(command_line(ctx), choice, place, job, threads, report)
+    _train_model(command_line(ctx), choice, place, job, report)
 
 
 def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
@@ -177,9 +175,7 @@ def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
             raise UsageError(messages.must_be_positive("max_time", job.max_time))
 
 
-def _train_model(
-    command: str, choice: MachineChoice, place, job: Job, threads: int, report: Report
-) -> None:
+def _train_model(command: str, choice: MachineChoice, place, job: Job, report: Report) -> None:
     from odmtool.cli import training
     from odmtool.core.memory import peak
 
@@ -200,7 +196,7 @@ def _train_model(
     read = time.perf_counter()
     compiling = training.announce_compilation(report)
     training.warn_of_pairs(machine, len(data.classes), report)
-    machine.jobs = threads
+    machine.jobs = job.jobs
     if job.loo is not None:
         from odmtool.cli import leave_one_out
 

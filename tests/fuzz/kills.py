@@ -1,9 +1,10 @@
 """``kill -9`` at random moments: ``python tests/fuzz/kills.py --kills 100``.
 
 Every command is started in a session of its own and killed somewhere between its first moment and
-the time that it takes. Five seconds later no process of that session may be left, nor one that has
-the environment of the command. No product may be torn. What is left on the disk is made a minute
-old, and must be gone after the next run of the same commands. Linux only: it looks into /proc.
+the time that it takes; or one of its workers is, and then the command goes on, or ends with 1 and
+one sentence. Five seconds later no process of that session may be left, nor one that has the
+environment of the command. No product may be torn. What is left on the disk is made a minute old,
+and must be gone after the next run of the same commands. Linux only: it looks into /proc.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 5.0
 _ROWS, _REPEATS = 3000, 20
 _MARK = "ODMTOOL_KILL"
+_WITH_WORKERS = ("odm-train -v 3 -j 2", "odm-cv -j 2")
 _MODULE = "from odmtool.cli import {0}_main; {0}_main()"
 
 COMMANDS = {
     "odm-train": ("train", "-t", "rbf", "data", "trained"),
     "odm-train -v 3 -j 2": ("train", "-v", "3", "-j", "2", "-t", "rbf", "--max-iter", "3", "data"),
     "odm-cv -j 2": ("cv", "-j", "2", "-v", "3", "-t", "rbf", "-l", "1,2^4", "-g", "0.1,1",
-                    "--csv", "table", "-o", "best", "small"),
+                    "--journal", "journal", "--csv", "table", "-o", "best", "small"),
     "odm-scale": ("scale", "-q", "-s", "ranges", "-o", "scaled", "long"),
     "odm-predict": ("predict", "-q", "long", "model", "predicted"),
 }  # fmt: skip
@@ -60,11 +62,14 @@ def main() -> int:
         for name in COMMANDS:
             print(f"{name}: {killed[name]} killed, {ended[name]} had ended, "
                   f"{survivors[name]} processes left after {SECONDS:g} s", flush=True)  # fmt: skip
+        workers = kill_workers(options.kills // 5, lasts, folder, chosen)
         torn = torn_products(folder)
         left, after = leftovers(folder), clean(folder)
+    print(f"workers killed: {workers['went on']} commands went on, {workers['ended']} ended with a "
+          f"sentence, {workers['wrong']} otherwise")  # fmt: skip
     print(f"{killed.total()} kills, {survivors.total()} processes left, {len(torn)} products torn; "
           f"{len(left)} temporary files, {len(after)} after the next run")  # fmt: skip
-    return int(bool(survivors.total() or torn or after))
+    return int(bool(survivors.total() or workers["wrong"] or torn or after))
 
 
 def prepare(folder: str) -> None:
@@ -90,16 +95,17 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def start(name: str, folder: str, mark: str) -> subprocess.Popen:
+def start(name: str, folder: str, mark: str, stderr=subprocess.DEVNULL) -> subprocess.Popen:
     return subprocess.Popen(
         command(*COMMANDS[name]), cwd=folder, env=environment() | {_MARK: mark},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=stderr, text=True, start_new_session=True,
     )  # fmt: skip
 
 
 def seconds_of(name: str, folder: str) -> float:
     """What an undisturbed second run takes: all is compiled then."""
     start(name, folder, "none").wait()
+    begin_again(folder)
     began = time.monotonic()
     code = start(name, folder, "none").wait()
     if code:
@@ -120,6 +126,8 @@ def kill(count: int, lasts: dict[str, float], folder: str, chosen) -> tuple[Coun
             process.send_signal(signal.SIGKILL)
             process.wait()
             (killed if is_alive else ended)[name] += 1
+            if not is_alive:
+                begin_again(folder)
             if is_alive:
                 waiting.append(Killed(name, process.pid, time.monotonic()))
         else:
@@ -134,6 +142,33 @@ def kill(count: int, lasts: dict[str, float], folder: str, chosen) -> tuple[Coun
     # Who left the session of its command still has its environment.
     survivors["any"] += len(marked(f"{_MARK}={os.getpid()}"))
     return killed, ended, survivors
+
+
+def begin_again(folder: str) -> None:
+    """Without its journal a search has everything to do."""
+    Path(folder, "journal").unlink(missing_ok=True)
+
+
+def kill_workers(count: int, lasts: dict[str, float], folder: str, chosen) -> Counter:
+    """Kill a worker of commands that have some, and look how they end."""
+    found = Counter()
+    while found.total() < count:
+        name = _WITH_WORKERS[found.total() % len(_WITH_WORKERS)]
+        begin_again(folder)
+        process = start(name, folder, mark="none", stderr=subprocess.PIPE)
+        time.sleep(chosen.uniform(0, lasts[name]))
+        workers = sorted(processes_of(process.pid).keys() - {process.pid})
+        if workers:
+            os.kill(chosen.choice(workers), signal.SIGKILL)
+        said = process.communicate()[1].splitlines()
+        if not workers:
+            continue
+        is_sentence = process.returncode == 1 and sum("odm-" in line for line in said) == 1
+        how = "went on" if process.returncode == 0 else "ended" if is_sentence else "wrong"
+        found[how] += 1
+        if how == "wrong":
+            print(f"{name} with a worker killed: {process.returncode} {said}", flush=True)
+    return found
 
 
 def processes_of(session: int) -> dict[int, str]:

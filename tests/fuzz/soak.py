@@ -135,9 +135,9 @@ def main() -> int:
             print(KINDS[name](Path(folder)).judge(Path(file).read_bytes()))
         return 0
     names, n = options.kinds.split(","), options.processes
-    if "traced" in names and not Traced.is_possible():
+    if "traced" in names and (obstacle := Traced.obstacle()):
         names.remove("traced")
-        print("no faults are made by strace: it is missing, or may not look at other processes")
+        print(f"no faults are made by strace: {obstacle}")
     rounds = [range(options.seed + k, options.seed + options.rounds, n) for k in range(n)]
     with ProcessPoolExecutor(n, mp_context=get_context("fork")) as pool:
         parts = [pool.submit(_work, names, seeds, options.minutes, options.keep)

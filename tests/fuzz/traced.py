@@ -34,12 +34,21 @@ class Traced(Faults):
         super().__init__(folder / "traced")
 
     @staticmethod
-    def is_possible() -> bool:
-        """Whether strace is there and may look at a process of ours."""
+    def obstacle() -> str | None:
+        """Why there are no such faults here; None if there are.
+
+        A system may let a process look at its own children only (ptrace_scope), or at none, as
+        in many containers.
+        """
         if shutil.which("strace") is None:
-            return False
-        trial = subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True)
-        return trial.returncode == 0
+            return "strace is missing"
+        with subprocess.Popen(["sleep", "60"]) as other:
+            command = ["strace", "-o", os.devnull, "-p", str(other.pid)]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
+                said = strace.stderr.readline()
+                other.kill()
+                strace.stderr.read()
+        return None if "attached" in said else said.strip() or "strace says nothing"
 
     def draw(self, generator: random.Random) -> bytes:
         """A scenario, a kind of call, which one of these, and what happens there."""
