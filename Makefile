@@ -35,7 +35,7 @@ demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundle
 	$(BIN)/odm-predict $(DEMO)/test $(DEMO)/linear.model $(DEMO)/linear.out
 
 test: $(VENV)/.tested ## run the tests
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 soak: $(VENV)/.tested ## attack readers, models, options, calls to the system for half an hour; kill -9
 	$(BIN)/python tests/fuzz/soak.py --minutes 30 --processes $(JOBS)

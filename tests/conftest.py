@@ -18,8 +18,9 @@ from odmtool.cli.options import limit_threads
 limit_threads(1)
 
 
-# While one process compiles all functions, once, another one runs what compiles least; then
-# comes what takes longest, so that at the end no process waits for another.
+# Of the files, which pytest-xdist's loadfile gives to processes: while one of these compiles all
+# functions, once, another one runs what compiles least; then comes what takes longest, so that at
+# the end no process waits for another.
 FIRST = [
     "test_compiled", "test_models", "test_tables", "test_model_file", "test_m3svm", "test_plots",
     "test_errors", "test_project", "test_cluster", "test_search", "test_processes", "test_mcodm",
@@ -28,15 +29,8 @@ FIRST = [
 
 
 def pytest_collection_modifyitems(items):
-    """With pytest-xdist's loadgroup, the tests of a file stay together, unless a mark says where.
-
-    Fixtures that a file shares are then made once.
-    """
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(FIRST)))
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def pytest_collection_finish():

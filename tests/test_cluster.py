@@ -26,9 +26,6 @@ from odmtool.solvers.base import Problem, Stop  # noqa: E402
 from odmtool.solvers.large import dsvrg, nystrom, sodm
 from odmtool.solvers.large.sodm import Scheme
 
-# One scheduler for both files.
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 @pytest.fixture
 def dask(scheduler):

@@ -16,8 +16,6 @@ dask = pytest.importorskip("dask")
 
 from odmtool.rows import cluster  # noqa: E402
 
-# One scheduler for both files.
-pytestmark = pytest.mark.xdist_group("cluster")
 PARTS = ["--partitions", "4", "-l", "2^4"]
 
 
