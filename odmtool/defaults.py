@@ -41,8 +41,8 @@ PAPER_GRID = {
     "lambda_": "2^0:20:2",
     "mu": "0.2:0.8:0.2",
     "theta": "0.2:0.8:0.2",
-    "mu1": "2^-8:-2:2",
-    "mu2": "2^-8:-2:2",
+    "mu1": "2^-4:4:2",
+    "mu2": "2^-4:4:2",
     "gamma": "2^-4:4:2/d",
 }
 """The grid of the experiments in TKDE 2019 (features in [0, 1])."""
@@ -52,7 +52,8 @@ QUICK_GRID = {"lambda_": "2^2:14:4", "gamma": "1,4,16/d"}
 """The small grid of ``odm-cv`` (features in [0, 1]); with both kernels, where none is given."""
 QUICK_PAIRS_GRID = {"lambda_": "10^-4:1:1"}
 """The same for machines whose lambda weighs the regulariser."""
-GRIDS = ("quick", "paper")
+GRIDS = ("quick", "tkde", "paper")
+"""``paper`` is ``tkde`` by its older name."""
 
 
 class PerFeature(float):

@@ -64,6 +64,12 @@ def test_the_papers_grid(run, heart):
     assert gammas == {f"{2.0**k / 13:.10g}" for k in (-4, -2, 0, 2, 4)}
 
 
+def test_the_grid_of_the_tkde_paper_for_ldm_is_as_printed(run, heart):
+    outcome = run("cv", "-s", "ldm", "--grid", "tkde", "-l", "1", "--mu1", "1", "-v", "2", heart)
+    found = [float(value) for value in re.findall(r"mu2=(\S+) rate", outcome.out)]
+    assert found == [2.0**k for k in (-4, -2, 0, 2, 4)]
+
+
 def test_one_row_per_setting_and_the_best_at_the_end(run, heart):
     outcome = run("cv", "-t", "rbf", "-l", "2^0,2^4,2^8", "-g", "0.1,1", "-v", "3", heart)
     *rows, best, score, accuracy = outcome.out.splitlines()

@@ -91,7 +91,7 @@ Examples:
     type=click.Choice(defaults.GRIDS),
     help="Values for each of these that is not given; quick: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
-    + ", and without -t also -t linear,rbf; paper: "
+    + ", and without -t also -t linear,rbf; tkde (also called paper): "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
     + ".  [default: quick, if none of them is given]",
 )
@@ -157,7 +157,7 @@ def cv(ctx, **options):
     job, pictures = (common.taken(kind, options) for kind in (Job, Pictures))
     choice, place = machine_choice(ctx, options), place_of(options)
     if job.strategy is None:
-        is_quick = job.grid != "paper" and _grid(choice, job)
+        is_quick = job.grid in (None, "quick") and _grid(choice, job)
         job = job._replace(strategy="halving" if is_quick else "full")
     check_repeat(ctx, job, place.inputs())
     if job.seconds and job.csv_file is None:
@@ -224,7 +224,7 @@ def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
 
 def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
     """The values of --grid; without it the quick ones, if no parameter is given."""
-    if job.grid == "paper":
+    if job.grid in ("tkde", "paper"):
         return defaults.PAPER_GRID
     given = choice.given & {*PARAMETER_NAMES, "kdd"} - {"kernel"}
     if job.grid is None and (given or job.repeat is not None):
