@@ -11,6 +11,7 @@ from problems import examples, weights
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
+from odmtool.io.model_file import read_model
 from odmtool.machines import L1SVM, L2SVM, LSSVM, MAMC, ODM, SVR
 
 svm = pytest.importorskip("sklearn.svm")
@@ -152,9 +153,24 @@ def test_mamc_with_any_kernel(run, heart, options):
     (["-s", "svr", "-p", "1"], "-p: theta must satisfy 0 <= theta < 1, not 1"),
     (["-s", "ldm", "--mu1", "-1"], "mu1 must not be negative"),
     (["--kdd", "1", "1", "1"], "write -s ldm"),
-    (["-s", "ldm", "--kdd", "1", "1", "1", "-l", "3"], "leave -l out"),
+    (["-s", "ldm", "--kdd", "1", "1", "1", "-l", "3"],
+     "--kdd stands for --mu1, --mu2 and -l: leave -l out"),
+    (["-s", "ldm", "--arxiv", "1", "1", "0"], "write -s odm"),
+    (["--arxiv", "1", "1", "0", "-c", "3"], "--arxiv stands for -m, -p and -l: leave -c out"),
+    (["--arxiv", "1", "2", "0"], "needs 0 < C2 <= C1"),
 ])  # fmt: skip
 def test_impossible_combinations(run, heart, arguments, sentence):
     outcome = run("train", *arguments, heart, "m")
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert sentence in outcome.err
+
+
+def test_arxiv_parameters_are_those_of_tkde_in_another_scaling(run, heart):
+    # lambda = C1 (1 - D)^2, mu = C2 / C1, theta = D.
+    same = [["--arxiv", "8", "2", "0.5"], ["-l", "2", "-m", "0.25", "-p", "0.5"]]
+    rows = [run("cv", "-v", "2", *arguments, heart).out for arguments in same]
+    assert rows[0] == rows[1] and "-m 0.25 -p 0.5 -l 2" in rows[0]
+    for arguments in same:
+        assert run("train", *arguments, heart, f"m{len(arguments)}").code == 0
+    a, b = (read_model(f"m{len(arguments)}") for arguments in same)
+    assert np.array_equal(a.W, b.W) and a.facts["mu"] == "0.25"

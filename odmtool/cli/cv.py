@@ -61,8 +61,8 @@ class Job(NamedTuple):
 _KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(KERNELS))}
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
-                "json_file", "seconds", "journal", "model_file", "kdd", "cache", *Pictures._fields,
-                *REPEAT_OPTIONS)  # fmt: skip
+                "json_file", "seconds", "journal", "model_file", "kdd", "arxiv", "cache",
+                *Pictures._fields, *REPEAT_OPTIONS)  # fmt: skip
 
 
 @common.command(
@@ -226,7 +226,7 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
     """The values of --grid; without it the quick ones, if no parameter is given."""
     if job.grid in ("tkde", "paper"):
         return defaults.PAPER_GRID
-    given = choice.given & {*PARAMETER_NAMES, "kdd"} - {"kernel"}
+    given = choice.given & {*PARAMETER_NAMES, "kdd", "arxiv"} - {"kernel"}
     if job.grid is None and (given or job.repeat is not None):
         return {}
     if MACHINES[choice.name].kind == OF_PAIRS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import click
@@ -15,6 +16,7 @@ from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
 from odmtool.defaults import WITH_OWN_LAMBDA
 from odmtool.errors import UsageError
+from odmtool.messages.words import listed
 from odmtool.solvers.table import SOLVERS, settings_of_solver
 
 # Keyword arguments that every machine takes, by the names of their options.
@@ -162,9 +164,8 @@ def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     given = given_options(ctx)
     if {"lambda_", "cost"} <= given:
         raise UsageError(messages.lambda_and_cost())
-    for name in ("lambda_", "cost", "mu1", "mu2"):
-        if {"kdd", name} <= given:
-            raise UsageError(messages.kdd_and(FLAGS[name]))
+    for form in _FORMS:
+        _refuse_both(form, given)
     common = {name: options[name] for name in _COMMON}
     common |= {"class_weight": dict(options["class_weight"]), "settings": taken(Settings, options)}
     parameters = {name: options[name] for name in PARAMETER_NAMES}
@@ -172,11 +173,25 @@ def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     choice = MachineChoice(
         options["machine"], parameters, common, special, given, options["balanced"]
     )
-    if options["kdd"] is None:
-        return choice
-    if choice.name != "ldm":
-        raise UsageError(messages.kdd_is_for_ldm())
-    return choice._replace(parameters=parameters | _of_kdd(*options["kdd"]))
+    for name, form in _FORMS.items():
+        if options[name] is None:
+            continue
+        if choice.name not in form.machines:
+            raise UsageError(messages.form_of_machine(f"--{name}", form.machines[0]))
+        found = form.parameters(*options[name])
+        if isinstance(parameters["kernel"], tuple):
+            found = {k: v if isinstance(v, tuple) else (v,) for k, v in found.items()}
+        choice = choice._replace(parameters=parameters | found)
+    return choice
+
+
+def _refuse_both(form: str, given: frozenset[str]) -> None:
+    """Raise UsageError if a parameter is named in both ways."""
+    names = _FORMS[form].names
+    for name in ("cost", *names):
+        if {form, name} <= given:
+            others = listed([FLAGS[other] for other in names])
+            raise UsageError(messages.form_and(f"--{form}", others, FLAGS[name]))
 
 
 def given_options(ctx: click.Context) -> frozenset[str]:
@@ -190,3 +205,24 @@ def _of_kdd(lambda1, mu2, cost) -> dict:
     is_list = isinstance(lambda1, tuple)
     mu1 = tuple(2 * value for value in lambda1) if is_list else 2 * lambda1
     return {"mu1": mu1, "mu2": mu2, "cost": cost}
+
+
+def _of_arxiv(c1: float, c2: float, band: float) -> dict:
+    """The same from those of --arxiv, 1/2 |w|^2 + sum_i (C1 xi_i^2 + C2 eps_i^2) / M."""
+    if not (0 < c2 <= c1 < math.inf and 0 <= band < 1):
+        raise UsageError(messages.arxiv_range(c1, c2, band))
+    return {"lambda_": c1 * (1 - band) ** 2, "mu": c2 / c1, "theta": band}
+
+
+class _Form(NamedTuple):
+    """The parameters of a paper: of which machines, what they stand for, and a function to that."""
+
+    machines: tuple[str, ...]
+    names: tuple[str, ...]
+    parameters: Callable[..., dict]
+
+
+_FORMS = {
+    "kdd": _Form(("ldm",), ("mu1", "mu2", "lambda_"), _of_kdd),
+    "arxiv": _Form(("odm", "mcodm"), ("mu", "theta", "lambda_"), _of_arxiv),
+}

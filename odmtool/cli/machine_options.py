@@ -173,11 +173,7 @@ def machine_options(many: bool):
                      help="Machine; auto: odm for two classes, mcodm for more. LIBLINEAR's and "
                           "svm-train's numbers are taken as the nearest machine."),
         *(partial(_parameter, many, *row)() for row in _PARAMETERS),
-        click.option("--kdd", type=(List(Number()) if many else Number(),) * 3,
-                     metavar="LAMBDA1 LAMBDA2 C",
-                     help="ldm: instead of --mu1, --mu2 and -l the parameters of the KDD 2014 "
-                          "paper: mu1 = 2 LAMBDA1, mu2 = LAMBDA2, lambda = C times the sum of "
-                          "weights."),
+        *_forms_of_papers(many),
         click.option("--outer", type=click.Choice(defaults.OUTER), default="cccp",
                      show_default=True,
                      help="mcodm: how the best rival class is treated in each outer round; cccp: "
@@ -226,6 +222,21 @@ def machine_options(many: bool):
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip
     return lambda function: stacked(options)(scale_options(function))
+
+
+def _forms_of_papers(many: bool):
+    """The parameters of a machine as other papers name them."""
+    return [
+        click.option("--kdd", type=(List(Number()) if many else Number(),) * 3,
+                     metavar="LAMBDA1 LAMBDA2 C",
+                     help="ldm: instead of --mu1, --mu2 and -l the parameters of the KDD 2014 "
+                          "paper: mu1 = 2 LAMBDA1, mu2 = LAMBDA2, lambda = C times the sum of "
+                          "weights."),
+        click.option("--arxiv", type=(Number(),) * 3, metavar="C1 C2 D",
+                     help="odm, mcodm: instead of -l, -m and -p the parameters of the arXiv "
+                          "version of 2016: lambda = C1 (1 - D)^2, mu = C2 / C1, theta = D, with "
+                          "C2 <= C1."),
+    ]  # fmt: skip
 
 
 def _parameter(many, name, flags, kind, default, text):

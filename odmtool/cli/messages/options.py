@@ -27,8 +27,12 @@ lambda_and_cost = sentence(
     "-l and -c set the same parameter (lambda = C times the sum of the weights): give one"
 )
 not_together = sentence("{flag} does not go with {other}: leave one out")
-kdd_and = sentence("--kdd stands for --mu1, --mu2 and -l: leave {flag} out")
-kdd_is_for_ldm = sentence("--kdd names the parameters of LDM: write -s ldm with it")
+form_and = sentence("{form} stands for {others}: leave {flag} out")
+form_of_machine = sentence("{form} names the parameters of {machine}: write -s {machine} with it")
+arxiv_range = sentence(
+    "--arxiv C1 C2 D needs 0 < C2 <= C1 and 0 <= D < 1 (mu = C2 / C1, theta = D), got "
+    "{c1:g} {c2:g} {band:g}"
+)
 
 
 def unused_options(flags: list[str], user: str) -> str:
