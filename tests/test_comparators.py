@@ -173,4 +173,4 @@ def test_arxiv_parameters_are_those_of_tkde_in_another_scaling(run, heart):
     for arguments in same:
         assert run("train", *arguments, heart, f"m{len(arguments)}").code == 0
     a, b = (read_model(f"m{len(arguments)}") for arguments in same)
-    assert np.array_equal(a.W, b.W) and a.facts["mu"] == "0.25"
+    assert np.array_equal(a.weights, b.weights) and a.facts["mu"] == "0.25"
