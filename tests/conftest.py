@@ -73,8 +73,9 @@ def start(tmp_path):
 
     def start_command(name, *arguments, **options):
         code = f"from odmtool.cli import {name}_main; {name}_main()"
-        # No warning of Python or NumPy reaches a user.
-        environment = os.environ | {"PYTHONWARNINGS": "error"} | options.pop("environment", {})
+        # No warning of Python or NumPy reaches a user; those of deprecation never would.
+        strict = {"PYTHONWARNINGS": "error,ignore::DeprecationWarning"}
+        environment = os.environ | strict | options.pop("environment", {})
         process = subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=restore_signals, **options,
