@@ -208,7 +208,7 @@ def test_auto_takes_mcodm_for_more_than_two_classes(run):
         (["-s", "mcodm", "--solver", "asgd"], "--solver asgd is for -s ldm; take"),
         (["-s", "mcodm", "-t", "rbf", "--solver", "newton"], "is for linear machines"),
         (["-s", "odm", "--solver", "adam"], "adam"),
-        (["-s", "m3svm", "--power", "0.5"], "power must be a number >= 1"),
+        (["-s", "m3svm", "--power", "0"], "power must be a number > 0"),
         (["-s", "m3svm", "-l", "0"], "lambda"),
         (["-s", "mcodm", "-m", "2"], "mu"),
         (["-s", "mcodm", "--loo"], "--loo"),
