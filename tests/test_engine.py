@@ -11,12 +11,14 @@ from odmtool.core import kernels, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import certify_kernel, kernel_matrix
+from odmtool.rows import tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import certificate, choice, full, sample, solve
 from odmtool.solvers.engine.columns import Columns
+from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, bounded, features
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
@@ -95,6 +97,21 @@ def test_bounds_hold_and_the_exact_gap_is_the_judges(kernel, loss, compiled):
             certificate.drawn(point, basis, found.left, 50, 0),
         ):
             assert bound >= gap * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_kernel_values_are_compiled_or_not_as_was_chosen(compiled, monkeypatch):
+    """A small problem does not load numba."""
+    other = (kernels, "block") if compiled else (tiles, "tile_values")
+    monkeypatch.setattr(*other, lambda *_: pytest.fail("the other way was taken"))
+    points = points_of(problem_of(Kernel("rbf", 0.3), "odm", 1.0, 20), compiled)
+    assert points.values(points.X, points.X).shape == (20, 20)
+
+
+def test_an_entry_of_a_sparse_row_costs_more():
+    X = np.ones((9, 50))
+    sparse_one, dense_one = Cost.of(sparse.csr_matrix(X)), Cost.of(X)
+    assert sparse_one.size == dense_one.size == 9 and sparse_one.value > dense_one.value
 
 
 @settings(max_examples=60, deadline=None)
