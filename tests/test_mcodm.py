@@ -15,7 +15,9 @@ from odmtool.judge import binary as objective
 from odmtool.judge import mcodm as objective_multi
 from odmtool.solvers import table
 from odmtool.solvers.base import Stop
+from odmtool.solvers.mcodm import dense
 from odmtool.solvers.mcodm import rounds as mcodm
+from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.step import alpha_step, beta_step
 from odmtool.solvers.mcodm.terms import best_others
 from odmtool.solvers.multi import MultiProblem
@@ -410,6 +412,19 @@ def test_overflow_is_said():
     p = problem()
     with pytest.raises(DivergedError, match="overflow"):
         solve(p._replace(X=p.X * 1e200))
+
+
+def test_dense_rows_are_multiplied_by_blas(monkeypatch):
+    p, made = problem(), []
+    by_rows = solve(p, 1e-9, solver="newton")
+    monkeypatch.setattr(dense, "LARGEST_FACTOR", 0)
+    monkeypatch.setattr(mcodm, "DenseNewton", lambda *a: made.append(DenseNewton(*a)) or made[0])
+    by_blas = solve(p, 1e-9, solver="newton")
+    assert made and isinstance(made[0].problem.X, np.ndarray)
+    assert_confirmed(p, by_blas, 1e-9)
+    assert by_blas.objective == pytest.approx(by_rows.objective, rel=1e-8)
+    sparse_rows = p._replace(X=sparse.csr_matrix(p.X.multiply(p.X > 1)))
+    assert dense.dense_rows(sparse_rows.X, p.k) is None
 
 
 def test_what_rounding_keeps_from_the_tolerance_ends():

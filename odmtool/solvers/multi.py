@@ -22,7 +22,7 @@ LARGEST_FEATURES, FEATURE_MATRICES = 3000, 4
 """Up to so many examples a kernel problem of mcODM gets features, and with them so many matrices of
 all pairs: features twice, kernel values, and one on the way."""
 LARGEST_FEATURE_FACTOR = 2000
-"""Of these, up to so many unknowns, the whole Hessian is factored."""
+"""Of these and of other dense rows, up to so many unknowns, the whole Hessian is factored."""
 
 
 class MultiProblem(NamedTuple):

@@ -47,8 +47,9 @@ from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers import table
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.mcodm.dense import DenseNewton, dense_rows
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
-from odmtool.solvers.mcodm.features import FeatureNewton, KernelFeatures, has_features
+from odmtool.solvers.mcodm.features import KernelFeatures, has_features
 from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
 from odmtool.solvers.mcodm.starts import drawn_rivals, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
@@ -126,7 +127,7 @@ def solve(
     features = cache(lambda: KernelFeatures(problem.gram, seed))
 
     def begun(rivals: np.ndarray | None) -> _Rounds:
-        rounds = _Rounds(problem, stop, outer, epochs, progress, in_features, features)
+        rounds = _Rounds(problem, stop, outer, epochs, progress, features)
         rounds.begin(seed, start, rivals)
         return rounds
 
@@ -184,9 +185,9 @@ def next_tolerance(last: float, tolerance: float) -> float:
 class _Rounds:
     """The outer loop."""
 
-    def __init__(self, problem, stop, outer, epochs, progress, in_features, make_features):
+    def __init__(self, problem, stop, outer, epochs, progress, make_features):
         self._problem, self._stop, self._outer = problem, stop, outer
-        self._epochs, self._progress, self._in_features = epochs, progress, in_features
+        self._epochs, self._progress = epochs, progress
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap = np.inf, None, np.inf
         self._iteration, self._rounds = 0, []
@@ -241,13 +242,16 @@ class _Rounds:
         if problem.gram is None:
             W = self._solver.W.copy()
             self._point = self._solver.point(self._point)
-            self._solver = (FeatureNewton if self._in_features else LinearNewton)(problem, duals, W)
+            if (rows := dense_rows(problem.X, problem.k)) is None:
+                self._solver = LinearNewton(problem, duals, W)
+            else:
+                self._solver = DenseNewton(problem._replace(X=rows), duals, W)
             return
         features = self._features = self._make_features()
         if self._point is not None:
             self._point = features.Z.T @ self._point
         W = features.Z.T @ duals.coefficients(problem.target)
-        self._solver = FeatureNewton(problem._replace(X=features.Z, gram=None), duals, W)
+        self._solver = DenseNewton(problem._replace(X=features.Z, gram=None), duals, W)
 
     def _improve(self, tolerance: float) -> bool:
         """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
