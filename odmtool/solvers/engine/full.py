@@ -47,8 +47,8 @@ _SURE = 0.9
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
 # Times that a tile is made before it is kept.
 _USES = 2
-# So many steps without a smaller gap: only rounding is left.
-_PATIENCE = 5
+# So many steps that lower neither the gap nor P by more than this share: only rounding is left.
+_PATIENCE, _SINGLE = 5, 1e-7
 # Below this relative gap single precision is all that moves.
 _LEAST = 1e-7
 
@@ -211,7 +211,8 @@ def _rows_times(points, rows, active, a) -> np.ndarray:
 def solve(run, space, point, coef: np.ndarray) -> Solution:
     """Solve the full problem from duals; parameters as those of :class:`FullNewton`."""
     newton, tolerance = FullNewton(run, space, point, coef), run.stop.tolerance
-    iterations, is_certain, least, waited = 0, True, np.inf, 0
+    iterations, is_certain, waited = 0, True, 0
+    least = lowest = np.inf
     while True:
         primal, scale, gap, eta = newton.values()
         now = relative(gap, scale)
@@ -225,7 +226,8 @@ def solve(run, space, point, coef: np.ndarray) -> Solution:
         run.progress(
             Progress(run.iterations + iterations, primal, now, int(np.count_nonzero(newton.a)))
         )
-        least, waited = (now, 0) if now < least else (least, waited + 1)
+        is_better = now < least or primal < lowest - _SINGLE * scale
+        waited, least, lowest = 0 if is_better else waited + 1, min(now, least), min(primal, lowest)
         is_over = iterations >= run.stop.max_iter or waited >= _PATIENCE
         if (is_certain and now <= tolerance) or is_over or not now >= _LEAST:
             break
