@@ -164,6 +164,7 @@ def search(
         Called with the fits done so far and the fits in all.
     """
     total, n = len(plan.settings) * plan.n_folds, plan.n_folds
+    plan = plan._replace(data=plan.data._replace(classes=plan.data.class_order()))
     # A process may have another working directory.
     journal = None if journal is None else os.path.abspath(journal)
     named = plan.named()
@@ -181,8 +182,11 @@ def search(
         others = None if shared else _run(plan, units, n, jobs, journal)
         for chain in some:
             own = _chain(plan, chain, known, jobs, journal) if shared else others
-            while any((i, k) not in fits for i in chain for k in range(n)):
-                fits |= {(fit.setting, fit.fold): fit for fit in next(own)}
+            missing = {(i, k) for i in chain for k in range(n)} - fits.keys()
+            while missing:
+                found = {(fit.setting, fit.fold): fit for fit in next(own)}
+                fits |= found
+                missing -= found.keys()
                 progress(len(fits), total)
             for number in chain:
                 own_fits = [fits[number, k] for k in range(n)]
