@@ -418,7 +418,7 @@ def test_dense_rows_are_multiplied_by_blas(monkeypatch):
     p, made = problem(), []
     by_rows = solve(p, 1e-9, solver="newton")
     monkeypatch.setattr(dense, "LARGEST_FACTOR", 0)
-    monkeypatch.setattr(mcodm, "DenseNewton", lambda *a: made.append(DenseNewton(*a)) or made[0])
+    monkeypatch.setattr(mcodm, "DenseNewton", lambda *a: made.append(DenseNewton(*a)) or made[-1])
     by_blas = solve(p, 1e-9, solver="newton")
     assert made and isinstance(made[0].problem.X, np.ndarray)
     assert_confirmed(p, by_blas, 1e-9)
