@@ -56,10 +56,8 @@ def test_columns_are_solved_as_one_by_one(dtype):
         assert primal == pytest.approx(best.primal, rel=1e-4)
 
 
-@pytest.mark.parametrize("is_small", [True, False])
-def test_bounds_of_columns_are_confirmed(monkeypatch, is_small):
+def test_bounds_of_columns_are_confirmed(monkeypatch):
     """The judge finds no smaller gap, also where more and more landmarks are taken."""
-    monkeypatch.setattr("odmtool.solvers.auto.SMALL_GRAM", 1500 if is_small else 0)
     monkeypatch.setattr(shared, "_FIRST", 10)
     X, together, alone, kept = problems_of([2.0**2, 2.0**10])
     engine = shared.Shared(RBF, X, 1e-3, 0, 1e9, Serial())
