@@ -29,8 +29,6 @@ from odmtool.solvers.engine.columns import Columns
 _MOST_COLUMNS, _NUMBERS = 128, 60
 # If fewer than this share reach the tolerance, fits with a larger lambda are trained alone.
 _WORTH = 0.9
-# Above, and up to the size from which a fit alone takes landmarks, fits are made one by one.
-_FEW = 500
 
 
 def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
@@ -41,9 +39,8 @@ def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
     is_fitting = isinstance(machine, BinaryMachine) and machine.kind == SMOOTH
     if not is_fitting or machine.max_iter is not None or machine.settings.scheduler is not None:
         return False
-    # Of few examples all are landmarks, which pays together only.
-    m = len(fold)
-    if not machine.takes_landmarks(SMALL_GRAM + 1 if m <= _FEW else m):
+    # Few examples do without landmarks one by one, but not together.
+    if not machine.takes_landmarks(max(len(fold), SMALL_GRAM + 1)):
         return False
     weighs = data.weight is None or bool(np.all(data.weight > 0))
     if not weighs or min((machine.class_weight or {}).values(), default=1.0) <= 0:
