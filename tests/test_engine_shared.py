@@ -84,7 +84,6 @@ def test_bounds_of_columns_are_confirmed(monkeypatch):
 
 @pytest.mark.parametrize("limit", ["_LARGE", "_SAMPLE"])
 def test_of_many_examples_some_are_drawn(limit, monkeypatch):
-    monkeypatch.setattr("odmtool.solvers.auto.SMALL_GRAM", 50)
     monkeypatch.setattr(shared, limit, 80)
     monkeypatch.setattr(shared, "_DRAWN", 100_000)
     monkeypatch.setattr(shared.certificate, "free", lambda point, left: np.inf)
@@ -106,7 +105,7 @@ def plan_of(k, values, m=160, **machine):
 
 @pytest.fixture
 def every_size_is_large(monkeypatch):
-    monkeypatch.setattr("odmtool.solvers.auto.SMALL_GRAM", 50)
+    monkeypatch.setattr("odmtool.solvers.auto._SMALL_GRAM", 50)
     monkeypatch.setattr(shared, "_FIRST", 20)
 
 

@@ -83,8 +83,7 @@ def test_a_search_says_what_it_takes(run, heart):
     """A matrix of all rows and two of a fold; so much for each of two processes."""
     planned = {}
     for options in (["-t", "linear"], ["-t", "linear,rbf"], ["-t", "linear,rbf", "-j", "2"]):
-        values = dict(kernel=tuple(options[1].split(",")), lambda_=(1.0,))
-        plan = plan_of(heart, values, solver="newton")
+        plan = plan_of(heart, dict(kernel=tuple(options[1].split(",")), lambda_=(1.0,)))
         planned[len(planned)] = plan_memory(plan, len(options) // 2).parts
     outcome = run("cv", "-v", "2", "-l", "1", "-t", "linear", "--verbose", heart)
     assert "at most " in outcome.err and "program and data " in outcome.err

@@ -130,7 +130,7 @@ def test_newton_names_what_is_missing():
 
 
 def test_auto_hands_over_to_newton(monkeypatch):
-    monkeypatch.setattr(auto, "SMALL_GRAM", 0)
+    monkeypatch.setattr(auto, "_SMALL_GRAM", 0)
     monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 9 * linear_cost.epoch_cost(p.X))
     monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)
     for kernel in (None, "precomputed"):

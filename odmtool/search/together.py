@@ -21,7 +21,6 @@ from odmtool.machines.binary import BinaryMachine
 from odmtool.machines.reduction import parts
 from odmtool.rows.executor import local_executor
 from odmtool.search.validation import Data, FoldResult
-from odmtool.solvers.auto import SMALL_GRAM
 from odmtool.solvers.engine import shared as engine
 from odmtool.solvers.engine.columns import Columns
 
@@ -39,8 +38,7 @@ def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
     is_fitting = isinstance(machine, BinaryMachine) and machine.kind == SMOOTH
     if not is_fitting or machine.max_iter is not None or machine.settings.scheduler is not None:
         return False
-    # Few examples do without landmarks one by one, but not together.
-    if not machine.takes_landmarks(max(len(fold), SMALL_GRAM + 1)):
+    if not machine.takes_landmarks(len(fold)):
         return False
     weighs = data.weight is None or bool(np.all(data.weight > 0))
     if not weighs or min((machine.class_weight or {}).values(), default=1.0) <= 0:

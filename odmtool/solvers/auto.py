@@ -22,7 +22,7 @@ from odmtool.solvers import linear_cost, table
 from odmtool.solvers.base import Problem
 
 # Up to these sizes Newton is done before compiled code has been loaded.
-SMALL_GRAM = 1500
+_SMALL_GRAM = 1500
 # A Newton step on a kernel costs as much as m / 120 epochs.
 _EPOCHS_PER_EXAMPLE = 1 / 40
 _MOST_EPOCHS = 1000
@@ -55,7 +55,7 @@ def choose(problem: Problem) -> Schedule:
     if not newton.fits(problem):
         return Schedule("dcd")
     if problem.gram is not None:
-        if problem.size <= SMALL_GRAM:
+        if problem.size <= _SMALL_GRAM:
             return Schedule("newton")
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)
     newton_cost = linear_cost.newton_cost(problem)
@@ -83,7 +83,7 @@ def has_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
     """
     if kernel.row.of == STORED or not kernel.is_positive_semidefinite:
         return False
-    return m > SMALL_GRAM and memory >= _LANDMARKS_ROOM * m + _SAMPLE_ROOM
+    return m > _SMALL_GRAM and memory >= _LANDMARKS_ROOM * m + _SAMPLE_ROOM
 
 
 def _choose_with_jump(problem: Problem) -> Schedule:

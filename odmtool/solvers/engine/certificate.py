@@ -130,7 +130,7 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
         np.sum(parts, axis=0)
         for parts in zip(*points.map(one, points.blocks()), strict=True)
     )
-    along, error = basis.factor.T @ alpha, value_error(basis)
+    along, error = basis.factor.T @ alpha, _value_error(basis)
     norms = np.einsum("ij,ij->j", along, along)
     size = np.abs(alpha).sum(axis=0)
     q = points.values(basis.X, basis.X) @ alpha - crossed.T
@@ -149,10 +149,10 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
 
 def margin_errors(basis: Basis, points: list[Evaluation]) -> np.ndarray:
     """How far f of each point may be off at any example, shape (q,)."""
-    return value_error(basis) * np.array([np.abs(point.alpha).sum() for point in points])
+    return _value_error(basis) * np.array([np.abs(point.alpha).sum() for point in points])
 
 
-def value_error(basis: Basis) -> float:
+def _value_error(basis: Basis) -> float:
     """A bound of the rounding error per unit of |alpha|_1 in a sum of kernel values."""
     points = basis.points
     most = points.diagonal.max(initial=0.0)
@@ -192,7 +192,7 @@ def drawn_for_all(
     found, bounds = outsides(points, basis, left, count, seed), []
     for point, outside in zip(points, found, strict=True):
         size, beta = np.abs(point.a).sum(), basis.projection(point.crossed)
-        error = value_error(basis) * (size + np.abs(beta).sum()) * size
+        error = _value_error(basis) * (size + np.abs(beta).sum()) * size
         bounds.append(
             point.inside + point.rounding + (outside.bound(count, delta) + error) / 2
         )
@@ -276,7 +276,7 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int) ->
 def exact(points: list[Evaluation], basis: Basis) -> list[float]:
     """P - D of every point, by one pass over the kernel values of the examples with duals."""
     A = np.column_stack([point.a for point in points])
-    squares, error, gaps = _squares(basis.points, A), value_error(basis), []
+    squares, error, gaps = _squares(basis.points, A), _value_error(basis), []
     for point, square in zip(points, squares, strict=True):
         size = np.abs(point.a).sum()
         gap = (point.norm - 2 * (point.a @ point.f) + square) / 2

@@ -4,8 +4,7 @@ Problem  those of :class:`odmtool.solvers.engine.columns.Columns`, each the full
 Method   As in :mod:`odmtool.solvers.engine.solve`, but all columns at once: Newton's method in
          the span of the landmarks so far, then certificates. Columns whose bound is above the
          tolerance go on with more landmarks, from where they are; of the others nothing more is
-         asked. Few examples are landmarks all at once, and their problems' solutions are those of
-         the duals, in which an example that takes no part has none.
+         asked.
 Stop     per column, when a bound of the full problem's relative gap is at most the tolerance,
          or when there are as many landmarks as there can be.
 """
@@ -13,13 +12,11 @@ Stop     per column, when a bound of the full problem's relative gap is at most 
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from odmtool.rows.compressed import compressed
-from odmtool.solvers import auto
 from odmtool.solvers.base import relative
 from odmtool.solvers.engine import certificate, columns
 from odmtool.solvers.engine.columns import Columns
@@ -33,8 +30,6 @@ _SAMPLE = 12_000
 _FIRST, _GROWTH, _MOST = 200, 1.6, 3000
 # Shares of the tolerance: the gap in the span, and the expected gap that is worth a proof.
 _INSIDE, _HOPED = 1e-3, 0.8
-# In the span of few examples the solution is as good as exact: a fold has few to be predicted.
-_OF_FEW = 1e-8
 # Rows drawn to expect it, and to prove it where a pass takes longer than these.
 _LOOK, _DRAWN, _LARGE = 400, 5000, 40_000
 # Fewer kernel values than this are made before compiled code has been loaded.
@@ -103,7 +98,6 @@ class Shared:
 
     def __init__(self, kernel, X, tolerance: float, seed: int, memory: float, executor):
         m = X.shape[0]
-        self._is_small = m <= auto.SMALL_GRAM
         self._tolerance, self._seed, self._draws = tolerance, seed, 0
         is_compiled = m * m > _SMALL
         X = compressed(X) if kernel.name == "rbf" and is_compiled else X
@@ -113,7 +107,7 @@ class Shared:
         most = most_landmarks(m, memory)
         sample = self._points if size == m else self._points.rows(rows)
         self._rows, self._landmarks = rows, Landmarks(sample, most, seed)
-        self._landmarks.grow(m if self._is_small else _FIRST)
+        self._landmarks.grow(_FIRST)
         self._basis = self._features = None
 
     def solve(self, problems: Columns, start: np.ndarray | None = None) -> Found:
@@ -128,13 +122,10 @@ class Shared:
             W[:, live] = self._in_span(Z, some, W[:, live])
             points = certificate.evaluate(basis, some, W[:, live])
             is_last = self._landmarks.is_full
-            if self._is_small:
-                found.F[:, live], gap = self._of_duals(some, points)
-            else:
-                found.F[:, live] = np.column_stack([point.f for point in points])
-                gap, wrong = self._bounds(points, is_last)
-                failure += wrong
+            gap, wrong = self._bounds(points, is_last)
+            failure += wrong
             found.gap[live] = gap
+            found.F[:, live] = np.column_stack([point.f for point in points])
             found.converged[live] = gap <= self._tolerance
             live = live[gap > self._tolerance]
             if is_last or not live.size:
@@ -143,8 +134,7 @@ class Shared:
 
     def _in_span(self, Z, problems: Columns, start) -> np.ndarray:
         """Solutions in the span; where single precision is not enough, in double precision."""
-        share = _OF_FEW if self._is_small else _INSIDE
-        inside, executor = share * self._tolerance, self._points.executor
+        inside, executor = _INSIDE * self._tolerance, self._points.executor
         W, reached = columns.solve(Z, problems, start, inside, executor)
         left = np.flatnonzero(~reached)
         if left.size and len(self._rows) == self._points.size:
@@ -153,27 +143,6 @@ class Shared:
                 exactly, problems.take(left), W[:, left], inside, executor
             )
         return W
-
-    @cached_property
-    def _matrix(self) -> np.ndarray:
-        """K, of few examples."""
-        return self._points.values(self._points.X, self._points.X)
-
-    def _of_duals(self, problems: Columns, points) -> tuple[np.ndarray, np.ndarray]:
-        """Values of w(eta) at all rows, shape (m, q), and bounds of its relative gaps.
-
-        By Fenchel's equality D(eta) is known from the margins that demand eta.
-        """
-        block = problems.block(slice(None))
-        A, before = (np.column_stack([getattr(p, name) for p in points]) for name in ("a", "f"))
-        F = self._matrix @ A
-        own, norm = block.values(F), np.einsum("ij,ij->j", A, F)
-        dual = block.values(before).sum(axis=0) + np.einsum("ij,ij->j", A, before) - norm / 2
-        gap, scale = norm / 2 + own.sum(axis=0) - dual, norm / 2 + np.abs(own).sum(axis=0)
-        size = np.abs(A).sum(axis=0)
-        error = certificate.value_error(self._basis) * size
-        gap = np.maximum(gap, 0.0) + error * (size + np.abs(block.demanded(F)).sum(axis=0))
-        return F, np.array([relative(*pair) for pair in zip(gap, scale, strict=True)])
 
     def _prepare(self) -> tuple[np.ndarray, Basis]:
         """Features of the landmarks so far, and the basis that they belong to."""
@@ -185,8 +154,7 @@ class Shared:
             if len(self._rows) < self._points.size:
                 self._features = features(basis, certified=True)
             else:
-                dtype = float if self._is_small else np.float32
-                Z = landmarks.features.astype(dtype, order="C")
+                Z = landmarks.features.astype(np.float32, order="C")
                 self._features = Features(Z, bounded(landmarks.left, basis))
         return self._features.Z, self._basis
 
