@@ -375,3 +375,12 @@ def test_a_matrix_that_does_not_fit_is_said_before_the_start(run, heart):
     assert outcome.err.startswith("odm-cv: the kernel matrix of 270 examples does not fit")
     assert "does not fit" not in run("cv", "-t", "rbf", "-l", "1,64", heart).err
     assert "does not fit" not in run("cv", "--memory", "0.5M", "-l", "1,64", heart).err
+
+
+@pytest.mark.parametrize("grid", ["tkde", "quick"])
+def test_a_grid_leaves_what_a_paper_s_parameters_name(run, heart, grid):
+    options = ["-t", "linear", "-v", "2", "--grid", grid]
+    best = run("cv", "--arxiv", "4", "1", "0.2", *options, heart).out.splitlines()[1]
+    assert re.match(r"Best: odm-train -t linear -m 0.25 -p 0.2 -l 2.5[56]", best)
+    best = run("cv", "-s", "ldm", "--kdd", "0.1", "0.1", "1", *options, heart).out.splitlines()[1]
+    assert best.startswith("Best: odm-train -t linear --mu1 0.2 --mu2 0.1 -c 1 ")

@@ -217,7 +217,7 @@ def machine_options(many: bool):
                      help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
                           "number is megabytes.  [default: 25 % of what is free]"),
         jobs_option("Number of threads: for reading, landmarks, folds, binary problems and parts. "
-                    "Models are the same for any number."),
+                    "Models are the same for any number, but for rounding."),
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip

@@ -139,15 +139,19 @@ def solve(
 
 
 def _lowest(best: _Rounds, begun, draws: Iterable[np.ndarray]) -> _Rounds:
-    """The lowest end of several starts; none follows one that does not converge."""
+    """The lowest end of several starts; what does not converge ends the search, and is left."""
     best.run()
-    for rivals in draws:
-        if not best.converged:
+    for rivals in draws if best.converged else ():
+        try:
+            other = begun(rivals)
+            other.run(best.objective)
+            if other.objective < best.objective:
+                other.run()
+        except DivergedError:
             break
-        other = begun(rivals)
-        other.run(best.objective)
+        if other.is_finished and not other.converged:
+            break
         if other.objective < best.objective:
-            other.run()
             best = other
     return best
 

@@ -17,8 +17,8 @@ import numpy as np
 from odmtool.solvers.multi import MultiProblem
 
 _MOST = 10
-# So many numbers of the rows times classes are worth one start; with a kernel, where Newton's
-# method has as many unknowns as examples times classes, so many of their squares.
+# So many numbers of the rows and of a w, times classes, are worth one start; with a kernel, where
+# Newton's method has as many unknowns as examples times classes, so many of their squares.
 _ROW_NUMBERS, _SQUARED_UNKNOWNS = 2e5, 1e6
 
 
@@ -31,7 +31,9 @@ def start_count(problem: MultiProblem) -> int:
         return 1
     if gram is not None:
         return _share(_SQUARED_UNKNOWNS, (problem.k * problem.size) ** 2)
-    return _share(_ROW_NUMBERS, problem.k * getattr(problem.X, "nnz", problem.X.size))
+    X = problem.X
+    stored = X.size if isinstance(X, np.ndarray) else X.nnz
+    return _share(_ROW_NUMBERS, problem.k * (stored + X.shape[1]))
 
 
 def _share(budget: float, numbers: int) -> int:
