@@ -10,7 +10,8 @@ from odmtool import load_model
 from odmtool.cli import entry
 from odmtool.cli.umbrella import odmtool
 from odmtool.core import scaling
-from odmtool.core.scaling import Scaler, ranges_of
+from odmtool.core.csr import CSR
+from odmtool.core.scaling import Ranges, Scaler, ranges_of
 from odmtool.errors import ModelError
 from odmtool.io.model_file import read_model, write_model
 from odmtool.io.svmlight import read_svmlight
@@ -200,9 +201,10 @@ def test_what_cannot_be_scaled_names_its_file(run, tmp_path):
 
 
 def test_sparse_data_that_would_not_fit_are_refused(run, tmp_path):
-    rows = [f"{1 - 2 * (i % 2)} {i + 1}:1\n" for i in range(2000)]
+    # More features than rows: the default lambda depends on the scaled rows, too.
+    rows = [f"{1 - 2 * (i % 2)} {i + 2}:1\n" for i in range(2000)]
     (tmp_path / "d").write_text("".join(rows))
-    for command in (["train"], ["train", "-v", "2"], ["cv", "-l", "1,2"]):
+    for command in (["train"], ["train", "-v", "2"], ["cv", "-l", "1,2"], ["cv", "-m", ".5,.6"]):
         refused = run(*command, "--memory", "64M", "--scale", "-1,1", "d")
         assert refused.code == 1 and "scaled data would take 96 MB" in refused.err
         assert "--scale 0,1" in refused.err and not Path("d.model").exists()
@@ -281,3 +283,12 @@ def test_commands_scale_folds_alike_and_the_best_model_keeps_the_ranges(run, set
     assert "another" in run("cv", *other, "--journal", "j", train).err
     assert run("cv", *options, "-b", "1", train).code == 0
     assert run("cv", *options, "--repeat", "2", train).code == 0
+
+
+def test_ranges_of_larger_features_than_the_rows_can_hold():
+    far = 3 * 2**30
+    ranges = Ranges(-1.0, 1.0, np.array([1, far]), np.zeros(2), np.full(2, 2.0))
+    X = CSR(np.array([2.0]), np.zeros(1, np.int32), np.array([0, 1], np.int32), (1, 1))
+    rows = Scaler(ranges).scale_in_place(X)
+    assert rows.indices.tolist() == [0, far - 1] and rows.shape == (1, far)
+    assert rows.data.tolist() == [1.0, -1.0]

@@ -178,7 +178,8 @@ def test_the_first_class_is_the_same_in_every_fold():
 def test_csv_json_and_model(run, heart, tmp_path):
     outcome = run("cv", *SEARCH, "--csv", "t.csv", "--json", "t.json", "-o", "m", heart)
     assert outcome.code == 0
-    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    with open(tmp_path / "t.csv") as table:
+        rows = list(csv.DictReader(table))
     assert len(rows) == 2 * 6 * 2 + 6 * 2
     assert [float(row["mean"]) for row in rows] == [
         row["mean"] for row in json.loads((tmp_path / "t.json").read_text())

@@ -174,7 +174,10 @@ def cv(ctx, **options):
     check_pictures(pictures, settings)
     manner = ctx.meta["stock"].manner
     data = _read(place, choice, job, pictures, manner.table, report)
-    if (settled := choice.settled(data, job.scale)) is not choice:
+    with naming(place.source.path):
+        scaling = job.scale and (*job.scale, place.source.limit())
+        settled = choice.settled(data, scaling)
+    if settled is not choice:
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values)
     settled.warn_of_unused(report)
@@ -226,7 +229,7 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
     """The values of --grid; without it the quick ones, if no parameter is given."""
     if job.grid in ("tkde", "paper"):
         return defaults.PAPER_GRID
-    given = choice.given & {*PARAMETER_NAMES, "kdd", "arxiv"} - {"kernel"}
+    given = choice.given & {*PARAMETER_NAMES} - {"kernel"}
     if job.grid is None and (given or job.repeat is not None):
         return {}
     if MACHINES[choice.name].kind == OF_PAIRS:

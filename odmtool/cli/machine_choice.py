@@ -64,19 +64,22 @@ class MachineChoice(NamedTuple):
     def class_weight(self) -> dict:
         return self.common["class_weight"]
 
-    def settled(self, data, scale: tuple[float, float] | None = None) -> MachineChoice:
+    def settled(self, data, scaling: tuple[float, float, float] | None = None) -> MachineChoice:
         """The choice for the data that were read: for auto a name, balanced weights, lambda.
 
-        ``scale`` is to what every fold will be scaled.
-
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
-        if nothing was open.
+        if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be.
+
+        Raises
+        ------
+        DataError, MemoryLimitError
+            See :meth:`odmtool.places.place.TrainingData.scaled`.
         """
         choice = self
         if self.asked == "auto":
             many = len(data.classes) > 2 and "multiclass" not in self.given
             choice = choice._replace(asked="mcodm" if many else "odm")
-        choice = choice._with_lambda(data, scale)
+        choice = choice._with_lambda(data, scaling)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data.labels, data.weight) | weights
@@ -84,7 +87,7 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 
-    def _with_lambda(self, data, scale) -> MachineChoice:
+    def _with_lambda(self, data, scaling) -> MachineChoice:
         """With the default lambda for rows in memory, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
@@ -94,8 +97,8 @@ class MachineChoice(NamedTuple):
         is_meant = self.name in WITH_OWN_LAMBDA and is_open and is_linear
         if not (is_meant and hasattr(data.X, "indices")):
             return self
-        if scale is not None and data.X.shape[1] > data.X.shape[0]:
-            data = data.scaled(*scale, math.inf)
+        if scaling is not None and data.X.shape[1] > data.X.shape[0]:
+            data = data.scaled(*scaling)
         usual = MACHINES[self.name].parameters["lambda_"]
         value = default_lambda(usual, data.X, data.weight)
         if value == usual:

@@ -264,7 +264,9 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     choice.make()  # so that wrong parameters are said before the data are read
     check_training_files(place.inputs(), [job.json_file])
     data = training.read_data(place, choice.class_weight, report)
-    choice = choice.settled(data, job.scale)
+    scaling = job.scale and (*job.scale, place.source.limit())
+    with naming(place.source.path):
+        choice = choice.settled(data, scaling)
     machine = choice.make()
     _refuse_one_class(data, job)
     choice.warn_of_unused(report)
@@ -272,7 +274,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     known = Data(data.matrix(), data.labels, data.weight)
     with naming(place.source.path):
         if job.scale is not None:
-            known = known.to_be_scaled(*job.scale, place.source.limit())
+            known = known.to_be_scaled(*scaling)
         n = training.folds_for(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)
         training.warn_of_small_class(known.labels, n, report)

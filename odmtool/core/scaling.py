@@ -194,12 +194,17 @@ class Scaler:
         """
         if width is None:
             width = int(self.ranges.index[-1]) if len(self.ranges.index) else 0
-        columns = (self.ranges.index - 1).astype(X.indices.dtype)
         pieces = [self.scale(X[part]) for part in self.parts(X.indptr)]
-        data = [np.empty(0), *(piece.data for piece in pieces)]
-        indices = [columns[:0], *(columns[piece.indices] for piece in pieces)]
-        lengths = [np.zeros(1, X.indptr.dtype), *(np.diff(piece.indptr) for piece in pieces)]
-        indptr = np.cumsum(np.concatenate(lengths), dtype=X.indptr.dtype)
+        total = sum(piece.nnz for piece in pieces)
+        # There may be more numbers, and larger features, than X has.
+        kind = np.result_type(X.indptr, np.min_scalar_type(-max(total, width, 1)))
+        columns, data = (self.ranges.index - 1).astype(kind), [np.empty(0)]
+        indices, lengths = [columns[:0]], [np.zeros(1, kind)]
+        for piece in pieces:
+            data.append(piece.data)
+            indices.append(columns[piece.indices])
+            lengths.append(np.diff(piece.indptr))
+        indptr = np.cumsum(np.concatenate(lengths), dtype=kind)
         return CSR(np.concatenate(data), np.concatenate(indices), indptr, (X.shape[0], width))
 
     def check_memory(self, X: CSR, limit: float) -> None:

@@ -96,20 +96,18 @@ class FunctionSpace:
         in t counts with the size of the kernel values; for coef as its own dual
         point it does not.
         """
-        difference, ways = coef - eta, []
-        w, _ = self.solution(coef, eta)
-        for dual in (eta, coef):
-            if dual is eta:
-                gap = difference @ self.margins(difference) / 2
-            else:
-                gap = (losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)).sum()
-            gap = np.maximum(0.0, gap)
-            apart = np.sqrt(2 * gap) if dual is eta else 0.0
-            gap += self._rounding.gap(loss, t, coef, dual, enough / 100, w, apart)
-            if gap <= enough:
-                return gap, dual
-            ways.append((gap, dual))
-        return min(ways, key=lambda way: way[0])
+        difference, (w, _) = coef - eta, self.solution(coef, eta)
+
+        def hidden(dual, apart):
+            return self._rounding.gap(loss, t, coef, dual, enough / 100, w, apart)
+
+        demanded = np.maximum(0.0, difference @ self.margins(difference) / 2)
+        demanded += hidden(eta, np.sqrt(2 * demanded))
+        if demanded <= enough:
+            return demanded, eta
+        shares = losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)
+        own = np.maximum(0.0, shares.sum()) + hidden(coef, 0.0)
+        return (own, coef) if own < demanded else (demanded, eta)
 
     def newton_point(self, slopes, eta, t, coef, gap):
         """coef with coef_i + s_i (Q coef)_i = b_i, where Q_ij = y_i y_j k_ij.
