@@ -156,14 +156,17 @@ def test_max_time_holds_on_the_workers(run, scheduler, ill_conditioned):
 
 @pytest.fixture
 def in_round(monkeypatch):
-    """Do something once, when workers are sent the tasks of a round: in_round(5, action)."""
+    """Do something once, when workers are sent the tasks of a round: in_round(5, action).
+
+    The action is given the executor.
+    """
     rounds, send = [], cluster.Dask.map
 
     def prepare(number, action):
         def send_and_act(self, *arguments):
             rounds.append(1)
             if len(rounds) == number:
-                action()
+                action(self)
             return send(self, *arguments)
 
         monkeypatch.setattr(cluster.Dask, "map", send_and_act)
@@ -179,7 +182,7 @@ def test_a_worker_killed_while_files_are_trained_on(
     here = objective(run, tmp_path, *options, heart)
     with distributed.Client(scheduler, set_as_default=False) as client:
         victim = min(client.run(os.getpid).values())
-    rounds = in_round(10, lambda: os.kill(victim, signal.SIGKILL))
+    rounds = in_round(10, lambda _: os.kill(victim, signal.SIGKILL))
     there = objective(run, tmp_path, *options, "--scheduler", scheduler, pattern)
     assert len(rounds) > 10
     assert there["objective"] == pytest.approx(here["objective"], rel=1e-9)
@@ -200,8 +203,9 @@ if __name__ == "__main__":
 def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
     run, ill_conditioned, tmp_path, monkeypatch, in_round
 ):
-    def lose():
+    def lose(executor):
         monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1.0)
+        executor._client._timeout = 1.0  # it would try for as long as it was given at first
         own.kill()
 
     own = subprocess.Popen(
