@@ -1,6 +1,7 @@
 """The declarations of the papers' tables (benchmarks/papers) fit what the papers print."""
 
 import csv
+import io
 import sys
 from pathlib import Path
 
@@ -94,3 +95,16 @@ def test_a_cell_agrees_by_errors_or_by_the_printed_deviation():
     assert pair(80, 80.5, 1.0).agrees and pair(80, 81.0, 1.0).agrees
     assert not pair(80, 81.2, 1.0).agrees and str(pair(80, 81.2, 1.0)) == "**80.0** / 81.2"
     assert pair(80, 80.5, None).agrees and not pair(80, 80.6, None).agrees
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_table_is_written_and_counted(table):
+    (name, _), cell = next(iter(declared.printed(table).items()))
+    for protocol in table.protocols:
+        found = done.Found({0: cell.value, 1: cell.value}, 1.0)
+        pair = report.Pair(table, protocol, name, table.ours, found, cell)
+        out = io.StringIO()
+        report.write_table(table, protocol, {(name, table.ours): pair}, out)
+        report.write_summary([pair, pair._replace(machine="SVM")], out)
+        assert f"* {table.ours}: 1 of 1 cells agree (100 %)." in out.getvalue()
+        assert "| all |  |  | 1 of 1 (100 %) | 0 | 0 |" in out.getvalue()

@@ -26,6 +26,8 @@ from declared import HERE, Cell, DataSet, Protocol, Table, printed, run_of, sets
 from odmtool import __version__
 
 ERRORS = 2.0
+# The machines that the papers are about, as their tables call them.
+OWN = ("LDM", "ODM^L", "ODM", "mcODM", "M3SVM")
 
 
 class Pair(NamedTuple):
@@ -71,12 +73,30 @@ def pairs_of(table: Table, protocol: Protocol, results: Path) -> dict[tuple[str,
     }
 
 
+def write_summary(pairs: list[Pair], out) -> None:
+    """How many cells of the papers' own machines agree, by table and share of the test part."""
+    print("\n## How many cells of the papers' own machines agree\n", file=out)
+    print("| table | test part | machine | agree | higher | lower |", file=out)
+    print("| --- " * 6 + "|", file=out)
+    groups: dict[tuple, list[Pair]] = {}
+    for pair in pairs:
+        if pair.machine in OWN:
+            key = pair.table.name, pair.protocol.name, pair.machine
+            groups.setdefault(key, []).append(pair)
+    for key, cells in [*groups.items(), (("all", "", ""), sum(groups.values(), []))]:
+        agree = sum(pair.agrees for pair in cells)
+        higher = sum(not pair.agrees and pair.difference > 0 for pair in cells)
+        share = f"{agree} of {len(cells)} ({100 * agree / max(1, len(cells)):.0f} %)"
+        print(f"| {' | '.join(key)} | {share} | {higher} | {len(cells) - agree - higher} |",
+              file=out)  # fmt: skip
+
+
 def write_table(table: Table, protocol: Protocol, pairs: dict, out) -> None:
     """One table of a paper by one protocol, ours / theirs."""
     machines = list(table.machines)
-    how = f"{protocol.splits} splits, {100 * protocol.test_size:g} % for testing"
-    if protocol.test_size is None:
-        how = f"{protocol.folds}-fold cross validation, {protocol.splits} times"
+    how = f"{protocol.folds}-fold cross validation, {protocol.splits} times"
+    if protocol.test_size is not None:
+        how = f"{protocol.splits} splits, {100 * protocol.test_size:g} % for testing"
     print(f"\n### {how}\n", file=out)
     print("| set | " + " | ".join(machines) + " | splits |", file=out)
     print("| --- " * (len(machines) + 2) + "|", file=out)
@@ -195,24 +215,25 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("data", type=Path, nargs="+")
     arguments = parser.parse_args()
-    out, chosen, outside = sys.stdout, tables(), []
+    out, chosen = sys.stdout, tables()
     print((HERE / "preface.md").read_text().rstrip(), file=out)
     versions = {name: metadata.version(name) for name in ("numpy", "scipy", "numba")}
     print(f"\nMade on {datetime.date.today()} with odmtool {__version__}, Python "
           f"{platform.python_version()}, {', '.join(f'{n} {v}' for n, v in versions.items())}; "
           "seed 0.", file=out)  # fmt: skip
+    found = {t.name: [(p, pairs_of(t, p, arguments.results)) for p in t.protocols] for t in chosen}
+    every = [pair for made in found.values() for _, pairs in made for pair in pairs.values()]
+    write_summary(every, out)
     for table in chosen:
-        found = [(p, pairs_of(table, p, arguments.results)) for p in table.protocols]
-        if not any(pairs for _, pairs in found):
+        if not any(pairs for _, pairs in found[table.name]):
             continue
         print(f"\n## {table.title}", file=out)
         for machine, why in table.left_out.items():
             print(f"\nThe column {machine} is left out: {why}.", file=out)
-        for protocol, pairs in found:
+        for protocol, pairs in found[table.name]:
             if pairs:
                 write_table(table, protocol, pairs, out)
-                outside += [pair for pair in pairs.values() if not pair.agrees]
-    write_outside(outside, out)
+    write_outside([pair for pair in every if not pair.agrees], out)
     write_sets(chosen, arguments.data, out)
 
 
