@@ -10,7 +10,7 @@ from scipy import sparse
 
 from odmtool.core.loss_table import MACHINES
 from odmtool.errors import OdmError
-from odmtool.judge import binary, m3svm, mcodm
+from odmtool.judge import binary, m3svm, mcodm, mcsvm
 from odmtool.machines import machine_named
 
 _A = np.random.default_rng(0).standard_normal((12, 3))
@@ -44,15 +44,16 @@ def judged(machine, prepared, solution):
             )  # fmt: skip
         return binary.certify_kernel(K, *known, solution.coef, solution.eta)
     known = prepared.target, u, machine.parameters(prepared.total_weight)
-    if machine.name != "mcodm":
+    if machine.name in ("m3svm", "ism3"):
         sizes = [
             np.hypot(*map(np.linalg.norm, m3svm.gradient(rows, *known, factor * W, factor * b)))
             for W, b in [(solution.W, solution.bias)] for factor in (1.0, 0.0)
         ]  # fmt: skip
         return binary.Certificate(sizes[0], 0.0, sizes[0] / sizes[1] if sizes[1] else 0.0)
+    judge = {"mcodm": mcodm, "mcsvm": mcsvm}[machine.name]
     if K is None:
-        return mcodm.certify_linear(rows, *known, solution.W, solution.duals)
-    return mcodm.certify_kernel(K, *known, solution.coef, solution.duals)
+        return judge.certify_linear(rows, *known, solution.W, solution.duals)
+    return judge.certify_kernel(K, *known, solution.coef, solution.duals)
 
 
 @pytest.mark.parametrize("lambda_", [1e-300, 1.0, 1e20, 1e300])

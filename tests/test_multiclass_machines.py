@@ -21,6 +21,7 @@ from odmtool.solvers.settings import Settings
 LINEAR_ONLY = ("m3svm", "ism3")
 MACHINES = {
     "mcodm": ["-s", "mcodm"],
+    "mcsvm": ["-s", "mcsvm"],
     "m3svm": ["-s", "m3svm"],
     "ism3": ["-s", "ism3"],
     "softmax": ["-s", "ism3", "--ism3-loss", "softmax"],

@@ -24,7 +24,7 @@ _LIBLINEAR = {
     1: ("L2-loss SVM", "l2svm"),
     2: ("L2-loss SVM", "l2svm"),
     3: ("L1-loss SVM", "l1svm"),
-    4: ("multi-class SVM of Crammer and Singer", "mcodm"),
+    4: ("multi-class SVM of Crammer and Singer", "mcsvm"),
     5: ("L1-regularised L2-loss SVM", None),
     6: ("L1-regularised logistic regression", None),
     7: ("L2-regularised logistic regression", "l2svm"),
@@ -227,7 +227,7 @@ class Reader:
             taken.append(word("-c", "1"))
         self._add(*taken)
         shown = " ".join(token for one in taken for token in one.typed)
-        closest = "" if machine == "mcodm" else "odm"
+        closest = "mcodm" if machine == "mcsvm" else "odm"
         self.notes.append(messages.machine_number(number, tool, what, shown, closest))
         threads = self._last("-m") or ""
         if not is_libsvm and threads.isdigit() and threads != "0":

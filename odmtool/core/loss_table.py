@@ -63,7 +63,7 @@ from odmtool.errors import UsageError
 SMOOTH, ONE_JUMP, JUMPS = "smooth", "one jump", "jumps"
 MARGIN = (SMOOTH, ONE_JUMP, JUMPS)
 """The kinds of margin losses: how often the derivative jumps."""
-OF_LDM, OF_MCODM, OF_PAIRS = "ldm", "mcodm", "pairs"
+OF_LDM, OF_MCODM, OF_MCSVM, OF_PAIRS = "ldm", "mcodm", "mcsvm", "pairs"
 """The kinds of the other losses; solvers say which kinds they take."""
 
 # Jumps of the derivative that are smaller, relatively, are none.
@@ -227,6 +227,22 @@ def mcodm(lambda_: float, mu: float, theta: float, total_weight: float) -> Multi
     return MulticlassODMLoss(theta, *_odm_costs(lambda_, mu, theta, total_weight))
 
 
+class MulticlassHinge(NamedTuple):
+    """The loss of Crammer and Singer, cost max(0, 1 - g), g the margin as that of multi-class ODM.
+
+    Source: Crammer & Singer, JMLR 2001.
+    """
+
+    cost: float
+
+    kind = OF_MCSVM
+
+
+def mcsvm(lambda_: float, total_weight: float) -> MulticlassHinge:
+    """The multi-class hinge; parameters and errors as those of :func:`odm`."""
+    return MulticlassHinge(_cost(lambda_, total_weight))
+
+
 class MachineRow(NamedTuple):
     """What there is to know about a machine.
 
@@ -298,6 +314,10 @@ _ROWS = (
         {"lambda_": MULTICLASS_LAMBDA, "mu": MU, "theta": THETA},
         mcodm,
         options=("outer",),
+    ),
+    MachineRow(
+        "mcsvm", "the multi-class support vector machine (Crammer and Singer, JMLR 2001)", "",
+        _COMPARATOR, mcsvm, options=(),
     ),
     MachineRow(
         "m3svm", "M3SVM (Nie, Hao and Wang, AAAI 2024)", "", _PAIRS, None,

@@ -12,6 +12,7 @@ import numpy as np
 from odmtool.core.loss_table import (  # noqa: F401
     LDM,
     MarginLoss,
+    MulticlassHinge,
     MulticlassODMLoss,
     l1svm,
     l2svm,
@@ -19,6 +20,7 @@ from odmtool.core.loss_table import (  # noqa: F401
     lssvm,
     mamc,
     mcodm,
+    mcsvm,
     odm,
     svr,
 )

@@ -24,7 +24,7 @@ DESCENT_NUMBERS = 20
 """Numbers for an example while coordinate descent or SVRG solve its part on a worker (19)."""
 DESCENT_WEIGHTS = 4
 """Numbers for a feature while they do: w, and what it is made of and compared with."""
-CLASS_SCORES = {"mcodm": 8, "m3svm": 14, "ism3": 14}
+CLASS_SCORES = {"mcodm": 8, "mcsvm": 8, "m3svm": 14, "ism3": 14}
 """With several classes at once, numbers for every example and class: scores, duals, changes."""
 CLASS_WEIGHTS = 10
 """Numbers for every feature and class: weights, gradients, directions."""

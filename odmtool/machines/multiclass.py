@@ -84,6 +84,21 @@ class MCODM(MulticlassMachine):
         return {"solver": self.solver}
 
 
+@machine
+class MCSVM(MulticlassMachine):
+    """Multi-class support vector machine.
+
+    Problem: 1/2 sum_l |w_l|^2 + C sum_i u_i max(0, 1 - g_i), C = lambda / M and g_i as that of
+    :class:`MCODM`. Source: Crammer & Singer, JMLR 2001.
+    """
+
+    name = "mcsvm"
+
+    def parameters(self, total_weight: float) -> losses.MulticlassHinge:
+        """The loss."""
+        return losses.mcsvm(self.lambda_for(total_weight), total_weight)
+
+
 class _PairwiseMachine(MulticlassMachine):
     """M3SVM and ISM3: linear, with class biases, and a power of |w_k - w_l| as regulariser."""
 

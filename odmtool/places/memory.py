@@ -183,6 +183,8 @@ def _system(machine, m: int, d: int, k: int) -> float:
     from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR
 
     unknowns, blocks = k * (d + 1), k * d * d
+    if machine.name == "mcsvm":
+        return 0
     if machine.kernel != "linear":
         return _features(m, k) if machine.name == "mcodm" else 0
     # The most unknowns with which the Hessian of a Newton step is formed.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.core import kernel_table, loss_table
 from odmtool.core.kernel_table import STORED
-from odmtool.core.loss_table import MARGIN, OF_LDM, OF_MCODM, OF_PAIRS, ONE_JUMP, SMOOTH
+from odmtool.core.loss_table import MARGIN, OF_LDM, OF_MCODM, OF_MCSVM, OF_PAIRS, ONE_JUMP, SMOOTH
 from odmtool.errors import UsageError
 
 MEMORY, DISK, WORKERS = "memory", "disk", "workers"
@@ -121,6 +121,7 @@ _ROWS = (
         (
             Way("auto", _BINARY),
             Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
+            Way("mcsvm", (OF_MCSVM,), 1000),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
         ),
@@ -133,6 +134,7 @@ _ROWS = (
             Way("dcd", MARGIN, 1000),
             Way("ldm.descent", (OF_LDM,), 1000),
             Way("mcodm.rounds", (OF_MCODM,), 2000, reads=("outer",)),
+            Way("mcsvm", (OF_MCSVM,), 1000),
             Way("large.block_descent", MARGIN, 1000, kernel=False, places=(DISK,)),
         ),
         "With however little memory. Slow where lambda is large.",

@@ -1,0 +1,375 @@
+"""Dual coordinate descent for the multi-class support vector machine of Crammer and Singer.
+
+Problem     max over alpha of D = sum_i alpha_i^y - 1/2 sum_l |w_l|^2, the dual of P (see
+            :mod:`odmtool.judge.mcsvm`), with w_l = sum_i alpha_i^l phi(x_i), sum_l alpha_i^l = 0,
+            alpha_i^y <= C u_i and alpha_i^l <= 0 for l != y.
+Update      in random order, all alpha_i of one example to their best values; kept up to date
+            with them are, for a linear problem, W = [w_1 .. w_k], and for a kernel all scores
+            f_l(x_j). With p_l = -alpha^l, A = k(x_i, x_i) and the scores B_l = f_l + A p_l the
+            best are p_l = max(0, B_l - B_y + 1 - r) / A, where r >= 0 solves
+
+                sum_{l != y} max(0, B_l - B_y + 1 - r) = min(r, A C u_i).
+
+            Newton's method from the root for the largest B_l alone only ever drops classes,
+            and ends at the exact root.
+Shrinking   an example with alpha_i = 0 whose margin is above 1, by more than the largest
+            change of a score in the epoch before, is left out. All come back before the result
+            is accepted.
+Stop        when the relative duality gap (P - D) / P is at most the tolerance.
+Source      Crammer & Singer, "On the algorithmic implementation of multiclass kernel-based
+            vector machines", JMLR 2001; Keerthi et al., "A sequential dual method for large
+            scale multi-class linear SVMs", KDD 2008 (LIBLINEAR -s 4).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool import messages
+from odmtool._jit import njit
+from odmtool.core.gram import Gram, RowCache, keep_in_front, runs
+from odmtool.core.kernel_table import STORED
+from odmtool.errors import DivergedError
+from odmtool.solvers import indefinite
+from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.mcodm.descent import add_row, row_scores
+from odmtool.solvers.multi import MultiProblem, MultiSolution
+from odmtool.solvers.rounding import sum_error, value_error
+
+# The dual of a solvable problem stays below P(0); far above it there is no solution.
+_DIVERGENCE = 1e6
+
+
+def solve(
+    problem: MultiProblem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+) -> MultiSolution:
+    """Solve a linear or kernel problem.
+
+    Parameters
+    ----------
+    problem : MultiProblem
+        ``parameters`` is an :class:`odmtool.core.losses.MulticlassHinge`.
+    stop : Stop
+        ``max_iter`` counts epochs.
+    seed : int
+        Seeds the order of the examples.
+    start : ndarray, shape (m, k), optional
+        The ``duals`` of another solution of the same examples and the same C.
+    progress : callable
+
+    Raises
+    ------
+    DivergedError
+        Numbers overflow, or the kernel is not positive semidefinite and there is no solution.
+    """
+    state = (_Linear if problem.gram is None else _Kernel)(problem, start)
+    generator, order = np.random.default_rng(seed), np.arange(problem.size)
+    cost, epoch = problem.parameters.cost * problem.weight, 0
+    examples, is_definite = np.arange(problem.size), state.is_definite
+    while True:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = state.scores()
+            margins = scores[examples, problem.target] - _best_others(scores, problem.target)
+            norm = float(np.vdot(state.alpha, scores))
+            primal = norm / 2 + float(cost @ np.maximum(0.0, 1 - margins))
+            dual = float(state.alpha[examples, problem.target].sum()) - norm / 2
+            dual -= state.hidden(margins, cost)
+        if not np.isfinite(primal) or dual > _DIVERGENCE * cost.sum():
+            raise DivergedError(messages.no_solution(is_definite))
+        gap = relative(primal - dual, abs(primal))
+        progress(Progress(epoch, primal, gap, problem.size))
+        if gap <= stop.tolerance or epoch >= stop.max_iter:
+            break
+        active, threshold, estimate = problem.size, np.inf, np.inf
+        while epoch < stop.max_iter and not estimate <= stop.tolerance * primal:
+            generator.shuffle(order[:active])
+            active, threshold, estimate = state.epoch(cost, order, active, threshold)
+            epoch += 1
+            if not np.isfinite(estimate):
+                break
+            progress(Progress(epoch, None, relative(estimate, primal), active))
+    return MultiSolution(
+        state.W, None if problem.gram is None else state.alpha, primal, gap, epoch,
+        gap <= stop.tolerance, "dcd", optimal=is_definite, duals=state.alpha,
+        support_count=int(np.count_nonzero(state.alpha.any(axis=1))),
+    )  # fmt: skip
+
+
+def _best_others(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The largest score of another class, shape (m,)."""
+    others = scores.copy()
+    others[np.arange(len(target)), target] = -np.inf
+    return others.max(axis=1)
+
+
+def _is_definite(gram: Gram) -> bool:
+    """Whether the kernel has no negative eigenvalues, as far as that is known."""
+    if gram.kernel.is_positive_semidefinite:
+        return True
+    return gram.bytes <= gram.memory and indefinite.smallest_eigenvalue(gram.matrix()) == 0
+
+
+class _State:
+    """The dual variables, shape (m, k), and what is kept up to date with them."""
+
+    W: np.ndarray | None = None
+
+    def __init__(self, problem: MultiProblem, start: np.ndarray | None, curvature: np.ndarray):
+        self._problem, self._curvature = problem, curvature
+        self._target = problem.target.astype(np.int64)
+        shape = problem.size, problem.k
+        self.alpha = np.zeros(shape) if start is None else np.array(start, dtype=float)
+        self._sizes = np.sqrt(curvature)
+        self._error = sum_error(problem.size)
+
+    def hidden(self, margins: np.ndarray, cost: np.ndarray) -> float:
+        """By how much P - D may be larger than it seems, by rounding; see :mod:`.rounding`.
+
+        No score is off by more than e r_i |w|, e the relative error of a sum, r_i = |phi(x_i)|,
+        and |w| the largest norm of a w_l; for a kernel the sum of r_j |alpha_j| bounds that.
+        """
+        own, each = np.abs(self.alpha), self._sizes[:, None]
+        total = float((each * own).sum(axis=0).max())
+        off = self._error * (total if self.W is None else np.linalg.norm(self.W, axis=0).max())
+        delta = off * self._sizes
+        at_risk = np.where(margins < 1 + 2 * delta, 2 * cost, 0.0) + own.sum(axis=1)
+        return float(delta @ at_risk) + (self._error * total) ** 2
+
+
+class _Linear(_State):
+    """Those of a linear problem, and W, shape (d, k)."""
+
+    is_definite = True
+
+    def __init__(self, problem: MultiProblem, start: np.ndarray | None):
+        self._rows = compressed_rows(problem.X)
+        super().__init__(problem, start, row_squares(*self._rows))
+
+    def scores(self) -> np.ndarray:
+        """f_l(x_i), shape (m, k)."""
+        # Rebuilt from alpha: the increments of many epochs leave rounding errors behind.
+        self.W = np.ascontiguousarray(self._problem.X.T @ self.alpha)
+        return np.asarray(self._problem.X @ self.W)
+
+    def epoch(self, cost, order, active, threshold):
+        return linear_epoch(
+            *self._rows, self.W, self._target, cost, self._curvature, self.alpha, order, active,
+            threshold,
+        )  # fmt: skip
+
+
+class _Kernel(_State):
+    """Those of a kernel problem, and all scores, shape (k, m)."""
+
+    def __init__(self, problem: MultiProblem, start: np.ndarray | None):
+        self._cache, curvature = RowCache(problem.gram), problem.gram.diagonal()
+        self.is_definite = _is_definite(problem.gram)
+        if curvature.min() < 0:
+            raise DivergedError(messages.no_solution(False))
+        super().__init__(problem, start, curvature)
+        gram, most = problem.gram, float(curvature.max())
+        if gram.X is not None and gram.kernel.row.of != STORED and most > 0:
+            self._error += value_error(gram.kernel, gram.X, most) / most
+
+    def scores(self) -> np.ndarray:
+        """f_l(x_i), shape (m, k), from the rows of the examples that have duals."""
+        self._scores = np.zeros((self._problem.k, self._problem.size))
+        for part in runs(self._cache, np.flatnonzero(self.alpha.any(axis=1))):
+            self._cache.fetch(part)
+            self._scores += self.alpha[part].T @ self._cache.rows[self._cache.slot[part]]
+        return self._scores.T
+
+    def epoch(self, cost, order, active, threshold):
+        kept, estimate, largest, cache = 0, 0.0, 0.0, self._cache
+        for part in runs(cache, order[:active].copy()):
+            cache.fetch(part)
+            stay, moved, share = kernel_epoch(
+                cache.rows, cache.slot, self._scores, self._target, cost, self._curvature,
+                self.alpha, part, len(part), threshold,
+            )  # fmt: skip
+            order[kept : kept + stay] = part[:stay]
+            kept, estimate, largest = kept + stay, estimate + share, max(largest, moved)
+        keep_in_front(order, kept)
+        return kept, largest, estimate
+
+
+@njit
+def simplex_step(B, y, A, cap, alpha):
+    """Set alpha to its best value.
+
+    Parameters
+    ----------
+    B : ndarray, shape (k,)
+        Scores without the example's own alpha.
+    y : int
+    A, cap : float
+        k(x, x) >= 0 and C u > 0.
+    alpha : ndarray, shape (k,)
+        Changed in place.
+
+    Returns
+    -------
+    float
+        1 + the largest other B_l, less B_y; alpha is 0 where that is not positive.
+    """
+    k, best = len(B), 1 if y == 0 else 0
+    for j in range(k):
+        alpha[j] = 0.0
+        if j != y and B[j] > B[best]:
+            best = j
+    largest = B[best] - B[y] + 1.0
+    if not largest > 0.0:
+        return largest
+    if A * cap == 0.0:
+        alpha[y], alpha[best] = cap, -cap
+        return largest
+    # All from the largest on, so that a small cap is not lost in rounding.
+    rest, number = max(-0.5 * largest, -A * cap), k
+    while True:
+        total, count = 0.0, 0
+        for j in range(k):
+            if j != y and B[j] - B[best] > rest:
+                total += B[j] - B[best]
+                count += 1
+        if count == 0 or count >= number:
+            break
+        number = count
+        rest = max((total - largest) / (count + 1), (total - A * cap) / count)
+    total = 0.0
+    for j in range(k):
+        if j != y and B[j] - B[best] > rest:
+            alpha[j] = -(B[j] - B[best] - rest) / A
+            total -= alpha[j]
+    alpha[y] = min(total, cap)
+    return largest
+
+
+@njit
+def visit(f, y, A, cap, threshold, alpha, delta, changed):
+    """Bring the duals of one example to their best values.
+
+    Parameters
+    ----------
+    f : ndarray, shape (k,)
+        Its scores; overwritten.
+    alpha : ndarray, shape (k,)
+        Changed in place.
+    delta, changed : ndarrays, shape (k,)
+        Receive the changes, and the classes whose alpha changed.
+
+    Returns
+    -------
+    changes : int
+        How many did.
+    moved : float
+        The largest change of an own score.
+    share : float
+        The example's share of the gap before the update.
+    stays : bool
+        False if the example is shrunk.
+    """
+    best, products = -np.inf, 0.0
+    for j in range(len(f)):
+        products += alpha[j] * f[j]
+        delta[j] = -alpha[j]
+        if j != y:
+            best = max(best, f[j])
+    share = cap * max(0.0, 1.0 - f[y] + best) + products - alpha[y]
+    for j in range(len(f)):
+        f[j] += A * delta[j]
+    largest = simplex_step(f, y, A, cap, alpha)
+    changes, moved = 0, 0.0
+    for j in range(len(f)):
+        delta[j] += alpha[j]
+        if delta[j] != 0.0:
+            changed[changes] = j
+            changes += 1
+            moved = max(moved, A * abs(delta[j]))
+    return changes, moved, share, changes > 0 or not largest < -threshold
+
+
+@njit
+def linear_epoch(
+    data, indices, indptr, W, target, cost, curvature, alpha, order, active, threshold
+):
+    """Update the duals of ``order[:active]`` once, keeping W.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarrays
+        Rows of the m x d matrix X (CSR).
+    W : ndarray, shape (d, k)
+        Changed in place, as is ``alpha``, shape (m, k).
+    target, cost, curvature : ndarrays, shape (m,)
+        Classes, C u_i and |x_i|^2.
+    order : int array, shape (m,)
+        The first ``active`` examples are visited; those that are shrunk are swapped
+        behind the others.
+    threshold : float
+        Examples whose margin is above 1 by more than this are shrunk.
+
+    Returns
+    -------
+    active : int
+        Examples that stay.
+    largest : float
+        Largest change of an own score, the next threshold.
+    estimate : float
+        The visited examples' shares of the gap, before their updates.
+    """
+    k, largest, estimate, position = W.shape[1], 0.0, 0.0, 0
+    f, delta, changed, classes = np.zeros(k), np.zeros(k), np.arange(k), np.arange(k)
+    while position < active:
+        i = order[position]
+        first, last = indptr[i], indptr[i + 1]
+        row_scores(data, indices, first, last, W, classes, k, f)
+        changes, moved, share, stays = visit(
+            f, target[i], curvature[i], cost[i], threshold, alpha[i], delta, changed
+        )
+        estimate += share
+        largest = max(largest, moved)
+        if changes > 0:
+            add_row(data, indices, first, last, delta, changed, changes, W)
+        if stays:
+            position += 1
+        else:
+            active -= 1
+            order[position], order[active] = order[active], i
+    return active, largest, estimate
+
+
+@njit
+def kernel_epoch(rows, slot, scores, target, cost, curvature, alpha, order, active, threshold):
+    """Update the duals of ``order[:active]`` once, keeping all scores, shape (k, m).
+
+    Row i of the kernel matrix stands at ``rows[slot[i]]``. The other parameters and the
+    results are those of :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
+    """
+    k, largest, estimate, position = len(scores), 0.0, 0.0, 0
+    f, delta, changed = np.zeros(k), np.zeros(k), np.arange(k)
+    while position < active:
+        i = order[position]
+        for j in range(k):
+            f[j] = scores[j, i]
+        changes, moved, share, stays = visit(
+            f, target[i], curvature[i], cost[i], threshold, alpha[i], delta, changed
+        )
+        estimate += share
+        largest = max(largest, moved)
+        row = rows[slot[i]]
+        for a in range(changes):
+            step, own = delta[changed[a]], scores[changed[a]]
+            for j in range(scores.shape[1]):
+                own[j] += step * row[j]
+        if stays:
+            position += 1
+        else:
+            active -= 1
+            order[position], order[active] = order[active], i
+    return active, largest, estimate

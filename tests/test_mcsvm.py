@@ -1,0 +1,159 @@
+"""The multi-class SVM of Crammer and Singer: certified, and the same as others find it."""
+
+import numpy as np
+import pytest
+import stock
+from problems import KERNELS, precomputed_rows, weights, write
+from scipy import sparse
+from scipy.optimize import minimize
+
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.errors import DivergedError
+from odmtool.io.model_file import read_model
+from odmtool.judge import binary
+from odmtool.judge import mcsvm as judge
+from odmtool.machines import MCSVM
+from odmtool.solvers import mcsvm
+from odmtool.solvers.base import Stop
+from odmtool.solvers.multi import MultiProblem
+
+
+def examples(m=60, d=6, k=4, seed=0):
+    """X (CSR, with an empty row and an empty column) and target."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((m, d)) * (generator.random((m, d)) < 0.7)
+    X[3 % m], X[:, d - 1] = 0, 0
+    scores = X @ generator.standard_normal((d, k)) + 0.7 * generator.standard_normal((m, k))
+    return sparse.csr_matrix(X), scores.argmax(axis=1)
+
+
+def problem(kernel=None, weight=None, dense=False, lambda_=60.0, k=4, memory=np.inf, m=60):
+    X, target = examples(k=k, m=m)
+    weight = np.ones(m) if weight is None else weight
+    loss = losses.mcsvm(lambda_, weight.sum())
+    if kernel is None:
+        return MultiProblem(X.toarray() if dense else X, None, target, k, weight, loss)
+    if kernel == "precomputed":
+        return MultiProblem(
+            None, Gram(Kernel("precomputed"), precomputed_rows(X), memory), target, k, weight, loss
+        )
+    return MultiProblem(None, Gram(KERNELS[kernel], X, memory), target, k, weight, loss)
+
+
+def certificate(p, solution):
+    known = p.target, p.weight, p.parameters
+    if p.gram is None:
+        return judge.certify_linear(p.X, *known, solution.W, solution.duals)
+    K = binary.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X)
+    return judge.certify_kernel(K, *known, solution.coef, solution.duals)
+
+
+@pytest.mark.parametrize("kernel, weighted, dense, memory", [
+    (None, False, False, 0), (None, True, True, 0), ("rbf", True, False, np.inf),
+    ("poly", False, True, np.inf), ("rbf with bias", False, False, 8 * 60 * 30),
+    ("precomputed", False, False, np.inf),
+])  # fmt: skip
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
+def test_the_judge_confirms_the_gap(kernel, weighted, dense, memory, tolerance):
+    p = problem(kernel, weights() if weighted else None, dense, memory=memory)
+    solution = mcsvm.solve(p, Stop(tolerance, 100_000))
+    judged = certificate(p, solution)
+    assert solution.converged and solution.optimal and solution.gap <= tolerance
+    # The gap is a bound, which includes what rounding may have done.
+    assert judged.gap - 1e-12 <= solution.gap <= judged.gap + 1e-9
+    assert judged.primal == pytest.approx(solution.objective, rel=1e-11)
+    assert judged.infeasibility <= 1e-13 * max(1.0, abs(solution.duals).max())
+
+
+def test_the_judge_rejects_a_wrong_solution():
+    p = problem()
+    solution = mcsvm.solve(p, Stop(1e-9, 100_000))
+    judged = certificate(p, solution._replace(W=1.01 * solution.W))
+    assert judged.gap > 1e-6
+    assert certificate(p, solution._replace(duals=1.01 * solution.duals)).infeasibility > 1e-3
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_a_general_solver_finds_the_same_dual(kernel):
+    """SLSQP on all alpha of twelve examples at once."""
+    p = problem(kernel, m=12, k=3, lambda_=6.0)
+    K = (p.X @ p.X.T).toarray() if kernel is None else p.gram.matrix()
+    rows, caps = np.arange(12), p.parameters.cost * p.weight
+    upper = np.zeros((12, 3))
+    upper[rows, p.target] = caps
+
+    def negative_dual(flat):
+        alpha = flat.reshape(12, 3)
+        own = np.zeros((12, 3))
+        own[rows, p.target] = 1
+        value = np.vdot(alpha, K @ alpha) / 2 - alpha[rows, p.target].sum()
+        return value, (K @ alpha - own).ravel()
+
+    found = minimize(
+        negative_dual, np.zeros(36), jac=True, method="SLSQP",
+        bounds=[(None, u) for u in upper.ravel()], options={"maxiter": 500, "ftol": 1e-12},
+        constraints={"type": "eq", "fun": lambda a: a.reshape(12, 3).sum(axis=1),
+                     "jac": lambda a: np.kron(np.eye(12), np.ones(3))},
+    )  # fmt: skip
+    solution = mcsvm.solve(p, Stop(1e-9, 100_000))
+    assert solution.objective == pytest.approx(-found.fun, rel=1e-6)
+
+
+def test_scikit_learn_finds_the_same_weights():
+    svm = pytest.importorskip("sklearn.svm")
+    X, target = examples()
+    theirs = svm.LinearSVC(
+        C=0.5, multi_class="crammer_singer", fit_intercept=False, tol=1e-10, max_iter=1_000_000
+    ).fit(X, target)
+    ours = MCSVM(cost=0.5, tolerance=1e-9, max_iter=100_000).fit(X, target)
+    order = [ours.classes_.index(label) for label in theirs.classes_]
+    np.testing.assert_allclose(ours.solution_.W[:, order].T, theirs.coef_, atol=2e-4)
+
+
+def test_liblinear_has_the_same_machine(run, tmp_path):
+    X, target = examples()
+    write("d", X, target + 1)
+    stock.run("liblinear-train", "-s", "4", "-c", "0.5", "-e", "1e-8", "-q", "d", "theirs")
+    limits = "-e", "1e-9", "--max-iter", "100000"
+    assert run("train", "-s", "mcsvm", "-c", "0.5", *limits, "d", "ours").code == 0
+    ours, theirs = read_model("ours"), read_model("theirs")
+    order = [ours.labels.index(label) for label in theirs.labels]
+    assert ours.weights[:, order] == pytest.approx(theirs.weights, abs=2e-4)
+    assert ours.facts["machine"] == "mcsvm" and ours.facts["status"] == "optimal"
+
+
+def test_weight_two_is_the_example_twice():
+    X, target = examples()
+    twice = np.r_[np.arange(60), np.arange(20)]
+    weight = np.where(np.arange(60) < 20, 2.0, 1.0)
+    a = MCSVM(lambda_=40, tolerance=1e-9, max_iter=100_000).fit(X, target, weight)
+    b = MCSVM(lambda_=40, tolerance=1e-9, max_iter=100_000).fit(X[twice], target[twice])
+    order = [b.classes_.index(label) for label in a.classes_]
+    np.testing.assert_allclose(a.solution_.W, b.solution_.W[:, order], atol=1e-3)
+
+
+def test_duals_start_another_training():
+    p = problem("rbf")
+    first = mcsvm.solve(p, Stop(1e-6, 10_000))
+    again = mcsvm.solve(p, Stop(1e-6, 10_000), start=first.duals)
+    assert again.iterations == 0 and again.objective == pytest.approx(first.objective, rel=1e-12)
+
+
+def test_a_small_cost_is_not_lost_in_rounding():
+    solution = mcsvm.solve(problem(lambda_=1e-20), Stop(1e-6, 100))
+    assert solution.converged and solution.objective == pytest.approx(1e-20, rel=1e-9)
+
+
+def test_a_kernel_without_a_minimum_is_refused():
+    X, target = examples()
+    for kernel in (Kernel("sigmoid", 3.0, -5.0), Kernel("sigmoid", 1.0, 2.0)):
+        loss = losses.mcsvm(1e6, 60)
+        p = MultiProblem(None, Gram(kernel, X), target, 4, np.ones(60), loss)
+        try:
+            solution = mcsvm.solve(p, Stop(1e-3, 200))
+        except DivergedError as error:
+            assert "not positive definite" in str(error)
+        else:
+            assert not solution.optimal

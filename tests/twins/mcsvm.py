@@ -1,0 +1,144 @@
+"""Twins of the Crammer-Singer machine's block step and epochs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.solvers import mcsvm
+from twins.making import Twin, bisect, dense, matrix, rows_of, table
+
+
+def step(B, y, A, cap, alpha):
+    """p_l = max(0, B_l - B_y + 1 - r) / A; r by bisection."""
+    alpha[:] = 0
+    others = np.delete(np.arange(len(B)), y)
+    above = B[others] - B[y] + 1
+    top = above.max()
+    if top > 0 and A == 0:
+        alpha[others[above.argmax()]], alpha[y] = -cap, cap
+    elif top > 0:
+        r = bisect(lambda r: min(r, A * cap) - np.maximum(0, above - r).sum(), top - A * cap, top)
+        alpha[others] = -np.maximum(0, above - r) / A
+        alpha[y] = -alpha[others].sum()
+    return top
+
+
+def step_cases(generator):
+    """Ties and near ties, two classes, an empty row, and caps that bind or do not."""
+    for number in range(60):
+        k = int(generator.integers(2, 9))
+        B = generator.standard_normal(k) * 10 ** generator.uniform(-2, 1)
+        if number % 2:
+            B = np.round(B, 1) + generator.choice([0.0, 1e-9]) * generator.random(k)
+        A, cap = 10 ** generator.uniform(-1, 1, 2)
+        if number % 7 == 0:
+            B, A = np.zeros(k), 0.0
+        yield B, int(generator.integers(k)), A, cap, generator.standard_normal(k)
+
+
+def look(f, y, A, cap, threshold, alpha, delta, changed):
+    """What the best alpha changes, and the example's part of P - D."""
+    old, best = alpha.copy(), max(np.delete(f, y))
+    share = cap * max(0, 1 - f[y] + best) + old @ f - old[y]
+    top = step(f - A * old, y, A, cap, alpha)
+    delta[:] = alpha - old
+    classes = np.flatnonzero(delta)
+    changed[: len(classes)] = classes
+    f[:] -= A * old
+    moved = A * np.abs(delta).max()
+    return len(classes), moved, share, len(classes) > 0 or top >= -threshold
+
+
+def looked(result, arguments):
+    """The list of classes that changed is as long as the result says."""
+    changes, moved, share, stays = result
+    f, *_rest, alpha, delta, changed = arguments
+    return changes, moved, share, bool(stays), f, alpha, delta, changed[:changes]
+
+
+def duals(generator, target, cap, k):
+    """Feasible ones, of which every third are 0."""
+    p = generator.random((len(target), k)) * (generator.random((len(target), k)) < 0.5)
+    p[::3], p[np.arange(len(target)), target] = 0, 0
+    p *= (cap * generator.random(len(cap)) / np.maximum(1e-9, p.sum(axis=1)))[:, None]
+    alpha = -p
+    alpha[np.arange(len(target)), target] = p.sum(axis=1)
+    return alpha
+
+
+def look_cases(generator):
+    for number in range(40):
+        k, cap = int(generator.integers(2, 7)), 10 ** generator.uniform(-1, 1, 1)
+        y = int(generator.integers(k))
+        alpha = duals(generator, [0, y], np.r_[cap, cap], k)[1] * (number % 3 > 0)
+        f, A = 2 * generator.standard_normal(k), 10 ** generator.uniform(-1, 1)
+        yield f, y, A, cap[0], 0.3 * (number % 2), alpha, np.zeros(k), np.zeros(k, dtype=int)
+
+
+def epoch(scores_of, change, target, cost, curvature, alpha, order, active, threshold):
+    """Look at the examples in turn; those that are shrunk change places with the last ones."""
+    largest, estimate, place, k = 0.0, 0.0, 0, alpha.shape[1]
+    while place < active:
+        i = order[place]
+        delta = np.zeros(k)
+        _, moved, share, stays = look(
+            scores_of(i), target[i], curvature[i], cost[i], threshold, alpha[i], delta,
+            np.zeros(k, dtype=int),
+        )  # fmt: skip
+        change(i, delta)
+        largest, estimate = max(largest, moved), estimate + share
+        if stays:
+            place += 1
+        else:
+            active -= 1
+            order[place], order[active] = order[active], i
+    return active, largest, estimate
+
+
+def linear(data, indices, indptr, W, *rest):
+    X = dense(data, indices, indptr, len(W))
+
+    def change(i, delta):
+        W[:] += np.outer(X[i], delta)
+
+    return epoch(lambda i: X[i] @ W, change, *rest)
+
+
+def kernel(rows, slot, scores, *rest):
+    def change(i, delta):
+        scores[:] += np.outer(delta, rows[slot[i]])
+
+    return epoch(lambda i: scores[:, i].copy(), change, *rest)
+
+
+def epoch_cases(generator):
+    """X, its duals and what an epoch is told, with every example and with some."""
+    m, d = 12, 5
+    for k in (2, 4):
+        for active, threshold in ((m, np.inf), (m, 0.05), (7, 0.0)):
+            X, target = matrix(generator, m, d), generator.integers(0, k, m)
+            cost = generator.uniform(0.1, 2, m)
+            alpha = duals(generator, target, cost, k)
+            rest = target, cost, (X * X).sum(axis=1), alpha, generator.permutation(m), active
+            yield X, alpha, (*rest, threshold)
+
+
+def linear_cases(generator):
+    for X, alpha, rest in epoch_cases(generator):
+        yield *rows_of(X), X.T @ alpha, *rest
+
+
+def kernel_cases(generator):
+    for X, alpha, rest in epoch_cases(generator):
+        slot = generator.permutation(len(X))
+        rows = np.empty((len(X), len(X)))
+        rows[slot] = X @ X.T
+        yield rows, slot, np.ascontiguousarray((X @ X.T @ alpha).T), *rest
+
+
+TWINS = table(
+    Twin(mcsvm.simplex_step, step, step_cases),
+    Twin(mcsvm.visit, look, look_cases, looked),
+    Twin(mcsvm.linear_epoch, linear, linear_cases),
+    Twin(mcsvm.kernel_epoch, kernel, kernel_cases),
+)
