@@ -29,7 +29,7 @@ SEED = 0
 SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
-MULTICLASS = ("ovr", "ovo")
+MULTICLASS = ("ovr", "ovo", "ecoc")
 PARTITION_BY = ("stratified", "random", "cluster")
 """How examples are put into parts."""
 

@@ -27,6 +27,7 @@ MACHINES = {
     "softmax": ["-s", "ism3", "--ism3-loss", "softmax"],
     "ovr": ["-s", "odm", "-l", "64"],
     "ovo": ["-s", "odm", "-l", "64", "--multiclass", "ovo"],
+    "ecoc": ["-s", "odm", "-l", "64", "--multiclass", "ecoc"],
 }
 KERNELS = {"linear": [], "rbf": ["-t", "rbf", "-g", "0.3"],
            "poly": ["-t", "poly", "-g", "0.5", "-r", "0", "-d", "2"],

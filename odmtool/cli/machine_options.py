@@ -183,8 +183,8 @@ def machine_options(many: bool):
                                              "softmax, as in its authors' script."),
         click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="ovr",
                      show_default=True,
-                     help="How a two-class machine handles more classes: one against the rest, or "
-                          "one against one."),
+                     help="How a two-class machine handles more classes: one against the rest, "
+                          "one against one, or an error-correcting output code."),
         click.option("--scale", type=Interval(), metavar="LOWER,UPPER",
                      help="Scale every feature to this range, as odm-scale does, and keep the "
                           "ranges in the model, so that odm-predict scales by itself. In a cross "

@@ -44,7 +44,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
     coef_, intercept_ : ndarrays, shapes (1, d), (1,) for two classes, else (k, d), (k,)
         With ``kernel="linear"`` and one function per class.
     objective_ : float
-        The value that was minimised; of ``multiclass="ovr"`` and ``"ovo"`` the sum of all.
+        The value that was minimised; of several binary problems (``multiclass``) the sum of all.
     gap_ : float
         How far it is from the minimum at most, relative to its terms. M3SVMClassifier stops by
         its gradient instead, of which little can be proved.

@@ -49,8 +49,8 @@ class ODMClassifier(MachineClassifier):
         Seed of the folds and of the stochastic solvers; None draws a new one for every fit.
     memory : float, optional
         Bytes for kernel values; by default what is free.
-    multiclass : {"ovr", "ovo"}
-        More than two classes: one against the rest, or one against one.
+    multiclass : {"ovr", "ovo", "ecoc"}
+        More than two classes: one against the rest, one against one, or an error-correcting code.
     n_jobs : int, optional
         Threads for the problems of these; -1: as many as processors.
     landmarks : int

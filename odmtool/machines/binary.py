@@ -34,7 +34,7 @@ class BinaryMachine(Machine):
 
     Parameters
     ----------
-    multiclass : {"ovr", "ovo"}
+    multiclass : {"ovr", "ovo", "ecoc"}
         How it takes more than two classes (:mod:`odmtool.machines.reduction`).
     jobs : int
         Threads for the binary problems of these, and for parts of the data.
@@ -74,7 +74,12 @@ class BinaryMachine(Machine):
 
     def facts(self, prepared: Prepared, solution) -> dict[str, str]:
         """What the model file records about how the model was made."""
-        facts = super().facts(prepared, solution)
+        facts, classes = super().facts(prepared, solution), prepared.classes
+        if self.multiclass == "ecoc" and len(classes) > 2:
+            from odmtool.machines import codes
+
+            words = codes.spelled(codes.code(len(classes), self.seed))
+            facts |= {f"code_{name}": word for name, word in zip(classes, words, strict=True)}
         if self.solver not in IN_PARTS:
             return facts
         from odmtool.solvers.large import scale

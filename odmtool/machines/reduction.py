@@ -1,9 +1,11 @@
-"""More than two classes by a binary machine: one against the rest, or one against one.
+"""More than two classes by a binary machine: one against the rest, one against one, or a code.
 
 ovr   one problem per class, the class against all others; the largest f_l wins, at a tie
       the first. As LIBLINEAR does it.
 ovo   one problem per pair of classes, on their examples only; every pair votes, the class
       with most votes wins, at a tie the first. As LIBSVM does it.
+ecoc  one problem per letter of an error-correcting code (:mod:`odmtool.machines.codes`), some
+      classes against all others; their functions make one per class, and the largest wins.
 
 lambda stands for the whole data's, so that lambda / M, the cost of one example, is the same in
 every problem; all problems share one kernel matrix, and threads work on them side by side.
@@ -16,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core.gram import Gram
+from odmtool.machines import codes
 from odmtool.machines.data import Prepared
 from odmtool.solvers.base import Problem, Solution, ignore_progress
 from odmtool.solvers.large import scale as scaling_out
@@ -51,13 +54,26 @@ def problems(k: int, multiclass: str) -> list[tuple[int, int | None]]:
     return [(i, j) for i in range(k) for j in range(i + 1, k)]
 
 
-def parts(target: np.ndarray, k: int, multiclass: str) -> list[Subproblem]:
+def decoder(machine, k: int) -> np.ndarray | None:
+    """Of ecoc, what the values of the problems are multiplied by to make those of the classes.
+
+    None of the others, whose values are taken as they are; else of shape (problems, k).
+    """
+    if machine.multiclass != "ecoc" or k <= 2:
+        return None
+    words = codes.code(k, machine.seed)
+    return words.T / words.shape[1]
+
+
+def parts(target: np.ndarray, k: int, machine) -> list[Subproblem]:
     """The binary problems of examples whose classes, 0..k-1, are ``target``."""
+    if machine.multiclass == "ecoc" and k > 2:
+        return [Subproblem(None, letter[target]) for letter in codes.code(k, machine.seed).T]
     members = [np.flatnonzero(target == label) for label in range(k)]
     return [
         Subproblem(None, np.where(target == first, 1.0, -1.0)) if second is None
         else _pair(target, members[first], members[second], first)
-        for first, second in problems(k, multiclass)
+        for first, second in problems(k, machine.multiclass)
     ]  # fmt: skip
 
 
@@ -80,7 +96,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         Told of one problem after the other; nothing with several threads.
     """
     k = len(prepared.classes)
-    todo = parts(prepared.target, k, machine.multiclass)
+    todo = parts(prepared.target, k, machine)
     starts = [None] * len(todo) if start is None else start
     if is_for_cluster(machine):
         solutions = _on_cluster(machine, prepared, todo, starts)
@@ -91,7 +107,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         ]
     else:
         solutions = _in_threads(machine, prepared, todo, starts)
-    return _together(prepared, todo, solutions)
+    return _together(prepared, todo, solutions, decoder(machine, k))
 
 
 def is_for_cluster(machine) -> bool:
@@ -200,7 +216,7 @@ def _failure(solutions: list) -> float | None:
 
 
 def _together(
-    prepared: Prepared, todo: list[Subproblem], solutions: list[Solution]
+    prepared: Prepared, todo: list[Subproblem], solutions: list[Solution], decoding
 ) -> MultiSolution:
     W, coef, used = None, None, np.zeros(len(prepared.target), dtype=bool)
     for part, solution in zip(todo, solutions, strict=True):
@@ -212,6 +228,8 @@ def _together(
         for column, (part, solution) in enumerate(zip(todo, solutions, strict=True)):
             rows = slice(None) if part.examples is None else part.examples
             coef[rows, column] = part.y * solution.coef
+    if decoding is not None:
+        W, coef = (None if C is None else C @ decoding for C in (W, coef))
     solution = joined(
         solutions, W=W, coef=coef, support_count=int(np.count_nonzero(used)),
         duals=tuple(solution.warm_start for solution in solutions),

@@ -8,9 +8,7 @@ cache_not_for_machine = sentence(
     "‹machine={machine}› needs all data in memory; with ‹cache› take a machine of two "
     "classes, such as ‹machine=odm›, which takes more classes one against the rest"
 )
-cache_not_for_pairs = sentence(
-    "‹cache› with ‹solver=nystrom› is not for ‹multiclass=ovo›; take ovr"
-)
+cache_needs_ovr = sentence("‹cache› here is not for ‹multiclass={multiclass}›; take ovr")
 
 
 def hessian_too_large(width: int, most: int) -> str:
@@ -27,7 +25,7 @@ out_of_core_too_large = sentence(
 
 
 files_need_ovr = sentence(
-    "files that the workers of ‹scheduler› read are not for ‹multiclass=ovo›; take ovr"
+    "files that the workers of ‹scheduler› read are not for ‹multiclass={multiclass}›; take ovr"
 )
 files_need_weights = sentence(
     "files that the workers of ‹scheduler› read need weights above zero; leave out the "

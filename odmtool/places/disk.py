@@ -46,8 +46,9 @@ class Disk(Place):
         if not any(names_for(machine.kind, kernel, DISK) for kernel in KERNELS):
             raise UsageError(messages.cache_not_for_machine(machine.name))
         way_of(machine.solver, machine.kind, machine.kernel, DISK)
-        if machine.kernel != "linear" and machine.multiclass == "ovo":
-            raise UsageError(messages.cache_not_for_pairs())
+        is_by_pairs = machine.kernel == "linear" and machine.multiclass == "ovo"
+        if machine.multiclass != "ovr" and not is_by_pairs:
+            raise UsageError(messages.cache_needs_ovr(machine.multiclass))
 
     def refuse(self, wish: str) -> None:
         """Raise UsageError: not all rows are in memory, which ``wish`` needs."""

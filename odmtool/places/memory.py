@@ -30,6 +30,7 @@ from odmtool.core.memory import (
 from odmtool.errors import MemoryLimitError
 from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
+from odmtool.machines.codes import length
 from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.base import ignore_progress
 from odmtool.solvers.linear_cost import is_surely_newton
@@ -170,6 +171,8 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
     weights = CLASS_WEIGHTS * d * k if machine.kernel == "linear" else 0
     if machine.name in CLASS_SCORES:
         return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, m, d, k))
+    if machine.multiclass == "ecoc":
+        return BYTES * length(k) * (CLASS_DUALS * m + weights / k)
     if machine.multiclass == "ovr":
         return BYTES * (CLASS_DUALS * m * k + weights)
     pairs = k * (k - 1) // 2
@@ -213,5 +216,5 @@ def _kernel_model(machine, X, k: int) -> float:
     m, row = X.shape[0], ENTRY * X.nnz / max(1, X.shape[0])
     if machine.model_format == "compact":
         return m * (BYTES * k + row)
-    times = k if machine.name in CLASS_SCORES or machine.multiclass == "ovr" else 1
+    times = k if machine.name in CLASS_SCORES or machine.multiclass != "ovo" else 1
     return times * m * (BYTES * (k - 1) + row)

@@ -40,8 +40,8 @@ class Workers(Place):
     def check(self, machine: Machine) -> None:
         """Raise UsageError if the machine needs the rows in one place."""
         way_of(machine.solver, machine.kind, machine.kernel, WORKERS)
-        if machine.multiclass == "ovo":
-            raise UsageError(messages.files_need_ovr())
+        if machine.multiclass != "ovr":
+            raise UsageError(messages.files_need_ovr(machine.multiclass))
 
     def refuse(self, wish: str) -> None:
         """Raise UsageError: the rows are elsewhere, and ``wish`` needs them here."""

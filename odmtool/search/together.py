@@ -18,7 +18,7 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.core.losses import MarginLoss
 from odmtool.machines import Machine
 from odmtool.machines.binary import BinaryMachine
-from odmtool.machines.reduction import parts
+from odmtool.machines.reduction import decoder, parts
 from odmtool.rows.executor import local_executor
 from odmtool.search.validation import Data, FoldResult
 from odmtool.solvers.engine import shared as engine
@@ -79,7 +79,9 @@ class Together:
         self._prepared = first.prepare(
             data.X, data.labels, data.weight, gram=first.gram(data.X), classes=data.class_order()
         )
-        self._parts = parts(self._prepared.target, len(self._prepared.classes), first.multiclass)
+        k = len(self._prepared.classes)
+        self._parts = parts(self._prepared.target, k, first)
+        self._decoder = decoder(first, k)
         weight = np.ones(len(fold)) if data.weight is None else data.weight
         self._totals = [float(weight[fold != k].sum()) for k in range(int(fold.max()) + 1)]
         self._signs = self._make_signs()
@@ -150,6 +152,7 @@ class Together:
             return None
         machine, classes = self._machines[i], self._prepared.classes
         values = found.F[self._fold == k, own]
+        values = values if self._decoder is None else values @ self._decoder
         predicted = np.asarray(classes)[machine.winners(values, len(classes))]
         return FoldResult(predicted, values, float(found.gap[own].max()), True)
 
