@@ -35,7 +35,13 @@ def judged(machine, prepared, solution):
     Of m3svm and ism3, whose rule is the gradient: its size, and none, relative to that at 0.
     """
     rows, gram, u = prepared.rows, prepared.gram, prepared.u
-    K = None if gram is None else binary.kernel_matrix(gram.kernel, gram.X, gram.X)
+    if gram is None:
+        K = None
+    elif gram.kernel.name == "poly":
+        # As floating point numbers they would be rounded more than what is judged.
+        K = binary.exact_polynomials(gram.kernel, gram.X, gram.X)
+    else:
+        K = binary.kernel_matrix(gram.kernel, gram.X, gram.X)
     if MACHINES[machine.name].is_binary:
         known = prepared.y, u, machine.loss(prepared.total_weight)
         if K is None:
@@ -100,3 +106,15 @@ def test_rounding_is_part_of_the_gap(case):
     ).fit(X, labels)  # fmt: skip
     verdict = judged(machine, machine.prepare(X, labels), machine.solution_)
     assert verdict.gap <= machine.solution_.gap
+
+
+@pytest.mark.parametrize("name", ["odm", "l2svm", "lssvm", "l1svm", "ldm"])
+def test_more_exact_margins_prove_what_double_precision_cannot(name):
+    # Kernel values of 1e10 and margins of 1, as of features that nobody has scaled.
+    generator = np.random.default_rng(5)
+    X = sparse.csr_matrix(np.rint(30 * generator.random((40, 3))))
+    labels = 1 + (generator.random(40) < 0.5)
+    machine = machine_named(name)(kernel="poly", degree=3, gamma=0.2, lambda_=1e6).fit(X, labels)
+    assert machine.solution_.converged
+    verdict = judged(machine, machine.prepare(X, labels), machine.solution_)
+    assert verdict.gap <= machine.solution_.gap <= machine.tolerance

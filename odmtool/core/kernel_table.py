@@ -85,6 +85,8 @@ class KernelRow(NamedTuple):
         to how far values may be off then: relatively, and absolutely.
     factors : bool
         Of distances: whether k(d + e) = k(d) k(e).
+    is_polynomial : bool
+        Whether the values are sums and products of inner products.
     """
 
     name: str
@@ -97,6 +99,7 @@ class KernelRow(NamedTuple):
     is_positive_semidefinite: Callable[[Kernel], bool] = lambda kernel: True
     rounding: Callable = lambda kernel, size, share, maths: (0.0, share * size)
     factors: bool = False
+    is_polynomial: bool = False
 
 
 def integer_power(base, degree: int):
@@ -151,10 +154,10 @@ def _rbf_rounding(kernel: Kernel, size, share, maths):
 
 
 _ROWS = (
-    KernelRow("linear", "linear", "u'v", (), 0),
+    KernelRow("linear", "linear", "u'v", (), 0, is_polynomial=True),
     KernelRow(
         "poly", "polynomial", "(gamma u'v + coef0)^degree", ("degree", "gamma", "coef0"), 1,
-        values=_poly, rounding=_poly_rounding,
+        values=_poly, rounding=_poly_rounding, is_polynomial=True,
         is_positive_semidefinite=lambda kernel: kernel.gamma >= 0 and kernel.coef0 >= 0,
     ),
     KernelRow(

@@ -84,7 +84,7 @@ def block(
     """
     row = kernel.row
     if row.of == STORED:
-        K = np.take(_dense(A), serial_numbers(B), axis=1, out=out)
+        K = np.take(dense(A), serial_numbers(B), axis=1, out=out)
     else:
         K, squares_a = products(A, B, out), None
         if row.of == DISTANCES:
@@ -169,8 +169,8 @@ def check_precomputed(X) -> None:
     step = max(1, _BLOCK_BYTES // (8 * max(1, len(serials))))
     for start in range(0, len(serials), step):
         part = slice(start, start + step)
-        rows = _dense(X[part])[:, serials]
-        mirrored = _dense(columns[:, serials[part]]).T
+        rows = dense(X[part])[:, serials]
+        mirrored = dense(columns[:, serials[part]]).T
         off = np.abs(rows - mirrored)
         i, j = np.unravel_index(off.argmax(), off.shape)
         if off[i, j] > allowed:
@@ -178,14 +178,15 @@ def check_precomputed(X) -> None:
             raise DataError(messages.not_symmetric(*names, rows[i, j], mirrored[i, j]))
 
 
-def _dense(A) -> np.ndarray:
+def dense(A) -> np.ndarray:
+    """The rows of A, a csr_matrix or ndarray, as an array."""
     return A if isinstance(A, np.ndarray) else A.toarray()
 
 
 def products(A, B, out: np.ndarray | None = None) -> np.ndarray:
     """u'v for all pairs, shape (a, b)."""
     if isinstance(A, np.ndarray) != isinstance(B, np.ndarray):
-        A, B = _dense(A), _dense(B)
+        A, B = dense(A), dense(B)
     values = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
     if isinstance(A, np.ndarray):
         return np.matmul(A, B.T, out=values)

@@ -21,6 +21,8 @@ rho = lambda/M. So is its dual. A gap for some fixed b would be that of another 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -78,9 +80,7 @@ def loss_dual_value(loss: MarginLoss, eta: float) -> float:
 
 KERNELS = {
     "linear": lambda kernel, u, v: math.fsum(u * v),
-    "poly": lambda kernel, u, v: (
-        (kernel.gamma * math.fsum(u * v) + kernel.coef0) ** kernel.degree
-    ),
+    "poly": lambda kernel, u, v: (kernel.gamma * math.fsum(u * v) + kernel.coef0) ** kernel.degree,
     "rbf": lambda kernel, u, v: math.exp(-kernel.gamma * math.fsum((u - v) ** 2)),
     "sigmoid": lambda kernel, u, v: math.tanh(kernel.gamma * math.fsum(u * v) + kernel.coef0),
     "precomputed": lambda kernel, u, v: u[int(v[0])],
@@ -99,6 +99,16 @@ def kernel_matrix(kernel: Kernel, A, B) -> np.ndarray:
     """All kernel values between the rows of A and of B, shape (a, b)."""
     A, B = dense(A), dense(B)
     return np.array([[kernel_value(kernel, u, v) for v in B] for u in A]).reshape(len(A), len(B))
+
+
+def exact_polynomials(kernel: Kernel, A, B) -> np.ndarray:
+    """The values of a polynomial kernel as fractions, shape (a, b), for :func:`certify_kernel`."""
+    A, B = ([list(map(Fraction, row)) for row in dense(X)] for X in (A, B))
+    gamma, coef0, bias = map(Fraction, (kernel.gamma, kernel.coef0, kernel.bias))
+    values = [
+        [(gamma * sum(map(mul, u, v)) + coef0) ** kernel.degree + bias**2 for v in B] for u in A
+    ]
+    return np.array(values, dtype=object).reshape(len(A), len(B))
 
 
 def certify_linear(X, y, weight, loss: MarginLoss | LDM, w, eta) -> Certificate:

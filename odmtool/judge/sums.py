@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -13,9 +14,14 @@ def dense(X) -> np.ndarray:
 
 
 def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """A B, every entry an exact sum; B has the shape (d,) or (d, k)."""
-    columns = np.atleast_2d(B.T)
-    sums = [[math.fsum(row * column) for column in columns] for row in A]
+    """A B, every entry an exact sum; B has the shape (d,) or (d, k).
+
+    The entries of A may be fractions; then their products are exact, too.
+    """
+    columns, add = np.atleast_2d(B.T), math.fsum
+    if A.dtype == object:
+        columns, add = [list(map(Fraction, column)) for column in columns], sum
+    sums = [[add(row * column) for column in columns] for row in A]
     return np.array(sums, dtype=float).reshape(len(A), *B.shape[1:])
 
 

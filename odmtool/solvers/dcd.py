@@ -35,7 +35,6 @@ from odmtool.solvers.base import (
     Stop,
     ignore_progress,
     not_worse_than_zero,
-    objective_values,
     relative,
 )
 from odmtool.solvers.coordinate import coordinate_step, gap_share
@@ -84,11 +83,8 @@ def solve(
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
-            margins = state.margins()
-            norm = state.eta @ margins
-            primal, dual, scale = objective_values(loss, norm, norm, margins, state.eta)
-            dual -= rounding.gap(
-                loss, margins, state.eta, state.eta, stop.negligible(scale), state.w
+            (primal, dual, scale), margins = rounding.objectives(
+                loss, state.margins(), state.eta, stop, state.w
             )
         if not np.isfinite(primal) or dual > _DIVERGENCE * limit:
             raise DivergedError(why_diverged(problem))
@@ -109,6 +105,8 @@ def solve(
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
+
+    norm = state.eta @ margins
 
     def primal_at(s):
         values = losses.value(loss, s * margins)

@@ -77,11 +77,15 @@ def solve(
     loss = losses.scaled(problem.loss, problem.weight)
     space = space_of(problem) if space is None else space
 
-    def point_at(v, t) -> Iterate:
+    def objective(v, t) -> tuple[float, float]:
         values, norm = losses.value(loss, t), space.squared_norm(v, t)
-        primal, scale = norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
-        demanded = -losses.derivative(loss, t)
-        gap, eta = space.gap(loss, v, t, demanded, stop.tolerance * scale)
+        return norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
+
+    def point_at(v, t) -> Iterate:
+        enough, demanded = stop.tolerance * objective(v, t)[1], -losses.derivative(loss, t)
+        gap, eta, t = space.gap(loss, v, t, demanded, enough)
+        # Of margins that may be more exact than those before.
+        primal, scale = objective(v, t)
         support = int(np.count_nonzero(eta))
         return Iterate(v, float(primal), float(gap), float(scale), support, eta, t)
 

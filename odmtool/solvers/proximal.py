@@ -34,7 +34,6 @@ from odmtool.solvers.base import (
     Solution,
     Stop,
     ignore_progress,
-    objective_values,
     relative,
 )
 from odmtool.solvers.rounding import Rounding
@@ -76,11 +75,8 @@ def solve(
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
             v = space.point(eta)
-            t = space.margins(v)
-            norm = space.squared_norm(v, t)
-            primal, dual, scale = objective_values(loss, norm, norm, t, eta)
             w, coef = space.solution(v, eta)
-            dual -= rounding.gap(loss, t, eta, eta, stop.negligible(scale), w)
+            (primal, dual, scale), _t = rounding.objectives(loss, space.margins(v), eta, stop, w)
         if not np.isfinite(primal):
             raise DivergedError(messages.overflow())
         gap = relative(primal - dual, scale)

@@ -11,20 +11,27 @@ dual point is not coef, by at most e/2 (sum_i r_i |coef_i - eta_i|)^2. The margi
 problem are those of w itself, so delta_i = e r_i |w|, and w is off from w(coef) by at most
 e sum_j r_j |coef_j|. Where l' jumps, as that of the hinge does, and the costs are large, this is
 far more than a step of double precision.
+
+Where that is more than is allowed, and the rest of the gap is not, margins of a polynomial kernel
+are computed once more with about 100 bits (:func:`Rounding.settled`): rounding them to double
+precision at the end is then all that is left of delta_i. Kernel values of 1e20, which features
+that nobody scaled make, need that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 
 import numpy as np
 
-from odmtool.core import kernels, losses
+from odmtool.core import double_double, kernels, losses
+from odmtool.core.double_double import DoubleDouble
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
-from odmtool.solvers.base import Problem
+from odmtool.solvers.base import Problem, Stop, objective_values, relative
 
 UNIT = float(np.finfo(float).eps) / 2
 """The largest relative error of one operation in double precision."""
@@ -32,6 +39,13 @@ UNIT = float(np.finfo(float).eps) / 2
 _LINEAR = Kernel("linear")
 # e to a higher power says nothing of what is small.
 _LARGEST_RELATIVE = 1e200
+# Margins of so many points are computed more exactly in vain.
+_LOOKS = 5
+# Numbers of a block of exact kernel values.
+_BLOCK = 2**17
+
+Values = tuple[float, float, float]
+"""P, D and the scale S."""
 
 
 class Rounding:
@@ -42,9 +56,11 @@ class Rounding:
     gram : Gram, or None of a linear problem
     X : CSR, csr_matrix or ndarray, shape (m, d), optional
         Rows of a linear problem.
+    y : ndarray of +1.0 and -1.0, shape (m,), optional
+        Without them margins are not computed more exactly.
     """
 
-    def __init__(self, gram: Gram | None, X=None):
+    def __init__(self, gram: Gram | None, X=None, y=None):
         if gram is None:
             kernel, values = _LINEAR, kernels.squares(X)
         else:
@@ -60,16 +76,50 @@ class Rounding:
         # Of distances each value has its own relative error, and k(x, x) has none.
         self._gram = gram if known and kernel.row.of == DISTANCES else None
         self._relative = 0.0 if self._gram is None else float(_value_errors(kernel, X)[0])
+        can_be_exact = known and gram is not None and kernel.row.is_polynomial and y is not None
+        self._exact, self._looks = (ExactMargins(kernel, X, y) if can_be_exact else None), _LOOKS
 
     @classmethod
     def of(cls, problem: Problem) -> Rounding:
-        return cls(problem.gram, problem.X)
+        return cls(problem.gram, problem.X, problem.y)
 
     def ordered(self, order: np.ndarray) -> Rounding:
         """The same for the examples in another order."""
         other = copy(self)
-        other._sizes, other._gram = self._sizes[order], None
+        other._sizes, other._gram, other._exact = self._sizes[order], None, None
         return other
+
+    def objectives(self, loss: MarginLoss, t, eta, stop: Stop, w=None) -> tuple[Values, np.ndarray]:
+        """P, D and S of w(eta), and its margins; see :meth:`settled`."""
+
+        def evaluate(t, rounding):
+            norm = eta @ t
+            primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+            return primal, dual - rounding.gap(loss, t, eta, eta, stop.negligible(scale), w), scale
+
+        return self.settled(evaluate, t, eta, stop.tolerance)
+
+    def settled(
+        self, evaluate: Callable[..., Values], t, coef, tolerance: float
+    ) -> tuple[Values, np.ndarray]:
+        """P, D less what rounding may hide, and S; and the margins that they are of.
+
+        Parameters
+        ----------
+        evaluate : callable
+            From margins of w(coef), and what has a method ``gap`` as here, to P, D and S.
+        t, coef : ndarrays, shape (m,)
+        tolerance : float
+            The relative gap that decides.
+        """
+        found = evaluate(t, self)
+        is_hidden = not _is_small(found, tolerance) and _is_small(evaluate(t, _Nothing), tolerance)
+        if not is_hidden or self._exact is None or self._looks == 0:
+            return found, t
+        exact = self._exact.of(coef)
+        better = evaluate(exact, self._exact)
+        self._looks -= not _is_small(better, tolerance)
+        return (better, exact) if np.isfinite(better).all() else (found, t)
 
     def gap(self, loss: MarginLoss, t, coef, eta, enough: float = 0.0, w=None, apart=0.0) -> float:
         """By how much P - D may be larger than it seems, at margins ``t``.
@@ -90,17 +140,17 @@ class Rounding:
             if w is not None:
                 off = error * size
                 delta = error * np.linalg.norm(w) * self._sizes
-                return self._shares(loss, t, eta, delta) + off * apart + off**2 / 2
+                return _shares(loss, t, eta, delta) + off * apart + off**2 / 2
             between = np.abs(coef - eta)
             beside = between @ self._sizes
-            found = self._shares(loss, t, eta, error * size * self._sizes) + error * beside**2 / 2
+            found = _shares(loss, t, eta, error * size * self._sizes) + error * beside**2 / 2
             is_relative = self._gram is not None and self._gram.is_computed
             if found <= enough or not is_relative or self._relative > _LARGEST_RELATIVE:
                 return found
             bits = self._sum + 8 * UNIT
             delta = self._relative * self._beside(np.abs(coef)) + bits * size * self._sizes
             beside = self._relative * (between @ self._beside(between)) + bits * beside**2
-            return min(found, self._shares(loss, t, eta, delta) + beside / 2)
+            return min(found, _shares(loss, t, eta, delta) + beside / 2)
 
     def _beside(self, sizes: np.ndarray) -> np.ndarray:
         """sum over j != i of k_ij sizes_j, without the constant of ``-B``; shape (m,)."""
@@ -108,13 +158,69 @@ class Rounding:
         constant = gram.kernel.bias**2 * (sizes.sum() - sizes)
         return np.maximum(gram.matrix() @ sizes - gram.diagonal() * sizes - constant, 0.0)
 
+
+def _shares(loss: MarginLoss, t, eta, delta) -> float:
+    """What the examples' shares of P - D may gain in all."""
+    now = losses.value(loss, t)
+    more = losses.value(loss, t + delta) + eta * delta
+    less = losses.value(loss, t - delta) - eta * delta
+    return float(np.maximum(np.maximum(more, less) - now, 0.0).sum())
+
+
+def _is_small(values: Values, tolerance: float) -> bool:
+    primal, dual, scale = values
+    return relative(primal - dual, scale) <= tolerance
+
+
+class _Nothing:
+    """Margins without rounding errors."""
+
     @staticmethod
-    def _shares(loss: MarginLoss, t, eta, delta) -> float:
-        """What the examples' shares of P - D may gain in all."""
-        now = losses.value(loss, t)
-        more = losses.value(loss, t + delta) + eta * delta
-        less = losses.value(loss, t - delta) - eta * delta
-        return float(np.maximum(np.maximum(more, less) - now, 0.0).sum())
+    def gap(*_arguments, **_named) -> float:
+        return 0.0
+
+
+class ExactMargins:
+    """Margins of a polynomial kernel, rounded once.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : csr_matrix or ndarray, shape (m, d)
+    y : ndarray of +1.0 and -1.0, shape (m,)
+    """
+
+    def __init__(self, kernel: Kernel, X, y: np.ndarray):
+        self._kernel, self._X, self._y, (m, d) = kernel, X, y, X.shape
+        most = float(kernels.diagonal(kernel, X).max(initial=0.0))
+        size = float(kernels.squares(X).max(initial=0.0))
+        share = 2 * UNIT
+        self._value = kernel.row.rounding(kernel, size, share, np)[1] / share
+        self._value *= double_double.product_error(d)
+        self._value += (np.log2(m + 2) + 32) * double_double.UNIT * most
+
+    def of(self, coef: np.ndarray) -> np.ndarray:
+        """t_i of w = sum_i coef_i y_i phi(x_i); no numbers where they overflow."""
+        kernel, X, y = self._kernel, self._X, self._y
+        bias = DoubleDouble(kernel.bias) * kernel.bias
+        used = np.flatnonzero(coef)
+        v, rows = (y * coef)[used], X[used]
+        columns = double_double.slices(kernels.dense(rows))
+        t, step = np.zeros(len(y)), max(1, _BLOCK // max(1, len(used)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(y) if len(used) else 0, step):
+                part = slice(start, start + step)
+                z = double_double.inner_products(
+                    double_double.slices(kernels.dense(X[part])), columns
+                )
+                values = kernel.row.values(kernel, z, np) + bias
+                t[part] = y[part] * (values * v).row_sums().high
+        return t
+
+    def gap(self, loss: MarginLoss, t, coef, eta, *_allowed) -> float:
+        """As :meth:`Rounding.gap`, at these margins; ``coef`` is its own dual point."""
+        delta = self._value * np.abs(coef).sum() + UNIT * np.abs(t)
+        return _shares(loss, t, eta, delta)
 
 
 def value_error(kernel: Kernel, X, most: float) -> float:

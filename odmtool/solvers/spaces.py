@@ -66,7 +66,7 @@ class FunctionSpace:
 
     def __init__(self, gram: Gram, y: np.ndarray, X=None):
         self._K, self._y, self._X = gram.matrix(), y, X
-        self._rounding = Rounding(gram)
+        self._rounding = Rounding(gram, y=y if X is None else None)
 
     def zero(self):
         return np.zeros(len(self._y))
@@ -88,7 +88,7 @@ class FunctionSpace:
         return direction @ t, direction @ change
 
     def gap(self, loss, coef, t, eta, enough):
-        """The smaller of two gaps of the primal point coef, and its dual point.
+        """The smaller of two gaps of the primal point coef, its dual point, and the margins.
 
         The second is not looked at when the first is at most ``enough``.
 
@@ -97,17 +97,19 @@ class FunctionSpace:
         point it does not.
         """
         difference, (w, _) = coef - eta, self.solution(coef, eta)
-
-        def hidden(dual, apart):
-            return self._rounding.gap(loss, t, coef, dual, enough / 100, w, apart)
-
-        demanded = np.maximum(0.0, difference @ self.margins(difference) / 2)
-        demanded += hidden(eta, np.sqrt(2 * demanded))
+        seeming = np.maximum(0.0, difference @ self.margins(difference) / 2)
+        hidden = self._rounding.gap(loss, t, coef, eta, enough / 100, w, np.sqrt(2 * seeming))
+        demanded = seeming + hidden
         if demanded <= enough:
-            return demanded, eta
-        shares = losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)
-        own = np.maximum(0.0, shares.sum()) + hidden(coef, 0.0)
-        return (own, coef) if own < demanded else (demanded, eta)
+            return demanded, eta, t
+
+        def evaluate(t, rounding):
+            shares = losses.value(loss, t) + coef * t - losses.dual_value(loss, coef)
+            hidden = rounding.gap(loss, t, coef, coef, enough / 100, w)
+            return np.maximum(0.0, shares.sum()) + hidden, 0.0, 1.0
+
+        (own, _, _), exact = self._rounding.settled(evaluate, t, coef, enough)
+        return (own, coef, exact) if own < demanded else (demanded, eta, t)
 
     def newton_point(self, slopes, eta, t, coef, gap):
         """coef with coef_i + s_i (Q coef)_i = b_i, where Q_ij = y_i y_j k_ij.
@@ -177,7 +179,7 @@ class WeightSpace:
         return w @ direction, direction @ direction
 
     def gap(self, loss, w, t, eta, enough):
-        """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta.
+        """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t.
 
         Rounding is added, of w(eta) and of the margins: features of 1e150 may cancel to exactly
         0 by chance.
@@ -185,7 +187,7 @@ class WeightSpace:
         difference, rounding = w - self.point(eta), self._rounding * np.abs(eta).sum()
         off = self._rounding * np.linalg.norm(w)
         bent = losses.slopes_largest(loss).sum() * off * off
-        return (difference @ difference + rounding * rounding + bent) / 2, eta
+        return (difference @ difference + rounding * rounding + bent) / 2, eta, t
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w with (I + X' S X) w = X' (y b), by Cholesky or conjugate gradients."""

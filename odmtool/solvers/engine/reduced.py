@@ -64,9 +64,9 @@ class FeatureSpace:
         return w @ direction, direction @ direction
 
     def gap(self, loss, w, t, eta, enough):
-        """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta."""
+        """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t."""
         self._gradient = w - self.point(eta)
-        return self._gradient @ self._gradient / 2, eta
+        return self._gradient @ self._gradient / 2, eta, t
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w less the gradient multiplied by the Hessian's inverse."""

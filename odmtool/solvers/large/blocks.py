@@ -336,9 +336,9 @@ class BlockSpace(WeightSpace):
         return self._y * self._X.times(w)
 
     def gap(self, loss, w, t, eta, enough):
-        """1/2 |w - w(eta)|^2, half the square of the gradient, and the dual point eta."""
+        """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t."""
         self._gradient = w - self.point(eta)
-        return self._gradient @ self._gradient / 2, eta
+        return self._gradient @ self._gradient / 2, eta, t
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w - H^-1 (w - w(eta)), by Cholesky."""

@@ -72,10 +72,14 @@ def bounded(
 ) -> tuple[float, float, float]:  # fmt: skip
     """P, D and S of w(eta), rounding taken from D; t are its margins, w is None for a kernel."""
     loss, weight = problem.loss, problem.weight
-    primal, dual, scale = certificate(loss, weight, eta @ t, t, eta)
-    # P is the least over b, so no larger than for the mean of the margins as they were computed.
-    row = losses.scaled(losses.ldm_row(loss, weight @ t / weight.sum()), weight)
-    return primal, dual - rounding.gap(row, t, eta, eta, stop.negligible(scale), w), scale
+
+    def evaluate(t, rounding):
+        primal, dual, scale = certificate(loss, weight, eta @ t, t, eta)
+        # P is the least over b, so no larger than for the mean of the margins as computed.
+        row = losses.scaled(losses.ldm_row(loss, weight @ t / weight.sum()), weight)
+        return primal, dual - rounding.gap(row, t, eta, eta, stop.negligible(scale), w), scale
+
+    return rounding.settled(evaluate, t, eta, stop.tolerance)[0]
 
 
 def best_offset(loss: LDM, weight: np.ndarray, eta: np.ndarray, near: float) -> float:
