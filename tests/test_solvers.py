@@ -8,7 +8,7 @@ import pytest
 from naive import odm_primal
 from problems import OTHER_LOSSES, examples, problem
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from odmtool import solvers
 from odmtool.core import losses
@@ -21,6 +21,7 @@ from odmtool.machines import ODM
 from odmtool.solvers import auto, linear_cost
 from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton import step_length
 from odmtool.solvers.spaces import FunctionSpace, WeightSpace, is_thin, space_of
 
 
@@ -390,3 +391,28 @@ def test_large_offsets_do_not_spoil_the_rbf_kernel():
     shifted = X + np.array([1.6e9, 0.0, 20260101.0])
     exact = Gram(Kernel("rbf", 0.4), shifted - shifted.mean(axis=0)).matrix()
     assert Gram(Kernel("rbf", 0.4), shifted).matrix() == pytest.approx(exact, abs=1e-6)
+
+
+def test_a_step_ends_where_the_objective_is_lowest():
+    rng, shorter = np.random.default_rng(5), 0
+    for _ in range(200):
+        m = int(rng.integers(1, 30))
+        loss = losses.odm(2.0 ** rng.uniform(-2, 14), rng.random(), rng.uniform(0, 0.9), m)
+        X, y = rng.standard_normal((m, 3)), np.where(rng.random(m) < 0.5, 1.0, -1.0)
+        w, direction = rng.standard_normal((2, 3)) * [[0.1], [2.0]]
+        t, change = y * (X @ w), y * (X @ direction)
+
+        def objective(step):
+            v = w + step * direction  # noqa: B023
+            return v @ v / 2 + losses.value(loss, y * (X @ v)).sum()  # noqa: B023
+
+        slope = w @ direction + losses.derivative(loss, t) @ change
+        if slope > 0:
+            direction, change = -direction, -change
+        step = step_length(loss, t, change, (w @ direction, direction @ direction))
+        assert 0 < step <= 1
+        if step < 1:
+            shorter += 1
+            best = minimize_scalar(objective, bounds=(0, 1), method="bounded").fun
+            assert objective(step) <= best + 1e-12 * abs(best)
+    assert shorter > 20

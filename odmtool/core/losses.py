@@ -106,7 +106,7 @@ def smoothed(loss: MarginLoss, width: float, eta: np.ndarray) -> MarginLoss:
 def value(loss: MarginLoss, t: np.ndarray) -> np.ndarray:
     """l(t), shape of t."""
     below, above = np.minimum(t - loss.lo, 0), np.maximum(t - loss.hi, 0)
-    inside = np.clip(t, loss.lo, loss.hi) - loss.lo
+    inside = np.minimum(np.maximum(t, loss.lo), loss.hi) - loss.lo
     return (
         loss.value_lo
         + below * (loss.left_lo + loss.slope_below / 2 * below)

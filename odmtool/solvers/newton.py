@@ -21,6 +21,7 @@ Source      for linear machines Keerthi & DeCoste, "A modified finite Newton met
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -43,8 +44,7 @@ from odmtool.solvers.spaces import Space, space_of
 
 SUFFICIENT_DECREASE = 1e-4
 """Share of what the slope promises by which a whole step must lower P."""
-# SciPy's root finders take longer to be imported than these steps take.
-_BISECTIONS = 40
+_LEAST_STEP = 2.0**-40
 # Steps that lower neither the gap nor P by more than this share of P are rounding only;
 # after so many of them the method has reached what the arithmetic allows.
 _ROUNDING = 1e-14
@@ -229,11 +229,13 @@ def step_length(loss, t, change, products) -> float:
 
     if rise(1.0) <= SUFFICIENT_DECREASE * slope_at(0.0) or slope_at(1.0) <= 0:
         return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if slope_at(middle) < 0:
-            low = middle
-        else:
-            high = middle
-    return high
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bends = np.concatenate([(loss.lo - t) / change, (loss.hi - t) / change])
+    bends = np.concatenate([[0.0], np.sort(bends[(bends > 0) & (bends < 1)]), [1.0]])
+    # The slope grows with the step, and is linear from one bend to the next.
+    k = 1 + bisect_left(range(1, len(bends) - 1), 0.0, key=lambda k: slope_at(bends[k]))
+    low, high = bends[k - 1 : k + 1]
+    below, above = slope_at(low), slope_at(high)
+    if below >= 0:
+        return _LEAST_STEP  # by rounding only is it no way down
+    return float(low + (high - low) * below / (below - above))

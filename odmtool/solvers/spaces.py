@@ -65,7 +65,7 @@ class FunctionSpace:
     """
 
     def __init__(self, gram: Gram, y: np.ndarray, X=None):
-        self._K, self._y, self._X = gram.matrix(), y, X
+        self._K, self._y, self._X = gram.matrix(), y, None if X is None else _light(X)
         self._rounding = Rounding(gram, y=y if X is None else None)
 
     def zero(self):
@@ -155,7 +155,7 @@ class WeightSpace:
     """
 
     def __init__(self, X, y: np.ndarray):
-        self._X, self._y = X, y
+        self._X, self._y = _light(X), y
         cells = X if isinstance(X, np.ndarray) else X.data
         largest = max(cells.max(initial=0.0), -cells.min(initial=0.0))
         # A bound of the rounding errors of w(eta), for every unit of sum |eta|, and of the
@@ -199,7 +199,7 @@ class WeightSpace:
         # the closer we are, keeps the convergence faster than linear.
         accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(w - self.point(eta))
         rows, s = self._X[active], slopes[active]
-        squares = rows**2 if isinstance(rows, np.ndarray) else CSR.of(rows).squared()
+        squares = rows**2 if isinstance(rows, np.ndarray) else rows.squared()
         inverse = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
         return conjugate_gradients(
             lambda p: p + rows.T @ (s * (rows @ p)), right, lambda p: inverse * p,
@@ -212,6 +212,11 @@ class WeightSpace:
 
 
 Space = FunctionSpace | WeightSpace
+
+
+def _light(X) -> CSR | np.ndarray:
+    """The rows, whose products cost less than those of SciPy's matrices on small problems."""
+    return X if isinstance(X, np.ndarray) else CSR.of(X)
 
 
 def regularised_gram(X, active, slopes) -> np.ndarray:
