@@ -239,6 +239,33 @@ def test_a_sample_serves_all(monkeypatch):
     assert solution.support_count < 300
 
 
+def far_examples(m, far, lambda_):
+    """Examples in a heap, few of them far from it and from each other."""
+    random = np.random.default_rng(2)
+    X = 0.05 * random.standard_normal((m, 3))
+    X[random.choice(m, far, replace=False)] += random.standard_normal((far, 3))
+    y = np.where(X @ [1, 0.3, 0] + 0.02 * random.standard_normal(m) > 0.02, 1.0, -1.0)
+    return Problem(None, Gram(Kernel("rbf", 1.0), X), y, np.ones(m), LOSSES["odm"](lambda_, m))
+
+
+@pytest.mark.parametrize("lambda_", [2.0**8, 2.0**18])
+def test_newton_starts_at_coefficients_that_are_no_duals(lambda_, monkeypatch):
+    """A sample without some far examples has few landmarks, of large coefficients that cancel."""
+    monkeypatch.setattr(sample, "_SAMPLE", 60)
+    problem = far_examples(600, 40, lambda_)
+    solution = solve.solve(problem, Stop(1e-3, 40))
+    assert solution.solver == "landmarks, then newton" and solution.converged
+    assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
+
+
+def test_a_pass_proves_what_the_free_bound_does_not_where_landmarks_end(monkeypatch):
+    monkeypatch.setattr(sample, "_SAMPLE", 200)
+    problem = far_examples(600, 3, 2.0**4)
+    solution = solve.solve(problem, Stop(1e-3, 40))
+    assert solution.solver == "landmarks" and solution.converged
+    assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
+
+
 def test_threads_change_nothing(monkeypatch):
     problem = problem_of(KERNELS["rbf"], "odm", 2.0**10, 700)
     one = solve.solve(problem, Stop(1e-4, 100), seed=5)

@@ -10,10 +10,12 @@ Update   with the slopes s_i = u_i l''(t_i) and b = y eta + s f the Newton point
          by conjugate gradients. The preconditioner has Z Z' in place of K; by Woodbury's
          formula it is I - W (I + W'W)^-1 W', W = S^1/2 Z, whose matrix is the Hessian of the
          problem in the landmarks' span. K times the iterate is carried along, so that the new
-         margins cost no product. Then an exact line search.
+         margins cost no product. The whole step is taken where P - D there is smaller, else the
+         exact minimum of P along it.
          The gradients stop at a residual of 0.3 sqrt(2 (P - D)), the distance of w from the
-         optimum: the residual at the start says nothing, because examples that are no longer
-         active dominate it.
+         optimum, D the largest so far, at first the landmarks': coefficients of landmarks are far
+         from duals. The residual at the start says nothing, because examples that are no longer
+         active dominate it. After a short step they stop at a quarter of that.
 Stop     when P - D, with coef itself as the dual point, is at most the tolerance:
 
              sum_i [u_i l(t_i) + eta_i t_i - min_t (u_i l(t) + eta_i t)] + 1/2 |w - w(eta)|^2,
@@ -40,6 +42,8 @@ from odmtool.solvers.rounding import sum_error
 
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).
 _RESIDUAL = 0.3
+# That share is divided by the second number after a step that is shorter than the first.
+_SHORT, _FINER = 0.1, 4.0
 _GRADIENTS = 200
 # A gap in single precision must be below this share of the tolerance to be looked at in double.
 _SURE = 0.9
@@ -103,7 +107,7 @@ class FullNewton:
         self.y, self.loss, self.points, self._space = run.problem.y, run.loss, run.points, space
         # Tiles of examples without duals are left out; so these stand together.
         self._order = np.argsort(point.eta == 0, kind="stable")
-        self._room, self._tiles = run.tile_room, None
+        self._room, self._tiles, self._share = run.tile_room, None, _RESIDUAL
         # One pass makes a point of the demanded duals. Is that good enough?
         self.a, self.f = run.problem.y * point.eta, np.zeros(len(coef))
         if self._expected_gap(run.seed) <= _EXPECTED * run.stop.tolerance * point.scale:
@@ -165,15 +169,21 @@ class FullNewton:
         return float(off * tilt + off**2 / 2 * losses.slopes_largest(self.loss).sum())
 
     def step(self, gap: float) -> None:
-        """A Newton step; ``gap`` is P - D."""
+        """A Newton step; ``gap`` is P - D for any dual point, the best that is known."""
         y, t = self.y, self.y * self.f
         slopes = losses.slope(self.loss, t)
         active = slopes > 0
         b = -y * losses.derivative(self.loss, t) + slopes * self.f
-        target, at_target = self._newton_point(slopes, active, b, _RESIDUAL * np.sqrt(2 * gap))
+        target, at_target = self._newton_point(slopes, active, b, self._share * np.sqrt(2 * gap))
+        before, self.a, self.f = (self.a, self.f), target, at_target
+        if self.values()[2] < gap:
+            return
+        self.a, self.f = before
         direction, change = target - self.a, at_target - self.f
         products = (direction @ self.f, direction @ change)
         step = step_length(self.loss, t, y * change, products)
+        if step < _SHORT:
+            self._share /= _FINER
         self.a, self.f = self.a + step * direction, self.f + step * change
 
     def _newton_point(self, slopes, active, b, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
@@ -208,11 +218,19 @@ def _rows_times(points, rows, active, a) -> np.ndarray:
     return product
 
 
-def solve(run, space, point, coef: np.ndarray) -> Solution:
-    """Solve the full problem from duals; parameters as those of :class:`FullNewton`."""
+def solve(run, space, point, coef: np.ndarray, gap: float) -> Solution:
+    """Solve the full problem from duals.
+
+    Parameters
+    ----------
+    run, space, point, coef
+        As those of :class:`FullNewton`.
+    gap : float
+        A bound of P - D at ``point``.
+    """
     newton, tolerance = FullNewton(run, space, point, coef), run.stop.tolerance
     iterations, is_certain, waited = 0, True, 0
-    least = lowest = np.inf
+    least, lowest, highest = np.inf, np.inf, point.primal - gap
     while True:
         primal, scale, gap, eta = newton.values()
         now = relative(gap, scale)
@@ -231,8 +249,9 @@ def solve(run, space, point, coef: np.ndarray) -> Solution:
         is_over = iterations >= run.stop.max_iter or waited >= _PATIENCE
         if (is_certain and now <= tolerance) or is_over or not now >= _LEAST:
             break
+        highest = max(highest, primal - gap)
         try:
-            newton.step(gap)
+            newton.step(max(primal - highest, _LEAST * scale))
         except LinAlgError:
             break  # singular to working precision: no better step can be had
         iterations, is_certain = iterations + 1, False

@@ -42,6 +42,8 @@ from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows, sample_size
 
+# Rows drawn where the free bound turned out to be too large.
+_DRAWN = 10_000
 # The gap in the span, as a share of the tolerance.
 _INSIDE = 1e-3
 # Of the memory that may be taken; the rest is for copies on the way.
@@ -182,7 +184,7 @@ class EngineRun:
                 from odmtool.solvers.engine import full
 
                 coef, self.sample = self._coef(point, basis), None  # its features are large
-                return full.solve(self, space, point, coef)
+                return full.solve(self, space, point, coef, gap)
             known = len(self.sample.landmarks.members)
             choice = choose(self.sample, self.cost, self.stop, known)
 
@@ -206,16 +208,18 @@ class EngineRun:
 
     def _certify(self, point, basis, found: Features, choice: Choice) -> tuple[float, float]:
         """P - D or a bound of it, and the probability that this is wrong."""
-        enough = self.stop.tolerance * point.scale
-        bound = np.inf
+        enough, count = self.stop.tolerance * point.scale, choice.count
+        bound, is_last = np.inf, self.sample.landmarks.is_full
         if found.left is not None:
             bound = certificate.free(point, found.left)
-            if bound <= enough or choice.way == "free":
+            if bound <= enough or (choice.way == "free" and not is_last):
                 return bound, 0.0
+            # Where there are no more landmarks, these are cheaper than what comes then.
+            count = count or _DRAWN
         if choice.way == "full":
             return bound, 0.0
-        if choice.way == "drawn":
-            drawn, failure = self._drawn(point, basis, found, choice.count)
+        if choice.way != "exact" and 2 * count < self.points.size:
+            drawn, failure = self._drawn(point, basis, found, count)
             if drawn <= enough:
                 return drawn, failure
             bound = min(bound, drawn)
