@@ -64,7 +64,7 @@ def pairs():
     """Every other loss with every solver that is for it, by kernel."""
     for name, loss in ALL_LOSSES.items():
         for solver, kernel in product(TRIED, ALL_KERNELS):
-            has_jump, by_matrix = loss.kind != SMOOTH, solver in ("newton", "dcd-dense")
+            has_jump, by_matrix = loss.kind != SMOOTH, solver in ("newton", "path", "dcd-dense")
             if kernel in set(KERNELS) - set(DEFINITE) and has_jump and by_matrix:
                 continue  # these need a positive semidefinite kernel
             if solver == "landmarks" and kernel not in WITH_LANDMARKS:

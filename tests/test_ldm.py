@@ -15,7 +15,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.judge import binary as objective
-from odmtool.solvers import auto, dcd, indefinite, proximal
+from odmtool.solvers import auto, dcd, hinge_path, indefinite, path, proximal
 from odmtool.solvers.base import Problem, Stop, objective_values
 from odmtool.solvers.ldm import dense as ldm_dense
 from odmtool.solvers.ldm import descent as ldm
@@ -23,7 +23,7 @@ from odmtool.solvers.ldm import dual as ldm_dual
 from odmtool.solvers.ldm import newton as ldm_newton
 
 ALL_KERNELS = [None, "rbf", "poly", "rbf with bias", "precomputed"]
-SOLVERS = {"dcd": ldm, "newton": ldm_newton, "dcd-dense": ldm_dense}
+SOLVERS = {"dcd": ldm, "newton": ldm_newton, "path": path, "dcd-dense": ldm_dense}
 SETTINGS = [(1.0, 1.0, 16.0), (3.0, 0.5, 0.25), (16.0, 16.0, 256.0), (0.0, 2.0, 16.0)]
 
 
@@ -278,7 +278,7 @@ def test_large_kernel_values():
 # ---- starts and limits ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ["dcd", "newton", "dcd-dense"])
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 def test_a_start_at_the_solution_ends_at_once(kernel, solver):
     p = ldm_problem(kernel, (4.0, 1.0, 16.0))
@@ -349,7 +349,7 @@ def test_progress_is_reported():
     for module in SOLVERS.values():
         seen.clear()
         module.solve(ldm_problem("rbf"), Stop(1e-6, 1000), progress=seen.append)
-        assert len(seen) > 2
+        assert len(seen) > (0 if module is path else 2)
 
 
 def test_what_is_too_large_is_refused_before_any_work(monkeypatch):
@@ -362,8 +362,10 @@ def test_what_is_too_large_is_refused_before_any_work(monkeypatch):
         ldm_newton.solve(ldm_problem("rbf", memory=2 * 60 * 60 * 8), Stop())
     monkeypatch.setattr(ldm_newton, "LARGEST_HESSIAN", 1)
     monkeypatch.setattr(ldm_newton, "LARGEST_GRAM", 1000)
-    with pytest.raises(UsageError, match="dcd"):
-        ldm_newton.solve(p, Stop())
+    monkeypatch.setattr(path, "LARGEST_GRAM", 1000)
+    for module in (ldm_newton, path):
+        with pytest.raises(UsageError, match="dcd"):
+            module.solve(p, Stop())
 
 
 @pytest.mark.parametrize(
@@ -501,3 +503,55 @@ def test_rounding_does_not_keep_newton_going_round():
     problem = Problem(X, None, y, np.ones(4), losses.ldm(1.0, 1.0, 1024.0, 4.0))
     solution = solvers.solve(problem, solver="newton", max_iter=50)
     assert not solution.converged and solution.iterations <= 50
+
+
+# ---- the path --------------------------------------------------------------------------
+
+
+def chain(kernel, settings, starts):
+    """The path's solutions of one problem with several parameters."""
+    p, start, found = ldm_problem(kernel, weight=weights()), None, []
+    for setting in settings:
+        q = p._replace(loss=losses.ldm(*setting, weights().sum()))
+        solution = path.solve(q, Stop(1e-8, 10**6), start=start if starts else None)
+        assert_confirmed(q, solution, 1e-8)
+        found.append(solution)
+        start = solution.warm_start
+    return found
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_the_path_is_the_same_wherever_it_was_begun(kernel):
+    settings = [(1.0, 0.5, 2.0**k) for k in range(-2, 15, 4)]
+    settings += [(1.0, 2.0, 8.0), (4.0, 2.0, 64.0), (4.0, 2.0, 1.0), (0.0, 2.0, 16.0)]
+    together, alone = chain(kernel, settings, True), chain(kernel, settings, False)
+    assert together[0].track is together[5].track is not together[6].track
+    for a, b in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(a.eta, b.eta)
+        assert (a.gap, a.solver) == (b.gap, "path")
+
+
+@pytest.mark.parametrize("mu1", [0.0, 2.0])
+def test_the_path_passes_examples_that_meet_the_boundary_together(mu1):
+    """Copies, with either label, and features of two values."""
+    generator = np.random.default_rng(3)
+    rows = generator.integers(0, 2, (20, 6)).astype(float)
+    X, y = np.repeat(rows, 3, axis=0), np.tile([1.0, 1.0, -1.0], 20) * np.repeat(
+        np.where(rows[:, 0] > 0, 1.0, -1.0), 3)  # fmt: skip
+    start = None
+    for k in range(-2, 21, 2):
+        p = Problem(X, None, y, np.ones(60), losses.ldm(mu1, 0.25, 2.0**k, 60.0))
+        solution = path.solve(p, Stop(1e-8, 10**6), start=start)
+        start = solution.warm_start
+        assert_confirmed(p, solution, 1e-8)
+        assert solution.solver == "path"
+
+
+def test_newton_goes_on_where_the_path_is_lost(monkeypatch):
+    monkeypatch.setattr(hinge_path, "_MOST", 0.1)
+    for loss in (losses.ldm(1.0, 1.0, 2.0**10, 60), OTHER_LOSSES["l1svm"]):
+        p = problem("rbf", loss=loss)
+        solution = path.solve(p, Stop(1e-6, 10**6))
+        assert solution.solver == "path, then newton"
+        assert_confirmed(p, solution, 1e-6)
+    assert not path.solve(p, Stop(1e-6, 3)).converged

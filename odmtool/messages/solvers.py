@@ -17,8 +17,8 @@ machine_has_biases = sentence(
 linear_only = sentence(
     "machine {machine} has no kernels: leave ‹kernel› out or write ‹kernel=linear›"
 )
-newton_needs_convex = sentence(
-    "‹solver=newton› needs a convex dual, but the kernel's smallest eigenvalue is "
+needs_convex = sentence(
+    "‹solver={name}› needs a convex dual, but the kernel's smallest eigenvalue is "
     "{eigenvalue:.3g}; take a smaller lambda or ‹solver=dcd›"
 )
 ldm_needs_convex = sentence(
@@ -28,6 +28,10 @@ ldm_needs_convex = sentence(
 ldm_newton_too_large = sentence(
     "‹solver=newton› for ldm needs few examples or few features; {m} examples with {d} "
     "features are too many; take ‹solver=dcd›"
+)
+path_too_large = sentence(
+    "‹solver=path› takes at most {most} examples of a linear problem, there are {m}; take "
+    "‹solver=newton› or ‹solver=dcd›"
 )
 
 

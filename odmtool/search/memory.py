@@ -18,8 +18,9 @@ from odmtool.core.memory import (
 from odmtool.places.memory import class_bytes, fold_matrices, is_newton
 from odmtool.search.search import SearchPlan, chains, is_together
 from odmtool.search.together import needed_bytes
+from odmtool.search.validation import takes_path
 from odmtool.solvers.spaces import matrix_bytes
-from odmtool.solvers.table import FOLD_MATRICES, NEWTON_MATRICES
+from odmtool.solvers.table import FOLD_MATRICES, LDM_MATRICES, NEWTON_MATRICES
 
 
 class SearchMemory(NamedTuple):
@@ -83,7 +84,7 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
     limit = machine.memory_limit()
     (m, d), copies, keeps_matrix = X.shape, COPIES * _bytes(X), True
     if machine.kernel == "linear":
-        needed = copies + matrix_bytes(m, d)
+        needed = copies + matrix_bytes(m, d) + _path_bytes(plan, machine)
     elif machine.solver == "nystrom":
         needed = copies + matrix_bytes(m, min(machine.settings.landmarks, m))
     else:
@@ -96,6 +97,13 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
     return needed + class_bytes(machine, m, d, len(plan.data.class_order())), keeps_matrix
 
 
+def _path_bytes(plan: SearchPlan, machine) -> int:
+    """For the products of the rows of a fold that the path of a linear machine takes."""
+    m = len(plan.fold) - len(plan.fold) // plan.n_folds
+    is_used = machine.kernel == "linear" and takes_path(machine, m, None)
+    return LDM_MATRICES * BYTES * m**2 if is_used else 0
+
+
 def _parts(
     plan: SearchPlan, X, machines: list, together: float, jobs: int
 ) -> dict[str, float]:
@@ -105,6 +113,7 @@ def _parts(
     for machine in machines:
         alone = machine.copy(memory=machine.memory_limit() / jobs)
         taken = sum(fold_matrices(alone, X).values()) + class_bytes(machine, *X.shape, k)
+        taken += _path_bytes(plan, machine)
         fits = max(fits, taken + BYTES * NEWTON_NUMBERS * m)
     is_compiled = not all(is_newton(machine, X, k) for machine in machines)
     libraries = LIBRARIES + COMPILER * is_compiled

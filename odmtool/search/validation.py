@@ -2,8 +2,9 @@
 
 A fold is evaluated for a whole chain of settings that share their kernel, each fit
 starting from the solution before. So that the start cannot change a prediction, fits
-are solved to a relative gap of ``EXACT`` wherever Newton's method serves; where it does
-not, every fit starts from zero. Either way a setting gets the same predictions alone
+are solved to a relative gap of ``EXACT`` wherever Newton's method serves, and ldm and l1svm of
+moderate size by their path, whose results do not depend on where it was begun; all others
+start from zero. Either way a setting gets the same predictions alone
 (``odm-train -v``) as in a search (``odm-cv``). Large kernel machines are another matter: see
 :mod:`odmtool.search.together`.
 """
@@ -20,14 +21,14 @@ from odmtool import messages
 from odmtool.core import kernels
 from odmtool.core.columns import with_constant_feature
 from odmtool.core.gram import BYTES, Gram
-from odmtool.core.loss_table import SMOOTH
+from odmtool.core.loss_table import OF_LDM, ONE_JUMP, SMOOTH
 from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.machines import (
     Machine,
     Prepared,
     class_order,
 )
-from odmtool.solvers.base import LARGEST_HESSIAN
+from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, SOLVERS
 
 EXACT = 1e-10
@@ -216,10 +217,13 @@ def evaluate_chain(
     for setting in settings:
         candidate = machine.copy(**setting)
         exact = is_exact(candidate, prepared)
+        by_path = takes_path(candidate, len(prepared.u), prepared.gram)
         if exact:
             candidate = candidate.copy(solver="newton", tolerance=min(EXACT, machine.tolerance))
+        elif by_path:
+            candidate = candidate.copy(solver="path")
         try:
-            solution = candidate.solve(prepared, start=start if exact else None)
+            solution = candidate.solve(prepared, start=start if exact or by_path else None)
         except DivergedError:
             start = None
             yield NO_SOLUTION
@@ -280,3 +284,16 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
         and gram.size <= _LARGEST_EXACT_GRAM
         and SOLVERS["newton"].way(SMOOTH, gram.kernel.name).fits(machine.problem(prepared))
     )
+
+
+def takes_path(machine: Machine, m: int, gram: Gram | None) -> bool:
+    """Whether a fit of m examples is solved by its path, and the next goes on there."""
+    if machine.solver not in ("auto", "path") or machine.max_iter is not None:
+        return False
+    if machine.kind not in (OF_LDM, ONE_JUMP):
+        return False
+    if gram is None:
+        return m <= LARGEST_GRAM
+    is_psd = gram.kernel.is_positive_semidefinite
+    way = SOLVERS["path"].way(machine.kind, gram.kernel.name)
+    return is_psd and m <= _LARGEST_EXACT_GRAM and way.matrices * gram.bytes <= gram.memory

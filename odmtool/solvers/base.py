@@ -117,6 +117,8 @@ class Solution(NamedTuple):
         stationary point only.
     failure : float, optional
         Where the gap is a bound: the probability with which it may be wrong, 0 if it is proved.
+    track : object, optional
+        What another fit by the solver ``path`` goes on from.
     """
 
     w: np.ndarray | None
@@ -130,6 +132,7 @@ class Solution(NamedTuple):
     solver: str
     optimal: bool = True
     failure: float | None = None
+    track: object = None
 
     @property
     def support_count(self) -> int:
@@ -139,6 +142,8 @@ class Solution(NamedTuple):
     @property
     def warm_start(self):
         """What another solver starts from."""
+        if self.track is not None:
+            return self.track
         # The coefficients of landmarks are no duals.
         return self.eta if self.solver == "landmarks" else self.coef
 

@@ -91,14 +91,14 @@ class SolverRun(NamedTuple):
         if eigenvalue == 0:
             return self._plan(problem, _plan_of(name, problem), start)
         if problem.loss.kind != SMOOTH:
-            if named == "newton":
-                raise UsageError(messages.newton_needs_convex(eigenvalue))
+            if named in ("newton", "path"):
+                raise UsageError(messages.needs_convex(named, eigenvalue))
             return self._one(problem, named, start)._replace(optimal=False)
         if indefinite.is_unbounded(problem, eigenvalue):
             raise DivergedError(messages.dual_unbounded(eigenvalue))
         if not indefinite.is_strictly_concave(problem, eigenvalue):
             if name == "newton":
-                raise UsageError(messages.newton_needs_convex(eigenvalue))
+                raise UsageError(messages.needs_convex("newton", eigenvalue))
             return self._one(problem, "dcd", start)._replace(optimal=False)
         plan, epochs = _plan_of(name, problem), 0
         if plan.first == "dcd":

@@ -153,6 +153,12 @@ _ROWS = (
         "ldm, linear, needs few examples or few features.",
     ),
     Solver(
+        "path", "exact solutions along lambda", "changes of the active set",
+        (Way("path", (ONE_JUMP, OF_LDM), 1_000_000, matrices=LDM_MATRICES),),
+        "Where several lambdas follow each other, a cross validation takes it for ldm and l1svm "
+        "of up to some thousand examples. Memory for four matrices of all pairs of examples.",
+    ),
+    Solver(
         "landmarks", "a kernel by some hundred examples", "Newton steps",
         (
             Way("engine.solve", (SMOOTH,), 200, linear=False, stored=False, has_jobs=True),

@@ -112,10 +112,12 @@ def best_offset(loss: LDM, weight: np.ndarray, eta: np.ndarray, near: float) -> 
     return float(1.0 - z)
 
 
-def certified(problem: Problem, eta, iterations: int, stop: Stop, name: str) -> Solution:
+def certified(
+    problem: Problem, eta, iterations: int, stop: Stop, name: str, rounding: Rounding | None = None
+) -> Solution:
     """The solution w(eta) of a problem, with a gap that owes nothing to how it was found.
 
-    The kernel is positive semidefinite.
+    The kernel is positive semidefinite. ``rounding`` is that of the problem, if it is known.
 
     Raises
     ------
@@ -125,7 +127,8 @@ def certified(problem: Problem, eta, iterations: int, stop: Stop, name: str) -> 
     eta = feasible(problem.loss, problem.weight, eta)
     w = None if problem.gram is not None else np.asarray(problem.X.T @ (problem.y * eta))
     t = problem.margins(eta)
-    primal, dual, scale = bounded(problem, Rounding.of(problem), t, eta, w, stop)
+    rounding = Rounding.of(problem) if rounding is None else rounding
+    primal, dual, scale = bounded(problem, rounding, t, eta, w, stop)
     if not is_bounded(problem, primal, dual):
         raise DivergedError(messages.overflow())
     gap = relative(primal - dual, scale)

@@ -75,7 +75,7 @@ def solve(
         limit = Stop(tolerance, stop.max_iter - iterations)
         inner = method(reduced, limit, start=inner_start)
         iterations += inner.iterations
-        eta = inner.eta - _pull(problem, reduced.margins(inner.eta))
+        eta = inner.eta - pull(problem, reduced.margins(inner.eta))
         solution = certified(problem, eta, iterations, stop, name)
         if solution.converged or not inner.converged or iterations >= stop.max_iter:
             return solution
@@ -85,7 +85,7 @@ def solve(
             return solution
 
 
-def _pull(problem: Problem, t: np.ndarray) -> np.ndarray:
+def pull(problem: Problem, t: np.ndarray) -> np.ndarray:
     """c u_i (t_i - mean t), by which the variance draws each margin."""
     weight, c = problem.weight, 2 * problem.loss.mu1 / problem.loss.total_weight
     return c * weight * (t - weight @ t / weight.sum())
@@ -94,7 +94,7 @@ def _pull(problem: Problem, t: np.ndarray) -> np.ndarray:
 def _reduced_duals(problem: Problem, eta: np.ndarray) -> np.ndarray:
     eta = feasible(problem.loss, problem.weight, eta)
     without_variance = problem.loss._replace(mu1=0.0)
-    pulled = eta + _pull(problem, problem.margins(eta))
+    pulled = eta + pull(problem, problem.margins(eta))
     return feasible(without_variance, problem.weight, pulled)
 
 
