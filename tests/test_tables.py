@@ -18,10 +18,7 @@ from odmtool.solvers import table
 from odmtool.solvers.settings import Settings
 
 ROOT = Path(__file__).parent.parent
-KINDS = (
-    *loss_table.MARGIN, loss_table.OF_LDM, loss_table.OF_MCODM, loss_table.OF_MCSVM,
-    loss_table.OF_PAIRS,
-)  # fmt: skip
+KINDS = (*loss_table.BINARY, loss_table.OF_MCODM, loss_table.OF_MCSVM, loss_table.OF_PAIRS)
 sys.path.insert(0, str(ROOT / "docs"))
 import make_tables  # noqa: E402
 

@@ -27,7 +27,7 @@ from declared import Run, runs, sets_of, tables
 
 # Seconds of a fit, for the order only: of any, of a number in a linear one, of a kernel value.
 _ANY, _OF_NUMBER, _OF_KERNEL_VALUE = 1e-3, 1e-6, 3e-9
-_TIMES = {"mcodm": 6, "mcsvm": 20, "svr": 3, "m3svm": 20}
+_TIMES = {"mcodm": 6, "mcsvm": 20, "svr": 3, "m3svm": 20, "kmomd": 20}
 _POLL_SECONDS = 0.2
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from odmtool.cli import messages
 from odmtool.cli.files import naming
 from odmtool.cli.report import Report
+from odmtool.core.loss_table import OF_KMOMD
 from odmtool.errors import UsageError
 
 # Of machines that Newton's method does not serve; their margins must have the right sign.
@@ -33,7 +34,7 @@ def checked_data(machine, data, data_file: str):
     """
     from odmtool.measures import loo
 
-    if not hasattr(machine, "problem"):
+    if not hasattr(machine, "problem") or machine.kind == OF_KMOMD:
         raise UsageError(messages.loo_not_for(machine.name))
     with naming(data_file):
         if len(data.classes) > 2:

@@ -63,8 +63,12 @@ from odmtool.errors import UsageError
 SMOOTH, ONE_JUMP, JUMPS = "smooth", "one jump", "jumps"
 MARGIN = (SMOOTH, ONE_JUMP, JUMPS)
 """The kinds of margin losses: how often the derivative jumps."""
-OF_LDM, OF_MCODM, OF_MCSVM, OF_PAIRS = "ldm", "mcodm", "mcsvm", "pairs"
+OF_LDM, OF_KMOMD = "ldm", "kmomd"
+OF_MCODM, OF_MCSVM, OF_PAIRS = "mcodm", "mcsvm", "pairs"
 """The kinds of the other losses; solvers say which kinds they take."""
+
+BINARY = (*MARGIN, OF_LDM, OF_KMOMD)
+"""Those of machines made for two classes."""
 
 # Jumps of the derivative that are smaller, relatively, are none.
 _ROUNDING = 1e-14
@@ -207,6 +211,22 @@ def ldm(mu1: float, mu2: float, lambda_: float, total_weight: float) -> LDM:
     return LDM(float(mu1), float(mu2), float(lambda_), float(total_weight))
 
 
+class KMOMD(NamedTuple):
+    """The loss of KM-OMD, of which the level r of each class is a variable; a scalar.
+
+    sum_i u_i cost/2 max(0, r_{y_i} - t_i)^2 - r_1 - r_2 at the best r.
+    """
+
+    cost: float
+
+    kind = OF_KMOMD
+
+
+def kmomd(lambda_: float, total_weight: float) -> KMOMD:
+    """The loss of KM-OMD; parameters and errors as those of :func:`odm`."""
+    return KMOMD(_cost(lambda_, total_weight))
+
+
 class MulticlassODMLoss(NamedTuple):
     """The loss of multi-class ODM, c1 max(0, 1-theta-g)^2 + c2 max(0, g-1-theta)^2; scalars.
 
@@ -281,7 +301,7 @@ class MachineRow(NamedTuple):
     @property
     def is_binary(self) -> bool:
         """Whether it is made for two classes."""
-        return self.kind in (*MARGIN, OF_LDM)
+        return self.kind in BINARY
 
 
 _COMPARATOR = {"lambda_": COMPARATOR_LAMBDA}
@@ -350,6 +370,15 @@ _ROWS = (
         "the maximal average margin classifier (Pelckmans et al., NIPS 2007). Its labels do not "
         "depend on lambda.",
         "- C sum_i u_i t_i", _COMPARATOR, mamc,
+    ),
+    MachineRow(
+        "kmomd",
+        "the kernel method for the optimisation of the margin distribution (Aiolli, Da San Martino "
+        "and Sperduti, ICANN 2008): a level r of each class is found, too, and an intercept "
+        "half way between two weighted means of the classes, in the place of a constant feature. "
+        "The parameter of the paper is 1 / (1 + C).",
+        "C/2 sum_i u_i max(0, r_{y_i} - t_i)^2 - r_1 - r_2 at the best r",
+        _COMPARATOR, kmomd,
     ),
 )  # fmt: skip
 

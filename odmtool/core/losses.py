@@ -10,10 +10,12 @@ import numpy as np
 
 # The functions that make losses are found here, too.
 from odmtool.core.loss_table import (  # noqa: F401
+    KMOMD,
     LDM,
     MarginLoss,
     MulticlassHinge,
     MulticlassODMLoss,
+    kmomd,
     l1svm,
     l2svm,
     ldm,

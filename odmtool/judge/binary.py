@@ -16,6 +16,10 @@ The gap is relative to S = 1/2 |w|^2 + sum_i |u_i l(t_i)|.
 LDM (:class:`odmtool.core.losses.LDM`) couples the examples: it is the smallest value over b of
 such a sum, with l_b(t) = c/2 (t - b)^2 - nu t + rho max(0, 1 - t), c = 2 mu1/M, nu = mu2/M,
 rho = lambda/M. So is its dual. A gap for some fixed b would be that of another problem.
+KM-OMD (:class:`odmtool.core.losses.KMOMD`) has the level r of each class as a variable:
+
+    P(w) = 1/2 |w|^2 + min over r of sum_i c_i/2 max(0, r_{y_i} - t_i)^2 - r_1 - r_2,   c_i = C u_i
+    D(eta) = -1/2 |w(eta)|^2 - sum_i eta_i^2 / (2 c_i),   eta >= 0 and of sum 1 in each class.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core.kernels import Kernel
-from odmtool.core.losses import LDM, MarginLoss
+from odmtool.core.losses import KMOMD, LDM, MarginLoss
 from odmtool.errors import UsageError
 from odmtool.judge.sums import dense, products, square_sum
 
@@ -111,7 +115,7 @@ def exact_polynomials(kernel: Kernel, A, B) -> np.ndarray:
     return np.array(values, dtype=object).reshape(len(A), len(B))
 
 
-def certify_linear(X, y, weight, loss: MarginLoss | LDM, w, eta) -> Certificate:
+def certify_linear(X, y, weight, loss: MarginLoss | LDM | KMOMD, w, eta) -> Certificate:
     """Judge a linear solution.
 
     Parameters
@@ -128,10 +132,10 @@ def certify_linear(X, y, weight, loss: MarginLoss | LDM, w, eta) -> Certificate:
     """
     X = dense(X)
     dual_w = products(X.T, eta * y)
-    return _certificate(square_sum(w), square_sum(dual_w), y * products(X, w), weight, loss, eta)
+    return _certificate(square_sum(w), square_sum(dual_w), y * products(X, w), weight, loss, eta, y)
 
 
-def certify_kernel(K, y, weight, loss: MarginLoss | LDM, coef, eta) -> Certificate:
+def certify_kernel(K, y, weight, loss: MarginLoss | LDM | KMOMD, coef, eta) -> Certificate:
     """Judge a kernel solution w = sum_i coef_i y_i phi(x_i).
 
     ``K`` is the Gram matrix of :func:`kernel_matrix`, shape (m, m); ``coef`` and
@@ -139,13 +143,15 @@ def certify_kernel(K, y, weight, loss: MarginLoss | LDM, coef, eta) -> Certifica
     """
     margins, dual_margins = (y * products(K, y * duals) for duals in (coef, eta))
     norm, dual_norm = math.fsum(coef * margins), math.fsum(eta * dual_margins)
-    return _certificate(norm, dual_norm, margins, weight, loss, eta)
+    return _certificate(norm, dual_norm, margins, weight, loss, eta, y)
 
 
-def _certificate(norm, dual_norm, margins, weight, loss, eta) -> Certificate:
+def _certificate(norm, dual_norm, margins, weight, loss, eta, y) -> Certificate:
     if isinstance(loss, LDM):
         losses, minimum = _ldm_losses(loss, margins, weight), _ldm_dual_value(loss, weight, eta)
         return _verdict(norm, dual_norm, losses, [minimum])
+    if isinstance(loss, KMOMD):
+        return _kmomd_verdict(norm, dual_norm, margins, loss.cost * np.asarray(weight), y, eta)
     # Each example's own loss, so that a bound u l'(t) is the number the solver has.
     own = [MarginLoss(*loss[:2], *(float(u) * field for field in loss[2:])) for u in weight]
     losses = [loss_value(row, t) for row, t in zip(own, margins, strict=True)]
@@ -158,6 +164,28 @@ def _verdict(norm, dual_norm, losses, minima) -> Certificate:
     dual = math.fsum([-dual_norm / 2, *minima])
     scale = math.fsum([abs(norm) / 2, *map(abs, losses)])
     return Certificate(primal, dual, (primal - dual) / scale if scale > 0 else 0.0)
+
+
+def _kmomd_verdict(norm, dual_norm, margins, costs, y, eta) -> Certificate:
+    """The same, the level of each class by bisection; relative to 1/2 |w|^2 + sum eta^2 / 2c."""
+    primal, dual, penalties = [norm / 2], [-dual_norm / 2], []
+    for sign in (1.0, -1.0):
+        own = [k for k, other in enumerate(y) if other == sign]
+        t, c, g = ([float(values[k]) for k in own] for values in (margins, costs, eta))
+        low, high = min(t), max(t) + 1 / min(c)
+        for _ in range(2000):
+            r = (low + high) / 2
+            if not low < r < high:
+                break
+            filled = math.fsum(u * max(0.0, r - v) for u, v in zip(c, t, strict=True))
+            low, high = (low, r) if filled > 1 else (r, high)
+        primal += [-r, *(u / 2 * max(0.0, r - v) ** 2 for u, v in zip(c, t, strict=True))]
+        penalties += [v**2 / (2 * u) for u, v in zip(c, g, strict=True)]
+        if min(g) < 0 or abs(math.fsum(g) - 1) > 1e-12 * len(g):
+            dual.append(-math.inf)
+    P, D = math.fsum(primal), math.fsum([*dual, *(-value for value in penalties)])
+    scale = math.fsum([abs(norm) / 2, *penalties])
+    return Certificate(P, D, (P - D) / scale if scale > 0 else 0.0)
 
 
 def _ldm_losses(loss: LDM, margins, weight) -> list[float]:

@@ -273,7 +273,7 @@ class Machine:
             C = solution.coef if solution.W is None else solution.W
             return C, np.zeros(C.shape[1]) if solution.bias is None else solution.bias
         C = prepared.y * solution.coef if solution.w is None else solution.w
-        return C[:, None], np.zeros(1)
+        return C[:, None], np.array([solution.bias])
 
     def winners(self, values: np.ndarray, k: int) -> np.ndarray:
         """The place of the predicted class for every row of values, shape (n,)."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from odmtool import messages, solvers
 from odmtool.core import loss_table, losses
-from odmtool.core.loss_table import SMOOTH
+from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.errors import DivergedError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
@@ -57,6 +57,8 @@ class BinaryMachine(Machine):
     def check(self) -> None:
         """Raise UsageError if a parameter is out of range; needs no data."""
         super().check()
+        if self.kind == OF_KMOMD and self.bias >= 0:
+            raise UsageError(messages.machine_has_intercept(self.name))
         table.way_of(self.solver, self.kind, self.kernel)
         if self.solver in IN_PARTS:
             from odmtool.solvers.large import scale

@@ -228,10 +228,11 @@ def _together(
         for column, (part, solution) in enumerate(zip(todo, solutions, strict=True)):
             rows = slice(None) if part.examples is None else part.examples
             coef[rows, column] = part.y * solution.coef
+    bias = np.array([solution.bias for solution in solutions])
     if decoding is not None:
-        W, coef = (None if C is None else C @ decoding for C in (W, coef))
+        W, coef, bias = (None if C is None else C @ decoding for C in (W, coef, bias))
     solution = joined(
         solutions, W=W, coef=coef, support_count=int(np.count_nonzero(used)),
         duals=tuple(solution.warm_start for solution in solutions),
     )  # fmt: skip
-    return solution._replace(optimal=all(solution.optimal for solution in solutions))
+    return solution._replace(bias=bias, optimal=all(solution.optimal for solution in solutions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence
+from odmtool.messages.words import sentence, size
 
 cannot_start_from = sentence(
     "‹start_from› needs a machine with a smooth loss (not ‹machine={machine}›), and data and a "
@@ -14,6 +14,9 @@ machine_is_linear = sentence(
 machine_has_biases = sentence(
     "‹machine={machine}› has an intercept for every class: leave ‹bias› out"
 )
+machine_has_intercept = sentence(
+    "‹machine={machine}› has an intercept of its own: leave ‹bias› out"
+)
 linear_only = sentence(
     "machine {machine} has no kernels: leave ‹kernel› out or write ‹kernel=linear›"
 )
@@ -24,6 +27,10 @@ needs_convex = sentence(
 ldm_needs_convex = sentence(
     "this solver of ldm needs a positive semidefinite kernel, but the smallest eigenvalue is "
     "{eigenvalue:.3g}; take ‹solver=dcd›"
+)
+kmomd_needs_convex = sentence(
+    "‹machine=kmomd› needs a positive semidefinite kernel, but the smallest eigenvalue is "
+    "{eigenvalue:.3g}"
 )
 ldm_newton_too_large = sentence(
     "‹solver=newton› for ldm needs few examples or few features; {m} examples with {d} "
@@ -42,10 +49,12 @@ def dense_too_large(m: int, most: int) -> str:
     )
 
 
-matrix_too_large = sentence(
-    "the kernel matrix of {m} examples and its factor need {needed!b}, more than the "
-    "{memory!b} of ‹memory›; take ‹solver=dcd› or give more ‹memory›"
-)
+def matrix_too_large(m: int, needed: float, memory: float, has_dcd: bool = True) -> str:
+    other = "take ‹solver=dcd› or " if has_dcd else ""
+    return (
+        f"the kernel matrix of {m} examples and its factor need {size(needed)}, more than the "
+        f"{size(memory)} of ‹memory›; {other}give more ‹memory›"
+    )
 
 
 def dual_unbounded(eigenvalue: float | None = None) -> str:

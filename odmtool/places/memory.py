@@ -14,7 +14,7 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.labels import distinct
-from odmtool.core.loss_table import OF_LDM, OF_MCODM, SMOOTH
+from odmtool.core.loss_table import OF_KMOMD, OF_LDM, OF_MCODM, SMOOTH
 from odmtool.core.memory import (
     CLASS_DUALS,
     CLASS_SCORES,
@@ -90,6 +90,7 @@ def matrix_warnings(machine, m: int) -> tuple[str, ...]:
     """That the kernel matrix of m examples does not fit, if the solver would keep it."""
     memory = machine.memory_limit()
     is_without = machine.solver in ("newton", "nystrom") or machine.takes_landmarks(m)
+    is_without = is_without or machine.kind == OF_KMOMD
     wants_matrix = machine.kernel != "linear" and not is_without
     if wants_matrix and BYTES * m * m > memory:
         return (messages.matrix_not_kept(m, memory),)

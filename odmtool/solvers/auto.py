@@ -17,7 +17,7 @@ from typing import NamedTuple
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import STORED
 from odmtool.core.kernels import Kernel
-from odmtool.core.loss_table import SMOOTH
+from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.solvers import linear_cost, table
 from odmtool.solvers.base import Problem
 
@@ -48,6 +48,8 @@ def choose(problem: Problem) -> Schedule:
     newton = table.SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
     if newton is None:
         return Schedule("dcd")
+    if problem.loss.kind == OF_KMOMD:
+        return Schedule("newton")
     if problem.loss.kind != SMOOTH:
         return _choose_with_jump(problem)
     if takes_landmarks(problem.gram):

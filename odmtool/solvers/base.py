@@ -119,6 +119,8 @@ class Solution(NamedTuple):
         Where the gap is a bound: the probability with which it may be wrong, 0 if it is proved.
     track : object, optional
         What another fit by the solver ``path`` goes on from.
+    bias : float
+        Of machines that have an intercept of their own: what is added to <w, phi(x)>.
     """
 
     w: np.ndarray | None
@@ -133,6 +135,7 @@ class Solution(NamedTuple):
     optimal: bool = True
     failure: float | None = None
     track: object = None
+    bias: float = 0.0
 
     @property
     def support_count(self) -> int:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from odmtool import messages
-from odmtool.core.loss_table import SMOOTH
+from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
@@ -29,7 +29,8 @@ def checked_way(problem: Problem, name: str) -> table.Way:
     way, gram = table.way_of(name, problem.loss.kind, problem.kernel_name), problem.gram
     if not way.fits(problem):
         needed = way.matrices * gram.bytes
-        raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
+        has_dcd = "dcd" in table.names_for(problem.loss.kind, problem.kernel_name)
+        raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory, has_dcd))
     return way
 
 
@@ -83,6 +84,8 @@ class SolverRun(NamedTuple):
         from odmtool.solvers import indefinite
 
         gram, named = problem.gram, "dcd" if name == "auto" else name
+        if problem.loss.kind == OF_KMOMD:
+            return self._definite_only(problem)
         if name == "landmarks":
             raise UsageError(messages.landmarks_need_definite())
         if gram.bytes > gram.memory:
@@ -111,6 +114,15 @@ class SolverRun(NamedTuple):
             iterations=epochs + solution.iterations,
             solver="dcd, then newton" if epochs else "newton",
         )
+
+    def _definite_only(self, problem: Problem) -> Solution:
+        """Solve a problem that only Newton's method takes, if the kernel allows it."""
+        from odmtool.solvers import indefinite
+
+        eigenvalue = indefinite.smallest_eigenvalue(problem.gram.matrix())
+        if eigenvalue < 0:
+            raise UsageError(messages.kmomd_needs_convex(eigenvalue))
+        return self._one(problem, "newton", None)
 
     def _shifted(self, problem: Problem, shifted: Problem, start) -> Solution:
         """Newton's method on the shifted problem, until the problem itself is solved.

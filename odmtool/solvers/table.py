@@ -17,7 +17,16 @@ from typing import NamedTuple
 from odmtool import messages
 from odmtool.core import kernel_table, loss_table
 from odmtool.core.kernel_table import STORED
-from odmtool.core.loss_table import MARGIN, OF_LDM, OF_MCODM, OF_MCSVM, OF_PAIRS, ONE_JUMP, SMOOTH
+from odmtool.core.loss_table import (
+    MARGIN,
+    OF_KMOMD,
+    OF_LDM,
+    OF_MCODM,
+    OF_MCSVM,
+    OF_PAIRS,
+    ONE_JUMP,
+    SMOOTH,
+)
 from odmtool.errors import UsageError
 
 MEMORY, DISK, WORKERS = "memory", "disk", "workers"
@@ -121,6 +130,7 @@ _ROWS = (
         (
             Way("auto", _BINARY),
             Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
+            Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
             Way("mcsvm", (OF_MCSVM,), 1000),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
@@ -145,6 +155,7 @@ _ROWS = (
             Way("newton", (SMOOTH,), 200, matrices=NEWTON_MATRICES),
             Way("proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
+            Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
             Way("mcodm.rounds", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("large.passes", (SMOOTH,), 200, kernel=False, places=(DISK,)),

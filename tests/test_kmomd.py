@@ -1,0 +1,126 @@
+"""KM-OMD: certified, the same as a general solver finds, and its intercept."""
+
+import numpy as np
+import pytest
+from problems import examples, precomputed_rows, problem, weights, write
+from scipy.optimize import minimize
+from test_certificates import certificate
+
+from odmtool import solvers
+from odmtool.core import losses
+from odmtool.io.model_file import read_model
+from odmtool.machines import machine_named
+
+KMOMD = machine_named("kmomd")
+
+
+def tried(kernel=None, lambda_=42.0, **arguments):
+    return problem(kernel, loss=losses.kmomd(lambda_, 60), **arguments)
+
+
+@pytest.mark.parametrize("lambda_", [1e-3, 42.0, 1e5])
+@pytest.mark.parametrize("weighted, dense", [(False, False), (True, True)])
+@pytest.mark.parametrize("kernel", [None, "rbf", "poly", "precomputed"])
+def test_the_judge_confirms_the_gap(kernel, weighted, dense, lambda_):
+    p = tried(kernel, lambda_, dense=dense, weight=weights() if weighted else None)
+    solution = solvers.solve(p, tolerance=1e-6)
+    judged = certificate(p, solution)
+    assert solution.converged and judged.gap - 1e-12 <= solution.gap <= 1e-6
+    assert judged.primal == pytest.approx(solution.primal, rel=1e-9)
+    wrong = certificate(p, solution._replace(eta=1.01 * solution.eta))
+    assert wrong.dual == -np.inf
+
+
+@pytest.mark.parametrize("kernel, lambda_", [(None, 30.0), ("rbf", 30.0), ("rbf", 1e4)])
+def test_a_general_solver_finds_the_same_dual(kernel, lambda_):
+    """SLSQP on the problem of the paper, which takes (1 - l) g'YKYg + l g'g."""
+    p = tried(kernel, lambda_)
+    K = (p.X @ p.X.T).toarray() if kernel is None else p.gram.matrix()
+    Q, cost = K * np.outer(p.y, p.y), lambda_ / 60
+    theirs = 1 / (1 + cost)
+    ends = np.vstack([p.y > 0, p.y < 0]).astype(float)
+
+    def value(g):
+        return (1 - theirs) * g @ Q @ g + theirs * g @ g, 2 * ((1 - theirs) * Q @ g + theirs * g)
+
+    first = ends.T @ (1 / ends.sum(axis=1))
+    found = minimize(
+        value, first, jac=True, method="SLSQP", bounds=[(0, None)] * 60,
+        options={"maxiter": 2000, "ftol": 1e-14},
+        constraints={"type": "eq", "fun": lambda g: ends @ g - 1, "jac": lambda g: ends},
+    )  # fmt: skip
+    solution = solvers.solve(p, tolerance=1e-10)
+    assert value(solution.eta)[0] == pytest.approx(found.fun, rel=1e-6)
+    np.testing.assert_allclose(solution.eta, found.x, atol=2e-4)
+    # Half way between the two points.
+    values = K @ (p.y * solution.eta)
+    assert solution.bias == pytest.approx(-(solution.eta @ values) / 2, rel=1e-6)
+
+
+def test_a_small_cost_leaves_the_means():
+    X, y = examples()
+    fitted = KMOMD(lambda_=1e-9).fit(X, y.astype(int))
+    means = [np.asarray(X[y == sign].mean(axis=0)).ravel() for sign in (1, -1)]
+    w = means[0] - means[1]
+    assert fitted.solution_.w == pytest.approx(w, abs=1e-9)
+    # The first class of the machine is that of the first row.
+    assert fitted.solution_.bias == pytest.approx(-(w @ (means[0] + means[1])) / 2, abs=1e-9)
+
+
+def test_weight_two_is_the_example_twice():
+    X, y = examples()
+    twice, weight = np.r_[np.arange(60), np.arange(20)], np.where(np.arange(60) < 20, 2.0, 1.0)
+    a = KMOMD(lambda_=40, tolerance=1e-10).fit(X, y.astype(int), weight)
+    b = KMOMD(lambda_=40, tolerance=1e-10).fit(X[twice], y[twice].astype(int))
+    assert a.solution_.w == pytest.approx(b.solution_.w, abs=1e-7)
+    assert a.solution_.bias == pytest.approx(b.solution_.bias, abs=1e-7)
+
+
+@pytest.mark.parametrize("options", [[], ["-t", "rbf", "-g", "0.3"]])
+def test_the_intercept_is_in_the_model(run, options):
+    X, y = examples()
+    write("d", X, y.astype(int))
+    assert run("train", "-s", "kmomd", *options, "d", "m").code == 0
+    assert run("predict", "-d", "d", "m", "o").code == 0
+    gamma = dict(kernel="rbf", gamma=0.3) if options else {}
+    fitted = KMOMD(**gamma).fit(X, y.astype(int))
+    rows = X @ fitted.solution_.w if not options else None
+    values = read_model("m").decision_values(X)[:, 0]
+    if rows is not None:
+        assert values == pytest.approx(rows + fitted.solution_.bias, rel=1e-9)
+    assert run("cv", "-s", "kmomd", *options, "-v", "3", "d").code == 0
+    signs = np.where(values > 0, *(read_model("m").labels))
+    assert np.loadtxt("o", skiprows=1)[:, 0].tolist() == signs.tolist()
+
+
+@pytest.mark.parametrize("how", ["ovr", "ovo", "ecoc"])
+def test_more_classes_keep_their_intercepts(how):
+    X, y = examples()
+    labels = np.where(np.arange(60) % 3 == 0, 3, y.astype(int))
+    whole = KMOMD(multiclass=how).fit(X, labels)
+    assert whole.solution_.bias.shape == (3,) and np.all(whole.solution_.bias != 0)
+    first = whole.classes_[0]
+    rest = np.isin(labels, whole.classes_[:2]) if how == "ovo" else np.ones(60, bool)
+    alone = KMOMD(cost=whole.lambda_ / 60).fit(X[rest], np.where(labels[rest] == first, 1, -1),
+                                               classes=[1, -1])  # fmt: skip
+    if how != "ecoc":
+        assert whole.solution_.bias[0] == pytest.approx(alone.solution_.bias, rel=1e-3)
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["-B", "1"], "-s kmomd has an intercept of its own: leave -B out"),
+    (["--loo"], "--loo is for machines of two classes with a convex loss, not for kmomd"),
+    (["--solver", "dcd"], "take --solver auto or newton"),
+    (["-t", "sigmoid", "-g", "1", "-r", "3"], "-s kmomd needs a positive semidefinite kernel"),
+    (["-t", "rbf", "--memory", "100K"], "give more --memory"),
+])  # fmt: skip
+def test_refusals(run, heart, arguments, sentence):
+    outcome = run("train", "-s", "kmomd", *arguments, heart, "m")
+    assert outcome.code in (1, 2) and sentence in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_one_class_has_no_points():
+    X, _ = examples()
+    assert set(KMOMD().fit(X, np.ones(60, int)).predict(X)) == {1}
+    K = precomputed_rows(X)
+    assert set(KMOMD(kernel="precomputed").fit(K, np.ones(60, int)).predict(K)) == {1}
