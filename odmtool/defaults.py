@@ -47,17 +47,27 @@ PAPER_GRID = {
 }
 """The grid of the experiments in TKDE 2019 (features in [0, 1])."""
 
+KDD_GRID = {"cost": "10,50,100", "mu1": "2^-7:-1:2", "mu2": "2^-8:-2:2", "gamma": "2^-4:4:2/dist"}
+"""That of KDD 2014: mu1 is twice its lambda1, gamma 1 over its squared width; 2^p with p in steps
+of 2, which are not printed."""
+
+ARXIV_GRID = {"lambda_": "2^0:10:2", "mu": "2^-10:0:2", "theta": "0:0.5:0.1"}
+"""What odm and mcodm have in arXiv 2016 for C1, C2/C1 and D; the rest is that of KDD 2014."""
 
 QUICK_GRID = {"lambda_": "2^2:14:4", "gamma": "1,4,16/d"}
 """The small grid of ``odm-cv`` (features in [0, 1]); with both kernels, where none is given."""
 QUICK_PAIRS_GRID = {"lambda_": "10^-4:1:1"}
 """The same for machines whose lambda weighs the regulariser."""
-GRIDS = ("quick", "tkde", "paper")
+GRIDS = ("quick", "tkde", "kdd", "arxiv", "paper")
 """``paper`` is ``tkde`` by its older name."""
 
 
 class PerFeature(float):
     """A gamma that is still to be divided by the number of features."""
+
+
+class PerDistance(float):
+    """A gamma that is still to be divided by the squared mean distance between examples."""
 
 
 DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
 
 from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
+from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.search.search import Trial, best, grid
 from odmtool.search.validation import folds
@@ -68,6 +70,26 @@ def test_the_grid_of_the_tkde_paper_for_ldm_is_as_printed(run, heart):
     outcome = run("cv", "-s", "ldm", "--grid", "tkde", "-l", "1", "--mu1", "1", "-v", "2", heart)
     found = [float(value) for value in re.findall(r"mu2=(\S+) rate", outcome.out)]
     assert found == [2.0**k for k in (-4, -2, 0, 2, 4)]
+
+
+def test_the_grids_of_kdd_and_arxiv_are_as_printed(run, heart):
+    """delta is the mean distance between examples; C1, C2 and D are those of the arXiv version."""
+    outcome = run("cv", "-s", "ldm", "-t", "rbf", "--grid", "kdd", "--mu1", "1", "--mu2", "1",
+                  "-v", "2", heart)  # fmt: skip
+    X = np.asarray(read_svmlight(heart).X.toarray())
+    delta = pdist(X).mean()
+    gammas = {float(g) for g in re.findall(r"gamma=(\S+)", outcome.out)}
+    assert sorted(gammas) == pytest.approx([1 / (2.0**k * delta) ** 2 for k in (2, 1, 0, -1, -2)])
+    assert re.findall(r"cost=(\S+)", outcome.out) == ["10", "50", "100"] * 5
+    outcome = run("cv", "--grid", "arxiv", "-g", "1", "-v", "2", heart)
+    rows = re.findall(r"lambda=(\S+) mu=(\S+) theta=(\S+)", outcome.out)
+    found = [(round(float(c) / (1 - float(d)) ** 2, 6), float(mu), float(d)) for c, mu, d in rows]
+    printed = [(2.0**a, 2.0**b, d / 10) for a in range(0, 11, 2) for b in range(0, a + 1, 2)
+               for d in range(6)]  # fmt: skip
+    expected = sorted((c1, c2 / c1, d) for c1, c2, d in printed)
+    np.testing.assert_allclose(sorted(found), expected, rtol=1e-8)
+    few = run("cv", "--grid", "arxiv", "-p", "0.2", "-l", "4", "-v", "2", heart)
+    assert "6 settings x 2 folds" in few.err
 
 
 def test_one_row_per_setting_and_the_best_at_the_end(run, heart):

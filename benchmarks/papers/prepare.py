@@ -10,12 +10,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from declared import DataSet, Run
 
 _OPENERS = {"": open, ".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
-# The mean distance between examples is that of so many, drawn with seed 0.
-_SAMPLE = 2000
 
 
 class Shape(NamedTuple):
@@ -76,15 +73,11 @@ def _of_classes(lines, classes: list[int] | None):
 
 def shape(path: Path) -> Shape:
     """Of a prepared file."""
+    from odmtool.core.kernels import mean_distance
     from odmtool.io.svmlight import read_svmlight
 
     X = read_svmlight(str(path)).X
-    rows = np.random.default_rng(0).permutation(X.shape[0])[:_SAMPLE]
-    some = X[rows]
-    products, squares = (some @ some.T).toarray(), np.asarray(some.multiply(some).sum(axis=1))
-    distances = np.sqrt(np.maximum(squares + squares.T - 2 * products, 0))
-    pairs = max(1, len(rows) * (len(rows) - 1))
-    return Shape(*X.shape, X.nnz, float(distances.sum() / pairs))
+    return Shape(*X.shape, X.nnz, mean_distance(X))
 
 
 def gammas(widths: tuple, known: Shape) -> list[float]:

@@ -13,7 +13,7 @@ from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line, train_command
 from odmtool.cli.files import check_training_files, is_on_stdout, naming
-from odmtool.cli.machine_choice import MachineChoice, machine_choice
+from odmtool.cli.machine_choice import MachineChoice, machine_choice, of_arxiv
 from odmtool.cli.machine_options import (
     FLAGS,
     MACHINE_PARAMETERS,
@@ -59,6 +59,8 @@ class Job(NamedTuple):
 
 # How the values of a grid are written.
 _KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(KERNELS))}
+# What C1, C2 and D of the arXiv version stand for.
+_ARXIV_NAMES = {"lambda_", "cost", "mu", "theta"}
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
                 "json_file", "seconds", "journal", "model_file", "kdd", "arxiv", "cache",
@@ -93,7 +95,10 @@ Examples:
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
     + ", and without -t also -t linear,rbf; tkde (also called paper): "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
-    + ".  [default: quick, if none of them is given]",
+    + "; kdd: "
+    + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.KDD_GRID.items())
+    + " (dist: the squared mean distance between examples); arxiv: the same, for odm and mcodm C1, "
+    "C2 2^0:10:2 and D 0:0.5:0.1 with C2 <= C1.  [default: quick, if none of them is given]",
 )
 @click.option(
     "--search",
@@ -170,7 +175,7 @@ def cv(ctx, **options):
     )  # fmt: skip
     say_remarks(ctx, report)
     values = _values(choice, job)
-    machine, settings = _machine_and_settings(choice, values)
+    machine, settings = _machine_and_settings(choice, values, job)
     check_pictures(pictures, settings)
     manner = ctx.meta["stock"].manner
     data = _read(place, choice, job, pictures, manner.table, report)
@@ -179,7 +184,7 @@ def cv(ctx, **options):
         settled = choice.settled(data, scaling)
     if settled is not choice:
         values = _values(settled, job)
-        machine, settings = _machine_and_settings(settled, values)
+        machine, settings = _machine_and_settings(settled, values, job)
     settled.warn_of_unused(report)
     plan = _plan(machine, settings, place, data, job, report)
     job = job._replace(jobs=limit_jobs(plan, job.jobs, report))
@@ -212,6 +217,8 @@ def cv(ctx, **options):
 def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
     """The values of every parameter that the machine has."""
     own, values, grid = MACHINES[choice.name].parameters, {}, _grid(choice, job)
+    if "lambda_" in choice.given:
+        grid = {name: value for name, value in grid.items() if name != "cost"}
     for name in PARAMETER_NAMES:
         if choice.parameters[name] is not None:
             values[name] = choice.parameters[name]
@@ -219,7 +226,7 @@ def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
             values[name] = (own[name],)
         if name in grid and name not in choice.given:
             values[name] = List(_KINDS[name]).convert(grid[name], None, None)
-    if choice.parameters["cost"] is not None:
+    if "cost" in values:
         del values["lambda_"]
     unused = set(MACHINE_PARAMETERS) - own.keys()
     return {name: value for name, value in values.items() if name not in unused}
@@ -229,6 +236,10 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
     """The values of --grid; without it the quick ones, if no parameter is given."""
     if job.grid in ("tkde", "paper"):
         return defaults.PAPER_GRID
+    if job.grid == "arxiv" and _has_arxiv(choice):
+        return defaults.ARXIV_GRID | {"gamma": defaults.KDD_GRID["gamma"]}
+    if job.grid in ("kdd", "arxiv"):
+        return defaults.KDD_GRID
     given = choice.given & {*PARAMETER_NAMES} - {"kernel"}
     if job.grid is None and (given or job.repeat is not None):
         return {}
@@ -238,7 +249,12 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
     return defaults.QUICK_GRID | ({"kernel": "linear,rbf"} if is_free else {})
 
 
-def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple]):
+def _has_arxiv(choice: MachineChoice) -> bool:
+    """Whether the machine is one of arXiv 2016, with C1, C2 and D."""
+    return "theta" in MACHINES[choice.name].parameters
+
+
+def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple], job: Job):
     """The machine, and the settings, all checked."""
     from odmtool.search.search import MOST_SETTINGS, grid
 
@@ -249,6 +265,11 @@ def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple]):
     if count > MOST_SETTINGS:
         raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
     settings = grid(values)
+    if job.grid == "arxiv" and _has_arxiv(choice) and not choice.given & _ARXIV_NAMES:
+        settings = [
+            s | of_arxiv(s["lambda_"], s["mu"] * s["lambda_"], s["theta"])
+            for s in settings if s["mu"] * s["lambda_"] >= 1
+        ]  # fmt: skip
     for setting in settings:
         machine.copy(**setting).check()
     return machine, settings
@@ -272,6 +293,7 @@ def _read(
 
 def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     from odmtool.cli.training import folds_for
+    from odmtool.core.kernels import mean_distance
     from odmtool.machines import gamma_for
     from odmtool.search.search import SearchPlan
     from odmtool.search.validation import Data, check_classes, folds
@@ -280,9 +302,12 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     with naming(place.source.path):
         if job.scale is not None:
             known = known.to_be_scaled(*job.scale, place.source.limit())
-    d = known.X.shape[1]
+    d, distance = known.X.shape[1], 0.0
+    if any(isinstance(setting.get("gamma"), defaults.PerDistance) for setting in settings):
+        distance = mean_distance(known.scaled_by(slice(None)).X)
     settings = [
-        setting | ({"gamma": gamma_for(setting["gamma"], d)} if "gamma" in setting else {})
+        setting
+        | ({"gamma": gamma_for(setting["gamma"], d, distance)} if "gamma" in setting else {})
         for setting in settings
     ]
     with naming(place.source.path):

@@ -212,7 +212,7 @@ def _of_kdd(lambda1, mu2, cost) -> dict:
     return {"mu1": mu1, "mu2": mu2, "cost": cost}
 
 
-def _of_arxiv(c1: float, c2: float, band: float) -> dict:
+def of_arxiv(c1: float, c2: float, band: float) -> dict:
     """The same from those of --arxiv, 1/2 |w|^2 + sum_i (C1 xi_i^2 + C2 eps_i^2) / M."""
     if not (0 < c2 <= c1 < math.inf and 0 <= band < 1):
         raise UsageError(messages.arxiv_range(c1, c2, band))
@@ -229,5 +229,5 @@ class _Form(NamedTuple):
 
 _FORMS = {
     "kdd": _Form(("ldm",), ("mu1", "mu2", "lambda_"), _of_kdd),
-    "arxiv": _Form(("odm", "mcodm"), ("mu", "theta", "lambda_"), _of_arxiv),
+    "arxiv": _Form(("odm", "mcodm"), ("mu", "theta", "lambda_"), of_arxiv),
 }

@@ -72,6 +72,10 @@ class Interval(click.ParamType):
         return lower, upper
 
 
+# What a list of gammas may be divided by.
+_DIVIDED = {"d": defaults.PerFeature, "dist": defaults.PerDistance}
+
+
 class Gamma(Number):
     """A number, or ``4/d`` for 4 / number of features."""
 
@@ -96,13 +100,14 @@ class List(click.ParamType):
             return value
         if not isinstance(self.item, Number):
             return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
-        per_feature = isinstance(self.item, Gamma) and value.endswith("/d")
+        head, _, tail = value.partition("/")
+        divided = _DIVIDED.get(tail) if isinstance(self.item, Gamma) else None
         try:
-            numbers = expand(value[:-2] if per_feature else value)
+            numbers = expand(head if divided else value)
         except ValueError as error:
             self.fail(messages.not_a_list(str(error)), param, ctx)
-        if per_feature:
-            return tuple(defaults.PerFeature(number) for number in numbers)
+        if divided:
+            return tuple(divided(number) for number in numbers)
         return tuple(self.item.convert(number, param, ctx) for number in numbers)
 
 

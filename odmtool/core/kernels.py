@@ -23,6 +23,8 @@ from odmtool.errors import DataError, UsageError
 
 # Rows filled at a time: their temporaries stay in the processor's cache.
 _BLOCK_BYTES = 2**21
+# Rows of which the mean distance is taken.
+_SAMPLE = 2000
 # Rows of a tile of a symmetric matrix.
 _TILE = 1024
 # Below this share of nonzeros a sparse product beats BLAS on a dense copy.
@@ -205,6 +207,20 @@ def squares(A) -> np.ndarray:
     if isinstance(A, CSR):
         return A.squares()
     return np.asarray(A.multiply(A).sum(axis=1), dtype=float).ravel()
+
+
+def mean_distance(X) -> float:
+    """The mean distance between two rows; of many those of a sample, the same in every run.
+
+    Parameters
+    ----------
+    X : csr_matrix, shape (m, d)
+    """
+    some = X[np.random.default_rng(0).permutation(X.shape[0])[:_SAMPLE]]
+    lengths = squares(some)
+    squared = lengths[:, None] + lengths - 2 * products(some, some)
+    pairs = max(1, len(lengths) * (len(lengths) - 1))
+    return float(np.sqrt(np.maximum(squared, 0.0)).sum() / pairs)
 
 
 def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:

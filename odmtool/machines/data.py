@@ -18,7 +18,7 @@ from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
-from odmtool.defaults import PerFeature
+from odmtool.defaults import PerDistance, PerFeature
 from odmtool.errors import DataError
 
 
@@ -56,8 +56,13 @@ class Prepared(NamedTuple):
         return np.where(self.target == 0, 1.0, -1.0)
 
 
-def gamma_for(gamma: float, n_features: int) -> float:
-    """The number that a gamma of the command line means; 0 is 1 / number of features."""
+def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
+    """The number that a gamma of the command line means; 0 is 1 / number of features.
+
+    ``distance`` is the mean distance between examples, of which those of a list may be shares.
+    """
+    if isinstance(gamma, PerDistance):
+        return float(gamma) / max(distance**2, np.finfo(float).tiny)
     if isinstance(gamma, PerFeature):
         return float(gamma) / max(1, n_features)
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
