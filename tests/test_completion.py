@@ -28,7 +28,7 @@ def test_bash_completes_options_choices_and_files(capfd, tmp_path):
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert done.stderr == ""
     *found, registered = done.stdout.splitlines()
-    assert found == ["--solver", "rbf", "quick tkde paper", "predict", "--save", ""]
+    assert found == ["--solver", "rbf", "quick tkde kdd arxiv paper", "predict", "--save", ""]
     # Where nothing is found, file names are completed.
     assert registered == "complete -o default -F _odmtool odm-train"
 
