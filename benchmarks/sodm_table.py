@@ -9,8 +9,8 @@ are the test rows. One line per level:
     ODM     coordinate descent on the whole problem, and what --solver auto does
     SODM    stratified parts, merged with rescaled duals
     Ca-ODM  random parts, only examples with nonzero duals kept      (Cascade SVM)
-    DiP-ODM stratified parts, only examples with nonzero duals kept  (DiP-SVM)
-    DC-ODM  clusters as parts                                        (DC-SVM)
+    DiP-ODM a share of every cluster of kernel k-means, the same     (DiP-SVM)
+    DC-ODM  clusters of kernel k-means as parts                      (DC-SVM)
 
 "seconds" is the time to the model of that level, partition included, from the start;
 "certified" adds the passes that compute the gap of the whole problem after each level. "x" is
@@ -45,7 +45,7 @@ LAMBDA, MU, THETA = 2.0**10, 0.6, 0.2
 STRATEGIES = {
     "SODM": {"by": "stratified"},
     "Ca-ODM": {"by": "random", "cascade": True},
-    "DiP-ODM": {"by": "stratified", "cascade": True},
+    "DiP-ODM": {"by": "cluster-strata", "cascade": True},
     "DC-ODM": {"by": "cluster"},
 }
 

@@ -30,7 +30,7 @@ SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
 MULTICLASS = ("ovr", "ovo", "ecoc")
-PARTITION_BY = ("stratified", "random", "cluster")
+PARTITION_BY = ("stratified", "random", "cluster", "cluster-strata")
 """How examples are put into parts."""
 
 FORMATS = ("liblinear", "libsvm", "compact")

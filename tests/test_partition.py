@@ -6,7 +6,8 @@ from problems import DEFINITE, KERNELS, examples, precomputed_rows
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
-from odmtool.rows import partition
+from odmtool.defaults import PARTITION_BY
+from odmtool.rows import kmeans, partition
 
 KINDS = {"linear": Kernel("linear")} | {name: KERNELS[name] for name in DEFINITE}
 
@@ -108,7 +109,7 @@ def test_every_part_gets_its_share_of_every_stratum_and_class(parts):
         assert not np.array_equal(part, partition.deal(stratum, y, parts, seed=3))
 
 
-@pytest.mark.parametrize("by", ["stratified", "random", "cluster"])
+@pytest.mark.parametrize("by", PARTITION_BY)
 def test_partitions(by):
     X, y = examples()
     kernel = KERNELS["rbf"]
@@ -116,11 +117,37 @@ def test_partitions(by):
     sizes = np.bincount(part)
     assert len(sizes) == 6 and sizes.min() >= 1
     if by == "cluster":
-        chosen = partition.landmarks(kernel, X, 6, seed=4)
-        assert np.array_equal(part, partition.strata(kernel, X, X[chosen.rows]))
+        assert np.array_equal(part, kmeans.clusters(kernel, X, 6, seed=4))
     else:
         assert sizes.max() - sizes.min() <= 1
     assert partition.partition(kernel, X, y, 100, by=by, seed=4).max() < 60
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_clusters_are_those_of_k_means(name):
+    """Of every example the nearest centre is that of its own cluster, and no cluster is empty."""
+    X, kernel = examples()[0].toarray(), KINDS[name]
+    found = kmeans.clusters(kernel, X, 5, seed=2)
+    K, A = kernels.block(kernel, X, X), np.eye(found.max() + 1)[found]
+    assert set(found) == set(range(len(A.T))) and 2 <= len(A.T) <= 5
+    A /= A.sum(axis=0)
+    squares = K.diagonal()[:, None] - 2 * K @ A + np.einsum("sc,st,tc->c", A, K, A)
+    own = squares[np.arange(len(K)), found]
+    assert np.all(own <= squares.min(axis=1) + 1e-9)
+    assert np.array_equal(found, kmeans.clusters(kernel, X, 5, seed=2))
+
+
+def test_clusters_of_a_sample_hold_all():
+    """Four heaps far from each other, of which a sample of 40 knows."""
+    generator = np.random.default_rng(0)
+    heap = generator.integers(4, size=3000)
+    X = 20.0 * np.eye(4)[heap] + generator.standard_normal((3000, 4))
+    found = kmeans.clusters(Kernel("linear"), X, 4, seed=1, memory=4 * 8 * 40**2)
+    assert len({(a, b) for a, b in zip(heap.tolist(), found.tolist(), strict=True)}) == 4
+
+
+def test_equal_examples_are_one_cluster():
+    assert set(kmeans.clusters(Kernel("rbf", 1.0), np.ones((30, 2)), 4)) == {0}
 
 
 def test_stratified_parts_look_more_alike_than_random_ones():

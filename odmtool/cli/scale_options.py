@@ -16,7 +16,8 @@ def scale_options(function):
                           "power of --branch, parts of at least 1000 examples; dsvrg: at most 32, "
                           "of at least 10000]"),
         click.option("--strata", type=Whole(), default=64, show_default=True,
-                     help="sodm, dsvrg: landmarks by which the examples are spread over parts."),
+                     help="sodm, dsvrg: landmarks or clusters by which the examples are spread "
+                          "over parts."),
         click.option("--branch", type=Whole(), default=4, show_default=True,
                      help="sodm: number of parts merged at a time."),
         click.option("--stop-level", type=Whole(), default=0, show_default=True,
@@ -24,7 +25,9 @@ def scale_options(function):
                           "parts before it."),
         click.option("--partition-by", type=click.Choice(defaults.PARTITION_BY),
                      default="stratified", show_default=True,
-                     help="sodm, dsvrg: how parts are made."),
+                     help="sodm, dsvrg: how parts are made. stratified: a share of the examples "
+                          "near every landmark; cluster: clusters of kernel k-means, as in "
+                          "DC-SVM; cluster-strata: a share of each, as in DiP-SVM."),
         click.option("--cascade", is_flag=True,
                      help="sodm: only support vectors go on to the next level."),
         click.option("--landmarks", type=Whole(), default=1000, show_default=True,

@@ -12,10 +12,13 @@ Strata      an example belongs to its nearest landmark in the RKHS, the one with
             smallest |phi(x) - phi(z)|^2 = k(x, x) - 2 k(x, z) + k(z, z).
 Partitions  stratified: every part gets a random share of every stratum, and within a
             stratum of every class; the distribution of each part is that of the whole.
-            random: shares of the whole. cluster: as many landmarks as parts, and the
-            strata are the parts (what DC-SVM does by k-means).
+            random: shares of the whole. cluster: the clusters of kernel k-means
+            (:mod:`odmtool.rows.kmeans`) are the parts, as in DC-SVM. cluster-strata: its
+            clusters are the strata, as in DiP-SVM.
 Source      Wang et al., "Scalable optimal margin distribution machine", IJCAI 2023,
-            section 3.2.
+            section 3.2; Hsieh, Si & Dhillon, ICML 2014 (DC-SVM); Singh, Roy & Mohan, "DiP-SVM:
+            distribution preserving kernel support vector machine for big data", IEEE Trans.
+            Big Data 2017.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
+from odmtool.rows.kmeans import clusters
 from odmtool.rows.spread import pieces_of
 
 LARGEST_SAMPLE = 50_000
@@ -185,17 +189,21 @@ def partition(
     parts : int, > 0
     by : str, one of :data:`odmtool.defaults.PARTITION_BY`
     count : int
-        Landmarks, so strata, of the stratified partition.
+        Strata of the partitions that have some.
     seed : int
     memory : float
-        Bytes for the choice of the landmarks.
+        Bytes for the choice of the landmarks or centres.
     """
     m = X.shape[0]
     parts = min(parts, m)
     if by == "random":
         # One stratum and one class: nothing but chance.
         return deal(np.zeros(m, dtype=np.int64), np.zeros(m), parts, seed=seed)
-    count = parts if by == "cluster" else count
-    chosen = landmarks(kernel, X, count, seed=seed, memory=memory)
-    stratum = strata(kernel, X, X[chosen.rows])
-    return stratum if by == "cluster" else deal(stratum, y, parts, seed=seed)
+    if by == "cluster":
+        return clusters(kernel, X, parts, seed=seed, memory=memory)
+    if by == "cluster-strata":
+        stratum = clusters(kernel, X, count, seed=seed, memory=memory)
+    else:
+        chosen = landmarks(kernel, X, count, seed=seed, memory=memory)
+        stratum = strata(kernel, X, X[chosen.rows])
+    return deal(stratum, y, parts, seed=seed)

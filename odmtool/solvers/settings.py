@@ -18,7 +18,7 @@ class Settings(NamedTuple):
         Of sodm and dsvrg: parts at the first level; by default a power of ``branch``, with
         parts of at least 1000 examples.
     strata : int
-        Landmarks that their stratified partition has.
+        Strata of their partitions, landmarks or clusters.
     branch : int
         So many parts sodm merges at a time.
     stop_level : int

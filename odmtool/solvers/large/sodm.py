@@ -15,7 +15,7 @@ Stop        when the gap of the whole problem at w = sum_k q_k w_k is at most th
             computed after every level at the price of one pass over all pairs of
             examples; or after ``stop_level``, with that w.
 Cascade     keeps only examples with nonzero duals for the next level (Cascade SVM); with
-            parts that are clusters it is DC-SVM's scheme, with stratified ones DiP's.
+            parts that are clusters it is DC-SVM's scheme, with clusters as strata DiP-SVM's.
 Source      Wang et al., "Scalable optimal margin distribution machine", IJCAI 2023,
             Algorithm 1 and Theorem 1; with the start rescaled.
 """
@@ -62,11 +62,11 @@ class Scheme(NamedTuple):
     branch : int
         So many are merged at a time.
     strata : int
-        Landmarks of the stratified partition.
+        Strata of the partitions that have some.
     stop_level : int
         The last level to solve; 0 is the whole problem.
     by : str
-        "stratified", "random" or "cluster".
+        One of :data:`odmtool.defaults.PARTITION_BY`.
     cascade : bool
     """
 

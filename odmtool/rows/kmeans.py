@@ -1,0 +1,85 @@
+"""Kernel k-means on a sample, with the assignment of all examples to its centres.
+
+Centres     those of clusters of a sample: c = mean of phi(z) over its members. They begin at
+            examples drawn with the probability of their squared distance from those before
+            (k-means++); then members and centres take turns until nothing changes.
+Clusters    every example belongs to the nearest centre in the RKHS, the one with the smallest
+            |phi(x) - c|^2 = k(x, x) - 2 <phi(x), c> + |c|^2.
+Source      Hsieh, Si & Dhillon, "A divide-and-conquer solver for kernel support vector
+            machines", ICML 2014 (two-step kernel k-means); Arthur & Vassilvitskii,
+            "k-means++: the advantages of careful seeding", SODA 2007.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
+from odmtool.rows.spread import pieces_of
+
+_SAMPLE, _FOR_CENTRE = 1000, 10
+"""Examples in the sample, and at least so many for each centre."""
+_ROUNDS = 100
+_BLOCK_BYTES = 2**22
+
+
+def clusters(
+    kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = np.inf
+) -> np.ndarray:
+    """The cluster of each example, int array of shape (m,); none of them is empty.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Positive semidefinite.
+    X : csr_matrix, ndarray or SpreadRows, shape (m, d)
+    count : int, > 0
+        At most so many clusters.
+    seed : int
+        Seeds the sample and the first centres.
+    memory : float
+        Bytes; the kernel values of the sample are at most a quarter.
+    """
+    generator, m = np.random.default_rng(seed), X.shape[0]
+    most = max(count, int(np.sqrt(memory / 4 / 8))) if np.isfinite(memory) else m
+    size = min(m, most, max(_SAMPLE, _FOR_CENTRE * count))
+    sample = np.sort(generator.choice(m, size, replace=False))
+    Z = X[sample]
+    A = _members(kernels.block(kernel, Z, Z), min(count, size), generator)
+    A /= A.sum(axis=0)
+    half = np.einsum("sc,sc->c", A, kernels.block(kernel, Z, Z) @ A) / 2
+    nearest = np.concatenate(pieces_of(X).each(_nearest, kernel, Z, A, half))
+    return np.unique(nearest, return_inverse=True)[1]
+
+
+def _members(K: np.ndarray, count: int, generator) -> np.ndarray:
+    """Which example of a sample is in which cluster: 1.0 or 0.0, shape (size, clusters)."""
+    size = len(K)
+    distance = np.full(size, np.inf)
+    centres = [int(generator.integers(size))]
+    while len(centres) < count:
+        last = centres[-1]
+        squares = K.diagonal() - 2 * K[last] + K[last, last]
+        distance = np.minimum(distance, np.maximum(squares, 0.0))
+        if not distance.sum() > 0:
+            break  # the others are all the same
+        centres.append(int(generator.choice(size, p=distance / distance.sum())))
+    own = (K[:, centres] - K.diagonal()[centres] / 2).argmax(axis=1)
+    for _ in range(_ROUNDS):
+        A = (own[:, None] == np.unique(own)).astype(float)
+        means = K @ (A / A.sum(axis=0))
+        half = np.einsum("sc,sc->c", A / A.sum(axis=0), means) / 2
+        own = (means - half).argmax(axis=1)
+        if A[np.arange(size), own].all():
+            break
+    return (own[:, None] == np.unique(own)).astype(float)
+
+
+def _nearest(X, kernel: Kernel, Z, A: np.ndarray, half: np.ndarray) -> np.ndarray:
+    nearest = np.empty(X.shape[0], dtype=np.int64)
+    step = max(1, _BLOCK_BYTES // (8 * Z.shape[0]))
+    for start in range(0, X.shape[0], step):
+        values = kernels.block(kernel, X[start : start + step], Z) @ A
+        nearest[start : start + step] = (values - half).argmax(axis=1)
+    return nearest
