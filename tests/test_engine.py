@@ -14,6 +14,7 @@ from odmtool.judge.binary import certify_kernel, kernel_matrix
 from odmtool.rows import tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
+from odmtool.rows.sparse_tile import SparseTile
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import certificate, choice, full, sample, solve
@@ -273,16 +274,21 @@ def test_threads_change_nothing(monkeypatch):
     assert np.array_equal(one.coef, two.coef) and one.gap == two.gap
 
 
-def test_kept_tiles_are_those_made_again():
-    X, _y = examples(90, 5)
-    for room in (0.0, np.inf):
-        tiles = full.KeptTiles(Kernel("rbf", 0.3), X.astype(np.float32), room, Serial())
-        v = np.random.default_rng(0).standard_normal(90)
-        first = tiles.times(v, is_last=True)
-        for _ in range(3):
-            assert np.array_equal(tiles.times(v, is_last=True), first)
-        K = kernels.gram(Kernel("rbf", 0.3), X.toarray())
-        assert first == pytest.approx(K @ v, abs=1e-4)
+@pytest.mark.parametrize("gamma", [0.3, 40.0])
+@pytest.mark.parametrize("room", [0.0, np.inf])
+def test_kept_tiles_are_those_made_again(gamma, room, monkeypatch):
+    """With the larger gamma nearly all values are below rounding, and tiles are sparse."""
+    monkeypatch.setattr(tiles, "_ROWS", 40)
+    X, kernel = examples(90, 5)[0], Kernel("rbf", gamma)
+    kept = full.KeptTiles(kernel, X.astype(np.float32), room, Serial())
+    v = np.random.default_rng(0).standard_normal(90)
+    first = kept.times(v, is_last=True)
+    for _ in range(3):
+        assert np.array_equal(kept.times(v, is_last=True), first)
+    found = {type(tile) for tile in kept._kept.values()}
+    assert bool(found) == (room > 0) and (SparseTile in found) == (room > 0 and gamma > 1)
+    K = kernels.gram(kernel, X.toarray())
+    assert first == pytest.approx(K @ v, abs=1e-4)
 
 
 @pytest.mark.parametrize("dense", [False, True])

@@ -251,8 +251,11 @@ class Tiles:
         for j in i + np.flatnonzero(used[i:]):
             columns, tile = self._slice(j), self._tile(i, j, scratch)
             left = product[columns.start - first : columns.stop - first]
-            add_products(tile, v[columns], v[rows], above, left if i != j else nothing)
+            self._add(tile, v[columns], v[rows], above, left if i != j else nothing)
         return product
+
+    def _add(self, tile, right, left, above, below) -> None:
+        add_products(tile, right, left, above, below)
 
 
 @njit

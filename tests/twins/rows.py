@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from odmtool.rows import tiles
+from odmtool.rows import sparse_tile, tiles
 from twins.making import Twin, dense, matrix, table
 
 
@@ -76,6 +76,43 @@ def product_cases(generator):
             yield tile, right, generator.standard_normal(m), generator.standard_normal(m), below
 
 
+def large_before(tile, least, starts):
+    starts[1:] = np.cumsum((abs(tile) > least).sum(axis=1))
+
+
+def large_values(tile, least, found):
+    rows, columns = np.nonzero(abs(tile) > least)
+    found.values[:], found.columns[:] = tile[rows, columns], columns
+
+
+def large_cases(generator):
+    for dtype in (float, np.float32):
+        for m, n in ((3, 0), (0, 5), (4, 31)):
+            tile = generator.standard_normal((m, n)).astype(dtype)
+            yield tile, abs(tile).flat[0] if tile.size else 0.5, np.zeros(m + 1, np.int64)
+
+
+def taken_cases(generator):
+    for tile, least, starts in large_cases(generator):
+        count = int((abs(tile) > least).sum())
+        yield tile, least, sparse_tile.SparseTile(
+            np.empty(count, tile.dtype), np.empty(count, np.uint16), starts
+        )  # fmt: skip
+
+
+def both_sparse_products(tile, right, left, above, below):
+    rows = sparse.csr_matrix((tile.values, tile.columns, tile.starts), (len(left), len(right)))
+    both_products(rows.toarray(), right, left, above, below)
+
+
+def sparse_product_cases(generator):
+    for tile, *vectors in product_cases(generator):
+        rows = sparse.csr_matrix(tile * (abs(tile) > 1))
+        columns = rows.indices.astype(np.uint16)
+        found = sparse_tile.SparseTile(rows.data, columns, rows.indptr.astype(np.int64))
+        yield found, *vectors
+
+
 def transpose(tile, out):
     out[:] = tile.T
 
@@ -93,5 +130,8 @@ TWINS = table(
     Twin(tiles.exponentials, powers, power_cases, units=2),
     Twin(tiles.sparse_exponents, sparse_distances, sparse_cases, the_tile),
     Twin(tiles.add_products, both_products, product_cases),
+    Twin(sparse_tile.count_large, large_before, large_cases),
+    Twin(sparse_tile.take_large, large_values, taken_cases),
+    Twin(sparse_tile.add_sparse_products, both_sparse_products, sparse_product_cases),
     Twin(tiles.mirror, transpose, mirror_cases),
 )

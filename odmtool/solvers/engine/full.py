@@ -32,7 +32,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.core import losses
+from odmtool.core import kernels, losses
+from odmtool.rows.sparse_tile import SparseTile, add_sparse_products, sparse_tile
 from odmtool.rows.tiles import Tiles
 from odmtool.solvers.base import Progress, Solution, relative
 from odmtool.solvers.engine.certificate import times
@@ -51,6 +52,8 @@ _SURE = 0.9
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
 # Times that a tile is made before it is kept.
 _USES = 2
+# A kernel value below this share of the largest is less than the rounding of a sum.
+_NOTHING = 2.0**-30
 # So many steps that lower neither the gap nor P by more than this share: only rounding is left.
 _PATIENCE, _SINGLE = 5, 1e-7
 # Below this relative gap single precision is all that moves.
@@ -61,7 +64,8 @@ class KeptTiles(Tiles):
     """K in single precision, whose tiles above the diagonal are kept while they fit.
 
     A tile is kept when it is made for the second time: memory that is touched for the first
-    time costs as much as making a tile again, or several times as much.
+    time costs as much as making a tile again, or several times as much. One nearly all of whose
+    values are below rounding is kept as sparse rows, at once.
 
     Parameters
     ----------
@@ -77,16 +81,30 @@ class KeptTiles(Tiles):
         )  # fmt: skip
         self._kept, self._room = {}, room
         self._uses = np.zeros(self._filled.shape, dtype=int)
+        self._is_dense = np.zeros(self._filled.shape, dtype=bool)
+        self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
 
-    def _tile(self, i: int, j: int, scratch=None) -> np.ndarray:
-        tile = self._kept.get((i, j))
-        if tile is None:
-            tile = super()._tile(i, j, scratch)
-            self._uses[i, j] += 1
-            if self._uses[i, j] >= _USES and tile.nbytes <= self._room:
-                self._room -= tile.nbytes
-                tile = self._kept[i, j] = tile.copy()
-        return tile
+    def _tile(self, i: int, j: int, scratch=None) -> np.ndarray | SparseTile:
+        kept = self._kept.get((i, j))
+        if kept is not None:
+            return kept
+        tile = super()._tile(i, j, scratch)
+        # This depends on the values only, not on what there is room for.
+        found = None if self._is_dense[i, j] else sparse_tile(tile, self._least)
+        self._is_dense[i, j] = found is None
+        self._uses[i, j] += 1
+        is_worth_it = found is not None or self._uses[i, j] >= _USES
+        found = tile if found is None else found
+        if is_worth_it and found.nbytes <= self._room:
+            self._room -= found.nbytes
+            found = self._kept[i, j] = tile.copy() if found is tile else found
+        return found
+
+    def _add(self, tile, right, left, above, below) -> None:
+        if isinstance(tile, SparseTile):
+            add_sparse_products(tile, right, left, above, below)
+        else:
+            super()._add(tile, right, left, above, below)
 
 
 class FullNewton:
