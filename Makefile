@@ -17,7 +17,7 @@ SET = data/breast-cancer
 BENCH_DATA ?= ../shared/data
 BENCH_SETS ?= heart_scale a9a w8a ijcnn1 reuters-lasvm basehock sector.scale covtype.binary
 
-.PHONY: help demo test soak fuzz load mutants lint bench memory determinism papers papers-full man data clean
+.PHONY: help demo test soak fuzz load mutants lint bench memory determinism papers papers-figures papers-full man data clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -68,6 +68,9 @@ determinism: $(VENV)/.installed ## compare models trained in several ways and wr
 papers: $(VENV)/.installed ## the papers' tables again, for an hour; goes on where it stopped; writes docs/papers.md
 	$(BIN)/python benchmarks/papers/run.py --minutes 60 --jobs $(JOBS) papers.results $(BENCH_DATA)
 	$(BIN)/python benchmarks/papers/report.py papers.results $(BENCH_DATA) > docs/papers.md
+
+papers-figures: $(VENV)/.installed ## the pictures of docs/papers.md again
+	$(BIN)/python benchmarks/papers/figures.py $(BENCH_DATA)
 
 papers-full: $(VENV)/.installed ## the same to the end (days)
 	$(BIN)/python benchmarks/papers/run.py --minutes 0 --jobs $(JOBS) papers.results $(BENCH_DATA)

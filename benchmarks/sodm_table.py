@@ -1,16 +1,18 @@
-"""Table 2 of the SODM paper: accuracy, seconds and gap per level and way to cut the data.
+"""Tables 2 and 3 of the SODM paper: accuracy, seconds and gap per level and way to cut the data.
 
-usage: python benchmarks/sodm_table.py [--jobs 2] [--partitions 8] [--branch 2] FILE[:TEST]...
+usage: python benchmarks/sodm_table.py [--jobs 2] [--partitions 8] [--branch 2] [--linear]
+                                      FILE[:TEST]...
 
-RBF at gamma 4/d, lambda 2^10, mu .6, theta .2, tolerance 1e-3, features scaled to [0, 1] by
-the range of the training file. Without a test file a fifth of the rows, drawn with seed 0,
-are the test rows. One line per level:
+RBF at gamma 4/d, or linear, lambda 2^10, mu .6, theta .2, tolerance 1e-3, features scaled to
+[0, 1] by the range of the training file. Without a test file a fifth of the rows, drawn with
+seed 0, are the test rows. One line per level:
 
     ODM     coordinate descent on the whole problem, and what --solver auto does
     SODM    stratified parts, merged with rescaled duals
     Ca-ODM  random parts, only examples with nonzero duals kept      (Cascade SVM)
     DiP-ODM a share of every cluster of kernel k-means, the same     (DiP-SVM)
     DC-ODM  clusters of kernel k-means as parts                      (DC-SVM)
+    DSVRG   linear only: stochastic gradients, one part after another (SODM's for this)
 
 "seconds" is the time to the model of that level, partition included, from the start;
 "certified" adds the passes that compute the gap of the whole problem after each level. "x" is
@@ -39,7 +41,7 @@ from odmtool.core.memory import default_memory
 from odmtool.io.svmlight import read_svmlight
 from odmtool.rows.executor import local_executor
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.large import sodm
+from odmtool.solvers.large import dsvrg, sodm
 
 LAMBDA, MU, THETA = 2.0**10, 0.6, 0.2
 STRATEGIES = {
@@ -84,27 +86,36 @@ def data(path: str, rows: int | None):
 class Task:
     """One file: its problem and the accuracy of dual variables."""
 
-    def __init__(self, path: str, rows: int | None, memory: float):
+    def __init__(self, path: str, rows: int | None, memory: float, is_linear: bool = False):
         self.name = os.path.basename(path.partition(":")[0])
         self._X, self._y, self._T, self._test_y = data(path, rows)
         self.m, self.d = self._X.shape
-        self._kernel, self._memory = Kernel("rbf", 4 / self.d), memory
+        self._kernel = None if is_linear else Kernel("rbf", 4 / self.d)
+        self._memory = memory
 
     def problem(self) -> Problem:
         """The problem, nothing of it computed yet."""
-        gram = Gram(self._kernel, self._X, self._memory)
         loss = losses.odm(LAMBDA, MU, THETA, self.m)
+        if self._kernel is None:
+            return Problem(self._X, None, self._y, np.ones(self.m), loss)
+        gram = Gram(self._kernel, self._X, self._memory)
         return Problem(None, gram, self._y, np.ones(self.m), loss)
 
     def accuracy(self, eta: np.ndarray) -> float:
         """Percent of the test rows."""
         support, right = np.flatnonzero(eta), 0
+        if self._kernel is None:
+            return self.accuracy_of_weights(self._X.T @ (eta * self._y))
         coef = (eta * self._y)[support]
         for start in range(0, len(self._test_y), 1000):
             part = slice(start, start + 1000)
             f = kernels.block(self._kernel, self._T[part], self._X[support]) @ coef
             right += np.sum(np.where(f > 0, 1, -1) == self._test_y[part])
         return 100 * right / len(self._test_y)
+
+    def accuracy_of_weights(self, w: np.ndarray) -> float:
+        """Percent of the test rows, linear."""
+        return 100 * np.mean(np.where(self._T @ w > 0, 1, -1) == self._test_y)
 
     def line(self, *cells) -> None:
         load = f"{os.getloadavg()[0]:.1f}"
@@ -126,7 +137,7 @@ def measure(task: Task, scheme: sodm.Scheme, jobs: int):
 def rival(path: str, name: str, arguments) -> float:
     """The seconds of coordinate descent, or of what --solver auto does, on the whole."""
     warm_up()
-    task = Task(path, arguments.rows, arguments.memory)
+    task = Task(path, arguments.rows, arguments.memory, arguments.linear)
     problem, started = task.problem(), time.perf_counter()
     solution = solvers.solve(problem, solver=name)
     seconds = time.perf_counter() - started
@@ -138,7 +149,9 @@ def rival(path: str, name: str, arguments) -> float:
 def strategy(path: str, name: str, fastest: float, arguments) -> None:
     """Lines of one way to cut and merge; ``fastest`` are the seconds of the faster rival."""
     warm_up()
-    task = Task(path, arguments.rows, arguments.memory)
+    task = Task(path, arguments.rows, arguments.memory, arguments.linear)
+    if name == "DSVRG":
+        return by_turns(task, arguments)
     scheme = sodm.Scheme(
         arguments.partitions, arguments.branch, stop_level=arguments.stop_level, **STRATEGIES[name]
     )
@@ -149,6 +162,16 @@ def strategy(path: str, name: str, fastest: float, arguments) -> None:
             name, level.parts, f"{task.accuracy(level.eta):.2f}", f"{level.gap:.1e}",
             f"{seconds:.1f}", f"{certified:.1f}", f"{fastest / certified:.1f}" if fastest else "",
         )  # fmt: skip
+
+
+def by_turns(task: Task, arguments) -> None:
+    """The line of dsvrg, which has no levels."""
+    problem, scheme = task.problem(), sodm.Scheme(arguments.partitions)
+    executor, started = local_executor(arguments.jobs), time.perf_counter()
+    solution = dsvrg.solve(problem, Stop(1e-3, 100), scheme, executor=executor)
+    seconds = f"{time.perf_counter() - started:.1f}"
+    accuracy = f"{task.accuracy_of_weights(solution.w):.2f}"
+    task.line("DSVRG", "", accuracy, f"{solution.gap:.1e}", seconds, seconds, "")
 
 
 def alone(function, *arguments, blas_threads: int):
@@ -164,7 +187,7 @@ def run(path: str, arguments) -> None:
     seconds = [
         alone(rival, path, name, arguments, blas_threads=arguments.jobs) for name in rivals
     ]
-    for name in STRATEGIES:
+    for name in [*STRATEGIES, *(["DSVRG"] if arguments.linear else [])]:
         if name in arguments.only:
             fastest = min(seconds, default=0.0)
             alone(strategy, path, name, fastest, arguments, blas_threads=1)
@@ -191,7 +214,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--memory", type=float, default=default_memory())
     parser.add_argument("--no-rivals", action="store_true")
-    parser.add_argument("--only", nargs="+", default=list(STRATEGIES))
+    parser.add_argument("--only", nargs="+", default=[*STRATEGIES, "DSVRG"])
+    parser.add_argument("--linear", action="store_true")
     parser.add_argument("--stop-level", type=int, default=0)
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()

@@ -210,6 +210,23 @@ def write_sets(chosen: list[Table], folders: list[Path], out) -> None:
           + ".", file=out)  # fmt: skip
 
 
+def write_figures(out) -> None:
+    """The pictures of ``figures.py`` that there are."""
+    with open(HERE / "figures.toml", "rb") as stream:
+        known = tomllib.load(stream)
+    shown = {
+        name: [p.name for p in sorted((HERE.parents[1] / "docs" / "figures").glob(f"{name}*.png"))]
+        for name in known
+    }
+    if not any(shown.values()):
+        return
+    print("\n## Figures\n\nMade by `benchmarks/papers/figures.py`.", file=out)
+    for name, files in shown.items():
+        if files:
+            print(f"\n{known[name]}\n", file=out)
+            print("\n".join(f"![{name}](figures/{file})" for file in files), file=out)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path)
@@ -233,6 +250,7 @@ def main() -> None:
         for protocol, pairs in found[table.name]:
             if pairs:
                 write_table(table, protocol, pairs, out)
+    write_figures(out)
     write_outside([pair for pair in every if not pair.agrees], out)
     write_sets(chosen, arguments.data, out)
 
