@@ -292,17 +292,23 @@ def test_numbers_in_a_model_are_plain(run, tmp_path):
 
 @pytest.mark.parametrize("options", [
     ["-l", "4", "--solver", "dcd"], ["-s", "ldm"], ["-s", "l1svm", "-t", "rbf"],
+    ["-s", "mcodm"], ["-s", "m3svm"], ["-s", "mcsvm"], ["--solver", "svrg"],
 ])  # fmt: skip
 def test_the_trace_ends_where_the_summary_does(run, heart, options):
-    outcome = run("train", *options, "--trace", "t.csv", "--json", "s.json", heart)
+    model = "m"
+    outcome = run("train", *options, "--trace", "t.csv", "--json", "s.json", heart, model)
     assert outcome.code == 0
     with open("t.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     summary = json.loads(Path("s.json").read_text())
-    assert list(rows[0]) == ["iteration", "objective", "gap", "seconds"]
+    assert list(rows[0]) == ["iteration", "objective", "gap", "seconds", "accuracy"]
     iterations, seconds = ([float(row[name]) for row in rows] for name in ("iteration", "seconds"))
     assert iterations == sorted(iterations) and iterations[-1] == summary["iterations"]
     assert seconds == sorted(seconds)
     told = [float(row["objective"]) for row in rows if row["objective"]]
     assert told[-1] == pytest.approx(summary["objective"], rel=1e-2)
+    counted = [float(row["accuracy"]) for row in rows if row["accuracy"]]
+    assert len(counted) == len(told) and all(0 <= share <= 100 for share in counted)
+    right = re.search(r"Accuracy = ([\d.]+)%", run("predict", heart, model, "p").out)[1]
+    assert counted[-1] == pytest.approx(float(right), abs=1e-3)
     assert run("train", "-v", "2", "--trace", "t.csv", heart).code == 2

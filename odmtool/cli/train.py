@@ -118,9 +118,11 @@ Examples:
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
 @click.option("--trace", metavar="FILE",
-              help="Write the course of the training as CSV: iteration, objective, relative gap "
-                   "and seconds so far, a line whenever the solver reports. What it does not know "
-                   "then is left empty. For every further problem (one class against the rest, "
+              help="Write the course of the training as CSV: iteration, objective, relative gap, "
+                   "seconds so far, and the training accuracy in percent, a line whenever the "
+                   "solver reports. What it does not know then is left empty; the accuracy is "
+                   "known with the objective, but not of sodm, dsvrg, landmarks, kmomd and rows "
+                   "on the disk. For every further problem (one class against the rest, "
                    "several starts) iterations count from the beginning.")
 @common.quiet_option
 @common.verbose_option

@@ -132,6 +132,9 @@ class Machine:
     model_format: str | None = None
     settings: Settings = DEFAULTS
 
+    is_trial: ClassVar[bool] = False
+    """Whether a fit is one of many, in a cross validation; an instance may say so."""
+
     def copy(self, **parameters) -> Machine:
         """An unfitted machine with some parameters changed."""
         return replace(self, **parameters)

@@ -81,7 +81,7 @@ class MCODM(MulticlassMachine):
         return takes_landmarks(self.kernel_for(1), m, self.memory_limit())
 
     def _extra(self) -> dict:
-        return {"solver": self.solver}
+        return {"solver": self.solver} | ({"starts": 1} if self.is_trial else {})
 
 
 @machine

@@ -216,6 +216,7 @@ def evaluate_chain(
     start = None
     for setting in settings:
         candidate = machine.copy(**setting)
+        candidate.is_trial = True
         exact = is_exact(candidate, prepared)
         by_path = takes_path(candidate, len(prepared.u), prepared.gram)
         if exact:

@@ -95,7 +95,7 @@ def _descend(problem: Problem, stop: Stop, generator, start, progress):
     eta0, restarts = first_step(problem, generator), 0
     w, epochs, run, fallen_from = origin.w.copy(), 0, 0, origin.primal
     while True:
-        progress(Progress(epochs, best.primal, np.nan, problem.size))
+        progress(Progress(epochs, best.primal, np.nan, problem.size, best.t))
         if run & (run - 1) == 0:  # the end of a window: 0, 1, 2, 4, 8, ... epochs
             fall = fallen_from - best.primal
             if run >= _LEAST_EPOCHS and fall <= stop.tolerance / 2 * best.scale:

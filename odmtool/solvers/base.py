@@ -86,13 +86,15 @@ class Progress(NamedTuple):
     """What a solver tells its caller after an iteration.
 
     ``primal`` is None where only an estimate of the gap is known, ``gap`` is NaN where
-    nothing is known of it.
+    nothing is known of it. ``margins`` are those of the examples, or a function that computes
+    them, where the iterate is known.
     """
 
     iteration: int
     primal: float | None
     gap: float
     active: int
+    margins: np.ndarray | Callable[[], np.ndarray] | None = None
 
 
 class Solution(NamedTuple):

@@ -89,7 +89,7 @@ def solve(
         if not np.isfinite(primal) or dual > _DIVERGENCE * limit:
             raise DivergedError(why_diverged(problem))
         gap = relative(primal - dual, scale)
-        progress(Progress(epoch, primal, gap, active))
+        progress(Progress(epoch, primal, gap, active, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
             break
         active, threshold = problem.size, np.inf

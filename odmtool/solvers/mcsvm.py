@@ -34,7 +34,7 @@ from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.mcodm.descent import add_row, row_scores
-from odmtool.solvers.multi import MultiProblem, MultiSolution
+from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import sum_error, value_error
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
@@ -75,7 +75,7 @@ def solve(
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
             scores = state.scores()
-            margins = scores[examples, problem.target] - _best_others(scores, problem.target)
+            margins = margins_of(scores, problem.target)
             norm = float(np.vdot(state.alpha, scores))
             primal = norm / 2 + float(cost @ np.maximum(0.0, 1 - margins))
             dual = float(state.alpha[examples, problem.target].sum()) - norm / 2
@@ -83,7 +83,7 @@ def solve(
         if not np.isfinite(primal) or dual > _DIVERGENCE * cost.sum():
             raise DivergedError(messages.no_solution(is_definite))
         gap = relative(primal - dual, abs(primal))
-        progress(Progress(epoch, primal, gap, problem.size))
+        progress(Progress(epoch, primal, gap, problem.size, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
             break
         active, threshold, estimate = problem.size, np.inf, np.inf
@@ -99,13 +99,6 @@ def solve(
         gap <= stop.tolerance, "dcd", optimal=is_definite, duals=state.alpha,
         support_count=int(np.count_nonzero(state.alpha.any(axis=1))),
     )  # fmt: skip
-
-
-def _best_others(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The largest score of another class, shape (m,)."""
-    others = scores.copy()
-    others[np.arange(len(target)), target] = -np.inf
-    return others.max(axis=1)
 
 
 def _is_definite(gram: Gram) -> bool:

@@ -25,6 +25,13 @@ LARGEST_FEATURE_FACTOR = 2000
 """Of these and of other dense rows, up to so many unknowns, the whole Hessian is factored."""
 
 
+def margins_of(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """f_y(x) - max over l != y of f_l(x) for every example, shape (m,)."""
+    examples, others = np.arange(len(target)), scores.copy()
+    others[examples, target] = -np.inf
+    return scores[examples, target] - others.max(axis=1)
+
+
 class MultiProblem(NamedTuple):
     """A multi-class problem: linear if ``gram`` is None, otherwise known by its kernel values.
 

@@ -155,7 +155,7 @@ def descend(
         now = relative(point.gap, point.scale)
         if iteration >= least:
             track.add(point)
-        progress(Progress(iteration, point.primal, now, point.support))
+        progress(Progress(iteration, point.primal, now, point.support, point.t))
         is_done = iteration >= least and (now <= stop.tolerance or track.is_stalled)
         if is_done or iteration >= stop.max_iter:
             return track, iteration

@@ -12,6 +12,8 @@ Stop        at lambda; then the gap is judged like that of any other solver.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from odmtool import messages
@@ -29,7 +31,6 @@ from odmtool.solvers.base import (
     Solution,
     Stop,
     ignore_progress,
-    objective_values,
     relative,
 )
 from odmtool.solvers.hinge_path import HingePath
@@ -70,7 +71,10 @@ def solve(
         progress(Progress(count, None, np.nan, active))
 
     solution = track.solution(problem, stop, changed)
-    progress(Progress(solution.iterations, solution.primal, solution.gap, solution.support_count))
+    progress(
+        Progress(solution.iterations, solution.primal, solution.gap, solution.support_count,
+                 partial(problem.margins, solution.eta))
+    )  # fmt: skip
     if solution.converged or solution.iterations >= stop.max_iter:
         return solution
     newton = ldm_newton if isinstance(problem.loss, LDM) else proximal
@@ -118,8 +122,7 @@ class Track:
     def _certified(self, problem: Problem, eta, changes: int, stop: Stop) -> Solution:
         w = None if problem.gram is not None else np.asarray(problem.X.T @ (problem.y * eta))
         loss, t = losses.scaled(problem.loss, problem.weight), problem.margins(eta)
-        primal, dual, scale = objective_values(loss, eta @ t, eta @ t, t, eta)
-        dual -= self._rounding.gap(loss, t, eta, eta, stop.negligible(scale), w)
+        (primal, dual, scale), t = self._rounding.objectives(loss, t, eta, stop, w)
         if not np.isfinite(primal):
             raise DivergedError(messages.overflow())
         gap = relative(primal - dual, scale)

@@ -76,11 +76,11 @@ def solve(
         with np.errstate(over="ignore", invalid="ignore"):
             v = space.point(eta)
             w, coef = space.solution(v, eta)
-            (primal, dual, scale), _t = rounding.objectives(loss, space.margins(v), eta, stop, w)
+            (primal, dual, scale), t = rounding.objectives(loss, space.margins(v), eta, stop, w)
         if not np.isfinite(primal):
             raise DivergedError(messages.overflow())
         gap = relative(primal - dual, scale)
-        progress(Progress(steps, primal, gap, int(np.count_nonzero(eta))))
+        progress(Progress(steps, primal, gap, int(np.count_nonzero(eta)), t))
         waited += width <= _LAST_WIDTH
         if best is None or gap < best.gap:
             waited = 0

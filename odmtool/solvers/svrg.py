@@ -117,7 +117,7 @@ def until_certified(run: Stages, stop: Stop, has_start: bool, progress, name: st
         if own <= gap:
             gap, dual, best = own, point.primal - own, point
         now = relative(gap, point.scale)
-        progress(Progress(iteration, point.primal, now, rows.active(point)))
+        progress(Progress(iteration, point.primal, now, rows.active(point), rows.margins(point)))
         is_done = now <= stop.tolerance or run.is_stuck
         if (iteration >= least and is_done) or iteration >= stop.max_iter:
             break
@@ -136,7 +136,7 @@ def _until_rest(run: Stages, stop: Stop, progress) -> int:
     history, stages = [run.point.primal], 0
     while True:
         point, n = run.point, len(history) - 1
-        progress(Progress(stages, point.primal, np.nan, len(point.t)))
+        progress(Progress(stages, point.primal, np.nan, len(point.t), point.t))
         fall = history[n // 2] - point.primal
         is_at_rest = n >= _LEAST_SNAPSHOTS and fall <= stop.tolerance / 2 * point.scale
         if is_at_rest or run.is_stuck or stages >= stop.max_iter:
@@ -246,6 +246,10 @@ class StageRows:
     def active(self, point) -> int:
         """Examples whose loss has a slope."""
         return int(np.count_nonzero(point.derivative))
+
+    def margins(self, point) -> np.ndarray | None:
+        """Those of the examples, where they are in one place."""
+        return point.t
 
     def duals(self, point) -> np.ndarray:
         """The dual variables of a snapshot, shape (m,)."""

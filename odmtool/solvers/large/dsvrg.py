@@ -159,6 +159,9 @@ class Spread:
         """Examples whose loss has a slope."""
         return point.active
 
+    def margins(self, point: Snapshot) -> None:
+        """They are with the parts."""
+
     def duals(self, point: Snapshot) -> np.ndarray:
         """The dual variables of a snapshot, shape (m,)."""
         duals = np.empty(self.size)

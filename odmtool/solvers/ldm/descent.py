@@ -82,7 +82,7 @@ def solve(
         if not is_bounded(problem, primal, dual):
             raise DivergedError(dcd.why_diverged(problem))
         gap = relative(primal - dual, scale)
-        progress(Progress(epoch, primal, gap, problem.size))
+        progress(Progress(epoch, primal, gap, problem.size, t))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
             break
         estimate = np.inf

@@ -15,13 +15,15 @@ Source      Nie, Hao & Wang, AAAI 2024; Kingma & Ba, "Adam: a method for stochas
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from odmtool import messages
 from odmtool.errors import UsageError
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.m3svm.newton import gradient_at_zero, objective_of, solution, starting_point
-from odmtool.solvers.multi import MultiProblem, MultiSolution
+from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 
 RATE = 0.01
 """Step size of every number; the authors' choice for most of their data."""
@@ -60,7 +62,8 @@ def solve(
                 best, lowest = V, value
             if iteration > 0:
                 gap = objective.gap(V, value, gradient)
-                progress(Progress(iteration, value, gap, len(objective.weight)))
+                margins = partial(margins_of, scores, problem.target)
+                progress(Progress(iteration, value, gap, len(objective.weight), margins))
             if np.linalg.norm(gradient) <= goal:
                 best = V
                 break

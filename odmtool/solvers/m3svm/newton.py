@@ -37,7 +37,7 @@ from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check_parameters
 from odmtool.solvers.m3svm.system import System
-from odmtool.solvers.multi import MultiProblem, MultiSolution
+from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 
 # The smoothing shrinks by _SHRINK after a step of which at least _LONG was taken, or when
 # the gradient has fallen to _FALLEN of what it was when the smoothing last changed.
@@ -108,7 +108,7 @@ def solve(
             factor = max(1.0, factor * _SHRINK)
             run.smooth(final.times(factor))
         value, gap = run.value, objective.gap(run.V, run.value, run.gradient)
-        progress(Progress(iteration, value, gap, run.active))
+        progress(Progress(iteration, value, gap, run.active, run.margins))
         if factor == 1 and (run.size <= goal or run.is_stalled):
             break
     return solution(objective, run.V, iteration, goal, "newton")
@@ -211,6 +211,9 @@ class _Run:
     def active(self) -> int:
         slopes = self._objective.losses.slopes(self._scores, self._smoothing.delta)
         return int(np.count_nonzero(slopes.max(axis=1) > self._objective.weight / 2))
+
+    def margins(self) -> np.ndarray:
+        return margins_of(self._scores, self._objective.target)
 
     def step(self) -> bool:
         """One Newton step; True if most of it could be taken, by the duals too."""

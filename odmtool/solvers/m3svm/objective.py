@@ -99,7 +99,7 @@ class Objective:
 
     def __init__(self, problem):
         self.X, self.k, self.weight = problem.X, problem.k, problem.weight
-        self.parameters = problem.parameters
+        self.parameters, self.target = problem.parameters, problem.target
         self.losses = _LOSSES[self.parameters.loss](problem.target, problem.weight)
         self.smoothing = self._smoothing()
 

@@ -10,6 +10,7 @@ from odmtool.errors import UsageError
 from odmtool.solvers import table
 from odmtool.solvers.auto import has_landmarks
 from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.mcodm.starts import MOST_STARTS
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution
 
 
@@ -27,6 +28,7 @@ def solve(
     stop: Stop,
     *,
     outer: str = "cccp",
+    starts: int = MOST_STARTS,
     solver: str = "auto",
     seed: int = 0,
     start: Duals | None = None,
@@ -56,5 +58,6 @@ def solve(
     if solver == "landmarks":
         solver = "auto"
     return rounds.solve(
-        problem, stop, outer=outer, solver=solver, seed=seed, start=start, progress=progress
-    )
+        problem, stop, outer=outer, starts=starts, solver=solver, seed=seed, start=start,
+        progress=progress,
+    )  # fmt: skip

@@ -51,7 +51,7 @@ from odmtool.solvers.mcodm.dense import DenseNewton, dense_rows
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm.features import KernelFeatures, has_features
 from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
-from odmtool.solvers.mcodm.starts import drawn_rivals, start_count
+from odmtool.solvers.mcodm.starts import MOST_STARTS, drawn_rivals, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 
@@ -80,6 +80,7 @@ def solve(
     stop: Stop,
     *,
     outer: str = "cccp",
+    starts: int = MOST_STARTS,
     solver: str = "auto",
     seed: int = 0,
     start: Duals | None = None,
@@ -96,6 +97,8 @@ def solve(
     stop : Stop
         ``max_iter`` counts epochs and Newton steps of all rounds of a start together.
     outer : str, "cccp" or "constant"
+    starts : int
+        Begin at so many places at most.
     solver : str, "auto", "dcd" or "newton"
         "newton" is for linear problems; it begins with an epoch of coordinate descent.
     seed : int
@@ -132,7 +135,7 @@ def solve(
         return rounds
 
     is_alone = rivals is not None or start is not None or outer == "constant" or in_features
-    draws = range(1, 1 if is_alone else start_count(problem))
+    draws = range(1, 1 if is_alone else start_count(problem, starts))
     with np.errstate(over="ignore", invalid="ignore"):
         first = begun(rivals)
         return _lowest(first, begun, (drawn_rivals(problem, seed, n) for n in draws)).solution()
@@ -291,7 +294,9 @@ class _Rounds:
         self._linearise(terms)
         self._gap = self._relative_gap()
         self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
-        self._progress(Progress(self._iteration, objective, self._gap, self._solver.active))
+        self._progress(
+            Progress(self._iteration, objective, self._gap, self._solver.active, terms.margins)
+        )
         tolerance = self._stop.tolerance
         if self._change <= tolerance * objective and self._gap <= tolerance:
             self._finish(True)

@@ -6,7 +6,8 @@ Problem     F, the objective of mcODM, is the least of as many convex problems a
 Starts      The first names none: no margin is too large. The others draw rivals, in turn one for
             each class (classes on a line need that), one for each example, and those of random
             linear scores (with a kernel again one for each example). Small problems have up to
-            ten starts, large ones the first only.
+            ten starts, large ones the first only. So have the fits of a cross validation, where
+            more take several times as long and choose no better settings (docs/solvers.md).
 Source      benchmarks/mcodm_starts.py compares what comes of it with twelve others.
 """
 
@@ -16,28 +17,28 @@ import numpy as np
 
 from odmtool.solvers.multi import MultiProblem
 
-_MOST = 10
+MOST_STARTS = 10
 # So many numbers of the rows and of a w, times classes, are worth one start; with a kernel, where
 # Newton's method has as many unknowns as examples times classes, so many of their squares.
 _ROW_NUMBERS, _SQUARED_UNKNOWNS = 2e5, 1e6
 
 
-def start_count(problem: MultiProblem) -> int:
-    """How often the rounds begin, 1 to 10 times; once with two classes or many examples."""
+def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
+    """How often the rounds begin, 1 to ``most`` times; once with two classes or many examples."""
     if problem.k < 3:
         return 1
     gram = problem.gram
     if gram is not None and gram.bytes > gram.memory:
         return 1
     if gram is not None:
-        return _share(_SQUARED_UNKNOWNS, (problem.k * problem.size) ** 2)
+        return _share(_SQUARED_UNKNOWNS, most, (problem.k * problem.size) ** 2)
     X = problem.X
     stored = X.size if isinstance(X, np.ndarray) else X.nnz
-    return _share(_ROW_NUMBERS, problem.k * (stored + X.shape[1]))
+    return _share(_ROW_NUMBERS, most, problem.k * (stored + X.shape[1]))
 
 
-def _share(budget: float, numbers: int) -> int:
-    return int(np.clip(budget / max(1, numbers), 1, _MOST))
+def _share(budget: float, most: int, numbers: int) -> int:
+    return int(np.clip(budget / max(1, numbers), 1, most))
 
 
 def drawn_rivals(problem: MultiProblem, seed: int, number: int) -> np.ndarray:

@@ -23,6 +23,8 @@ class Terms(NamedTuple):
         The best class besides the example's own.
     best : ndarray, shape (m,)
         Its score.
+    margins : ndarray, shape (m,)
+        By how much the score of the example's own class is larger.
     """
 
     true_loss: float
@@ -30,6 +32,7 @@ class Terms(NamedTuple):
     dual_terms: float
     rival: np.ndarray
     best: np.ndarray
+    margins: np.ndarray
 
 
 def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
@@ -45,7 +48,7 @@ def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
     relaxed = weight @ np.maximum(0.0, own - against - duals.upper) ** 2
     return Terms(
         float(below + loss.c2 * above), float(below + loss.c2 * relaxed),
-        dual_terms(problem, duals), rival, best,
+        dual_terms(problem, duals), rival, best, own - best,
     )  # fmt: skip
 
 
