@@ -37,6 +37,8 @@ EXACT = 1e-10
 # Beyond these sizes a Newton step is too dear for thousands of fits.
 _LARGEST_EXACT_GRAM = 5000
 _LARGEST_EXACT_NONZEROS = 20_000_000
+# The path's time grows with m^2, that of Newton's steps for linear problems with m.
+_LARGEST_LINEAR_PATH = 700
 _BLOCK_VALUES = 2**22
 
 
@@ -294,7 +296,7 @@ def takes_path(machine: Machine, m: int, gram: Gram | None) -> bool:
     if machine.kind not in (OF_LDM, ONE_JUMP):
         return False
     if gram is None:
-        return m <= LARGEST_GRAM
+        return m <= (_LARGEST_LINEAR_PATH if machine.solver == "auto" else LARGEST_GRAM)
     is_psd = gram.kernel.is_positive_semidefinite
     way = SOLVERS["path"].way(machine.kind, gram.kernel.name)
     return is_psd and m <= _LARGEST_EXACT_GRAM and way.matrices * gram.bytes <= gram.memory
