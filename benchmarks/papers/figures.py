@@ -127,6 +127,7 @@ def times(folders: list[Path], out: Path) -> None:
         axes.loglog(x, [seconds[name] for seconds in found], marker, color=colour, label=name)
     ends = [min(x), max(x)]
     axes.loglog(ends, ends, color="0.6", linewidth=0.7)
+    axes.minorticks_off()
     axes.set_xlabel("CPU seconds, SVM (LIBLINEAR)")
     axes.set_ylabel("CPU seconds")
     axes.legend(frameon=False)
