@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import KERNELS, OTHER_LOSSES, examples, linearly_scaled_heart, problem, weights
-from scipy.optimize import LinearConstraint, minimize
+from scipy.optimize import LinearConstraint, linprog, minimize
 from test_certificates import certificate
 from test_solvers import indefinite_problem
 
@@ -555,3 +555,46 @@ def test_newton_goes_on_where_the_path_is_lost(monkeypatch):
         assert solution.solver == "path, then newton"
         assert_confirmed(p, solution, 1e-6)
     assert not path.solve(p, Stop(1e-6, 3)).converged
+
+
+def hard_margin(y_wrong):
+    """Twenty examples that a line separates, but for some that have the other label."""
+    generator = np.random.default_rng(8)
+    X = generator.standard_normal((20, 3))
+    y = np.where(X @ [1.0, -2.0, 0.5] > 0, 1.0, -1.0)
+    y[:y_wrong] *= -1
+    mu1, mu2 = 2.0, 0.5
+
+    def solve(lambda_):
+        p = Problem(X, None, y, np.ones(20), losses.ldm(mu1, mu2, lambda_, 20.0))
+        solution = path.solve(p, Stop(1e-6, 10**6))
+        assert solution.converged and solution.solver == "path"
+        return solution.w
+
+    def without_hinge(w):
+        t = y * (X @ w)
+        return w @ w / 2 + mu1 * t.var() - mu2 * t.mean()
+
+    return X * y[:, None], solve, without_hinge
+
+
+def test_a_large_lambda_is_the_hard_margin_where_the_data_are_separable():
+    Z, solve, without_hinge = hard_margin(0)
+    w = solve(2.0**20)
+    np.testing.assert_allclose(solve(2.0**30), w, rtol=1e-9)
+    assert (Z @ w).min() == pytest.approx(1.0, abs=1e-9)
+    constraint = LinearConstraint(Z, lb=1.0)
+    found = minimize(without_hinge, 2 * w, method="SLSQP", constraints=[constraint], tol=1e-14)
+    assert without_hinge(w) == pytest.approx(found.fun, rel=1e-7)
+
+
+def test_a_large_lambda_is_the_least_hinge_where_they_are_not():
+    """Of all w with the least sum of max(0, 1 - t) the one whose other terms are least."""
+    Z, solve, without_hinge = hard_margin(2)
+    w = solve(2.0**20)
+    np.testing.assert_allclose(solve(2.0**16), w, rtol=1e-7)
+    cost, identity = np.r_[np.zeros(3), np.ones(20)], np.eye(20)
+    bounds = [(None, None)] * 3 + [(0, None)] * 20
+    least = linprog(cost, A_ub=-np.hstack([Z, identity]), b_ub=-np.ones(20), bounds=bounds).fun
+    assert least > 0.1
+    assert np.maximum(0, 1 - Z @ w).sum() == pytest.approx(least, rel=1e-9)
