@@ -92,3 +92,20 @@ def write(path, X, labels):
     with open(path, "w") as stream:
         write_svmlight(stream, X, labels)
     return str(path)
+
+
+class StoreInMemory:
+    """A store of rows that are at hand, in blocks of 23."""
+
+    def __init__(self, X, y):
+        self._X, self._labels, self.shape = X, y.astype(int), X.shape
+        self.starts = np.append(np.arange(0, len(y), 23), len(y))
+
+    def read(self, k):
+        return self._X[self.starts[k] : self.starts[k + 1]], self.labels(k)
+
+    def labels(self, k):
+        return self._labels[self.starts[k] : self.starts[k + 1]]
+
+    def __getitem__(self, rows):
+        return self._X[rows]

@@ -6,12 +6,19 @@ pytest turns every warning of NumPy into an error.
 
 import numpy as np
 import pytest
+from problems import StoreInMemory
 from scipy import sparse
 
+from odmtool import solvers
 from odmtool.core.loss_table import MACHINES
 from odmtool.errors import OdmError
 from odmtool.judge import binary, m3svm, mcodm, mcsvm
 from odmtool.machines import machine_named
+from odmtool.rows.examples import Examples
+from odmtool.solvers import asgd, svrg
+from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import block_descent, dsvrg, passes, sodm
+from odmtool.solvers.large.sodm import Scheme
 
 _A = np.random.default_rng(0).standard_normal((12, 3))
 DATA = {
@@ -84,6 +91,50 @@ def test_optimal_or_one_sentence(name, kernel, data, lambda_):
         verdict = judged(machine, machine.prepare(X, labels), solution)
     is_rounding = abs(verdict.primal - verdict.dual) <= _ROUNDING
     assert verdict.gap <= machine.tolerance * (1 + 1e-6) or is_rounding
+
+
+_SCHEME = Scheme(2, strata=2)
+PASSES = {
+    "svrg": (svrg.solve, "odm"),
+    "svrg of ldm": (svrg.solve, "ldm"),
+    "asgd": (asgd.solve, "ldm"),
+    "dsvrg": (lambda p, stop: dsvrg.solve(p, stop, _SCHEME), "l2svm"),
+    "sodm": (lambda p, stop: sodm.solve(p, stop, _SCHEME), "l1svm"),
+    "passes": (lambda p, stop: passes.solve(stored(p), p.loss, stop), "odm"),
+    "blocks": (lambda p, stop: block_descent.solve(stored(p), p.loss, stop), "l1svm"),
+}
+
+
+def stored(p):
+    """The examples of a problem in blocks."""
+    return Examples(StoreInMemory(p.X, p.y), {1: 1.0, -1: -1.0}, {1: 1.0, -1: 1.0})
+
+
+@pytest.mark.parametrize("lambda_", [1e-20, 1.0, 1e10])
+@pytest.mark.parametrize("data", ["opposite labels", "large", "mixed", "offset"])
+@pytest.mark.parametrize("way", PASSES)
+def test_solvers_in_passes_bound_rounding_too(way, data, lambda_):
+    X = np.hstack([_A + 1e8, np.full((12, 1), 1e8)]) if data == "offset" else DATA[data]
+    y, (solve, name) = np.repeat([1.0, -1.0], 6), PASSES[way]
+    loss = machine_named(name)(lambda_=lambda_).loss(12.0)
+    p = Problem(X, None, y, np.ones(12), loss)
+    try:
+        found = solve(p, Stop(1e-3, 100))
+    except OdmError as error:
+        assert "\n" not in str(error) and "nan" not in str(error)
+        return
+    assert np.isfinite(found.gap)
+    if not found.converged:
+        return
+    # The best dual value known: its own, or that of another solver.
+    with np.errstate(all="ignore"):
+        other = solvers.solve(p, solver="newton", tolerance=1e-9)
+        verdicts = [
+            binary.certify_linear(X, y, p.weight, loss, found.w, eta)
+            for eta in (getattr(found, "eta", other.eta), other.eta)
+        ]
+    gap = min(verdict.gap for verdict in verdicts)
+    assert gap <= 1e-3 * (1 + 1e-6) or abs(verdicts[0].primal) <= _ROUNDING
 
 
 _HARD = {

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from problems import OTHER_LOSSES, examples, weights, write
+from problems import OTHER_LOSSES, StoreInMemory, examples, weights, write
 
 from odmtool.core import losses
 from odmtool.core.memory import resident
@@ -34,23 +34,6 @@ TINY = 700
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
 
 
-class Memory:
-    """A store of rows that are at hand, in blocks of 23."""
-
-    def __init__(self, X, y):
-        self._X, self._labels, self.shape = X, y.astype(int), X.shape
-        self.starts = np.append(np.arange(0, len(y), 23), len(y))
-
-    def read(self, k):
-        return self._X[self.starts[k] : self.starts[k + 1]], self.labels(k)
-
-    def labels(self, k):
-        return self._labels[self.starts[k] : self.starts[k + 1]]
-
-    def __getitem__(self, rows):
-        return self._X[rows]
-
-
 # ---- the solvers -------------------------------------------------------------
 
 
@@ -61,7 +44,7 @@ def setting(loss, weighted, bias=-1.0):
     factor = {1: 1.5, -1: 0.5} if weighted else {1: 1.0, -1: 1.0}
     u = np.where(y > 0, factor[1], factor[-1]) * (1 if v is None else v)
     rows = X.toarray() if bias < 0 else np.column_stack([X.toarray(), np.full(60, bias)])
-    return Examples(Memory(X, y), {1: 1.0, -1: -1.0}, factor, v, bias), rows, y, u
+    return Examples(StoreInMemory(X, y), {1: 1.0, -1: -1.0}, factor, v, bias), rows, y, u
 
 
 @pytest.mark.parametrize("loss, weighted, bias", [

@@ -115,10 +115,10 @@ def test_unscaled_data_never_diverge_silently(machine, lambda_):
     primal, dual = judged(p, solution)
     assert primal == pytest.approx(solution.primal, rel=1e-9)
     assert primal < stochastic.point_at(p, np.zeros(X.shape[1])).primal
-    assert dual == pytest.approx(solution.dual, rel=1e-6)
+    assert dual == pytest.approx(solution.dual, rel=1e-6, abs=1e-9 * primal)
     assert not solution.converged and solution.gap > 1e-9
     if machine == "odm":
-        assert solution.gap <= 1  # the dual point eta = 0 already proves that
+        assert solution.gap <= 1 + 1e-9  # the dual point eta = 0 already proves that
 
 
 def test_a_descent_that_finds_no_dual_point_leaves_the_primal_point(monkeypatch):

@@ -89,6 +89,8 @@ class Decompressed(io.RawIOBase):
         self._raw, self._compression = raw, compression
         self._member = compression.decompressor()
         self._pending = b""
+        self.taken = 0
+        """Compressed bytes that were read."""
 
     def readable(self) -> bool:
         return True
@@ -100,6 +102,7 @@ class Decompressed(io.RawIOBase):
             data = b""
             if self._member.needs_input:
                 data, self._pending = self._pending or self._raw.read(BUFFER_BYTES), b""
+                self.taken += len(data)
                 if not data:
                     raise self._error(messages.compressed_truncated(self._compression.kind))
             try:

@@ -178,18 +178,27 @@ def iter_svmlight(
     yield dataset(held)
 
 
-def estimated_bytes(path: str | os.PathLike) -> float:
-    """About what the matrix of a file takes in memory, by its first lines.
+def estimated_bytes(path: str | os.PathLike, limit: float) -> float:
+    """About what the matrix of a file takes in memory, by its first lines; 0 for a stream.
 
-    0 for a stream or a compressed file, whose length is not known.
+    Compressed files need not be as their first lines: one that seems to take more than half of
+    ``limit`` is read to its end, or until it has taken more.
     """
     if is_stream(path) or not os.path.isfile(path):
         return 0.0
     with open_input(path) as stream:
-        size = _regular_size(stream)
-        text = stream.read(BLOCK_BYTES) if size else b""
-    needed = _ENTRY_BYTES * text.count(b":") + _ROW_BYTES * text.count(b"\n")
-    return size * needed / max(1, len(text))
+        text, size = stream.read(BLOCK_BYTES), _regular_size(stream)
+        found = _matrix_bytes(text)
+        if size:
+            return size / max(1, len(text)) * found
+        is_near = os.path.getsize(path) / max(1, stream.raw.taken) * found > limit / 2
+        while is_near and found <= limit and (text := stream.read1(BLOCK_BYTES)):
+            found += _matrix_bytes(text)
+    return found
+
+
+def _matrix_bytes(text: bytes) -> float:
+    return _ENTRY_BYTES * text.count(b":") + _ROW_BYTES * text.count(b"\n")
 
 
 def write_svmlight(stream: IO[str], X: CSR | csr_matrix, labels, first_index: int = 1) -> None:

@@ -43,7 +43,8 @@ class Memory(Place):
 
     def read(self, **said) -> TrainingData:
         """See :meth:`Place.read`; data that do not fit are refused before."""
-        limit, needed = self.source.limit(), svmlight.estimated_bytes(self.source.path)
+        limit = self.source.limit()
+        needed = svmlight.estimated_bytes(self.source.path, limit)
         if needed > limit:
             raise MemoryLimitError(messages.data_too_large(needed, limit))
         return super().read(**said)

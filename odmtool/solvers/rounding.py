@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 
 import numpy as np
 
@@ -61,10 +62,13 @@ class Rounding:
     """
 
     def __init__(self, gram: Gram | None, X=None, y=None):
-        if gram is None:
-            kernel, values = _LINEAR, kernels.squares(X)
+        if gram is not None:
+            X = gram.X
+        kernel = _LINEAR if gram is None else gram.kernel
+        if X is None or kernel.row.of == STORED:
+            values = gram.diagonal()
         else:
-            kernel, X, values = gram.kernel, gram.X, gram.diagonal()
+            values = np.concatenate(_each(X, partial(kernels.diagonal, kernel)))
         if not kernel.is_positive_semidefinite:
             values = np.full(len(values), _largest_value(gram))
         values = np.maximum(values, 0.0)
@@ -138,19 +142,29 @@ class Rounding:
         size, error = np.abs(coef) @ self._sizes, self._value + self._sum
         with np.errstate(over="ignore", invalid="ignore"):
             if w is not None:
-                off = error * size
+                off = self.off(coef)
                 delta = error * np.linalg.norm(w) * self._sizes
-                return _shares(loss, t, eta, delta) + off * apart + off**2 / 2
+                return shares_error(loss, t, eta, delta) + off * apart + off**2 / 2
             between = np.abs(coef - eta)
             beside = between @ self._sizes
-            found = _shares(loss, t, eta, error * size * self._sizes) + error * beside**2 / 2
+            found = shares_error(loss, t, eta, error * size * self._sizes) + error * beside**2 / 2
             is_relative = self._gram is not None and self._gram.is_computed
             if found <= enough or not is_relative or self._relative > _LARGEST_RELATIVE:
                 return found
             bits = self._sum + 8 * UNIT
             delta = self._relative * self._beside(np.abs(coef)) + bits * size * self._sizes
             beside = self._relative * (between @ self._beside(between)) + bits * beside**2
-            return min(found, _shares(loss, t, eta, delta) + beside / 2)
+            return min(found, shares_error(loss, t, eta, delta) + beside / 2)
+
+    def off(self, coef) -> float:
+        """How far w of a linear problem may be from w(coef)."""
+        return float((self._value + self._sum) * (np.abs(coef) @ self._sizes))
+
+    def primal(self, loss: MarginLoss, t, w) -> float:
+        """By how much P of a linear problem's w may be larger than its margins ``t`` say."""
+        delta = (self._value + self._sum) * np.linalg.norm(w) * self._sizes
+        with np.errstate(over="ignore", invalid="ignore"):
+            return shares_error(loss, t, 0.0, delta)
 
     def _beside(self, sizes: np.ndarray) -> np.ndarray:
         """sum over j != i of k_ij sizes_j, without the constant of ``-B``; shape (m,)."""
@@ -159,7 +173,7 @@ class Rounding:
         return np.maximum(gram.matrix() @ sizes - gram.diagonal() * sizes - constant, 0.0)
 
 
-def _shares(loss: MarginLoss, t, eta, delta) -> float:
+def shares_error(loss: MarginLoss, t, eta, delta) -> float:
     """What the examples' shares of P - D may gain in all."""
     now = losses.value(loss, t)
     more = losses.value(loss, t + delta) + eta * delta
@@ -220,7 +234,61 @@ class ExactMargins:
     def gap(self, loss: MarginLoss, t, coef, eta, *_allowed) -> float:
         """As :meth:`Rounding.gap`, at these margins; ``coef`` is its own dual point."""
         delta = self._value * np.abs(coef).sum() + UNIT * np.abs(t)
-        return _shares(loss, t, eta, delta)
+        return shares_error(loss, t, eta, delta)
+
+
+def demanded_gap(apart: float, norm: float, size: float, bent: float, count: int) -> float:
+    """P - D of a linear problem's w, whose computed margins demand the duals eta.
+
+    Parameters
+    ----------
+    apart : float
+        |w - w(eta)|, as computed.
+    norm : float
+        |w|.
+    size, bent : float
+        The sums of |x_i| |eta_i|, and of |x_i|^2 times the largest second derivative of a loss.
+    count : int
+        No sum has more terms.
+    """
+    error = sum_error(count)
+    return (apart + error * size) ** 2 / 2 + bent * (error * norm) ** 2 / 2
+
+
+def primal_error(norm: float, size: float, bent: float, count: int) -> float:
+    """By how much P of a w may differ from what its computed margins say; as above."""
+    error = sum_error(count) * norm
+    return error * size + bent * error**2 / 2
+
+
+class SpanRounding:
+    """Bounds of what rounding hides where rows are known times L^-T, or as they are.
+
+    The features are taken as they are computed. With rows k(x, Z) of length r_i, a = L^-T w gives
+    the margins: they are off by e r_i |a|, w = L'a by e |L| |a|, and L^-1 sum_i eta_i y_i k(Z, x_i)
+    by |L^-1| e sum_i r_i |eta_i|.
+
+    Parameters
+    ----------
+    factor : ndarray, shape (S, S), or None
+    count : int
+        No sum has more terms.
+    """
+
+    def __init__(self, factor: np.ndarray | None, count: int):
+        self._count, self._factor, self._inverse = count, 0.0, 1.0
+        if factor is not None:
+            from scipy.linalg import solve_triangular
+
+            self._factor = float(np.linalg.norm(factor))
+            inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+            self._inverse = float(np.linalg.norm(inverse))
+
+    def gap(self, gradient: np.ndarray, a: np.ndarray, size: float, bent: float) -> float:
+        """See :func:`demanded_gap`."""
+        norm = float(np.linalg.norm(a))
+        size = self._inverse * size + self._factor * norm
+        return demanded_gap(float(np.linalg.norm(gradient)), norm, size, bent, self._count)
 
 
 def value_error(kernel: Kernel, X, most: float) -> float:
@@ -244,25 +312,41 @@ def _value_errors(kernel: Kernel, X) -> tuple[float, float]:
     An inner product of n terms is off by at most n roundings of |u| |v|, a squared distance
     by as many of (|u| + |v|)^2; what that does to a value the kernel's row knows.
     """
-    terms = X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0)
-    largest = float(kernels.squares(X).max(initial=0.0))
+    terms, largest = np.max(_each(X, _measures), axis=0)
     size = 4 * largest if kernel.row.of == DISTANCES else largest
     return kernel.row.rounding(kernel, size, (int(terms) + 8) * UNIT, np)
 
 
+def _each(X, function: Callable) -> list:
+    """function(X), or of every piece where workers have them."""
+    return X.each(function) if hasattr(X, "each") else [function(X)]
+
+
+def _measures(X) -> tuple[int, float]:
+    """The most terms of an inner product, and the largest |x|^2."""
+    terms = X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0)
+    return int(terms), float(kernels.squares(X).max(initial=0.0))
+
+
 def sum_error(size: int) -> float:
-    """A bound of the relative error of a sum of ``size`` terms, as BLAS and NumPy add them."""
-    return (np.log2(size + 2) + 64) * UNIT
+    """A bound of the relative error of a sum of ``size`` terms, as BLAS and NumPy add them.
+
+    They add some tens of partial sums, sparse products one term after another, where errors of
+    either sign grow with the root (Higham & Mary, SIAM J. Sci. Comput. 41, 2019).
+    """
+    return (np.sqrt(size) + 64) * UNIT
 
 
 def _largest_value(gram: Gram) -> float:
     """No kernel value of these examples is larger in size."""
     kernel = gram.kernel
-    if gram.is_computed:
+    if getattr(gram, "is_computed", False):
         return float(np.abs(gram.matrix()).max(initial=0.0))
     if gram.X is None:
         return float(np.abs(gram.diagonal()).max(initial=0.0))
     if kernel.row.of == STORED:
         return float(abs(gram.X).max())
     upwards = kernel._replace(gamma=abs(kernel.gamma), coef0=abs(kernel.coef0))
-    return float(kernels.diagonal(upwards, gram.X).max(initial=0.0))
+    return float(
+        np.max(np.concatenate(_each(gram.X, partial(kernels.diagonal, upwards))), initial=0.0)
+    )

@@ -14,7 +14,7 @@ import contextlib
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.core import losses
+from odmtool.core import kernels, losses
 from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
@@ -22,7 +22,7 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
-from odmtool.solvers.rounding import Rounding
+from odmtool.solvers.rounding import Rounding, demanded_gap
 
 _BLOCK_BYTES = 2**22
 
@@ -156,11 +156,7 @@ class WeightSpace:
 
     def __init__(self, X, y: np.ndarray):
         self._X, self._y = _light(X), y
-        cells = X if isinstance(X, np.ndarray) else X.data
-        largest = max(cells.max(initial=0.0), -cells.min(initial=0.0))
-        # A bound of the rounding errors of w(eta), for every unit of sum |eta|, and of the
-        # margins, for every unit of |w|.
-        self._rounding = np.finfo(float).eps * np.sqrt(X.shape[1]) * float(largest)
+        self._squares = kernels.squares(X)
 
     def zero(self):
         return np.zeros(self._X.shape[1])
@@ -181,13 +177,12 @@ class WeightSpace:
     def gap(self, loss, w, t, eta, enough):
         """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t.
 
-        Rounding is added, of w(eta) and of the margins: features of 1e150 may cancel to exactly
-        0 by chance.
+        Rounding is added: features of 1e150 may cancel to exactly 0 by chance.
         """
-        difference, rounding = w - self.point(eta), self._rounding * np.abs(eta).sum()
-        off = self._rounding * np.linalg.norm(w)
-        bent = losses.slopes_largest(loss).sum() * off * off
-        return (difference @ difference + rounding * rounding + bent) / 2, eta, t
+        size = np.sqrt(self._squares) @ np.abs(eta)
+        bent = losses.slopes_largest(loss) @ self._squares
+        apart, count = np.linalg.norm(w - self.point(eta)), max(self._X.shape)
+        return demanded_gap(apart, np.linalg.norm(w), size, bent, count), eta, t
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w with (I + X' S X) w = X' (y b), by Cholesky or conjugate gradients."""

@@ -30,6 +30,7 @@ from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import Problem, Solution, Stop, relative
 from odmtool.solvers.ldm import descent as ldm
+from odmtool.solvers.rounding import Rounding
 
 # The hinge has no curvature; its jump by lambda/M counts as if it were spread over a band of
 # margins of this width when the first step size is chosen.
@@ -113,9 +114,7 @@ def cumulative(shares: np.ndarray) -> np.ndarray:
     return sums / sums[-1] if sums[-1] > 0 else np.arange(1, len(shares) + 1) / len(shares)
 
 
-def draw(
-    generator: np.random.Generator, sums: np.ndarray, count: int | None = None
-) -> np.ndarray:
+def draw(generator: np.random.Generator, sums: np.ndarray, count: int | None = None) -> np.ndarray:
     """``count`` examples (as many as there are) in random order, by :func:`cumulative` sums.
 
     At every place of the order each example has its probability; but the draws are spread
@@ -137,7 +136,8 @@ def certified(
     Its dual variables come from dual coordinate descent that starts with those which the
     margins demand. If the gap between the two is too large, the better primal point counts.
     """
-    eta, dual = _constant_duals(problem)
+    rounding = Rounding.of(problem)
+    eta, dual = _constant_duals(problem, rounding)
     polishing = Stop(_DUAL_SHARE * stop.tolerance, stop.max_iter)
     try:
         start = ldm.demanded(problem, point.t)
@@ -148,20 +148,28 @@ def certified(
         iterations += found.iterations
         if found.dual > dual:
             eta, dual = found.eta, found.dual
-        is_proved = relative(point.primal - dual, point.scale) <= stop.tolerance
+        is_proved = _gap(problem, rounding, point, dual) <= stop.tolerance
         if found.primal < point.primal and not is_proved:
             point, name = point_at(problem, found.w), f"{name}, then dcd"
-    gap = relative(point.primal - dual, point.scale)
+    gap = _gap(problem, rounding, point, dual)
     return Solution(
         point.w, eta, eta, point.primal, dual, gap, iterations, gap <= stop.tolerance, name
     )
 
 
-def _constant_duals(problem: Problem) -> tuple[np.ndarray, float]:
+def _gap(problem: Problem, rounding: Rounding, point: Point, dual: float) -> float:
+    """The relative gap of a point of LDM, with what rounding of its margins may hide."""
+    mean = problem.weight @ point.t / problem.weight.sum()
+    row = losses.scaled(losses.ldm_row(problem.loss, mean), problem.weight)
+    hidden = rounding.primal(row, point.t, point.w)
+    return relative(point.primal + hidden - dual, point.scale)
+
+
+def _constant_duals(problem: Problem, rounding: Rounding) -> tuple[np.ndarray, float]:
     """Dual variables mu2/M u and their value, those of P without variance and hinge."""
     eta = problem.loss.mu2 / problem.loss.total_weight * problem.weight
     w = np.asarray(problem.X.T @ (problem.y * eta))
-    return eta, float(-w @ w / 2)
+    return eta, -float((np.linalg.norm(w) + rounding.off(eta)) ** 2 / 2)
 
 
 @njit

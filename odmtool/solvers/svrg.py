@@ -20,9 +20,10 @@ Step        starts at 1/(4L), L = 1 + max l'' sum u_i |x_i|^2 (LDM: see pair_cur
             kept between limit/10 and the limit, at first 1/L. A stage that raises P is
             undone and halves both: P of the snapshots never rises.
 Stop        smooth losses: P(s) - D <= tolerance S, D the best bound so far; each snapshot
-            gives one for nothing, P(s) - 1/2 |grad P(s)|^2. LDM: when P has fallen by less
-            than half the tolerance since half as many snapshots; dual coordinate descent
-            then finds a dual point (:func:`odmtool.solvers.stochastic.certified`).
+            gives one for nothing, P(s) - 1/2 |grad P(s)|^2, less what rounding may hide.
+            LDM: when P has fallen by less than half the tolerance since half as many
+            snapshots; dual coordinate descent then finds a dual point
+            (:func:`odmtool.solvers.stochastic.certified`).
 Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, Algorithm 2 and
             Theorem 3.1; Tan et al., "Barzilai-Borwein step size for stochastic gradient
             descent", NIPS 2016; Xiao & Zhang, "A proximal stochastic gradient method with
@@ -50,6 +51,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.coordinate import loss_derivative
 from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.rounding import demanded_gap, primal_error
 from odmtool.solvers.stochastic import add_row, row_product
 
 SNAPSHOTS = ("last", "random")
@@ -113,9 +115,12 @@ def until_certified(run: Stages, stop: Stop, has_start: bool, progress, name: st
     least, dual = 0 if has_start else min(1, stop.max_iter), rows.dual_at_zero()
     while True:
         point = run.point
-        gap, own = point.primal - dual, float(run.gradient @ run.gradient / 2)
+        lengths = float(np.linalg.norm(point.w)), rows.lengths(point), rows.curvature, rows.terms
+        own = demanded_gap(float(np.linalg.norm(run.gradient)), *lengths)
+        hidden = primal_error(*lengths)
+        gap = point.primal + hidden - dual
         if own <= gap:
-            gap, dual, best = own, point.primal - own, point
+            gap, dual, best = own, point.primal - hidden - own, point
         now = relative(gap, point.scale)
         progress(Progress(iteration, point.primal, now, rows.active(point), rows.margins(point)))
         is_done = now <= stop.tolerance or run.is_stuck
@@ -198,6 +203,8 @@ class StageRows:
     size : int
     curvature : float
         L, which decides the first step.
+    terms : int
+        No sum has more.
     """
 
     def __init__(self, problem: Problem, seed: int, snapshot: str):
@@ -205,7 +212,8 @@ class StageRows:
         self._arrays = compressed_rows(problem.X)
         self._generator = np.random.default_rng(seed)
         self._is_paired = isinstance(problem.loss, LDM)
-        squares = row_squares(*self._arrays)
+        squares, self.terms = row_squares(*self._arrays), max(problem.X.shape)
+        self._lengths = np.sqrt(squares)
         if self._is_paired:
             shares = problem.weight
             self.curvature = stochastic.pair_curvature(problem, squares)
@@ -250,6 +258,10 @@ class StageRows:
     def margins(self, point) -> np.ndarray | None:
         """Those of the examples, where they are in one place."""
         return point.t
+
+    def lengths(self, point) -> float:
+        """The sum of |x_i| |eta_i|, for bounds of rounding."""
+        return float(self._lengths @ np.abs(point.derivative))
 
     def duals(self, point) -> np.ndarray:
         """The dual variables of a snapshot, shape (m,)."""

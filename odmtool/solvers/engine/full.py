@@ -35,7 +35,7 @@ from numpy.linalg import LinAlgError
 from odmtool.core import kernels, losses
 from odmtool.rows.sparse_tile import SparseTile, add_sparse_products, sparse_tile
 from odmtool.rows.tiles import Tiles
-from odmtool.solvers.base import Progress, Solution, relative
+from odmtool.solvers.base import Progress, Solution, not_worse_than_zero, relative
 from odmtool.solvers.engine.certificate import times
 from odmtool.solvers.factor import conjugate_gradients
 from odmtool.solvers.newton import step_length
@@ -177,6 +177,11 @@ class FullNewton:
         gap = max(0.0, float(shares.sum())) + off**2 / 2
         return float(half + own.sum()), float(half + np.abs(own).sum()), float(gap), eta
 
+    def primal_at(self, s: float) -> tuple[float, float]:
+        """P and S of s w."""
+        own, half = losses.value(self.loss, s * self.y * self.f), s * s * (self.a @ self.f) / 2
+        return float(half + own.sum()), float(half + np.abs(own).sum())
+
     def rounding(self) -> float:
         """What the rounding errors of f in double precision can have changed in P - D."""
         points = self.points
@@ -187,7 +192,10 @@ class FullNewton:
         return float(off * tilt + off**2 / 2 * losses.slopes_largest(self.loss).sum())
 
     def step(self, gap: float) -> None:
-        """A Newton step; ``gap`` is P - D for any dual point, the best that is known."""
+        """A Newton step; ``gap`` is P - D for any dual point, the best that is known.
+
+        Raises LinAlgError where numbers overflow.
+        """
         y, t = self.y, self.y * self.f
         slopes = losses.slope(self.loss, t)
         active = slopes > 0
@@ -202,7 +210,10 @@ class FullNewton:
         step = step_length(self.loss, t, y * change, products)
         if step < _SHORT:
             self._share /= _FINER
-        self.a, self.f = self.a + step * direction, self.f + step * change
+        a, f = self.a + step * direction, self.f + step * change
+        if not np.isfinite(a @ f):
+            raise LinAlgError
+        self.a, self.f = a, f
 
     def _newton_point(self, slopes, active, b, accuracy: float) -> tuple[np.ndarray, np.ndarray]:
         """a with a_i + s_i (K a)_i = b_i, and K a, to a residual of ``accuracy``."""
@@ -269,7 +280,8 @@ def solve(run, space, point, coef: np.ndarray, gap: float) -> Solution:
             break
         highest = max(highest, primal - gap)
         try:
-            newton.step(max(primal - highest, _LEAST * scale))
+            with np.errstate(over="ignore", invalid="ignore"):
+                newton.step(max(primal - highest, _LEAST * scale))
         except LinAlgError:
             break  # singular to working precision: no better step can be had
         iterations, is_certain = iterations + 1, False
@@ -278,7 +290,8 @@ def solve(run, space, point, coef: np.ndarray, gap: float) -> Solution:
         primal, scale, gap, eta = newton.values()
         gap += newton.rounding()
         now = relative(gap, scale)
-    return Solution(
+    found = Solution(
         None, newton.y * newton.a, eta, primal, float(primal - gap), now,
         run.iterations + iterations, now <= tolerance, "landmarks, then newton", failure=0.0,
     )  # fmt: skip
+    return not_worse_than_zero(found, newton.primal_at, newton.primal_at(0.0)[0], run.stop)

@@ -6,7 +6,8 @@ Update      a block is read, and its duals are updated for a few epochs with the
             order. In memory are w, one block, and eta: d and m numbers.
 Stop        when the relative duality gap over all blocks is at most the tolerance. The blocks'
             shares, added up as they are met, tell when it is worth a pass of its own, which
-            takes w as it is and D from w(eta), so that rounding in w is no error of it.
+            takes w as it is and D from w(eta), so that rounding in w is no error of it, and adds
+            what rounding may hide (:mod:`odmtool.solvers.rounding`).
 Source      Yu, Hsieh, Chang & Lin, "Large linear classification when data cannot fit in
             memory", KDD 2010, Algorithms 1 and 2.
 """
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
-from odmtool.core import losses
+from odmtool.core import kernels, losses
 from odmtool.core.losses import MarginLoss
 from odmtool.errors import DivergedError
 from odmtool.rows.examples import Examples
@@ -33,21 +34,22 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.large.passes import Found
+from odmtool.solvers.rounding import shares_error, sum_error
 
 _EPOCHS_PER_BLOCK = 3
 
 
 class _Gap(NamedTuple):
-    """P, D, the scale S, |w|^2, and w(eta)."""
+    """P, P - D with what rounding may hide, the scale S, and w(eta)."""
 
     primal: float
-    dual: float
+    gap: float
     scale: float
     point: np.ndarray
 
     @property
     def relative(self) -> float:
-        return relative(self.primal - self.dual, self.scale)
+        return relative(self.gap, self.scale)
 
 
 def solve(
@@ -116,31 +118,38 @@ def _descend(block, loss: MarginLoss, eta: np.ndarray, w: np.ndarray, generator)
 
 
 def _certify(examples: Examples, loss: MarginLoss, w: np.ndarray, eta: np.ndarray) -> _Gap:
-    """P(w) and D(eta); one pass."""
-    point, value, size, dual = np.zeros(len(w)), 0.0, 0.0, 0.0
+    """P(w) and D(eta); one pass.
+
+    The gap is the sum of the examples' shares and 1/2 |w - w(eta)|^2.
+    """
+    point, value, size, lost, off = np.zeros(len(w)), 0.0, 0.0, 0.0, 0.0
+    norm, error = np.linalg.norm(w), sum_error(max(examples.shape))
     for k in range(examples.count):
         block = examples.block(k)
         used = block.u > 0
         own = eta[block.start : block.start + len(block.y)]
         with np.errstate(over="ignore", invalid="ignore"):
             t = block.y * np.asarray(block.X @ w)
-            values = block.u * losses.value(loss, t)
             point += np.asarray(block.X.T @ (block.y * own))
+            sizes, t, own = np.sqrt(kernels.squares(block.X))[used], t[used], own[used]
             scaled = losses.scaled(loss, block.u[used])
-            dual += losses.dual_value(scaled, own[used]).sum()
+            values = losses.value(scaled, t)
+            lost += (values + own * t - losses.dual_value(scaled, own)).sum()
+            lost += shares_error(scaled, t, own, error * norm * sizes)
+            off += error * (sizes @ np.abs(own))
             value, size = value + values.sum(), size + np.abs(values).sum()
     with np.errstate(over="ignore", invalid="ignore"):
-        norm = w @ w
-        dual -= point @ point / 2
-    return _Gap(float(norm / 2 + value), float(dual), float(norm / 2 + size), point)
+        gap, half = lost + (np.linalg.norm(w - point) + off) ** 2 / 2, norm * norm / 2
+    return _Gap(float(half + value), float(gap), float(half + size), point)
 
 
 def _not_worse(examples, loss, w, eta, found: _Gap, passes: int, stop: Stop) -> Found:
     """The solution, or a multiple of w that is better than none at all."""
     converged = found.relative <= stop.tolerance
     solution = Solution(
-        w, eta, eta, found.primal, found.dual, found.relative, passes, converged, "dcd"
-    )
+        w, eta, eta, found.primal, found.primal - found.gap, found.relative, passes, converged,
+        "dcd",
+    )  # fmt: skip
 
     def primal_at(s):
         at = _certify(examples, loss, s * w, eta)

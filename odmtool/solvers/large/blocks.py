@@ -12,6 +12,7 @@ Newton's method asks (:class:`BlockSpace`): X w, X'v and X'SX, each in one pass.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.rounding import SpanRounding
 from odmtool.solvers.spaces import WeightSpace, gram_of, is_thin
 
 # A piece stays in the processor's cache while it is used.
@@ -57,6 +59,10 @@ class RowSource:
             part = slice(start, min(start + step, m))
             yield part, self._X[part]
 
+    def lengths(self) -> np.ndarray:
+        """|x| of every row, or a little more."""
+        return np.sqrt(kernels.squares(self._X))
+
     def some(self, rows: np.ndarray) -> RowSource:
         """The source of some of the rows."""
         return RowSource(self._X[rows])
@@ -86,6 +92,11 @@ class KernelSource(RowSource):
             kernels.block(self._kernel, rows, self._Z, values[:count])
             double[:count] = values[:count]
             yield part, double[:count]
+
+    def lengths(self) -> np.ndarray:
+        # k(x, z)^2 <= k(x, x) k(z, z), so that no kernel value is needed.
+        own, others = (kernels.diagonal(self._kernel, rows) for rows in (self._X, self._Z))
+        return np.sqrt(np.maximum(own, 0.0) * max(0.0, others.max()) * len(others))
 
     def some(self, rows: np.ndarray) -> KernelSource:
         return KernelSource(self._X[rows], self._kernel, self._Z)
@@ -132,6 +143,11 @@ def both_sides(factor: np.ndarray | None, H: np.ndarray) -> np.ndarray:
     if factor is None:
         return H
     return np.ascontiguousarray(coordinates(factor, coordinates(factor, H).T))
+
+
+def row_lengths(source) -> np.ndarray:
+    """Bounds of the lengths of a source's rows, shape (m,)."""
+    return source.lengths()
 
 
 def times(source, w: np.ndarray) -> np.ndarray:
@@ -242,6 +258,19 @@ class Blocks:
         self._edges = np.concatenate([[0], np.cumsum(sizes)])
         self.shape = (int(self._edges[-1]), width)
 
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Bounds of the rows' lengths, without the factor, shape (m,)."""
+        return np.concatenate(self._executor.map(row_lengths, self._sources))
+
+    @cached_property
+    def rounding(self) -> SpanRounding:
+        return SpanRounding(self._factor, max(self.shape))
+
+    def expansion(self, w: np.ndarray) -> np.ndarray:
+        """L^-T w."""
+        return expansion(self._factor, w)
+
     def times(self, w: np.ndarray) -> np.ndarray:
         """X w, shape (m,)."""
         w = expansion(self._factor, w)
@@ -337,8 +366,10 @@ class BlockSpace(WeightSpace):
 
     def gap(self, loss, w, t, eta, enough):
         """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t."""
-        self._gradient = w - self.point(eta)
-        return self._gradient @ self._gradient / 2, eta, t
+        self._gradient, lengths = w - self.point(eta), self._X.lengths
+        size, bent = lengths @ np.abs(eta), losses.slopes_largest(loss) @ lengths**2
+        gap = self._X.rounding.gap(self._gradient, self._X.expansion(w), size, bent)
+        return gap, eta, t
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w - H^-1 (w - w(eta)), by Cholesky."""

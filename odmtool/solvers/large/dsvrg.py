@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
-from odmtool.core import losses
+from odmtool.core import kernels, losses
 from odmtool.errors import DivergedError
 from odmtool.rows.executor import Serial, itself
 from odmtool.rows.spread import pieces_of
@@ -82,13 +82,17 @@ def solve(
 
 
 class Snapshot(NamedTuple):
-    """w, P(w), its scale S, the full gradient, examples with a slope; margins of each part."""
+    """w, P(w), its scale S, the full gradient, examples with a slope; margins of each part.
+
+    ``lengths`` is the sum of |x_i| |eta_i|.
+    """
 
     w: np.ndarray
     primal: float
     scale: float
     gradient: np.ndarray
     active: int
+    lengths: float
     margins: list
 
 
@@ -117,6 +121,7 @@ class Spread:
         shares = np.array(executor.map(square_sum, self._parts))
         self._total = float(shares.sum())
         self.curvature = svrg.curvature(problem.loss, self._total)
+        self.terms = max(problem.X.shape)
         ends = stochastic.cumulative(shares) * self.size
         self._counts = np.diff(np.rint(ends), prepend=0).astype(int).tolist()
 
@@ -131,11 +136,11 @@ class Spread:
         """The snapshot at w; one pass over the data for margins, one for the gradient."""
         margins = self._executor.keep_each(margins_of, self._parts, [w] * len(self._parts))
         shares = self._executor.map(slopes_of, self._parts, margins)
-        values, sizes, gradients, active = zip(*shares, strict=True)
+        values, sizes, gradients, active, lengths = zip(*shares, strict=True)
         norm = w @ w
         return Snapshot(
             w, float(norm / 2 + sum(values)), float(norm / 2 + sum(sizes)),
-            w + np.sum(gradients, axis=0), sum(active), margins,
+            w + np.sum(gradients, axis=0), sum(active), sum(lengths), margins,
         )  # fmt: skip
 
     def gradient(self, point: Snapshot) -> np.ndarray:
@@ -161,6 +166,10 @@ class Spread:
 
     def margins(self, point: Snapshot) -> None:
         """They are with the parts."""
+
+    def lengths(self, point: Snapshot) -> float:
+        """The sum of |x_i| |eta_i|, for bounds of rounding."""
+        return point.lengths
 
     def duals(self, point: Snapshot) -> np.ndarray:
         """The dual variables of a snapshot, shape (m,)."""
@@ -199,10 +208,11 @@ def duals_of(part: Problem, margins: np.ndarray) -> np.ndarray:
 
 
 def slopes_of(part: Problem, margins: np.ndarray):
-    """A part's losses, their sizes, its share of the gradient, and how many have a slope."""
+    """A part's losses, their sizes, its share of the gradient, how many have a slope, lengths."""
     values, eta = part.weight * losses.value(part.loss, margins), duals_of(part, margins)
     gradient = -dual_point(part, eta)
-    return values.sum(), np.abs(values).sum(), gradient, int(np.count_nonzero(eta))
+    lengths = np.sqrt(kernels.squares(part.X)) @ np.abs(eta)
+    return values.sum(), np.abs(values).sum(), gradient, int(np.count_nonzero(eta)), lengths
 
 
 def plan_of(part: Problem, gradient, total: float, count: int, seeds):

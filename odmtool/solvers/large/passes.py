@@ -8,7 +8,7 @@ Update      w - H^-1 g, where one pass gives P, the gradient g = w - w(eta) and,
             then begins, as long as every step shortens the gap by much. The whole step if it
             lowers P enough; else the exact minimum along it, found by passes that try several
             lengths at once.
-Stop        when P(w) - D(eta) = 1/2 |g|^2 <= tolerance S.
+Stop        when P(w) - D(eta) = 1/2 |g|^2, with what rounding may hide, is <= tolerance S.
 Source      as :mod:`odmtool.solvers.newton`, of which this is the form for rows that cannot
             be in memory: one pass per step, memory O(d^2). The sample's Hessian:
             Roosta-Khorasani & Mahoney, "Sub-sampled Newton methods", Math. Programming
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import losses
+from odmtool.core import kernels, losses
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Serial
@@ -41,6 +41,7 @@ from odmtool.solvers.large.blocks import (
     weighted_gram,
 )
 from odmtool.solvers.newton import SUFFICIENT_DECREASE, Iterate
+from odmtool.solvers.rounding import SpanRounding
 
 # Lengths tried in a pass, and passes, when a whole step goes too far.
 _LENGTHS, _SEARCHES = 15, 4
@@ -51,12 +52,16 @@ _PIECE_ROWS = 256
 
 
 class Sums(NamedTuple):
-    """What a pass adds up: the losses, their sizes, X'(y eta), and the nonzero eta."""
+    """What a pass adds up: the losses, their sizes, X'(y eta), and the nonzero eta.
+
+    ``lengths`` are the sums of |x_i| |eta_i| and of u_i |x_i|^2, for bounds of rounding.
+    """
 
     loss: float
     size: float
     point: np.ndarray
     support: int
+    lengths: np.ndarray
 
 
 class Found(NamedTuple):
@@ -135,16 +140,21 @@ class _Passes:
         self.examples, self.loss, self.basis, self.executor = examples, loss, basis, executor
         self.width = examples.shape[1] if basis is None else len(basis.factor)
         self._factor = None if basis is None else basis.factor
+        self._bound = SpanRounding(self._factor, max(examples.shape))
 
     def at(self, w: np.ndarray) -> Iterate:
         """P, gap and gradient at w; one pass."""
-        sums = self._map(_sums, expansion(self._factor, w))
+        a = expansion(self._factor, w)
+        sums = self._map(_sums, a)
         point = coordinates(self._factor, sum(part.point for part in sums))
         gradient, norm = w - point, w @ w
         with np.errstate(over="ignore", invalid="ignore"):
             primal = norm / 2 + sum(part.loss for part in sums)
             scale = norm / 2 + sum(part.size for part in sums)
-            gap = gradient @ gradient / 2
+            size, squares = sum(part.lengths for part in sums)
+            gap = self._bound.gap(
+                gradient, a, size, losses.largest_slope(self.loss) * squares
+            )  # fmt: skip
         support = sum(part.support for part in sums)
         return Iterate(
             w, float(primal), float(gap), float(scale), support, gradient=gradient
@@ -211,15 +221,17 @@ def _pieces(examples: Examples, blocks: range, basis: NystromBasis | None):
 
 def _sums(blocks: range, examples: Examples, loss: MarginLoss, basis, a) -> Sums:
     """The sums of a share of the blocks."""
-    total, size, point, support = 0.0, 0.0, np.zeros(len(a)), 0
+    total, size, point, support, lengths = 0.0, 0.0, np.zeros(len(a)), 0, np.zeros(2)
     for rows, y, u in _pieces(examples, blocks, basis):
         with np.errstate(over="ignore", invalid="ignore"):
             t = y * (rows @ a)
             values, eta = u * losses.value(loss, t), -u * losses.derivative(loss, t)
             point += rows.T @ (y * eta)
             total, size = total + values.sum(), size + np.abs(values).sum()
+            squares = kernels.squares(rows)
+            lengths += np.sqrt(squares) @ np.abs(eta), u @ squares
         support += int(np.count_nonzero(eta))
-    return Sums(total, size, point, support)
+    return Sums(total, size, point, support, lengths)
 
 
 def _slopes(blocks: range, examples, loss, basis, a, change, lengths) -> np.ndarray:

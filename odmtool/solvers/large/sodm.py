@@ -140,7 +140,7 @@ def solve(
     )  # fmt: skip
     eta = np.zeros(problem.size) if start is None else np.asarray(start, dtype=float)[order]
     place, epochs = np.argsort(order), 0
-    rounding = _rounding(problem, order)
+    rounding = Rounding.of(problem).ordered(order)
     for level, ranges in zip(range(len(levels) - 1, -1, -1), levels, strict=True):
         began = time.perf_counter()
         rough = 0.0 if level == scheme.stop_level else LOCAL_TOLERANCE
@@ -171,12 +171,6 @@ def brought_here(problem: Problem) -> Problem:
     return problem._replace(gram=Gram(gram.kernel, rows, gram.memory))
 
 
-def _rounding(problem: Problem, order: np.ndarray) -> Rounding | None:
-    """The bound for the examples in their order; None where workers have the rows."""
-    X = problem.X if problem.gram is None else problem.gram.X
-    return Rounding.of(problem).ordered(order) if pieces_of(X).is_here else None
-
-
 def arrange(problem: Problem, scheme: Scheme, seed: int):
     """The order in which parts are neighbours at every level, and where each lies.
 
@@ -202,13 +196,12 @@ def arrange(problem: Problem, scheme: Scheme, seed: int):
     return order, [list(zip(e[:-1].tolist(), e[1:].tolist(), strict=True)) for e in levels]
 
 
-def certify(parts, eta: np.ndarray, rounding: Rounding | None, *, is_last: bool):
+def certify(parts, eta: np.ndarray, rounding: Rounding, *, is_last: bool):
     """w (None for a kernel), P, D and the relative gap of the whole problem at its duals."""
     w, f = parts.values(eta, is_last=is_last)
     t = parts.y * f
     norm = eta @ t
     loss = losses.scaled(parts.loss, parts.weight)
     primal, dual, scale = objective_values(loss, norm, norm, t, eta)
-    if rounding is not None:
-        dual -= rounding.gap(loss, t, eta, eta, w=w)
+    dual -= rounding.gap(loss, t, eta, eta, w=w)
     return w, primal, dual, relative(primal - dual, scale)
