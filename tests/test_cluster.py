@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from problems import problem, weights
 pytest.importorskip("distributed")
 
 from odmtool import messages
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import ClusterError, UsageError  # noqa: E402
@@ -226,3 +227,15 @@ def test_without_dask_it_says_what_to_install(monkeypatch):
     with pytest.raises(UsageError) as raised:
         cluster.Dask("tcp://127.0.0.1:1")
     assert str(raised.value) == written(messages.dask_missing())
+
+
+def test_a_deadline_holds_where_clocks_differ(monkeypatch):
+    now, wrong = time.time(), time.time() + 3600
+    with deadline.time_limit(50):
+        task = deadline.carried(deadline.seconds_left)
+    # On the worker, whose clock is an hour ahead of ours.
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(time=lambda: wrong, monotonic=lambda: 7))
+    monkeypatch.setattr(deadline, "_ahead", 0.0)
+    assert task() < 0
+    deadline.compare_clocks(now)
+    assert 40 < task() <= 51

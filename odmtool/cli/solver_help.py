@@ -50,7 +50,10 @@ def max_iter_help() -> str:
     limits = ", ".join(f"{row.name} {row.ways[0].limit}" for row in _COUNTED)
     others = {name: limit for row in _COUNTED for name, limit in _limits(row).items()}
     others = "".join(f"; {name} {limit}" for name, limit in others.items())
-    return f"Maximum number of iterations: {counted}.  [default: {limits}{others}]"
+    return (
+        f"Maximum number of iterations: {counted}; mcodm's for each of its starts.  "
+        f"[default: {limits}{others}]"
+    )
 
 
 def machines_text(row: Solver) -> str:

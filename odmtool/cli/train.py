@@ -19,7 +19,7 @@ from odmtool.cli.place_options import cache_options, place_of
 from odmtool.cli.report import Report
 from odmtool.cli.stock_options import Reader, TrainingCommand, say_remarks
 from odmtool.cli.trace import Trace
-from odmtool.errors import DataError, DivergedError, NotConvergedError, UsageError
+from odmtool.errors import DataError, DivergedError, NotConvergedError, OdmError, UsageError
 
 
 class Job(NamedTuple):
@@ -123,7 +123,8 @@ Examples:
                    "solver reports. What it does not know then is left empty; the accuracy is "
                    "known with the objective, but not of sodm, dsvrg, landmarks, kmomd and rows "
                    "on the disk. For every further problem (one class against the rest, "
-                   "several starts) iterations count from the beginning.")
+                   "several starts) iterations count from the beginning. It is written when the "
+                   "training fails, too, but not when it is interrupted.")
 @common.quiet_option
 @common.verbose_option
 @common.version_option
@@ -204,16 +205,22 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
 
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
     trace = None if job.trace is None else Trace(report.progress)
-    sentences = training.fit(
-        place, machine, data, report, probability=job.has_probabilities,
-        max_time=job.max_time, start_from=job.start_from, progress=trace,
-    )  # fmt: skip
+    try:
+        sentences = training.fit(
+            place, machine, data, report, probability=job.has_probabilities,
+            max_time=job.max_time, start_from=job.start_from, progress=trace,
+        )  # fmt: skip
+        if sentences and job.strict:
+            raise NotConvergedError(messages.no_model_written(sentences[0]))
+    except OdmError:
+        if trace is not None:
+            trace.write(job.trace)
+            report.note(messages.trace_of_failure(job.trace))
+        raise
     trained = time.perf_counter()
     if (most := peak()) > 0:
         report.detail(messages.peak_memory(most))
     for sentence in sentences:
-        if job.strict:
-            raise NotConvergedError(messages.no_model_written(sentence))
         report.warning(sentence)
     training.say_probabilities(machine, report)
     training.write_trained_model(command, path, machine, data, report)

@@ -2,6 +2,7 @@
 
 The deadline belongs to the process. A task on a cluster takes it along (:func:`carried`), by the
 time of day, so that tasks which wait for a free worker do not have more time than the others.
+Clocks of machines differ; a worker is told ours when we connect (:func:`compare_clocks`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,16 @@ from contextlib import contextmanager
 _of_process = math.inf
 # Of a task that came with one: the threads of a worker have different ones.
 _of_task = threading.local()
+
+
+# By how much the time of day here is ahead of that of who sends tasks.
+_ahead = 0.0
+
+
+def compare_clocks(now: float) -> None:
+    """Remember by how much the clock here is ahead of one that shows ``now``."""
+    global _ahead
+    _ahead = time.time() - now
 
 
 @contextmanager
@@ -45,13 +56,13 @@ def carried(function: Callable) -> Callable:
 
 
 class _Task:
-    """A function with its deadline, in seconds since 1970."""
+    """A function with its deadline, in seconds since 1970 by the clock of who sends it."""
 
     def __init__(self, function: Callable, moment: float):
         self._function, self._moment = function, moment
 
     def __call__(self, *arguments):
-        _of_task.moment = time.monotonic() + self._moment - time.time()
+        _of_task.moment = time.monotonic() + self._moment + _ahead - time.time()
         try:
             return self._function(*arguments)
         finally:

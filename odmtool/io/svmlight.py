@@ -191,10 +191,12 @@ def estimated_bytes(path: str | os.PathLike, limit: float) -> float:
         found = _matrix_bytes(text)
         if size:
             return size / max(1, len(text)) * found
-        is_near = os.path.getsize(path) / max(1, stream.raw.taken) * found > limit / 2
-        while is_near and found <= limit and (text := stream.read1(BLOCK_BYTES)):
+        length = os.path.getsize(path)
+        if length / max(1, stream.raw.taken) * found <= limit / 2:
+            return found
+        while found <= limit and (text := stream.read1(BLOCK_BYTES)):
             found += _matrix_bytes(text)
-    return found
+        return max(found, length / stream.raw.taken * found) if found > limit else found
 
 
 def _matrix_bytes(text: bytes) -> float:

@@ -17,6 +17,7 @@ import queue
 import re
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
@@ -173,6 +174,7 @@ class Dask:
                 if worker.versions.get(package) != version:
                     theirs = worker.versions.get(package)
                     raise UsageError(messages.other_version(name, package, theirs, version))
+        self._client.run(deadline.compare_clocks, time.time())
         return workers
 
 

@@ -156,7 +156,7 @@ class WeightSpace:
 
     def __init__(self, X, y: np.ndarray):
         self._X, self._y = _light(X), y
-        self._squares = kernels.squares(X)
+        self._squares = kernels.squares(self._X)
 
     def zero(self):
         return np.zeros(self._X.shape[1])

@@ -143,6 +143,7 @@ def out_of_time(solution, machine, seconds: float) -> str:
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")
+trace_of_failure = sentence("{file}: the course of the training up to its failure")
 many_pairs = sentence(
     "{classes} classes make {pairs} pairs, with a training for each; --multiclass ovr has one for "
     "each class"
