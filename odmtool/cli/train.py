@@ -205,18 +205,7 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
 
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
     trace = None if job.trace is None else Trace(report.progress)
-    try:
-        sentences = training.fit(
-            place, machine, data, report, probability=job.has_probabilities,
-            max_time=job.max_time, start_from=job.start_from, progress=trace,
-        )  # fmt: skip
-        if sentences and job.strict:
-            raise NotConvergedError(messages.no_model_written(sentences[0]))
-    except OdmError:
-        if trace is not None:
-            trace.write(job.trace)
-            report.note(messages.trace_of_failure(job.trace))
-        raise
+    sentences = _fit(place, machine, data, job, report, trace)
     trained = time.perf_counter()
     if (most := peak()) > 0:
         report.detail(messages.peak_memory(most))
@@ -239,6 +228,25 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
         found = leave_one_out.leave_one_out(machine, prepared, job.loo == "exact", report)
     if job.json_file is not None:
         _write_json(job.json_file, machine, seconds, found)
+
+
+def _fit(place, machine, data, job: Job, report: Report, trace: Trace | None) -> list[str]:
+    """Train; the sentences for what did not reach the tolerance, which is an error if strict."""
+    from odmtool.cli import training
+
+    try:
+        sentences = training.fit(
+            place, machine, data, report, probability=job.has_probabilities,
+            max_time=job.max_time, start_from=job.start_from, progress=trace,
+        )  # fmt: skip
+        if sentences and job.strict:
+            raise NotConvergedError(messages.no_model_written(sentences[0]))
+    except OdmError:
+        if trace is not None:
+            trace.write(job.trace)
+            report.note(messages.trace_of_failure(job.trace))
+        raise
+    return sentences
 
 
 def _refuse_one_class(data, job: Job) -> None:
