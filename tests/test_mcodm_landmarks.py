@@ -9,7 +9,7 @@ from odmtool.core.kernel_table import Kernel
 from odmtool.errors import UsageError
 from odmtool.judge import mcodm as judge
 from odmtool.solvers.base import Stop
-from odmtool.solvers.engine import certificate, choice
+from odmtool.solvers.engine import certificate, choice, sample
 from odmtool.solvers.mcodm import auto, landmarks, rounds
 from odmtool.solvers.multi import MultiProblem
 
@@ -82,6 +82,22 @@ def test_landmarks_that_are_not_enough_start_the_descent(force):
     assert found.solver == "dcd" and found.converged and found.failure is None
     assert found.objective == pytest.approx(plain.objective, rel=2e-3)
     assert found.iterations >= plain.iterations / 4
+
+
+def test_landmarks_of_all_examples_where_those_of_the_sample_end(monkeypatch):
+    """Few examples are far from the others, and not in the sample."""
+    monkeypatch.setattr(sample, "_SAMPLE", 60)
+    problem = problem_of(Kernel("rbf", gamma=1.0), m=600, lambda_=2.0**10)
+    far = problem.gram.X[::15].copy()
+    problem.gram.X[:] *= 0.05
+    problem.gram.X[::15] = far
+    found = solve(problem)
+    K = kernels.gram(problem.gram.kernel, problem.gram.X)
+    said = judge.certify_kernel(
+        K, problem.target, problem.weight, problem.parameters, found.coef, found.duals
+    )
+    assert found.solver == "landmarks" and found.converged and found.support_count > 60
+    assert said.gap <= found.gap * (1 + 1e-9)
 
 
 def test_the_same_as_descent_on_all_kernel_values():

@@ -288,6 +288,8 @@ def exact(points: list[Evaluation], basis: Basis) -> list[float]:
 def _squares(points: Points, A: np.ndarray) -> np.ndarray:
     """a'Ka of every column, shape (q,), in double precision; every pair is looked at once."""
     active = np.flatnonzero(A.any(axis=1))
+    if not active.size:
+        return np.zeros(A.shape[1])
     points, A = points.rows(active), A[active]
 
     def one(top: slice) -> np.ndarray:

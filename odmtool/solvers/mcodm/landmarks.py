@@ -12,8 +12,8 @@ Certificate The last W is a feasible point of the full problem, and so are the l
 
             with L the sum of the losses. Everything is known but what V has outside the span,
             which :mod:`odmtool.solvers.engine.certificate` bounds class by class.
-Otherwise   more landmarks, and where they are not enough coordinate descent on kernel values,
-            from the duals so far.
+Otherwise   more landmarks, from all examples where they span the sample; where they are not enough,
+            coordinate descent on kernel values, from the duals so far.
 Stop        that of the rounds, with the bound as the gap.
 """
 
@@ -78,7 +78,7 @@ class _Run:
 
     def result(self, duals: Duals | None) -> MultiSolution:
         problem = self._problem
-        self._sample = self._drawn_examples()
+        self._sample = self._drawn_examples(drawn_rows(problem.size, self._seed))
         sample, tolerance, known = self._sample, self._stop.tolerance, 0
         while not (known and sample.landmarks.is_full):
             choice = choose(sample, self._cost, self._stop, known)
@@ -95,12 +95,15 @@ class _Run:
             is_over = self._stop.is_late or self._iterations >= self._stop.limit
             if certified.gap <= tolerance or is_over:
                 return certified
+            if sample.landmarks.is_full and not sample.is_last:
+                # These span the sample, and not the few examples far from it.
+                sample = self._sample = self._drawn_examples(np.arange(problem.size))
+                known = 0
         del sample, self._sample
         return self._rounds(problem, duals)
 
-    def _drawn_examples(self) -> _DrawnExamples:
-        problem, m = self._problem, self._problem.size
-        gram, rows = problem.gram, drawn_rows(m, self._seed)
+    def _drawn_examples(self, rows: np.ndarray) -> _DrawnExamples:
+        problem, m, gram = self._problem, self._problem.size, self._problem.gram
         room = _MEMORY * min(gram.memory, 2 * gram.bytes)
         most = most_landmarks(m, room, _FEATURE_BYTES * m + _SAMPLE_BYTES * len(rows))
         return _DrawnExamples(problem, self._points, rows, most, self._seed, self._stop)
@@ -172,7 +175,9 @@ class _Run:
             count, delta = choice.count or _DRAWN, DELTA / 2**self._draws / len(points)
             seed = (self._seed, self._draws)
             drawn = sum(certificate.drawn_for_all(points, basis, left, count, seed, delta))
-            return (drawn, DELTA) if drawn < bound else (bound, 0.0)
+            # Where there are no more landmarks a pass is cheaper than what comes then.
+            if drawn <= enough or not self._sample.is_last:
+                return (drawn, DELTA) if drawn < bound else (bound, 0.0)
         return min(bound, sum(certificate.exact(points, basis))), 0.0
 
 
@@ -180,8 +185,8 @@ class _DrawnExamples:
     """The problem on some of its examples, in the span of more and more landmarks."""
 
     def __init__(self, problem: MultiProblem, points: Points, rows, most: int, seed: int, stop):
-        self._is_whole, self._seed, self._rows = len(rows) == points.size, seed, rows
-        self._points = points if self._is_whole else points.rows(rows)
+        self.is_whole, self._seed, self._rows = len(rows) == points.size, seed, rows
+        self._points = points if self.is_whole else points.rows(rows)
         share = problem.weight.sum() / problem.weight[rows].sum()
         self._problem = problem._replace(
             gram=None, target=problem.target[rows], weight=problem.weight[rows] * share
@@ -195,6 +200,12 @@ class _DrawnExamples:
         """The landmarks, among all examples."""
         return self._rows[self.landmarks.members]
 
+    @property
+    def is_last(self) -> bool:
+        """No more landmarks can be had, from all examples neither."""
+        landmarks = self.landmarks
+        return landmarks.is_full and (self.is_whole or not landmarks.is_exhausted)
+
     def forecast(self) -> Forecast:
         """What the landmarks so far will give for all examples."""
         solution = rounds.solve(
@@ -204,5 +215,5 @@ class _DrawnExamples:
         self._duals = solution.duals
         return forecast(
             self._points, self.landmarks, self._duals.coefficients(self._problem.target),
-            _INSIDE * self._tolerance, solution.objective, self._is_whole, self._seed,
+            _INSIDE * self._tolerance, solution.objective, self.is_whole, self._seed,
         )  # fmt: skip
