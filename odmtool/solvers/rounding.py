@@ -166,6 +166,29 @@ class Rounding:
         with np.errstate(over="ignore", invalid="ignore"):
             return shares_error(loss, t, 0.0, delta)
 
+    def of_classes(self, loss, weight, C, objective: float, norm: float | None = None) -> float:
+        """As :meth:`gap`, of a sub-problem of mcODM at its own point.
+
+        The scores of two classes make a margin, and its loss l(t) moves by at most
+        |l'(t)| d + c d^2, which the objective bounds in all (Cauchy & Schwarz).
+
+        Parameters
+        ----------
+        loss : MulticlassODMLoss
+        weight : ndarray, shape (m,)
+        C : ndarray, shape (m, k)
+            The coefficients of w_l.
+        objective : float
+        norm : float, optional
+            At least |W| of a linear problem, from which scores are computed.
+        """
+        error, size = self._value + self._sum, float(np.linalg.norm(self._sizes @ np.abs(C)))
+        off, norm = error * size, size if norm is None else norm
+        with np.errstate(over="ignore", invalid="ignore"):
+            delta = 2 * error * norm * self._sizes
+            moved = max(loss.c1, loss.c2) * float(weight @ delta**2)
+            return 2 * np.sqrt(objective * moved) + moved + off * norm + off**2 / 2
+
     def _beside(self, sizes: np.ndarray) -> np.ndarray:
         """sum over j != i of k_ij sizes_j, without the constant of ``-B``; shape (m,)."""
         gram = self._gram

@@ -54,6 +54,7 @@ from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
 from odmtool.solvers.mcodm.starts import MOST_STARTS, drawn_rivals, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
+from odmtool.solvers.rounding import Rounding
 
 # Epochs before Newton's method, if there are so many examples per feature.
 _EPOCHS = 5
@@ -126,11 +127,12 @@ def solve(
     if in_features:
         epochs = max(epochs, _KERNEL_EPOCHS)
 
+    rounding = Rounding(problem.gram, problem.X)
     # Made when they are needed, once for all starts.
     features = cache(lambda: KernelFeatures(problem.gram, seed))
 
     def begun(rivals: np.ndarray | None) -> _Rounds:
-        rounds = _Rounds(problem, stop, outer, epochs, progress, features)
+        rounds = _Rounds(problem, stop, outer, epochs, progress, features, rounding)
         rounds.begin(seed, start, rivals)
         return rounds
 
@@ -192,8 +194,9 @@ def next_tolerance(last: float, tolerance: float) -> float:
 class _Rounds:
     """The outer loop."""
 
-    def __init__(self, problem, stop, outer, epochs, progress, make_features):
+    def __init__(self, problem, stop, outer, epochs, progress, make_features, rounding):
         self._problem, self._stop, self._outer = problem, stop, outer
+        self._rounding = rounding
         self._epochs, self._progress = epochs, progress
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap = np.inf, None, np.inf
@@ -279,8 +282,21 @@ class _Rounds:
         return waited >= _PATIENCE
 
     def _relative_gap(self) -> float:
-        dual = dual_terms(self._problem, self._duals) - self._solver.dual_squared_norm() / 2
-        return relative(self.objective - dual, self.objective)
+        """With what rounding may hide."""
+        is_explicit = self._problem.gram is None or self._features is not None
+        squares = self._solver.dual_squared_norm()
+        norm = np.sqrt(max(squares, 2 * self.objective)) if is_explicit else None
+        return self._gap_of(squares, norm)
+
+    def _gap_of(self, squares: float, norm: float | None) -> float:
+        """From |W|^2 of the duals; ``norm`` as in :meth:`Rounding.of_classes`."""
+        problem, duals = self._problem, self._duals
+        dual = dual_terms(problem, duals) - squares / 2
+        C = duals.coefficients(problem.target)
+        hidden = self._rounding.of_classes(
+            problem.parameters, problem.weight, C, self.objective, norm
+        )
+        return relative(self.objective - dual + hidden, self.objective)
 
     def _end_round(self, terms: Terms | None = None) -> None:
         """Keep W, and linearise F there."""
@@ -346,10 +362,8 @@ class _Rounds:
 
     def _settle_gap(self) -> None:
         """The gap by the kernel values, of which the features may lack something."""
-        duals = self._duals
-        norm = self._features.squared_norm(duals.coefficients(self._problem.target))
-        dual = dual_terms(self._problem, duals) - norm / 2
-        self._gap = relative(self.objective - dual, self.objective)
+        C = self._duals.coefficients(self._problem.target)
+        self._gap = self._gap_of(self._features.squared_norm(C), None)
         self.converged &= self._gap <= self._stop.tolerance
 
 
