@@ -547,8 +547,17 @@ def test_the_path_passes_examples_that_meet_the_boundary_together(mu1):
         assert solution.solver == "path"
 
 
-def test_newton_goes_on_where_the_path_is_lost(monkeypatch):
-    monkeypatch.setattr(hinge_path, "_MOST", 0.1)
+def refuse(_matrix):
+    raise np.linalg.LinAlgError("Singular matrix")
+
+
+@pytest.mark.parametrize(
+    "change", [(hinge_path, "_MOST", 0.1), (hinge_path, "_REFRESH", 5)], ids=["circle", "singular"]
+)
+def test_newton_goes_on_where_the_path_is_lost(monkeypatch, change):
+    monkeypatch.setattr(*change)
+    if change[1] == "_REFRESH":
+        monkeypatch.setattr(np.linalg, "inv", refuse)
     for loss in (losses.ldm(1.0, 1.0, 2.0**10, 60), OTHER_LOSSES["l1svm"]):
         p = problem("rbf", loss=loss)
         solution = path.solve(p, Stop(1e-6, 10**6))

@@ -64,7 +64,7 @@ class HingePath:
         self._g = Q @ np.where(self._side > 0, weight, 0.0)
         self._active, self._alpha = np.empty(m, dtype=np.int64), np.empty(m)
         self._inverse, self._count = np.empty((_FIRST_ROOM, _FIRST_ROOM)), 0
-        self._rho, self._changes, self._is_there = 0.0, 0, True
+        self._rho, self._changes, self._is_there, self._is_lost = 0.0, 0, True, False
 
     def leads_to(self, nu: float, rho: float) -> bool:
         """Whether these parameters lie ahead."""
@@ -87,14 +87,14 @@ class HingePath:
         aim = self._target[active] - rows @ (fixed + self._nu * self._weight)
         for _ in range(2):
             alpha += inverse @ (aim - rows[:, active] @ alpha)
-        fixed[active] = np.clip(alpha, 0.0, rho * self._weight[active])
+        fixed[active] = np.clip(np.nan_to_num(alpha), 0.0, rho * self._weight[active])
         return fixed + self._nu * self._weight, self._changes
 
     def _advance(self, goal: float, most: int, changed) -> None:
         """To the last change before rho = goal."""
         self._is_there = False
         most = min(most, _MOST * len(self._weight))
-        while self._changes < most:
+        while self._changes < most and not self._is_lost:
             some = min(_REFRESH - self._changes % _REFRESH, most - self._changes)
             self._rho, self._count, changes, reason = follow(
                 self._Q, self._weight, self._target, self._side, self._t, self._g, self._active,
@@ -120,7 +120,11 @@ class HingePath:
         active, alpha = self._active[:n], self._alpha[:n]
         self._g = self._Q @ np.where(self._side > 0, self._weight, 0.0)
         rows = self._Q[active]
-        self._inverse[:n, :n] = np.linalg.inv(rows[:, active])
+        try:
+            self._inverse[:n, :n] = np.linalg.inv(rows[:, active])
+        except np.linalg.LinAlgError:  # by rounding an example came in that depends on others
+            self._is_lost = True
+            return
         fixed = self._drawn + self._rho * self._g
         alpha += self._inverse[:n, :n] @ (self._target - fixed - alpha @ rows)[active]
         self._t = fixed + alpha @ rows
