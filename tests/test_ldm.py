@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import KERNELS, OTHER_LOSSES, examples, linearly_scaled_heart, problem, weights
+from problems import KERNELS, OTHER_LOSSES, examples, linearly_scaled_heart, problem, weights, write
+from scipy import sparse
 from scipy.optimize import LinearConstraint, linprog, minimize
 from test_certificates import certificate
 from test_solvers import indefinite_problem
 
 from odmtool import messages, solvers
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
@@ -564,6 +565,26 @@ def test_newton_goes_on_where_the_path_is_lost(monkeypatch, change):
         assert solution.solver == "path, then newton"
         assert_confirmed(p, solution, 1e-6)
     assert not path.solve(p, Stop(1e-6, 3)).converged
+    # Newton's method has the steps that it has by itself, not those of the path.
+    assert path.solve(p, Stop(1e-300, 10**6)).iterations < 1000
+
+
+def test_a_path_ends_when_the_time_is_over():
+    p = problem("rbf", loss=OTHER_LOSSES["l1svm"])
+    with deadline.time_limit(0.0):
+        assert path.solve(p, Stop(1e-6, 10**6)).iterations == 0
+
+
+def test_cross_validations_go_on_where_a_path_meets_dependent_examples(run, tmp_path):
+    """Unscaled features of few values: by rounding nine examples with eight seem independent."""
+    generator, m = np.random.default_rng(1), 200
+    X = np.round(generator.normal(size=(m, 8)) * 4) * 10.0 ** np.arange(-2, 2).repeat(2)
+    X += [50, 0, 100, 0, 0, 200, 0, 3]
+    z = ((X - X.mean(axis=0)) / X.std(axis=0)).sum(axis=1)
+    y = np.where(z + 2 * generator.normal(size=m) > 0, 1, -1)
+    data = write(tmp_path / "d", sparse.csr_matrix(X), y)
+    outcome = run("cv", "-q", "-s", "l1svm", "-l", "2^0:20:2", "-v", "3", data)
+    assert outcome.code == 0, outcome.err
 
 
 def hard_margin(y_wrong):

@@ -237,6 +237,8 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
     if job.grid in ("tkde", "paper"):
         return defaults.PAPER_GRID
     if job.grid == "arxiv" and _has_arxiv(choice):
+        if choice.given & _ARXIV_NAMES:
+            raise UsageError(messages.arxiv_grid_alone())
         return defaults.ARXIV_GRID | {"gamma": defaults.KDD_GRID["gamma"]}
     if job.grid in ("kdd", "arxiv"):
         return defaults.KDD_GRID
@@ -265,7 +267,7 @@ def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple], job: 
     if count > MOST_SETTINGS:
         raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
     settings = grid(values)
-    if job.grid == "arxiv" and _has_arxiv(choice) and not choice.given & _ARXIV_NAMES:
+    if job.grid == "arxiv" and _has_arxiv(choice):
         settings = [
             s | of_arxiv(s["lambda_"], s["mu"] * s["lambda_"], s["theta"])
             for s in settings if s["mu"] * s["lambda_"] >= 1

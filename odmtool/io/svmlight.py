@@ -189,7 +189,7 @@ def estimated_bytes(path: str | os.PathLike, limit: float) -> float:
     with open_input(path) as stream:
         text, size = stream.read(BLOCK_BYTES), _regular_size(stream)
         found = _matrix_bytes(text)
-        if size:
+        if size or not text:
             return size / max(1, len(text)) * found
         length = os.path.getsize(path)
         if length / max(1, stream.raw.taken) * found <= limit / 2:

@@ -59,10 +59,11 @@ class Prepared(NamedTuple):
 def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
     """The number that a gamma of the command line means; 0 is 1 / number of features.
 
-    ``distance`` is the mean distance between examples, of which those of a list may be shares.
+    ``distance`` is the mean distance between examples, of which those of a list may be shares;
+    if all are equal, gamma does not matter.
     """
     if isinstance(gamma, PerDistance):
-        return float(gamma) / max(distance**2, np.finfo(float).tiny)
+        return float(gamma) / (distance**2 or 1.0)
     if isinstance(gamma, PerFeature):
         return float(gamma) / max(1, n_features)
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)

@@ -139,6 +139,8 @@ def matrices(machine, X) -> dict[str, float]:
     (m, d), data = X.shape, X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     if machine.kernel == "linear":
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
+        if machine.solver == "path":
+            own += LDM_MATRICES * BYTES * m**2
         return {"copies": COPIES * data, "matrices": own}
     limit, matrix = machine.memory_limit(), BYTES * m * m
     found = {"copies": COPIES * (dense_bytes(X, limit / 4) or data)}

@@ -100,7 +100,8 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
 def _path_bytes(plan: SearchPlan, machine) -> int:
     """For the products of the rows of a fold that the path of a linear machine takes."""
     m = len(plan.fold) - len(plan.fold) // plan.n_folds
-    is_used = machine.kernel == "linear" and takes_path(machine, m, None)
+    is_binary = len(plan.data.class_order()) <= 2
+    is_used = machine.kernel == "linear" and is_binary and takes_path(machine, m, None)
     return LDM_MATRICES * BYTES * m**2 if is_used else 0
 
 

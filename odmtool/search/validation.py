@@ -220,7 +220,7 @@ def evaluate_chain(
         candidate = machine.copy(**setting)
         candidate.is_trial = True
         exact = is_exact(candidate, prepared)
-        by_path = takes_path(candidate, len(prepared.u), prepared.gram)
+        by_path = len(present) <= 2 and takes_path(candidate, len(prepared.u), prepared.gram)
         if exact:
             candidate = candidate.copy(solver="newton", tolerance=min(EXACT, machine.tolerance))
         elif by_path:
@@ -290,7 +290,10 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
 
 
 def takes_path(machine: Machine, m: int, gram: Gram | None) -> bool:
-    """Whether a fit of m examples is solved by its path, and the next goes on there."""
+    """Whether a fit of m examples of two classes is solved by its path, and the next goes on there.
+
+    Of more classes every problem would have matrices of its own.
+    """
     if machine.solver not in ("auto", "path") or machine.max_iter is not None:
         return False
     if machine.kind not in (OF_LDM, ONE_JUMP):

@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool._jit import njit
+from odmtool.solvers.base import Stop
 
 # By how much the 1 of an example is moved, with a sequence that has no pattern (golden ratio).
 _APART, _GOLDEN = 1e-11, 0.6180339887498949
@@ -32,6 +33,8 @@ _APART, _GOLDEN = 1e-11, 0.6180339887498949
 _DEPENDENT = 1e-11
 # A margin that moves by less than this share of the fastest is taken to stay where it is.
 _STANDS = 1e-13
+# An inverse that is off by more is none.
+_FALSE = 1e-4
 # After so many changes everything is computed again, against rounding.
 _REFRESH = 100
 # Changes for each example; where there are more, rounding leads the path in a circle.
@@ -70,14 +73,15 @@ class HingePath:
         """Whether these parameters lie ahead."""
         return nu == self._nu and rho >= self._rho
 
-    def duals(self, rho: float, most: int, changed) -> tuple[np.ndarray, int]:
+    def duals(self, rho: float, stop: Stop, changed) -> tuple[np.ndarray, int]:
         """eta for a rho that lies ahead, and the changes of the active set on the way.
 
         They do not depend, not even in the last digit, on where the path has stopped before.
-        After ``most`` changes, or where rounding has led the path astray, they are those of a
-        smaller rho. ``changed(changes, active)`` is called from time to time.
+        After the changes that ``stop`` allows, when it is late, or where rounding has led the
+        path astray, they are those of a smaller rho. ``changed(changes, active)`` is called from
+        time to time.
         """
-        self._advance(rho, most, changed)
+        self._advance(rho, stop, changed)
         n = self._count
         active, inverse = self._active[:n], self._inverse[:n, :n]
         rho = rho if self._is_there else self._rho
@@ -90,11 +94,11 @@ class HingePath:
         fixed[active] = np.clip(np.nan_to_num(alpha), 0.0, rho * self._weight[active])
         return fixed + self._nu * self._weight, self._changes
 
-    def _advance(self, goal: float, most: int, changed) -> None:
+    def _advance(self, goal: float, stop: Stop, changed) -> None:
         """To the last change before rho = goal."""
         self._is_there = False
-        most = min(most, _MOST * len(self._weight))
-        while self._changes < most and not self._is_lost:
+        most = min(stop.limit, _MOST * len(self._weight))
+        while self._changes < most and not self._is_lost and not stop.is_late:
             some = min(_REFRESH - self._changes % _REFRESH, most - self._changes)
             self._rho, self._count, changes, reason = follow(
                 self._Q, self._weight, self._target, self._side, self._t, self._g, self._active,
@@ -121,10 +125,14 @@ class HingePath:
         self._g = self._Q @ np.where(self._side > 0, self._weight, 0.0)
         rows = self._Q[active]
         try:
-            self._inverse[:n, :n] = np.linalg.inv(rows[:, active])
-        except np.linalg.LinAlgError:  # by rounding an example came in that depends on others
+            inverse = np.linalg.inv(rows[:, active])
+        except np.linalg.LinAlgError:
+            inverse = np.zeros((n, n))
+        off = np.abs(rows[:, active] @ inverse - np.eye(n)).max(initial=0.0)
+        if not off < _FALSE:  # by rounding an example came in that depends on others
             self._is_lost = True
             return
+        self._inverse[:n, :n] = inverse
         fixed = self._drawn + self._rho * self._g
         alpha += self._inverse[:n, :n] @ (self._target - fixed - alpha @ rows)[active]
         self._t = fixed + alpha @ rows
@@ -243,6 +251,14 @@ def append(Q, active, inverse, n, i):
         share = Q[i, active[j]]
         for k in range(n):
             column[k] += share * inverse[j, k]
+    left = np.empty(n)
+    for j in range(n):
+        left[j] = Q[i, active[j]]
+        for k in range(n):
+            left[j] -= Q[active[j], active[k]] * column[k]
+    for j in range(n):  # once more, against the rounding errors of the inverse
+        for k in range(n):
+            column[k] += left[j] * inverse[j, k]
     for j in range(n):
         rest -= column[j] * Q[i, active[j]]
     if rest <= _DEPENDENT * Q[i, i]:

@@ -26,7 +26,6 @@ from numpy.linalg import LinAlgError
 from scipy.sparse import diags
 
 from odmtool import messages
-from odmtool.core import kernels
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
@@ -39,7 +38,7 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.rounding import sum_error
+from odmtool.solvers.rounding import Rounding
 
 # Each C is so many times the one before, which is solved to this gap.
 _FACTOR, _ROUGH = 8.0, 0.1
@@ -146,8 +145,8 @@ class _Rows:
         self._y, self.c = problem.y, problem.loss.cost * problem.weight
         self.X = None if problem.gram is not None else scipy_rows(problem.X)
         self._K = None if problem.gram is None else problem.gram.matrix()
-        squares = kernels.squares(self.X) if self._K is None else self._K.diagonal()
-        self._sizes, self._error = np.sqrt(np.maximum(squares, 0.0)), sum_error(problem.size)
+        rounding = Rounding.of(problem)
+        self._sizes, self._error = rounding.sizes, rounding.error
         self._classes = [np.flatnonzero(problem.y > 0), np.flatnonzero(problem.y < 0)]
         self.share = np.empty(problem.size)
         for examples in self._classes:
@@ -188,7 +187,8 @@ class _Rows:
         dual_t = self.margins(point.duals)
         primal = point.norm / 2 + losses - point.r.sum()
         dual = -float(point.duals @ dual_t) / 2 - penalty
-        delta = self._error * self._sizes * (np.abs(point.coef) @ self._sizes)
+        total = np.maximum(np.abs(point.coef), point.duals) @ self._sizes
+        delta = self._error * self._sizes * total
         hidden = (np.abs(point.coef) + 2 * point.duals) @ delta + self.c @ delta**2 / 2
         return primal, dual - float(hidden), point.norm / 2 + penalty, dual_t
 

@@ -128,11 +128,12 @@ class _State:
         and |w| the largest norm of a w_l; for a kernel the sum of r_j |alpha_j| bounds that.
         """
         own, each = np.abs(self.alpha), self._sizes[:, None]
-        total = float((each * own).sum(axis=0).max())
+        totals = (each * own).sum(axis=0)
+        total = float(totals.max())
         off = self._error * (total if self.W is None else np.linalg.norm(self.W, axis=0).max())
         delta = off * self._sizes
         at_risk = np.where(margins < 1 + 2 * delta, 2 * cost, 0.0) + own.sum(axis=1)
-        return float(delta @ at_risk) + (self._error * total) ** 2
+        return float(delta @ at_risk) + self._error**2 * float(totals @ totals)
 
 
 class _Linear(_State):

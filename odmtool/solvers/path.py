@@ -22,7 +22,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers import proximal
+from odmtool.solvers import proximal, table
 from odmtool.solvers.base import (
     LARGEST_GRAM,
     Problem,
@@ -70,20 +70,31 @@ def solve(
     def changed(count: int, active: int) -> None:
         progress(Progress(count, None, np.nan, active))
 
-    solution = track.solution(problem, stop, changed)
+    try:
+        solution = track.solution(problem, stop, changed)
+    except DivergedError:
+        return _newton(problem, stop, None, progress)._replace(track=track)
     progress(
         Progress(solution.iterations, solution.primal, solution.gap, solution.support_count,
                  partial(problem.margins, solution.eta))
     )  # fmt: skip
     if solution.converged or solution.iterations >= stop.max_iter:
         return solution
-    newton = ldm_newton if isinstance(problem.loss, LDM) else proximal
-    limit = stop._replace(limit=stop.limit - solution.iterations)
-    second = newton.solve(problem, limit, start=solution.eta, progress=progress)
+    # Far from the solution the duals are worth less than none.
+    eta = solution.eta if solution.gap < 1 else None
+    second = _newton(problem, stop, eta, progress)
     return second._replace(
         iterations=solution.iterations + second.iterations, solver="path, then newton",
         track=track,
     )  # fmt: skip
+
+
+def _newton(problem: Problem, stop: Stop, start, progress: ProgressCallback) -> Solution:
+    """Newton's method from some duals, with the steps that it has by itself."""
+    module = ldm_newton if isinstance(problem.loss, LDM) else proximal
+    way = table.way_of("newton", problem.loss.kind, problem.kernel_name)
+    limit = min(stop.limit, way.limit)
+    return module.solve(problem, stop._replace(limit=limit), start=start, progress=progress)
 
 
 class Track:
@@ -92,7 +103,10 @@ class Track:
     def __init__(self, problem: Problem):
         self._of, self._mu1 = problem, getattr(problem.loss, "mu1", 0.0)
         self._rounding, self._path = Rounding.of(problem), None
-        self._Q = _signed_products(problem)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._Q = _signed_products(problem)
+        if not np.isfinite(self._Q).all():
+            raise DivergedError(messages.overflow())
 
     def serves(self, problem: Problem) -> bool:
         """Whether the problem differs in lambda and mu2 only."""
@@ -110,7 +124,7 @@ class Track:
         nu, rho = -row.right_hi, row.right_hi - row.left_lo
         if self._path is None or not self._path.leads_to(nu, rho):
             self._path = HingePath(self._Q, weight, nu)
-        eta, changes = self._path.duals(rho, stop.max_iter, changed)
+        eta, changes = self._path.duals(rho, stop, changed)
         if isinstance(problem.loss, LDM):
             if self._mu1 > 0:
                 eta -= ldm_reduced.pull(problem, self._Q @ eta)

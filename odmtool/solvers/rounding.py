@@ -80,12 +80,23 @@ class Rounding:
         # Of distances each value has its own relative error, and k(x, x) has none.
         self._gram = gram if known and kernel.row.of == DISTANCES else None
         self._relative = 0.0 if self._gram is None else float(_value_errors(kernel, X)[0])
-        can_be_exact = known and gram is not None and kernel.row.is_polynomial and y is not None
+        is_here = gram is not None and y is not None and not hasattr(X, "each")
+        can_be_exact = known and is_here and kernel.row.is_polynomial
         self._exact, self._looks = (ExactMargins(kernel, X, y) if can_be_exact else None), _LOOKS
 
     @classmethod
     def of(cls, problem: Problem) -> Rounding:
         return cls(problem.gram, problem.X, problem.y)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """|phi(x_i)|, shape (m,)."""
+        return self._sizes
+
+    @property
+    def error(self) -> float:
+        """How far t_i may be off, for every unit of |phi(x_i)| and of sum |coef| |phi(x)|."""
+        return self._value + self._sum
 
     def ordered(self, order: np.ndarray) -> Rounding:
         """The same for the examples in another order."""
@@ -139,7 +150,7 @@ class Rounding:
         apart : float
             |w - w(eta)|.
         """
-        size, error = np.abs(coef) @ self._sizes, self._value + self._sum
+        size, error = np.abs(coef) @ self._sizes, self.error
         with np.errstate(over="ignore", invalid="ignore"):
             if w is not None:
                 off = self.off(coef)
@@ -182,7 +193,7 @@ class Rounding:
         norm : float, optional
             At least |W| of a linear problem, from which scores are computed.
         """
-        error, size = self._value + self._sum, float(np.linalg.norm(self._sizes @ np.abs(C)))
+        error, size = self.error, float(np.linalg.norm(self._sizes @ np.abs(C)))
         off, norm = error * size, size if norm is None else norm
         with np.errstate(over="ignore", invalid="ignore"):
             delta = 2 * error * norm * self._sizes

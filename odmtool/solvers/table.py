@@ -131,7 +131,7 @@ _ROWS = (
             Way("auto", _BINARY),
             Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
             Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
-            Way("mcsvm", (OF_MCSVM,), 1000),
+            Way("mcsvm", (OF_MCSVM,), 10_000),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
         ),
@@ -144,7 +144,7 @@ _ROWS = (
             Way("dcd", MARGIN, 1000),
             Way("ldm.descent", (OF_LDM,), 1000),
             Way("mcodm.rounds", (OF_MCODM,), 2000, reads=("outer",)),
-            Way("mcsvm", (OF_MCSVM,), 1000),
+            Way("mcsvm", (OF_MCSVM,), 10_000),
             Way("large.block_descent", MARGIN, 1000, kernel=False, places=(DISK,)),
         ),
         "With however little memory. Slow where lambda is large.",
@@ -167,7 +167,8 @@ _ROWS = (
         "path", "exact solutions along lambda", "changes of the active set",
         (Way("path", (ONE_JUMP, OF_LDM), 1_000_000, matrices=LDM_MATRICES),),
         "Where several lambdas follow each other, a cross validation takes it for ldm and l1svm "
-        "of up to some thousand examples. Memory for four matrices of all pairs of examples.",
+        "of up to 700 examples, 5000 with a kernel. Memory for four matrices of all pairs of "
+        "examples.",
     ),
     Solver(
         "landmarks", "a kernel by some hundred examples", "Newton steps",

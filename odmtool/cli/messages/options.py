@@ -29,6 +29,9 @@ lambda_and_cost = sentence(
 not_together = sentence("{flag} does not go with {other}: leave one out")
 form_and = sentence("{form} stands for {others}: leave {flag} out")
 form_of_machine = sentence("{form} names the parameters of {machine}: write -s {machine} with it")
+arxiv_grid_alone = sentence(
+    "--grid arxiv has values of C1, C2 and D together: it goes without -l, -c, -m and -p"
+)
 arxiv_range = sentence(
     "--arxiv C1 C2 D needs 0 < C2 <= C1 and 0 <= D < 1 (mu = C2 / C1, theta = D), got "
     "{c1:g} {c2:g} {band:g}"

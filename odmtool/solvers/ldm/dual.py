@@ -131,5 +131,7 @@ def certified(
     primal, dual, scale = bounded(problem, rounding, t, eta, w, stop)
     if not is_bounded(problem, primal, dual):
         raise DivergedError(messages.overflow())
+    # Of b itself the dual value is not bounded, so that by rounding it may be the larger one.
+    dual = min(primal, dual)
     gap = relative(primal - dual, scale)
     return Solution(w, eta, eta, primal, dual, gap, iterations, gap <= stop.tolerance, name)

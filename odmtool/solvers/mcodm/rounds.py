@@ -296,6 +296,8 @@ class _Rounds:
         hidden = self._rounding.of_classes(
             problem.parameters, problem.weight, C, self.objective, norm
         )
+        # No part of P is negative, so no more than P can be hidden.
+        hidden = min(np.nan_to_num(hidden, nan=np.inf), max(self.objective, 0.0))
         return relative(self.objective - dual + hidden, self.objective)
 
     def _end_round(self, terms: Terms | None = None) -> None:
