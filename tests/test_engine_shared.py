@@ -122,11 +122,12 @@ def test_pairs_of_classes_are_trained_alone(every_size_is_large):
 
 
 @pytest.mark.parametrize(
-    ("k", "machine"),
-    [(2, {}), (3, {}), (3, dict(class_weight={CLASSES[0]: 3.0}))],
-)
-def test_searches_are_those_of_fits_one_by_one(k, machine, every_size_is_large):
-    plan = plan_of(k, VALUES, **machine)
+    ("k", "values", "machine"),
+    [(2, VALUES, {}),
+     (3, VALUES | dict(theta=(0.5,)), dict(class_weight={CLASSES[0]: 3.0}))],
+)  # fmt: skip
+def test_searches_are_those_of_fits_one_by_one(k, values, machine, every_size_is_large):
+    plan = plan_of(k, values, **machine)
     assert shares_landmarks(plan.machine, plan.data, plan.fold)
     rows = list(search(plan))
     assert table(rows) == table(search(plan, jobs=2))

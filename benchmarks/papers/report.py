@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import prepare
 import results as done
-from declared import HERE, Cell, DataSet, Protocol, Table, printed, run_of, sets_of, tables
+from declared import HERE, Cell, DataSet, Protocol, Table, printed, run_of, runs, sets_of, tables
 
 from odmtool import __version__
 
@@ -238,6 +238,10 @@ def main() -> None:
     print(f"\nMade on {datetime.date.today()} with odmtool {__version__}, Python "
           f"{platform.python_version()}, {', '.join(f'{n} {v}' for n, v in versions.items())}; "
           "seed 0.", file=out)  # fmt: skip
+    wanted = runs(chosen)
+    finished = sum(done.is_finished(arguments.results, run) for run in wanted)
+    print(f"\n{finished} of {len(wanted)} runs are finished, others have fewer splits than the "
+          "papers; where a cell is empty nothing was run.", file=out)  # fmt: skip
     found = {t.name: [(p, pairs_of(t, p, arguments.results)) for p in t.protocols] for t in chosen}
     every = [pair for made in found.values() for _, pairs in made for pair in pairs.values()]
     write_summary(every, out)
@@ -253,6 +257,7 @@ def main() -> None:
     write_figures(out)
     write_outside([pair for pair in every if not pair.agrees], out)
     write_sets(chosen, arguments.data, out)
+    print("\n" + (HERE / "notes.md").read_text().rstrip(), file=out)
 
 
 if __name__ == "__main__":
