@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # A pip constraints file; .ci/oldest.txt holds the lower bounds of pyproject.toml.
 CONSTRAINTS ?=
+# More arguments of pytest, for instance files.
+TESTS ?=
 # Tests run in so many processes side by side.
 JOBS ?= 2
 
@@ -35,7 +37,7 @@ demo: $(VENV)/.installed ## scale, cross-validate, train and predict on a bundle
 	$(BIN)/odm-predict $(DEMO)/test $(DEMO)/linear.model $(DEMO)/linear.out
 
 test: $(VENV)/.tested ## run the tests
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 soak: $(VENV)/.tested ## attack readers, models, options, calls to the system for half an hour; kill -9
 	$(BIN)/python tests/fuzz/soak.py --minutes 30 --processes $(JOBS)
