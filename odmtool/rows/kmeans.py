@@ -46,15 +46,13 @@ def clusters(
     size = min(m, most, max(_SAMPLE, _FOR_CENTRE * count))
     sample = np.sort(generator.choice(m, size, replace=False))
     Z = X[sample]
-    A = _members(kernels.block(kernel, Z, Z), min(count, size), generator)
-    A /= A.sum(axis=0)
-    half = np.einsum("sc,sc->c", A, kernels.block(kernel, Z, Z) @ A) / 2
+    A, half = _centres(kernels.block(kernel, Z, Z), min(count, size), generator)
     nearest = np.concatenate(pieces_of(X).each(_nearest, kernel, Z, A, half))
     return np.unique(nearest, return_inverse=True)[1]
 
 
-def _members(K: np.ndarray, count: int, generator) -> np.ndarray:
-    """Which example of a sample is in which cluster: 1.0 or 0.0, shape (size, clusters)."""
+def _centres(K: np.ndarray, count: int, generator) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of a sample's examples in the centres, shape (size, clusters), and |c|^2 / 2."""
     size = len(K)
     distance = np.full(size, np.inf)
     centres = [int(generator.integers(size))]
@@ -68,12 +66,13 @@ def _members(K: np.ndarray, count: int, generator) -> np.ndarray:
     own = (K[:, centres] - K.diagonal()[centres] / 2).argmax(axis=1)
     for _ in range(_ROUNDS):
         A = (own[:, None] == np.unique(own)).astype(float)
-        means = K @ (A / A.sum(axis=0))
-        half = np.einsum("sc,sc->c", A / A.sum(axis=0), means) / 2
+        A /= A.sum(axis=0)
+        means = K @ A
+        half = np.einsum("sc,sc->c", A, means) / 2
         own = (means - half).argmax(axis=1)
         if A[np.arange(size), own].all():
             break
-    return (own[:, None] == np.unique(own)).astype(float)
+    return A, half
 
 
 def _nearest(X, kernel: Kernel, Z, A: np.ndarray, half: np.ndarray) -> np.ndarray:

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.sparse import diags
 
 from odmtool import messages
+from odmtool.core import kernels
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
@@ -39,6 +39,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.rounding import Rounding
+from odmtool.solvers.spaces import regularised_gram
 
 # Each C is so many times the one before, which is solved to this gap.
 _FACTOR, _ROUGH = 8.0, 0.1
@@ -226,12 +227,11 @@ class _Rows:
             X = self.X[active]
             if X.shape[1] < len(active):
                 # By the matrix of the features (Woodbury).
-                S = _dense(X.T @ (diags(c) @ X))
-                S.flat[:: len(S) + 1] += 1.0
+                S = regularised_gram(self.X, active, self.c)
                 means = np.asarray(X.T @ (c[:, None] * y * ends))
                 inner = cholesky_solve(cholesky_in_place(S), means)
                 return c[:, None] * (ends - y * np.asarray(X @ inner))
-            Q = _dense(X @ X.T)
+            Q = kernels.products(X, X)
         else:
             Q = self._K[np.ix_(active, active)]
         Q = Q * y * y.T
@@ -260,11 +260,6 @@ class _Rows:
             high = low
         # The margins again from the coefficients: sums of steps leave rounding errors behind.
         return self.point(point.coef + high * p) if high > 0 else None
-
-
-def _dense(A) -> np.ndarray:
-    """A product of rows, as an array of its own."""
-    return np.array(A) if isinstance(A, np.ndarray) else A.toarray()
 
 
 def _level(t: np.ndarray, c: np.ndarray) -> float:

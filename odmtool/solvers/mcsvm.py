@@ -28,14 +28,13 @@ import numpy as np
 from odmtool import messages
 from odmtool._jit import njit
 from odmtool.core.gram import Gram, RowCache, keep_in_front, runs
-from odmtool.core.kernel_table import STORED
 from odmtool.errors import DivergedError
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.mcodm.descent import add_row, row_scores
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
-from odmtool.solvers.rounding import sum_error, value_error
+from odmtool.solvers.rounding import Rounding
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
 _DIVERGENCE = 1e6
@@ -118,8 +117,8 @@ class _State:
         self._target = problem.target.astype(np.int64)
         shape = problem.size, problem.k
         self.alpha = np.zeros(shape) if start is None else np.array(start, dtype=float)
-        self._sizes = np.sqrt(curvature)
-        self._error = sum_error(problem.size)
+        rounding = Rounding(problem.gram, problem.X)
+        self._sizes, self._error = rounding.sizes, rounding.error
 
     def hidden(self, margins: np.ndarray, cost: np.ndarray) -> float:
         """By how much P - D may be larger than it seems, by rounding; see :mod:`.rounding`.
@@ -167,9 +166,6 @@ class _Kernel(_State):
         if curvature.min() < 0:
             raise DivergedError(messages.no_solution(False))
         super().__init__(problem, start, curvature)
-        gram, most = problem.gram, float(curvature.max())
-        if gram.X is not None and gram.kernel.row.of != STORED and most > 0:
-            self._error += value_error(gram.kernel, gram.X, most) / most
 
     def scores(self) -> np.ndarray:
         """f_l(x_i), shape (m, k), from the rows of the examples that have duals."""

@@ -199,7 +199,7 @@ class _Rounds:
         self._rounding = rounding
         self._epochs, self._progress = epochs, progress
         self._name, self._features, self._make_features = "dcd", None, make_features
-        self.objective, self._point, self._gap = np.inf, None, np.inf
+        self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
         self._iteration, self._rounds = 0, []
         self._change = np.inf
         self._tolerance = 1.0
@@ -240,9 +240,9 @@ class _Rounds:
                 return
             # The duals have improved: what do they say about the W that is kept?
             self._gap = self._relative_gap()
-            has_room = self._gap > _NO_ROOM * self._stop.tolerance
+            has_room = self._gap - self._hidden > _NO_ROOM * self._stop.tolerance
             if not has_room or is_stuck or self._iteration >= self._stop.max_iter:
-                self._finish(not has_room)
+                self._finish(not has_room and self._gap <= self._stop.tolerance)
                 return
             tolerance /= 2
 
@@ -298,6 +298,7 @@ class _Rounds:
         )
         # No part of P is negative, so no more than P can be hidden.
         hidden = min(np.nan_to_num(hidden, nan=np.inf), max(self.objective, 0.0))
+        self._hidden = relative(hidden, self.objective)
         return relative(self.objective - dual + hidden, self.objective)
 
     def _end_round(self, terms: Terms | None = None) -> None:
@@ -316,8 +317,9 @@ class _Rounds:
             Progress(self._iteration, objective, self._gap, self._solver.active, terms.margins)
         )
         tolerance = self._stop.tolerance
-        if self._change <= tolerance * objective and self._gap <= tolerance:
-            self._finish(True)
+        if self._change <= tolerance * objective and self._gap - self._hidden <= tolerance:
+            # Where rounding may hide more than the tolerance, no work can show more.
+            self._finish(self._gap <= tolerance)
         elif self._iteration >= self._stop.max_iter:
             self._finish(False)
         self._tolerance = next_tolerance(self._tolerance, tolerance)
