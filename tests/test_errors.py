@@ -192,6 +192,19 @@ def test_matrix_larger_than_memory_is_said_before_it_is_made(run, heart, monkeyp
     assert "more than the 100 KB of --memory" in outcome.err and outcome.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("options", [[], ["-t", "rbf"]])
+def test_the_path_is_refused_before_its_matrices_are_made(run, heart, monkeypatch, options):
+    from odmtool.solvers import path
+
+    monkeypatch.setattr(path, "HingePath", lambda *_: pytest.fail("the path was begun"))
+    limits = "--solver", "path", "--memory", "2.3M"  # 4 x 8 x 270^2 = 2.33 MB
+    outcome = run("train", "-s", "l1svm", *options, *limits, heart)
+    assert outcome.code == 1 and outcome.err.count("\n") == 1
+    assert "need 2.33 MB, more than the 2.3 MB of --memory; take --solver dcd" in outcome.err
+    folds = run("cv", "-s", "l1svm", *options, "--solver", "path", "--memory", "1M", heart)
+    assert folds.code == 1 and "more than the 1 MB of --memory" in folds.err
+
+
 def test_small_memory_still_trains(run, heart):
     outcome = run("train", "-t", "rbf", "-l", "16", "--memory", "0.1M", heart)
     assert outcome.code == 0 and "(dcd)" in outcome.err

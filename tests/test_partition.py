@@ -146,6 +146,19 @@ def test_clusters_of_a_sample_hold_all():
     assert len({(a, b) for a, b in zip(heap.tolist(), found.tolist(), strict=True)}) == 4
 
 
+def test_a_sample_keeps_to_its_memory(monkeypatch):
+    """Its kernel values and three tables of the centres, also where these are many."""
+    X, sizes, block = np.random.default_rng(0).standard_normal((500, 3)), [], kernels.block
+    monkeypatch.setattr(
+        kernels, "block", lambda k, A, B, **m: sizes.append(len(B)) or block(k, A, B, **m)
+    )
+    for count, most in ((4, 40), (200, 40), (200, 1), (3, 500)):
+        sizes.clear()
+        memory = 4 * 8 * most * (most + 3 * count)
+        found = kmeans.clusters(Kernel("rbf", 0.5), X, count, memory=memory)
+        assert set(sizes) == {most} and len(set(found)) <= min(count, most)
+
+
 def test_equal_examples_are_one_cluster():
     assert set(kmeans.clusters(Kernel("rbf", 1.0), np.ones((30, 2)), 4)) == {0}
 

@@ -17,6 +17,8 @@ def told(outcome):
     (["-s2", "-c10", "-e0.1", "-w1", "2"], ["-s", "l2svm", "-c", "10", "-w1", "2"],
      "-s 2 is LIBLINEAR's L2-loss SVM: taking -s l2svm; the nearest"),
     (["-s", "3"], ["-s", "l1svm", "-c", "1"], "taking -s l1svm -c 1; the nearest"),
+    (["-s", "3", "-e", ".5", "--tolerance=1e-7", "--max-iter", "9999"], ["-s", "l1svm", "-c", "1",
+     "-e", "1e-7", "--max-iter", "9999"], "-e .5 of LIBLINEAR is ignored"),
     (["-s", "0", "-t", "2", "-g", ".1", "-m", "100"], ["-s", "l1svm", "-t", "2", "-g", ".1",
      "-c", "1"], "svm-train's C-SVC: taking -s l1svm -c 1;"),
     (["-s", "0", "-h", "0"], ["-s", "l1svm", "-t", "rbf", "-c", "1"], "taking -s l1svm -t rbf"),

@@ -40,6 +40,8 @@ _LIBSVM = {
     3: ("support vector regression", None),
     4: ("support vector regression", None),
 }
+# With a number of -s these mean what they do there; the long names of ours stay ours.
+_OF_STOCK_TOOL = ("-e", "-m", "-p")
 # Options that svm-train has, and LIBLINEAR's train has not.
 _OF_LIBSVM = ("-t", "-g", "-d", "-r", "-h")
 # LIBSVM's -m is the size of its cache in megabytes, that of the multi-core LIBLINEAR the threads.
@@ -120,7 +122,9 @@ class Reader:
             if isinstance(param, click.Option):
                 is_flag = param.is_flag or isinstance(param, OptionalChoice)
                 self._arity |= dict.fromkeys(param.opts, 0 if is_flag else param.nargs)
-                self._long |= dict.fromkeys(param.opts, param.opts[0])
+                short = param.opts[0]
+                keeps_long = short in _OF_STOCK_TOOL
+                self._long |= {name: name if keeps_long else short for name in param.opts}
         self.words = list(self._read(args))
 
     # ---- reading -----------------------------------------------------------------
@@ -234,7 +238,7 @@ class Reader:
             self._take("-m")
             self._add(word("-j", threads))
             self.notes.append(messages.threads_of_liblinear(threads))
-        for flag in ("-e", "-m", "-p"):
+        for flag in _OF_STOCK_TOOL:
             for (value,) in self._take(flag):
                 self.notes.append(messages.option_of_stock_tool(flag, value, tool))
 

@@ -14,11 +14,11 @@ import numpy as np
 from odmtool import messages, solvers
 from odmtool.core import loss_table, losses
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
-from odmtool.errors import DivergedError, UsageError
+from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers import table
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress
+from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress, path_bytes
 from odmtool.solvers.table import IN_PARTS
 
 if TYPE_CHECKING:
@@ -134,6 +134,10 @@ class BinaryMachine(Machine):
             from odmtool.solvers.large import scale
 
             return scale.solve(self, problem, start, progress)
+        if self.solver == "path" and problem.gram is None:
+            needed, memory = path_bytes(problem.size), self.memory_limit()
+            if needed > memory:
+                raise MemoryLimitError(messages.matrix_too_large(problem.size, needed, memory))
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
             seed=self.seed, settings=self.settings, start=start, progress=progress, jobs=self.jobs,

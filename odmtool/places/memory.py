@@ -32,7 +32,7 @@ from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
 from odmtool.machines.codes import length
 from odmtool.places.place import MemoryPlan, Place, TrainingData
-from odmtool.solvers.base import ignore_progress
+from odmtool.solvers.base import ignore_progress, path_bytes
 from odmtool.solvers.linear_cost import is_surely_newton
 from odmtool.solvers.spaces import matrix_bytes
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, LDM_MATRICES, NEWTON_MATRICES
@@ -90,7 +90,7 @@ class Memory(Place):
 def matrix_warnings(machine, m: int) -> tuple[str, ...]:
     """That the kernel matrix of m examples does not fit, if the solver would keep it."""
     memory = machine.memory_limit()
-    is_without = machine.solver in ("newton", "nystrom") or machine.takes_landmarks(m)
+    is_without = machine.solver in ("newton", "path", "nystrom") or machine.takes_landmarks(m)
     is_without = is_without or machine.kind == OF_KMOMD
     wants_matrix = machine.kernel != "linear" and not is_without
     if wants_matrix and BYTES * m * m > memory:
@@ -140,7 +140,7 @@ def matrices(machine, X) -> dict[str, float]:
     if machine.kernel == "linear":
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
         if machine.solver == "path":
-            own += LDM_MATRICES * BYTES * m**2
+            own += path_bytes(m)
         return {"copies": COPIES * data, "matrices": own}
     limit, matrix = machine.memory_limit(), BYTES * m * m
     found = {"copies": COPIES * (dense_bytes(X, limit / 4) or data)}

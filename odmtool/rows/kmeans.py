@@ -15,12 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core import kernels
+from odmtool.core.gram import BYTES
 from odmtool.core.kernels import Kernel
 from odmtool.rows.spread import pieces_of
 
 _SAMPLE, _FOR_CENTRE = 1000, 10
 """Examples in the sample, and at least so many for each centre."""
 _ROUNDS = 100
+_TABLES = 3
 _BLOCK_BYTES = 2**22
 
 
@@ -39,16 +41,25 @@ def clusters(
     seed : int
         Seeds the sample and the first centres.
     memory : float
-        Bytes; the kernel values of the sample are at most a quarter.
+        Bytes; what the sample takes is at most a quarter. Where not even ``count`` examples
+        fit there are fewer clusters.
     """
-    generator, m = np.random.default_rng(seed), X.shape[0]
-    most = max(count, int(np.sqrt(memory / 4 / 8))) if np.isfinite(memory) else m
-    size = min(m, most, max(_SAMPLE, _FOR_CENTRE * count))
-    sample = np.sort(generator.choice(m, size, replace=False))
+    generator = np.random.default_rng(seed)
+    size = sample_size(X.shape[0], count, memory)
+    sample = np.sort(generator.choice(X.shape[0], size, replace=False))
     Z = X[sample]
     A, half = _centres(kernels.block(kernel, Z, Z), min(count, size), generator)
     nearest = np.concatenate(pieces_of(X).each(_nearest, kernel, Z, A, half))
     return np.unique(nearest, return_inverse=True)[1]
+
+
+def sample_size(m: int, count: int, memory: float) -> int:
+    """How many of m examples are looked at for ``count`` centres in ``memory`` bytes."""
+    size, numbers = min(m, max(_SAMPLE, _FOR_CENTRE * count)), memory / 4 // BYTES
+    # Kernel values, size x size, and three matrices, size x count.
+    half = _TABLES / 2 * count
+    most = np.sqrt(numbers + half * half) - half
+    return int(max(1, min(size, most)))
 
 
 def _centres(K: np.ndarray, count: int, generator) -> tuple[np.ndarray, np.ndarray]:
@@ -77,7 +88,7 @@ def _centres(K: np.ndarray, count: int, generator) -> tuple[np.ndarray, np.ndarr
 
 def _nearest(X, kernel: Kernel, Z, A: np.ndarray, half: np.ndarray) -> np.ndarray:
     nearest = np.empty(X.shape[0], dtype=np.int64)
-    step = max(1, _BLOCK_BYTES // (8 * Z.shape[0]))
+    step = max(1, _BLOCK_BYTES // (BYTES * Z.shape[0]))
     for start in range(0, X.shape[0], step):
         values = kernels.block(kernel, X[start : start + step], Z) @ A
         nearest[start : start + step] = (values - half).argmax(axis=1)

@@ -19,8 +19,9 @@ from odmtool.places.memory import class_bytes, fold_matrices, is_newton
 from odmtool.search.search import SearchPlan, chains, is_together
 from odmtool.search.together import needed_bytes
 from odmtool.search.validation import takes_path
+from odmtool.solvers.base import path_bytes
 from odmtool.solvers.spaces import matrix_bytes
-from odmtool.solvers.table import FOLD_MATRICES, LDM_MATRICES, NEWTON_MATRICES
+from odmtool.solvers.table import FOLD_MATRICES, NEWTON_MATRICES
 
 
 class SearchMemory(NamedTuple):
@@ -102,7 +103,7 @@ def _path_bytes(plan: SearchPlan, machine) -> int:
     m = len(plan.fold) - len(plan.fold) // plan.n_folds
     is_binary = len(plan.data.class_order()) <= 2
     is_used = machine.kernel == "linear" and is_binary and takes_path(machine, m, None)
-    return LDM_MATRICES * BYTES * m**2 if is_used else 0
+    return path_bytes(m) if is_used else 0
 
 
 def _parts(

@@ -28,7 +28,7 @@ from odmtool.machines import (
     Prepared,
     class_order,
 )
-from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN
+from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, path_bytes
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, SOLVERS
 
 EXACT = 1e-10
@@ -299,7 +299,8 @@ def takes_path(machine: Machine, m: int, gram: Gram | None) -> bool:
     if machine.kind not in (OF_LDM, ONE_JUMP):
         return False
     if gram is None:
-        return m <= (_LARGEST_LINEAR_PATH if machine.solver == "auto" else LARGEST_GRAM)
+        largest = _LARGEST_LINEAR_PATH if machine.solver == "auto" else LARGEST_GRAM
+        return m <= largest and path_bytes(m) <= machine.memory_limit()
     is_psd = gram.kernel.is_positive_semidefinite
     way = SOLVERS["path"].way(machine.kind, gram.kernel.name)
     return is_psd and m <= _LARGEST_EXACT_GRAM and way.matrices * gram.bytes <= gram.memory

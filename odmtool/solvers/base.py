@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import deadline, losses
-from odmtool.core.gram import Gram
+from odmtool.core.gram import BYTES, Gram
 from odmtool.core.losses import MarginLoss
+from odmtool.solvers.table import LDM_MATRICES
 
 
 class Problem(NamedTuple):
@@ -159,6 +160,12 @@ LARGEST_HESSIAN = 3000
 LARGEST_GRAM = 4000
 """A linear problem with fewer examples than features is solved by its Gram matrix up to this
 size, at which its factorisation takes longer than conjugate gradients."""
+
+
+def path_bytes(m: int) -> int:
+    """For the products of m rows that the path of a linear machine takes, which has no Gram."""
+    return LDM_MATRICES * BYTES * m**2
+
 
 ProgressCallback = Callable[[Progress], None]
 
