@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from odmtool.core.losses import MulticlassODMLoss
 from odmtool.solvers.mcodm import descent, step, terms
 from odmtool.solvers.multi import Duals
 from twins.making import Twin, bisect, dense, matrix, rows_of, table
@@ -137,6 +138,49 @@ def others_cases(generator):
     yield np.ones((2, 1)), np.zeros(2, dtype=int), np.full(2, 9), np.zeros(2)
 
 
+# ---- objectives --------------------------------------------------------------------------------
+
+
+def excess(x, limit):
+    return np.maximum(0.0, x - limit) ** 2
+
+
+def excess_cases(generator):
+    yield from ((float(x), 1.5) for x in (*generator.standard_normal(5), 9, np.nan))
+    yield 3.0, np.inf
+
+
+def primal(loss, weight, target, values, scores, best):
+    examples = np.arange(len(target))
+    own = scores[examples, target]
+    against = np.where(values.rival >= 0, scores[examples, values.rival], 0.0)
+    below = loss.c1 * (weight @ excess(1 - loss.theta, own - best))
+    above = loss.c2 * (weight @ excess(own - best, 1 + loss.theta))
+    return below + above, below + loss.c2 * (weight @ excess(own - against, values.upper))
+
+
+def dual(loss, weight, target, values):
+    s, bounded = values.alpha[np.arange(len(target)), target], values.beta > 0
+    below = (1 - loss.theta) * s - s**2 / (4 * loss.c1 * weight)
+    beta, upper = values.beta[bounded], values.upper[bounded]
+    return below.sum() - (upper * beta + beta**2 / (4 * loss.c2 * weight[bounded])).sum()
+
+
+def dual_cases(generator):
+    for k in (2, 3, 8):
+        weight, target = generator.uniform(0.2, 3, 40), generator.integers(0, k, 40)
+        loss = MulticlassODMLoss(generator.uniform(0.05, 0.95), *generator.uniform(0.2, 3, 2))
+        yield loss, weight, target, duals(generator, target, k)
+
+
+def primal_cases(generator):
+    for loss, weight, target, values in dual_cases(generator):
+        scores = 3 * generator.standard_normal(values.alpha.shape)
+        yield loss, weight, target, values, scores, generator.standard_normal(40)
+    scores[3, target[3]] = np.nan
+    yield loss, weight, target, values, scores, generator.standard_normal(40)
+
+
 # ---- weights and scores ------------------------------------------------------------------------
 
 
@@ -246,6 +290,9 @@ TWINS = table(
     Twin(step.beta_step, best_beta, beta_cases),
     Twin(step.gap_share, share, share_cases),
     Twin(terms.best_others, others, others_cases, a_rival),
+    Twin(terms.primal_sums, primal, primal_cases),
+    Twin(terms.squared_excess, excess, excess_cases),
+    Twin(terms.dual_sum, dual, dual_cases),
     Twin(descent.move_betas, move, move_cases),
     Twin(descent.rebuild_weights, rebuild, rebuild_cases),
     Twin(descent.add_row, add, add_cases),

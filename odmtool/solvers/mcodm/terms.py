@@ -37,19 +37,14 @@ class Terms(NamedTuple):
 
 def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
     """Scores have shape (m, k)."""
-    loss, weight, target = problem.parameters, problem.weight, problem.target
-    examples = np.arange(problem.size)
-    own, best = scores[examples, target], np.empty(problem.size)
-    rival = np.empty(problem.size, dtype=np.int64)
+    m, target = problem.size, problem.target
+    rival, best = np.empty(m, dtype=np.int64), np.empty(m)
     best_others(scores, target, rival, best)
-    below = loss.c1 * (weight @ np.maximum(0.0, 1 - loss.theta - own + best) ** 2)
-    above = weight @ np.maximum(0.0, own - best - 1 - loss.theta) ** 2
-    against = np.where(duals.rival >= 0, scores[examples, duals.rival], 0.0)
-    relaxed = weight @ np.maximum(0.0, own - against - duals.upper) ** 2
-    return Terms(
-        float(below + loss.c2 * above), float(below + loss.c2 * relaxed),
-        dual_terms(problem, duals), rival, best, own - best,
-    )  # fmt: skip
+    true_loss, relaxed_loss = primal_sums(
+        problem.parameters, problem.weight, target, duals, scores, best
+    )
+    margins = scores[np.arange(m), target] - best
+    return Terms(true_loss, relaxed_loss, dual_terms(problem, duals), rival, best, margins)
 
 
 @njit
@@ -66,12 +61,37 @@ def best_others(scores, target, rival, best):
         rival[i], best[i] = place, top
 
 
+@njit
+def primal_sums(loss, weight, target, duals, scores, best):
+    """The two losses of :class:`Terms`; ``best`` as there."""
+    below, above, relaxed = 0.0, 0.0, 0.0
+    for i in range(len(target)):
+        own, rival = scores[i, target[i]], duals.rival[i]
+        against = scores[i, rival] if rival >= 0 else 0.0
+        below += weight[i] * squared_excess(1 - loss.theta, own - best[i])
+        above += weight[i] * squared_excess(own - best[i], 1 + loss.theta)
+        relaxed += weight[i] * squared_excess(own - against, duals.upper[i])
+    return loss.c1 * below + loss.c2 * above, loss.c1 * below + loss.c2 * relaxed
+
+
+@njit
+def squared_excess(x, limit):
+    """max(0, x - limit)^2; NaN stays."""
+    return 0.0 if x <= limit else (x - limit) ** 2
+
+
 def dual_terms(problem: MultiProblem, duals: Duals) -> float:
     """D(alpha, beta) + 1/2 |W|^2."""
-    loss, weight = problem.parameters, problem.weight
-    s = duals.alpha[np.arange(problem.size), problem.target]
-    below = (1 - loss.theta) * s - s * s / (4 * loss.c1 * weight)
-    # An infinite right-hand side has beta = 0.
-    upper = np.where(duals.beta > 0, duals.upper, 0.0)
-    above = upper * duals.beta + duals.beta**2 / (4 * loss.c2 * weight)
-    return float(below.sum() - above.sum())
+    return dual_sum(problem.parameters, problem.weight, problem.target, duals)
+
+
+@njit
+def dual_sum(loss, weight, target, duals):
+    """See :func:`dual_terms`."""
+    below, above = 0.0, 0.0
+    for i in range(len(target)):
+        s, beta = duals.alpha[i, target[i]], duals.beta[i]
+        below += (1 - loss.theta) * s - s * s / (4 * loss.c1 * weight[i])
+        if beta != 0:  # as with an infinite right-hand side
+            above += duals.upper[i] * beta + beta * beta / (4 * loss.c2 * weight[i])
+    return below - above
