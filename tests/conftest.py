@@ -71,8 +71,8 @@ def start(tmp_path):
     """Start a command as a process of its own, in an empty folder."""
     processes = []
 
-    def start_command(name, *arguments, **options):
-        code = f"from odmtool.cli import {name}_main; {name}_main()"
+    def start_command(name, *arguments, before="", **options):
+        code = f"{before}\nfrom odmtool.cli import {name}_main; {name}_main()"
         # No warning of Python or NumPy reaches a user; those of deprecation never would.
         strict = {"PYTHONWARNINGS": "error,ignore::DeprecationWarning"}
         environment = os.environ | strict | options.pop("environment", {})

@@ -13,16 +13,19 @@ import pytest
 from conftest import ENDLESS, restore_signals
 
 
-def training_for_ever(start, data, tmp_path):
+def training_for_ever(start, data, tmp_path, *options):
     """A training that has begun and would not end, and its old model file."""
     (tmp_path / "m").write_text("old")
-    process = start("train", "--solver", "dcd", *ENDLESS, "--verbose", data, "m")
-    for line in process.stderr:
-        if b"iteration 3," in line:
-            break
+    process = start("train", "--solver", "dcd", *ENDLESS, "--verbose", *options, data, "m")
+    wait_for(process, b"iteration 3,")
     # Keep the pipe empty, so that the process never waits for us.
     threading.Thread(target=process.stderr.read, daemon=True).start()
     return process
+
+
+def wait_for(process, words: bytes) -> bytes:
+    """The first line on its stderr with these words."""
+    return next(line for line in process.stderr if words in line)
 
 
 @pytest.mark.parametrize("which, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143),
@@ -33,6 +36,33 @@ def test_a_signal_leaves_the_old_model(start, ill_conditioned, tmp_path, which, 
     assert process.wait(timeout=60) == code
     assert (tmp_path / "m").read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize("strict, code", [([], 0), (["--strict"], 3)])
+def test_a_signal_leaves_the_best_model_so_far(start, ill_conditioned, tmp_path, strict, code):
+    (tmp_path / "m").write_text("old")
+    options = ["--solver", "dcd", *ENDLESS, "--keep-best", "--verbose", *strict]
+    process = start("train", *options, ill_conditioned, "m")
+    wait_for(process, b"iteration 3,")
+    process.send_signal(signal.SIGINT)
+    wait_for(process, b"interrupted; the best model so far")
+    said = process.stderr.read()
+    assert process.wait(timeout=60) == code
+    assert b"interrupted: the model has not converged (gap" in said
+    assert ((tmp_path / "m").read_text() == "old") == bool(strict)
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_second_signal_ends_at_once(start, ill_conditioned, tmp_path):
+    # The solver does not look at the clock.
+    code = "import odmtool.core.deadline; odmtool.core.deadline.end = lambda: None"
+    options = ["--solver", "dcd", *ENDLESS, "--keep-best", "--verbose"]
+    process = start("train", *options, ill_conditioned, "m", before=code)
+    wait_for(process, b"iteration 3,")
+    for words in (b"interrupted; the best model so far", b"interrupted; no file was changed"):
+        process.send_signal(signal.SIGINT)
+        wait_for(process, words)
+    assert process.wait(timeout=60) == 130 and not any(tmp_path.iterdir())
 
 
 def test_an_interrupted_search_says_that_its_journal_has_changed(start, ill_conditioned, tmp_path):

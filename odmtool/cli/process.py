@@ -10,9 +10,14 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 EXIT_CODES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 _SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_KEEPING = "the best model so far will be written; a second signal ends at once"
+# What the next signal does instead of ending the process.
+_instead: list[Callable[[], None]] = []
 
 
 def prepare(program: str) -> None:
@@ -30,6 +35,10 @@ def prepare(program: str) -> None:
         os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
 
     def end(number, _frame) -> None:
+        if _instead:
+            say(f"{program}: {_SENTENCES[number]}; {_KEEPING}")
+            _instead.pop()()
+            return
         ignore_signals()  # a second one would wait for what the first one holds
         files = sys.modules.get("odmtool.io.files")
         changed = [] if files is None else files.stop_writing()
@@ -43,6 +52,16 @@ def prepare(program: str) -> None:
     for number in EXIT_CODES:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, end)
+
+
+@contextmanager
+def first_signal(do: Callable[[], None] | None) -> Iterator[None]:
+    """Inside it, the first signal calls ``do`` and ends nothing, unless that is None."""
+    _instead[:] = [] if do is None else [do]
+    try:
+        yield
+    finally:
+        _instead.clear()
 
 
 def ignore_signals() -> None:

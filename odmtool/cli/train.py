@@ -37,6 +37,7 @@ class Job(NamedTuple):
     probability: str
     strict: bool
     max_time: float | None
+    keep_best: bool
     start_from: str | None
     scale: tuple[float, float] | None
     seed: int
@@ -101,6 +102,10 @@ Examples:
 @click.option("--max-time", type=common.Number(), metavar="SECONDS",
               help="Stop training after this time with the best model so far (between two "
                    "iterations); a warning gives its gap.")
+@click.option("--keep-best", is_flag=True,
+              help="Stop training in the same way at Ctrl-C (or TERM, or HUP), with exit code 0; "
+                   "a second one ends at once and writes nothing, as the first one does without "
+                   "this option.")
 @click.option("--from", "start_from", metavar="MODEL",
               help="Start from the solution of a model, also one of other settings or data; for "
                    "two classes and smooth losses (odm, l2svm, lssvm).")
@@ -171,6 +176,8 @@ def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
             raise UsageError(messages.not_together("--from", "-b 1"))
     if is_balanced:
         place.refuse("--balanced")
+    if job.keep_best and job.folds is not None:
+        raise UsageError(messages.not_with_folds("--keep-best"))
     if job.max_time is not None:
         if job.folds is not None:
             raise UsageError(messages.not_with_folds("--max-time"))
@@ -237,7 +244,8 @@ def _fit(place, machine, data, job: Job, report: Report, trace: Trace | None) ->
     try:
         sentences = training.fit(
             place, machine, data, report, probability=job.has_probabilities,
-            max_time=job.max_time, start_from=job.start_from, progress=trace,
+            max_time=job.max_time, keeps_best=job.keep_best, start_from=job.start_from,
+            progress=trace,
         )  # fmt: skip
         if sentences and job.strict:
             raise NotConvergedError(messages.no_model_written(sentences[0]))

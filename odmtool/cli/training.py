@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from odmtool.cli import messages
+from odmtool.cli import messages, process
 from odmtool.cli.files import naming
 from odmtool.cli.flags import name_labels
 from odmtool.cli.report import Report
@@ -131,7 +131,8 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
 
 def fit(
     place, machine, data, report: Report, *, probability: bool = False,
-    max_time: float | None = None, start_from: str | None = None, progress=None,
+    max_time: float | None = None, keeps_best: bool = False, start_from: str | None = None,
+    progress=None,
 ) -> list[str]:  # fmt: skip
     """Train the machine; say what happens, and before it what will take long.
 
@@ -146,6 +147,8 @@ def fit(
         With a sigmoid; the place has all rows in memory.
     max_time : float, optional
         Seconds after which the best model so far will do.
+    keeps_best : bool
+        It will do after a signal, too.
     start_from : str, optional
         A model file whose solution is the start; the place has all rows in memory.
     progress : callable, optional
@@ -156,7 +159,7 @@ def fit(
     list of str
         A sentence for everything that did not reach the tolerance.
     """
-    from odmtool.core.deadline import time_limit
+    from odmtool.core import deadline
 
     progress = report.progress if progress is None else progress
     plan = place.plan(machine, data, True) if probability else place.plan(machine, data)
@@ -165,7 +168,14 @@ def fit(
     report.detail(plan.sentence)
     unconverged = 0
     began, phase = time.monotonic(), report.phase("training", machine.tolerance)
-    with naming(place.source.path), phase, time_limit(max_time):
+    late = []
+
+    def stop() -> None:
+        late.append(messages.interrupted)
+        deadline.end()
+
+    hearing = process.first_signal(stop if keeps_best else None)
+    with naming(place.source.path), phase, deadline.time_limit(max_time), hearing:
         if probability:
             from odmtool.search.calibration import fit_with_probabilities
             from odmtool.search.validation import Data
@@ -181,9 +191,10 @@ def fit(
     say_scale(machine, report)
     sentences = []
     solution = machine.solution_
-    is_late = max_time is not None and time.monotonic() - began >= max_time
-    if not solution.converged and is_late:
-        sentences.append(messages.out_of_time(solution, machine, max_time))
+    if max_time is not None and time.monotonic() - began >= max_time:
+        late.append(messages.out_of_time(max_time))
+    if not solution.converged and late:
+        sentences.append(messages.ended_early(late[0], solution, machine))
     elif not solution.converged and not stopped_early(machine):
         newton = place.could_be_newton(machine, data)
         sentences.append(messages.not_converged(solution, machine, newton))

@@ -1,4 +1,4 @@
-"""The moment after which no solver begins an iteration (``--max-time``).
+"""The moment after which no solver begins an iteration (``--max-time``, ``--keep-best``).
 
 The deadline belongs to the process. A task on a cluster takes it along (:func:`carried`), by the
 time of day, so that tasks which wait for a free worker do not have more time than the others.
@@ -37,6 +37,12 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         _of_process = math.inf
+
+
+def end() -> None:
+    """The time of :func:`time_limit` is over now."""
+    global _of_process
+    _of_process = -math.inf
 
 
 def is_over() -> bool:

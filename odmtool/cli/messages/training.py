@@ -135,11 +135,14 @@ def _remedy(machine, has_newton: bool) -> str:
     return f"Scale the features (odm-scale), or try {smaller}{other} or a larger --max-iter"
 
 
-def out_of_time(solution, machine, seconds: float) -> str:
-    return (
-        f"stopped after --max-time {seconds:g}: the model is written, but has not converged "
-        f"({_how_near(solution)}, tolerance {machine.tolerance:g})"
-    )
+out_of_time = sentence("stopped after --max-time {seconds:g}")
+interrupted = "interrupted"
+
+
+def ended_early(why: str, solution, machine) -> str:
+    """``why``: one of the two above."""
+    near = f"{_how_near(solution)}, tolerance {machine.tolerance:g}"
+    return f"{why}: the model has not converged ({near})"
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")
