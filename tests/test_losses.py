@@ -8,6 +8,7 @@ from naive import LOSSES
 from problems import OTHER_LOSSES
 
 from odmtool.core import loss_table, losses
+from odmtool.core.losses import Pieces
 from odmtool.errors import UsageError
 from odmtool.judge import binary as objective
 from odmtool.solvers import coordinate
@@ -78,6 +79,17 @@ def test_derivative_is_the_slope_of_the_value(name, t):
     low, high = losses.derivative(loss, np.array([t - h, t + h]))
     slope = losses.slope(loss, np.array([t]))[0]
     assert (high - low) / (2 * h) == pytest.approx(slope, abs=1e-4)
+
+
+@given(rows, st.lists(margins, min_size=1, max_size=5))
+def test_pieces_know_value_derivative_and_slope(name, t):
+    loss, t = ROWS[name], np.array([*t, ROWS[name].lo, ROWS[name].hi])
+    weight = np.linspace(0.5, 2.0, len(t))
+    scaled = losses.scaled(loss, weight)
+    for found in (Pieces(loss, weight).at(t), Pieces(scaled, np.ones(len(t))).at(t)):
+        assert found.values == pytest.approx(losses.value(scaled, t), rel=1e-12, abs=1e-12)
+        assert found.derivatives == pytest.approx(losses.derivative(scaled, t), rel=1e-12)
+        assert found.slopes == pytest.approx(losses.slope(scaled, t), rel=1e-12)
 
 
 @given(rows, duals)

@@ -6,6 +6,8 @@ be arrays of shape (m,), one loss per example (see :func:`scaled`).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 # The functions that make losses are found here, too.
@@ -137,6 +139,59 @@ def slope(loss: MarginLoss, t: np.ndarray) -> np.ndarray:
         loss.slope_below,
         np.where(t <= loss.hi, loss.slope_between, loss.slope_above),
     )
+
+
+class Evaluation(NamedTuple):
+    """What is known of losses at some margins; ndarrays of shape (m,)."""
+
+    values: np.ndarray
+    derivatives: np.ndarray
+    slopes: np.ndarray
+
+
+class Pieces:
+    """The losses u_i l(t) of m examples, for many margins.
+
+    Values, derivatives and slopes come together: which piece a margin lies on is found once, and
+    the numbers of the piece are looked up.
+
+    Parameters
+    ----------
+    loss : MarginLoss
+        Scalars, or arrays of shape (m,).
+    weight : ndarray, shape (m,)
+    """
+
+    def __init__(self, loss: MarginLoss, weight: np.ndarray):
+        inside = loss.hi - loss.lo
+        at_hi = loss.value_lo + inside * (loss.right_lo + loss.slope_between / 2 * inside)
+        fields = (
+            (loss.lo, loss.lo, loss.hi),
+            (loss.value_lo, loss.value_lo, at_hi),
+            (loss.left_lo, loss.right_lo, loss.right_hi),
+            (loss.slope_below, loss.slope_between, loss.slope_above),
+        )
+        self._fields = [np.array(field, dtype=float).ravel() for field in fields]
+        self._lo, self._hi, self._weight = loss.lo, loss.hi, weight
+        self._places = np.arange(np.size(loss.lo))
+
+    def at(self, t: np.ndarray) -> Evaluation:
+        """The values, derivatives and slopes at margins t, shape (m,)."""
+        piece = np.add(t > self._lo, t > self._hi, dtype=np.intp)
+        if len(self._places) > 1:
+            piece *= len(self._places)
+            piece += self._places
+        start, value, tilt, slopes = (field[piece] for field in self._fields)
+        t = t - start
+        derivatives = slopes * t
+        derivatives += tilt
+        tilt += derivatives
+        tilt *= t
+        tilt /= 2
+        value += tilt
+        for numbers in (value, derivatives, slopes):
+            numbers *= self._weight
+        return Evaluation(value, derivatives, slopes)
 
 
 def magnitude(loss: MarginLoss | LDM) -> float:

@@ -38,10 +38,12 @@ def cholesky_in_place(A: np.ndarray) -> np.ndarray:
         if start:
             A[start:, start:end] -= A[start:, :start] @ A[start:end, :start].T
         # LAPACK wants Fortran order, where our lower triangle is an upper one.
-        corner, info = dpotrf(A[start:end, start:end].T, lower=0, clean=1)
+        block = A[start:end, start:end].T
+        corner, info = dpotrf(block, lower=0, clean=0, overwrite_a=1)
         if info:
             raise LinAlgError
-        A[start:end, start:end] = corner.T
+        if corner is not block:
+            A[start:end, start:end] = corner.T
         if end < n:
             # X L' = P, seen in Fortran order as L X' = P', with L' = corner.
             dtrsm = compiled("linalg", "_fblas").dtrsm

@@ -75,32 +75,37 @@ def solve(
         Numbers overflow.
     """
     loss = losses.scaled(problem.loss, problem.weight)
+    pieces = losses.Pieces(problem.loss, problem.weight)
     space = space_of(problem) if space is None else space
 
-    def objective(v, t) -> tuple[float, float]:
-        values, norm = losses.value(loss, t), space.squared_norm(v, t)
-        return norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
-
-    def point_at(v, t) -> Iterate:
-        enough, demanded = stop.tolerance * objective(v, t)[1], -losses.derivative(loss, t)
-        gap, eta, t = space.gap(loss, v, t, demanded, enough)
-        # Of margins that may be more exact than those before.
-        primal, scale = objective(v, t)
-        support = int(np.count_nonzero(eta))
-        return Iterate(v, float(primal), float(gap), float(scale), support, eta, t)
+    def point_at(v, t, at: losses.Evaluation) -> Iterate:
+        half = space.squared_norm(v, t) / 2
+        scale = half + np.abs(at.values).sum()
+        gap, eta, exact = space.gap(loss, v, t, -at.derivatives, stop.tolerance * scale)
+        if exact is not t:
+            # Margins that are more exact than those before.
+            t, at = exact, pieces.at(exact)
+            half = space.squared_norm(v, t) / 2
+            scale = half + np.abs(at.values).sum()
+        primal, support = half + at.values.sum(), int(np.count_nonzero(eta))
+        return Iterate(v, float(primal), float(gap), float(scale), support, eta, t, at=at)
 
     def step(point: Iterate, now: float) -> Iterate:
-        v, t = point.v, point.t
-        slopes, demanded = losses.slope(loss, t), -losses.derivative(loss, t)
-        direction = space.newton_point(slopes, demanded, t, v, now) - v
-        change = space.margins(direction)
-        length = step_length(loss, t, change, space.cross(v, t, direction, change))
-        v = v + length * direction
-        return point_at(v, space.margins(v) if length == 1.0 else t + length * change)
+        v, t, at = point.v, point.t, point.at
+        target = space.newton_point(at.slopes, -at.derivatives, t, v, now)
+        there = space.margins(target)
+        direction, change, at_target = target - v, there - t, pieces.at(there)
+        products = space.cross(v, t, direction, change)
+        if takes_whole_step(at, at_target, change, products):
+            return point_at(target, there, at_target)
+        length = shorter_step(loss, t, change, products)
+        v, t = v + length * direction, t + length * change
+        return point_at(v, t, pieces.at(t))
 
     v = space.zero() if start is None else space.point(start)
     with np.errstate(over="ignore", invalid="ignore"):
-        first = point_at(v, space.margins(v))
+        t = space.margins(v)
+        first = point_at(v, t, pieces.at(t))
         track, iteration = descend(first, step, stop, start is not None, progress)
     point, eta, gap = track.best(stop.tolerance)
     w, coef = space.solution(point.v, eta)
@@ -113,8 +118,8 @@ def solve(
 class Iterate(NamedTuple):
     """An iterate: w or coef, P, P - D, S, the number of nonzero duals, and what made them.
 
-    ``eta`` is a dual point, ``t`` the margins, ``gradient`` that of P; None where a method
-    does not keep it.
+    ``eta`` is a dual point, ``t`` the margins, ``gradient`` that of P, ``at`` the losses at t;
+    None where a method does not keep it.
     """
 
     v: np.ndarray
@@ -125,6 +130,7 @@ class Iterate(NamedTuple):
     eta: np.ndarray | None = None
     t: np.ndarray | None = None
     gradient: np.ndarray | None = None
+    at: losses.Evaluation | None = None
 
 
 def descend(
@@ -210,6 +216,7 @@ def step_length(loss, t, change, products) -> float:
 
     Parameters
     ----------
+    loss : MarginLoss of arrays, shape (m,)
     t, change : ndarrays, shape (m,)
     products : tuple of two floats
         <w, p> and <p, p> of the point w and the direction p.
@@ -218,17 +225,35 @@ def step_length(loss, t, change, products) -> float:
     -------
     float, 0 < step <= 1
     """
+    pieces = losses.Pieces(loss, np.ones_like(t))
+    if takes_whole_step(pieces.at(t), pieces.at(t + change), change, products):
+        return 1.0
+    return shorter_step(loss, t, change, products)
+
+
+def takes_whole_step(here, there, change, products) -> bool:
+    """Whether a step lowers P enough, or P still falls at its end.
+
+    Parameters
+    ----------
+    here, there : Evaluation
+        At t and at t + change.
+    change, products
+        As for :func:`step_length`.
+    """
+    along, squared = products
+    rise = along + squared / 2 + (there.values - here.values).sum()
+    enough = SUFFICIENT_DECREASE * (along + here.derivatives @ change)
+    return bool(rise <= enough or along + squared + there.derivatives @ change <= 0)
+
+
+def shorter_step(loss, t, change, products) -> float:
+    """The step at which P is lowest; parameters as for :func:`step_length`."""
     along, squared = products
 
     def slope_at(step: float) -> float:
         return along + step * squared + losses.derivative(loss, t + step * change) @ change
 
-    def rise(step: float) -> float:
-        values = losses.value(loss, t + step * change) - losses.value(loss, t)
-        return step * along + step * step / 2 * squared + values.sum()
-
-    if rise(1.0) <= SUFFICIENT_DECREASE * slope_at(0.0) or slope_at(1.0) <= 0:
-        return 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
         bends = np.concatenate([(loss.lo - t) / change, (loss.hi - t) / change])
     bends = np.concatenate([[0.0], np.sort(bends[(bends > 0) & (bends < 1)]), [1.0]])

@@ -167,6 +167,26 @@ class Rounding:
             beside = self._relative * (between @ self._beside(between)) + bits * beside**2
             return min(found, shares_error(loss, t, eta, delta) + beside / 2)
 
+    def of_demanded(self, slopes, coef, difference, w=None, apart=0.0) -> float:
+        """At least :meth:`gap` for the duals eta = -l'(t), where l(t) + eta t is level; O(m).
+
+        Parameters
+        ----------
+        slopes : ndarray, shape (m,)
+            The largest second derivative of each loss.
+        coef, difference : ndarrays, shape (m,)
+            The latter is coef - eta.
+        w, apart
+            As for :meth:`gap`.
+        """
+        bent, error = slopes @ self._sizes**2, self.error
+        with np.errstate(over="ignore", invalid="ignore"):
+            if w is not None:
+                off = self.off(coef)
+                return bent * (error * np.linalg.norm(w)) ** 2 / 2 + off * apart + off**2 / 2
+            size, beside = np.abs(coef) @ self._sizes, np.abs(difference) @ self._sizes
+            return bent * (error * size) ** 2 / 2 + error * beside**2 / 2
+
     def off(self, coef) -> float:
         """How far w of a linear problem may be from w(coef)."""
         return float((self._value + self._sum) * (np.abs(coef) @ self._sizes))

@@ -25,6 +25,10 @@ from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_
 from odmtool.solvers.rounding import Rounding, demanded_gap
 
 _BLOCK_BYTES = 2**22
+# Of a kernel matrix so many values are gathered at a time, which the processor keeps at hand.
+_BLOCK_VALUES = 2**15
+# A gap that is certainly more than so many times what is enough is not computed.
+_FAR = 100
 
 
 def space_of(problem: Problem) -> Space:
@@ -90,17 +94,26 @@ class FunctionSpace:
     def gap(self, loss, coef, t, eta, enough):
         """The smaller of two gaps of the primal point coef, its dual point, and the margins.
 
-        The second is not looked at when the first is at most ``enough``.
+        The second is not looked at when the first is at most ``enough``, or when it must be far
+        from that itself.
 
         The duals eta that the margins demand are exact where coef is, but rounding
         in t counts with the size of the kernel values; for coef as its own dual
         point it does not.
         """
         difference, (w, _) = coef - eta, self.solution(coef, eta)
+        most = losses.slopes_largest(loss)
         seeming = np.maximum(0.0, difference @ self.margins(difference) / 2)
-        hidden = self._rounding.gap(loss, t, coef, eta, enough / 100, w, np.sqrt(2 * seeming))
+        hidden = self._rounding.of_demanded(most, coef, difference, w, np.sqrt(2 * seeming))
+        if not hidden <= max(seeming, enough) / 100:
+            hidden = self._rounding.gap(loss, t, coef, eta, enough / 100, w, np.sqrt(2 * seeming))
         demanded = seeming + hidden
         if demanded <= enough:
+            return demanded, eta, t
+        # The second gap is at least this, because no derivative grows faster than ``most``.
+        with np.errstate(divide="ignore"):
+            least = (difference**2 / most).sum() / 2
+        if least > min(demanded, _FAR * enough):
             return demanded, eta, t
 
         def evaluate(t, rounding):
@@ -114,8 +127,9 @@ class FunctionSpace:
     def newton_point(self, slopes, eta, t, coef, gap):
         """coef with coef_i + s_i (Q coef)_i = b_i, where Q_ij = y_i y_j k_ij.
 
-        On the active examples, s_i > 0, this is (1 + S^1/2 K S^1/2) z = r, whose
-        eigenvalues are at least 1 however large the kernel values are.
+        On the active examples, s_i > 0, this is (K + S^-1) (coef y) = r. Cholesky's method is as
+        exact as with (1 + S^1/2 K S^1/2), whose eigenvalues are at least 1 however large the
+        kernel values are.
         """
         b = eta + slopes * t
         active = np.flatnonzero(slopes > 0)
@@ -123,20 +137,17 @@ class FunctionSpace:
         result = b.copy()
         if active.size == 0:
             return result
-        y = self._y[active]
-        root = np.sqrt(slopes[active])
-        right = y * b[active] / root
+        y, s = self._y[active], slopes[active]
+        right = y * (b[active] / s)
         if fixed.size:
-            right -= root * (self._K[np.ix_(active, fixed)] @ (self._y * b)[fixed])
+            right -= self._K[np.ix_(active, fixed)] @ (self._y * b)[fixed]
 
         def system():
-            matrix = self._K[np.ix_(active, active)]
-            matrix *= root[:, None]
-            matrix *= root[None, :]
-            matrix.flat[:: len(matrix) + 1] += 1.0
+            matrix = _lower_part(self._K, active)
+            matrix.flat[:: len(matrix) + 1] += 1.0 / s
             return matrix
 
-        result[active] = y * root * _solve_symmetric(system, right)
+        result[active] = y * _solve_symmetric(system, right)
         return result
 
     def solution(self, coef, eta):
@@ -241,14 +252,29 @@ def gram_of(X, s: np.ndarray, is_sparse: bool) -> np.ndarray:
     return rows.T @ rows
 
 
+def _lower_part(K: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """K[rows][:, rows] for ascending rows, in blocks; what is above the diagonal is arbitrary."""
+    n = len(rows)
+    if n == len(K):
+        return K.copy()
+    part, step = np.empty((n, n), K.dtype), max(1, _BLOCK_VALUES // len(K))
+    for start in range(0, n, step):
+        end = start + step
+        part[start:end, :end] = K[rows[start:end]].take(rows[:end], axis=1)
+    return part
+
+
 def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
     """Solve a system that is positive definite but for rounding.
 
-    ``system()`` makes its matrix, which the factorisation overwrites.
+    ``system()`` makes the lower triangle of its matrix, which the factorisation overwrites.
     """
     if right.size == 0:
         return right  # LAPACK refuses data without features
     with contextlib.suppress(LinAlgError):
         return cholesky_solve(cholesky_in_place(system()), right)
     # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU.
-    return np.linalg.solve(system(), right)
+    matrix = system()
+    for i in range(1, len(matrix)):
+        matrix[:i, i] = matrix[i, :i]
+    return np.linalg.solve(matrix, right)

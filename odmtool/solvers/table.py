@@ -279,9 +279,10 @@ def way_of(name: str, kind: str, kernel: str, place: str = MEMORY) -> Way:
         An unknown name, or the solver does not take such problems; the sentence says what is
         missing, and which solvers do.
     """
-    row, others = row_of(name), names_for(kind, kernel, place)
+    row = row_of(name)
     if way := row.way(kind, kernel, place):
         return way
+    others = names_for(kind, kernel, place)
     here = [way for way in row.ways if place in way.places]
     fitting = [way for way in here if kind in way.losses]
     if not here:
