@@ -57,6 +57,24 @@ def test_a_general_solver_finds_the_same_dual(kernel, lambda_):
     assert solution.bias == pytest.approx(-(solution.eta @ values) / 2, rel=1e-6)
 
 
+def test_features_that_nobody_scaled():
+    """Kernel values of 1e12, whose rounding hides what the margins demand of the duals."""
+    X, y = examples()
+    options = {"kernel": "poly", "gamma": 1.0, "degree": 3, "tolerance": 1e-6}
+    fitted = KMOMD(**options, lambda_=1024).fit(100 * X, y.astype(int))
+    assert fitted.solution_.converged
+    # In other units, powers of two, it is the same to the last digit: no scale inside would help.
+    same = KMOMD(**options, lambda_=1024 * 2.0**-42).fit(2.0**7 * 100 * X, y.astype(int))
+    assert np.array_equal(same.solution_.coef, fitted.solution_.coef)
+
+
+def test_equal_margins_to_the_last_digit_are_no_overflow():
+    X, y = examples()
+    options = {"kernel": "poly", "gamma": 1.0, "degree": 3, "lambda_": 2**20, "max_iter": 40}
+    solution = KMOMD(**options).fit(1000 * X, y.astype(int)).solution_
+    assert np.isfinite(solution.primal) and solution.gap > 1e-3
+
+
 def test_a_small_cost_leaves_the_means():
     X, y = examples()
     fitted = KMOMD(lambda_=1e-9).fit(X, y.astype(int))
@@ -109,7 +127,7 @@ def test_more_classes_keep_their_intercepts(how):
 
 @pytest.mark.parametrize("arguments, sentence", [
     (["-B", "1"], "-s kmomd has an intercept of its own: leave -B out"),
-    (["--loo"], "--loo is for machines of two classes with a convex loss, not for kmomd"),
+    (["--loo"], "--loo needs a loss of every example by itself, and that of kmomd is one of all"),
     (["--solver", "dcd"], "take --solver auto or newton"),
     (["-t", "sigmoid", "-g", "1", "-r", "3"], "-s kmomd needs a positive semidefinite kernel"),
     (["-t", "rbf", "--memory", "100K"], "give more --memory"),

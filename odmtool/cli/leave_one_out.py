@@ -34,8 +34,10 @@ def checked_data(machine, data, data_file: str):
     """
     from odmtool.measures import loo
 
-    if not hasattr(machine, "problem") or machine.kind == OF_KMOMD:
+    if not hasattr(machine, "problem"):
         raise UsageError(messages.loo_not_for(machine.name))
+    if machine.kind == OF_KMOMD:
+        raise UsageError(messages.loo_needs_own_losses(machine.name))
     with naming(data_file):
         if len(data.classes) > 2:
             raise UsageError(messages.loo_is_for_two_classes(len(data.classes)))

@@ -12,7 +12,11 @@ Update      r is exact: sum over a class of c_i max(0, r - t_i) = 1. Of the exam
             is smallest. A large C is reached by smaller ones, each from the solution before:
             with one at once few examples count, and others with every step.
 Intercept   f(x) = <w, x> + b is 0 half way between the two points sum over a class of g_i phi(x_i).
-Stop        when (P - D) / (1/2 |w|^2 + sum_i g_i^2 / (2 c_i)) is at most the tolerance.
+Stop        when (P - D) / (1/2 |w|^2 + sum_i g_i^2 / (2 c_i)) is at most the tolerance. g are
+            the duals c_i max(0, r - t_i) that the margins demand, or the coefficients of w
+            themselves: with kernel values of 1e13, which features that nobody scaled make, the
+            margins say little of the former. Those of a polynomial kernel are then computed with
+            about 100 bits.
 Source      Aiolli, Da San Martino & Sperduti, "A kernel method for the optimization of the
             margin distribution", ICANN 2008. Their parameter is 1 / (1 + C).
 """
@@ -45,6 +49,8 @@ from odmtool.solvers.spaces import regularised_gram
 _FACTOR, _ROUGH = 8.0, 0.1
 # Halvings of the line in the search for the smallest P; a slope of this share is none.
 _HALVINGS, _FLAT = 60, 1e-12
+# Margins of so many points are computed more exactly in vain.
+_LOOKS = 5
 
 
 class Point(NamedTuple):
@@ -55,6 +61,21 @@ class Point(NamedTuple):
     norm: float
     r: np.ndarray
     duals: np.ndarray
+
+
+class Verdict(NamedTuple):
+    """A point, P, D (with what rounding may hide), the scale of the gap, and D's g and margins."""
+
+    point: Point
+    primal: float
+    dual: float
+    scale: float
+    g: np.ndarray
+    dual_t: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        return relative(self.primal - self.dual, self.scale)
 
 
 def solve(
@@ -96,25 +117,24 @@ def solve(
             coef, step = _approached(rows, coef, stop, progress)
         point = rows.renewed(coef)
         while True:
-            primal, dual, scale, dual_t = rows.values(point)
-            if not np.isfinite(primal - dual):
+            found = rows.judged(point, stop.tolerance, looks=True)
+            if not np.isfinite(found.primal - found.dual):
                 raise DivergedError(messages.overflow())
-            gap = relative(primal - dual, scale)
-            active = int(np.count_nonzero(point.duals))
-            progress(Progress(step, primal, gap, active))
-            if gap <= stop.tolerance or step >= stop.max_iter:
+            active = int(np.count_nonzero(found.g))
+            progress(Progress(step, found.primal, found.gap, active))
+            if found.gap <= stop.tolerance or step >= stop.max_iter:
                 break
             following = rows.newton(point)
             if following is None:
                 break
             point, step = following, step + 1
     # Of one class g_i sums to 1, so that its sum of g_i t_i is the value of its point.
-    is_first = problem.y > 0
-    middle = (point.duals @ np.where(is_first, dual_t, -dual_t)) / 2
-    w = None if rows.X is None else rows.weights(point.coef)
+    middle = (found.g @ (problem.y * found.dual_t)) / 2
+    coef = found.point.coef
+    w = None if rows.X is None else rows.weights(coef)
     return Solution(
-        w, point.coef, point.duals, primal, dual, gap, step, gap <= stop.tolerance, "newton",
-        bias=-float(middle),
+        w, coef, found.g, found.primal, found.dual, found.gap, step,
+        found.gap <= stop.tolerance, "newton", bias=-float(middle),
     )  # fmt: skip
 
 
@@ -126,8 +146,7 @@ def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np
         rows.c = factor * wanted
         point = rows.renewed(coef)
         while step < stop.max_iter:
-            primal, dual, scale, _ = rows.values(point)
-            if not primal - dual > _ROUGH * scale:
+            if not rows.judged(point, _ROUGH).gap > _ROUGH:
                 break
             following = rows.newton(point)
             if following is None:
@@ -146,8 +165,8 @@ class _Rows:
         self._y, self.c = problem.y, problem.loss.cost * problem.weight
         self.X = None if problem.gram is not None else scipy_rows(problem.X)
         self._K = None if problem.gram is None else problem.gram.matrix()
-        rounding = Rounding.of(problem)
-        self._sizes, self._error = rounding.sizes, rounding.error
+        self._rounding, self._looks = Rounding.of(problem), _LOOKS
+        self._sizes, self._error = self._rounding.sizes, self._rounding.error
         self._classes = [np.flatnonzero(problem.y > 0), np.flatnonzero(problem.y < 0)]
         self.share = np.empty(problem.size)
         for examples in self._classes:
@@ -175,23 +194,58 @@ class _Rows:
         r, duals = np.empty(2), np.empty(len(t))
         for s, examples in enumerate(self._classes):
             r[s] = _level(t[examples], self.c[examples])
-            duals[examples] = self.c[examples] * np.maximum(0.0, r[s] - t[examples])
+            below = self.c[examples] * np.maximum(0.0, r[s] - t[examples])
+            if not below.any():
+                # r is the least margin to the last digit.
+                below = np.where(t[examples] == t[examples].min(), 1.0, 0.0)
             # Rounding of r, where c is large: the duals have to sum to 1.
-            duals[examples] /= duals[examples].sum()
+            duals[examples] = below / below.sum()
         return Point(coef, t, norm, r, duals)
 
-    def values(self, point: Point) -> tuple[float, float, float, np.ndarray]:
-        """P, D (with what rounding may hide), the scale of the gap, and the margins of w(g)."""
+    def primal(self, point: Point) -> float:
         level = np.where(self._y > 0, *point.r)
         losses = float((self.c / 2 * np.maximum(0.0, level - point.t) ** 2).sum())
-        penalty = float((point.duals**2 / (2 * self.c)).sum())
-        dual_t = self.margins(point.duals)
-        primal = point.norm / 2 + losses - point.r.sum()
-        dual = -float(point.duals @ dual_t) / 2 - penalty
-        total = np.maximum(np.abs(point.coef), point.duals) @ self._sizes
+        return point.norm / 2 + losses - float(point.r.sum())
+
+    def judged(self, point: Point, tolerance: float, looks: bool = False) -> Verdict:
+        """The verdict on a point, or on a neighbour of it whose gap is smaller.
+
+        ``looks`` is whether margins may be computed more exactly where the gap is too large.
+        """
+        found = self._demanded(point)
+        if found.gap <= tolerance:
+            return found
+        g = np.maximum(point.coef, 0.0)
+        for examples in self._classes:
+            g[examples] /= g[examples].sum()
+        t = self.margins(g)
+        total = np.abs(g) @ self._sizes
+        found = _better(found, self._own(g, t, self._error * self._sizes * total))
+        exact = self._rounding.exact
+        if looks and exact is not None and self._looks and not found.gap <= tolerance:
+            t = exact.of(g)
+            found = _better(found, self._own(g, t, exact.off(t, g)))
+            self._looks -= not found.gap <= tolerance
+        return found
+
+    def _demanded(self, point: Point) -> Verdict:
+        """With the duals that the margins demand."""
+        g = point.duals
+        penalty, dual_t = float((g**2 / (2 * self.c)).sum()), self.margins(g)
+        total = np.maximum(np.abs(point.coef), g) @ self._sizes
         delta = self._error * self._sizes * total
-        hidden = (np.abs(point.coef) + 2 * point.duals) @ delta + self.c @ delta**2 / 2
-        return primal, dual - float(hidden), point.norm / 2 + penalty, dual_t
+        hidden = (np.abs(point.coef) + 2 * g) @ delta + self.c @ delta**2 / 2
+        dual = -float(g @ dual_t) / 2 - penalty - float(hidden)
+        return Verdict(point, self.primal(point), dual, point.norm / 2 + penalty, g, dual_t)
+
+    def _own(self, g: np.ndarray, t: np.ndarray, delta: np.ndarray) -> Verdict:
+        """Of w(g), with the margins t, of which each may be off by delta, and the duals g."""
+        point = self._at(g, t, float(g @ t))
+        penalty = float((g**2 / (2 * self.c)).sum())
+        # P - D changes with t_i by g_i less the dual that t_i demands.
+        hidden = np.abs(g - point.duals) @ delta + self.c @ delta**2 / 2
+        dual = -point.norm / 2 - penalty - float(hidden)
+        return Verdict(point, self.primal(point), dual, point.norm / 2 + penalty, g, t)
 
     def newton(self, point: Point) -> Point | None:
         """The best point on the line to that of the present examples; None if there is none."""
@@ -218,7 +272,7 @@ class _Rows:
         point, active = self.point(coef), np.flatnonzero(coef > 0)
         goal = self._goal(active)
         other = point if goal is None else self.point(goal)
-        return other if self.values(other)[0] < self.values(point)[0] else point
+        return other if self.primal(other) < self.primal(point) else point
 
     def _solved(self, active: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """(Q + 1/c)^-1 ends of the active examples, Q = (y_i y_j k(x_i, x_j))."""
@@ -260,6 +314,11 @@ class _Rows:
             high = low
         # The margins again from the coefficients: sums of steps leave rounding errors behind.
         return self.point(point.coef + high * p) if high > 0 else None
+
+
+def _better(one: Verdict, other: Verdict) -> Verdict:
+    """That with the smaller gap; the first if the other's is no number."""
+    return other if other.gap < one.gap else one
 
 
 def _level(t: np.ndarray, c: np.ndarray) -> float:

@@ -98,6 +98,11 @@ class Rounding:
         """How far t_i may be off, for every unit of |phi(x_i)| and of sum |coef| |phi(x)|."""
         return self._value + self._sum
 
+    @property
+    def exact(self) -> ExactMargins | None:
+        """What computes margins more exactly, where that can be done."""
+        return self._exact
+
     def ordered(self, order: np.ndarray) -> Rounding:
         """The same for the examples in another order."""
         other = copy(self)
@@ -287,8 +292,11 @@ class ExactMargins:
 
     def gap(self, loss: MarginLoss, t, coef, eta, *_allowed) -> float:
         """As :meth:`Rounding.gap`, at these margins; ``coef`` is its own dual point."""
-        delta = self._value * np.abs(coef).sum() + UNIT * np.abs(t)
-        return shares_error(loss, t, eta, delta)
+        return shares_error(loss, t, eta, self.off(t, coef))
+
+    def off(self, t, coef) -> np.ndarray:
+        """How far these margins of w(coef) may be off, shape (m,)."""
+        return self._value * np.abs(coef).sum() + UNIT * np.abs(t)
 
 
 def demanded_gap(apart: float, norm: float, size: float, bent: float, count: int) -> float:

@@ -46,6 +46,9 @@ precomputed_among_others = sentence(
 loo_not_for = sentence(
     "--loo is for machines of two classes with a convex loss, not for {machine}; take -v"
 )
+loo_needs_own_losses = sentence(
+    "--loo needs a loss of every example by itself, and that of {machine} is one of all; take -v"
+)
 loo_is_for_two_classes = sentence("--loo is for two classes, and the data have {classes}; take -v")
 
 
