@@ -31,7 +31,10 @@ import stat
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 UNUSED_DAYS = 30
 _DAY = 86400.0
@@ -119,6 +122,8 @@ def cache_folder() -> str | None:
 
 
 def _cache_root() -> Path | None:
+    from pathlib import Path
+
     from numba import config
 
     if config.CACHE_DIR:
@@ -133,6 +138,7 @@ def _cache_root() -> Path | None:
 def _stamp() -> str:
     """A hash of everything the compiled code depends on."""
     import hashlib
+    from pathlib import Path
 
     import numba
     import numpy
@@ -224,7 +230,7 @@ def _cache_of(function):
     # Of a function whose source is no file, or in a numba that makes caches otherwise.
     with contextlib.suppress(Exception):
         folder, cache = cache_folder(), _cache_class()(function)
-        if folder is not None and Path(cache.cache_path).is_relative_to(folder):
+        if folder is not None and cache.cache_path.startswith(os.path.join(folder, "")):
             return cache
     return None
 

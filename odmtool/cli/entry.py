@@ -10,6 +10,7 @@ hears the signal at once (:mod:`odmtool.cli.process`).
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 import threading
@@ -96,6 +97,8 @@ def main(command: click.Command, program: str) -> NoReturn:
     while not done.wait(_AWAKE_EVERY):
         pass
     process.ignore_signals()
+    # Python would look for garbage in all that is loaded, which takes as long as a small training.
+    gc.freeze()
     sys.exit(outcome[0])
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import click
 
 from odmtool import __version__
-from odmtool.cli import messages
+from odmtool.cli import messages, process
 from odmtool.cli.flags import names_in
 from odmtool.defaults import DECIMAL
 from odmtool.errors import ClosedPipeError, OdmError, UsageError
@@ -156,6 +156,7 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx):
+        process.collect_garbage()
         try:
             with pipes_closed():
                 return super().invoke(ctx)

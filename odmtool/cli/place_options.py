@@ -33,7 +33,6 @@ def place_of(options: dict):
         They do not go together.
     """
     from odmtool.io.files import is_stream
-    from odmtool.io.several import is_several
     from odmtool.places.place import Source
 
     path, folder, scheduler = (options[n] for n in ("training_file", "cache", "scheduler"))
@@ -52,10 +51,13 @@ def place_of(options: dict):
         return Disk(source, folder, keep)
     if keep:
         raise UsageError(messages.keep_without_cache())
-    if scheduler is not None and is_several(path) and not os.path.exists(path):
-        from odmtool.places.workers import Workers
+    if scheduler is not None and not os.path.exists(path):
+        from odmtool.io.several import is_several
 
-        return Workers(source, scheduler)
+        if is_several(path):
+            from odmtool.places.workers import Workers
+
+            return Workers(source, scheduler)
     from odmtool.places.memory import Memory
 
     return Memory(source)

@@ -6,6 +6,7 @@ before this has run ends the process in Python's way.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -21,7 +22,11 @@ _instead: list[Callable[[], None]] = []
 
 
 def prepare(program: str) -> None:
-    """Let INT, TERM and HUP end the process at once, and let no stream be missing."""
+    """Let INT, TERM and HUP end the process at once, and let no stream be missing.
+
+    No garbage is collected before :func:`collect_garbage`.
+    """
+    gc.disable()
     _open_missing_streams()
     show_what_can_be_shown()
     if not sys.warnoptions:
@@ -62,6 +67,13 @@ def first_signal(do: Callable[[], None] | None) -> Iterator[None]:
         yield
     finally:
         _instead.clear()
+
+
+def collect_garbage() -> None:
+    """From now on collect garbage, but do not look for it in what has been loaded."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def ignore_signals() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 
 SHARE = 0.25
 """Of what is free, for plans; the rest is left to data, vectors, and other programs."""
@@ -77,7 +76,7 @@ def free() -> float:
 def resident() -> float:
     """Bytes of this process that are in memory now; 0 if the system does not tell."""
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        pages = int(_content("/proc/self/statm").split()[1])
         return float(pages * os.sysconf("SC_PAGE_SIZE"))
     except (OSError, ValueError, IndexError, AttributeError):
         return 0.0
@@ -88,6 +87,11 @@ def peak() -> float:
     return _told("/proc/self/status", "VmHWM") or 0.0
 
 
+def _content(file: str) -> str:
+    with open(file) as stream:
+        return stream.read()
+
+
 def _free_on_machine() -> float:
     told = _told("/proc/meminfo", "MemAvailable")
     return _FALLBACK if told is None else told
@@ -96,7 +100,7 @@ def _free_on_machine() -> float:
 def _told(file: str, wanted: str) -> float | None:
     """Bytes by a line such as ``MemAvailable: 1024 kB``; None if the system does not tell."""
     try:
-        for line in Path(file).read_text().splitlines():
+        for line in _content(file).splitlines():
             name, _, amount = line.partition(":")
             if name == wanted:
                 return 1024.0 * int(amount.split()[0])
@@ -114,7 +118,7 @@ def _free_in_group() -> float:
         ),
     ):
         try:
-            return max(0.0, float(Path(limit).read_text()) - float(Path(used).read_text()))
+            return max(0.0, float(_content(limit)) - float(_content(used)))
         except (OSError, ValueError):
             continue
     return float("inf")

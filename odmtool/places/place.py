@@ -12,7 +12,6 @@ from odmtool.core.labels import distinct
 from odmtool.core.memory import default_memory
 from odmtool.errors import DataError, UsageError
 from odmtool.io.files import is_stream
-from odmtool.io.weights import read_weights
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 
 if TYPE_CHECKING:
@@ -189,6 +188,8 @@ class Place:
         data = self.rows(note, detail)
         if file is None:
             return data
+        from odmtool.io.weights import read_weights
+
         weight = read_weights(file, data.X.shape[0])
         if len(weight) != data.X.shape[0]:
             raise DataError(messages.weight_count(len(weight), data.X.shape[0]), file)
