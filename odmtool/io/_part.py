@@ -66,6 +66,15 @@ def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) ->
     return ParsedLines(labels, *arrays, block.count(b"\n") - len(labels), min_index, width)
 
 
+def joined(parts: list[ParsedLines]) -> ParsedLines:
+    """The lines of all of them."""
+    if len(parts) == 1:
+        return parts[0]
+    *columns, skipped, min_indices, widths = zip(*parts, strict=True)
+    arrays = map(np.concatenate, columns)
+    return ParsedLines(*arrays, sum(skipped), min(min_indices), max(widths))
+
+
 def _whole(numbers: np.ndarray, lowest: int, highest: int) -> bool:
     """Whether all of the numbers are integers in this range."""
     in_range = (numbers >= lowest) & (numbers <= highest)

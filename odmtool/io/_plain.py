@@ -2,20 +2,20 @@
 
 A block of whole lines is brought into one canonical form (single spaces, no
 comments, no blank lines), checked as a whole with table look-ups, and converted
-by one call of ``numpy.fromstring``, which rounds correctly as Python's ``float``
-does; where all values are short (indicators, counts), digit by digit for all
-at once. A block that does not pass is read line by line by :mod:`odmtool.io._line`.
+eight digits of all numbers at a time, rounded correctly as Python's ``float`` does.
+A block that does not pass is read line by line by :mod:`odmtool.io._line`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
 from odmtool.errors import DataError
 from odmtool.io._line import Grammar, parse_line
-from odmtool.io._part import ParsedLines, WrongLine, assemble
+from odmtool.io._part import ParsedLines, WrongLine, assemble, joined
 
 
 def read_block(block: bytes, grammar: Grammar) -> ParsedLines:
@@ -26,7 +26,13 @@ def read_block(block: bytes, grammar: Grammar) -> ParsedLines:
     WrongLine
         The first line that the grammar does not allow.
     """
-    return _read_regular(block, grammar) or read_line_by_line(block, grammar)
+    parts = []
+    for piece in _pieces(block):
+        part = _read_regular(piece, grammar)
+        if part is None:
+            return read_line_by_line(block, grammar)
+        parts.append(part)
+    return joined(parts)
 
 
 # ---- line by line ------------------------------------------------------------
@@ -63,11 +69,12 @@ def read_line_by_line(block: bytes, grammar: Grammar) -> ParsedLines:
 
 # ---- a block at once ---------------------------------------------------------
 
+# Larger arrays would be new memory, which is slow, every time.
+_PIECE_BYTES = 1 << 16
+
 _COMMENT = re.compile(rb"#[^\n]*")
 # A number may end with its point; a digit more after it keeps the tables below simple.
 _LAST_POINT = re.compile(rb"(?<=[0-9])\.(?=[ \neE])")
-# Values of so many characters are read faster digit by digit.
-_SHORT, _LONGEST_INDEX, _BLANK = 4, 10, ord(" ")
 _QID = re.compile(rb"^( *[^ \n]+ +)qid:[0-9]+(?=[ \n])", re.MULTILINE)
 
 
@@ -107,26 +114,42 @@ _CHARACTERS = _Neighbours({
     _SIGN: (b"+-", _DIGIT | _POINT),
     _EXPONENT: (b"eE", _DIGIT | _SIGN),
 })  # fmt: skip
-# A number leaves at most a sign, a point and an exponent behind, in this order, when its digits
-# are deleted, and the sign of its exponent.
-_NO_DIGIT = _SPACE | _NEWLINE | _COLON
+# Without digits and signs.
+_AFTER_POINT = _EXPONENT | _SPACE | _NEWLINE
 _FIGURES = _Neighbours({
-    _NO_DIGIT: (b" \n:", 0xFF),
-    _SIGN: (b"+-", _NO_DIGIT | _POINT | _EXPONENT),
-    _POINT: (b".", _NO_DIGIT | _EXPONENT),
-    _EXPONENT: (b"e", _NO_DIGIT),
+    _SPACE: (b" ", _COLON),
+    _NEWLINE: (b"\n", _POINT | _AFTER_POINT),
+    _COLON: (b":", _POINT | _AFTER_POINT),
+    _POINT: (b".", _AFTER_POINT),
+    _EXPONENT: (b"eE", _SPACE | _NEWLINE),
 })  # fmt: skip
+_IS_FIGURE = bytes(character in b" \n:.eE" for character in range(256))
+_IS_END = bytes(character in b" \n:" for character in range(256))
+
+
+def _pieces(block: bytes) -> Iterator[bytes]:
+    """Some lines of a block at a time."""
+    start, end = 0, -1
+    while end < len(block):
+        end = block.find(b"\n", start + _PIECE_BYTES) + 1 or len(block)
+        yield block[start:end]
+        start = end
 
 
 def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
     """Read the lines as one array of numbers; None where the careful way is needed."""
     text = _bare(block)
-    if not _is_regular(text):
+    skeleton = _skeleton(text)
+    if skeleton is None:
         text = _single_spaced(text)
-        if not _is_regular(text):
+        skeleton = _skeleton(text)
+        if skeleton is None:
             return None
-    counts = _colons_per_line(text)
-    labels, indices, values = _short_numbers(text, counts) or _numbers(text, counts)
+    counts, numbers = _colons_per_line(skeleton), _numbers(text, skeleton)
+    is_label = np.zeros(len(numbers), bool)
+    is_label[np.cumsum(1 + 2 * counts) - (1 + 2 * counts)] = True
+    labels, numbers = numbers[is_label], numbers[~is_label]
+    indices, values = numbers[0::2], numbers[1::2].copy()
     if not _in_order(indices, counts, grammar):
         return None
     return assemble(
@@ -134,56 +157,87 @@ def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
     )
 
 
-def _numbers(text: bytes, counts: np.ndarray):
-    """Labels, indices and values of a regular text, by NumPy's reader."""
-    numbers = np.fromstring(text.replace(b":", b" "), sep=" ")
-    is_label = np.zeros(len(numbers), bool)
-    is_label[np.cumsum(1 + 2 * counts) - (1 + 2 * counts)] = True
-    labels, numbers = numbers[is_label], numbers[~is_label]
-    return labels, numbers[0::2], numbers[1::2].copy()
+_EXACT_MANTISSA = 2**53
+_EXACT_POWERS = np.array([float(10**places) for places in range(23)])
 
 
-def _short_numbers(text: bytes, counts: np.ndarray):
-    """The same where that is faster: no label or value is long; else None."""
-    if b"e" in text or b"E" in text:
-        return None
-    characters = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(characters <= _BLANK)
-    starts = np.concatenate(([0], ends + 1))[:-1]
-    colons = np.flatnonzero(characters == ord(":"))
-    is_label = np.zeros(len(ends), bool)
-    is_label[np.cumsum(1 + counts) - (1 + counts)] = True
-    is_entry = ~is_label
-    pieces = (
-        (starts[is_label], ends[is_label], _SHORT),
-        (starts[is_entry], colons, _LONGEST_INDEX),
-        (colons + 1, ends[is_entry], _SHORT),
-    )
-    if any((end - start).max(initial=0) > most for start, end, most in pieces):
-        return None
-    characters = np.frombuffer(text + bytes(_LONGEST_INDEX), np.uint8)
-    return tuple(_decimals(characters, start, end - start) for start, end, _ in pieces)
+def _numbers(text: bytes, skeleton: bytes) -> np.ndarray:
+    """All numbers of a regular text in their order: labels, indices and values.
 
-
-def _decimals(characters: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The numbers of so many characters that begin there: digits, perhaps a sign and a point.
-
-    They have at most 15 digits, so that the only rounding is that of the division. As many
-    characters as the longest number has follow the last one.
+    Without its point a number is an integer of at most 2**53, divided by at most 10**22. Both
+    are doubles, so that only the division rounds (Clinger, How to read floating point numbers
+    accurately, 1990). The numbers of which this is not true are left to Python.
     """
-    mantissa, places = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
-    is_fraction = np.zeros(len(starts), bool)
-    for place in range(int(lengths.max(initial=0))):
-        found, is_in = characters[starts + place], lengths > place
-        digit = found - np.uint8(ord("0"))  # what is no digit wraps around
-        is_digit = (digit < 10) & is_in
-        mantissa = np.where(is_digit, 10 * mantissa + digit, mantissa)
-        is_point = (found == ord(".")) & is_in
-        if is_fraction.any() or is_point.any():
-            places += is_digit & is_fraction
-            is_fraction |= is_point
-    numbers = mantissa / 10.0**places if is_fraction.any() else mantissa.astype(float)
-    return np.where(characters[starts] == ord("-"), -numbers, numbers)
+    figures = np.flatnonzero(np.frombuffer(text.translate(_IS_FIGURE), bool))
+    is_end = np.frombuffer(skeleton.translate(_IS_END), bool)
+    ends, inner = figures[is_end], np.flatnonzero(~is_end)
+    owner = inner - np.arange(len(inner))  # the number in which a point or an exponent stands
+    is_point = np.frombuffer(skeleton, np.uint8)[inner] == ord(".")
+    pointed, points = owner[is_point], inner[is_point]
+    places = figures[points + 1] - figures[points] - 1
+    removed = np.cumsum(np.bincount(pointed, minlength=len(ends))) if len(pointed) else 0
+
+    mantissas, is_minus, is_late = _mantissas(text.translate(None, b"."), ends - removed)
+    is_late |= mantissas > _EXACT_MANTISSA
+    is_late[owner[~is_point]] = True
+    is_late[pointed[places >= len(_EXACT_POWERS)]] = True
+    numbers = mantissas.astype(float)
+    numbers[pointed] /= _EXACT_POWERS[np.minimum(places, len(_EXACT_POWERS) - 1)]
+    np.negative(numbers, out=numbers, where=is_minus)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    for late in np.flatnonzero(is_late).tolist():
+        numbers[late] = float(text[starts[late] : ends[late]])
+    return numbers
+
+
+_WORD = 8
+"""Digits that are read together, each in a byte of a word, the first one in the lowest."""
+_OF_DIGITS = 0x0F0F0F0F0F0F0F0F
+# By the number of digits: they are the last ones of the word.
+_KEPT = np.array([_OF_DIGITS << 8 * (_WORD - n) & _OF_DIGITS for n in range(_WORD + 1)], np.uint64)
+
+
+def _mantissas(text: bytes, ends: np.ndarray):
+    """The integers that end before the places ``ends``, one behind each character that is no
+    digit or sign.
+
+    Returns
+    -------
+    mantissas : ndarray of uint64, shape (n,)
+    is_minus : ndarray of bool, shape (n,)
+    is_long : ndarray of bool, shape (n,)
+        The integer has more than 16 digits besides leading zeros, or many of these.
+    """
+    lengths = np.diff(ends, prepend=-1) - 1
+    first = np.frombuffer(text, np.uint8)[ends - lengths]
+    is_minus, is_long = first == ord("-"), np.zeros(len(ends), bool)
+    lengths -= is_minus | (first == ord("+"))
+    words = np.ndarray(len(text) + 1, "<u8", bytes(_WORD) + text, strides=(1,))
+    mantissas = _integers(words[ends], lengths)
+    more = np.flatnonzero(lengths > _WORD)
+    lengths, ends = lengths[more] - _WORD, ends[more] - _WORD
+    mantissas[more] += _integers(words[ends], lengths) * np.uint64(10**_WORD)
+    is_more = lengths > _WORD
+    more, lengths, ends = more[is_more], lengths[is_more] - _WORD, ends[is_more] - _WORD
+    is_long[more] = (_integers(words[ends], lengths) > 0) | (lengths > _WORD)
+    return mantissas, is_minus, is_long
+
+
+def _integers(words: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The integers of so many last digits of each word, which is overwritten.
+
+    Neighbours are joined: digits to pairs, pairs to fours, and fours to eights.
+    """
+    words &= _KEPT[np.minimum(lengths, _WORD)]
+    for factor, shift, kept in (
+        (10 * 2**8 + 1, 8, 0x00FF00FF00FF00FF),
+        (100 * 2**16 + 1, 16, 0x0000FFFF0000FFFF),
+        (10_000 * 2**32 + 1, 32, 0x00000000FFFFFFFF),
+    ):
+        words *= np.uint64(factor)
+        words >>= np.uint64(shift)
+        words &= np.uint64(kept)
+    return words
 
 
 def _bare(block: bytes) -> bytes:
@@ -210,26 +264,20 @@ def _single_spaced(text: bytes) -> bytes:
     return re.sub(rb"\n\n+", b"\n", text).lstrip(b" \n")
 
 
-def _is_regular(text: bytes) -> bool:
-    """Whether every line is a number and then pairs digits:number, with single spaces.
+def _skeleton(text: bytes) -> bytes | None:
+    """What is left without digits and signs, if the text is regular.
 
-    Every two characters that follow each other may do so; what remains of each
-    token without its digits is a number's figure; and nothing but digits stands
-    between a space and the next colon.
+    Every line is a number and then pairs digits:number, with single spaces: every two characters
+    that follow each other may do so, and every two that do in the skeleton.
     """
     if not _CHARACTERS.accept(text):
-        return False
-    skeleton = text.translate(None, b"0123456789")
-    pairs = skeleton.count(b" :")
-    if pairs != skeleton.count(b" ") or pairs != skeleton.count(b":"):
-        return False
-    for exponent in (b"E", b"e+", b"e-"):
-        skeleton = skeleton.replace(exponent, b"e")
-    return _FIGURES.accept(skeleton)
+        return None
+    skeleton = text.translate(None, b"0123456789+-")
+    return skeleton if _FIGURES.accept(skeleton) else None
 
 
-def _colons_per_line(text: bytes) -> np.ndarray:
-    ends_and_colons = np.frombuffer(text.translate(None, b"0123456789+-.eE "), np.uint8)
+def _colons_per_line(skeleton: bytes) -> np.ndarray:
+    ends_and_colons = np.frombuffer(skeleton.translate(None, b".eE "), np.uint8)
     ends = np.flatnonzero(ends_and_colons == ord("\n"))
     return np.diff(ends, prepend=-1) - 1
 
