@@ -42,6 +42,12 @@ def problem(kernel=None, weight=None, dense=False, lambda_=60.0, k=4, memory=np.
     return MultiProblem(None, Gram(KERNELS[kernel], X, memory), target, k, weight, loss)
 
 
+def sigmoidal(gamma, coef0, lambda_):
+    X, target = examples()
+    gram = Gram(Kernel("sigmoid", gamma, coef0), X)
+    return MultiProblem(None, gram, target, 4, np.ones(60), losses.mcsvm(lambda_, 60))
+
+
 def certificate(p, solution):
     known = p.target, p.weight, p.parameters
     if p.gram is None:
@@ -146,14 +152,21 @@ def test_a_small_cost_is_not_lost_in_rounding():
     assert solution.converged and solution.objective == pytest.approx(1e-20, rel=1e-9)
 
 
-def test_a_kernel_without_a_minimum_is_refused():
-    X, target = examples()
-    for kernel in (Kernel("sigmoid", 3.0, -5.0), Kernel("sigmoid", 1.0, 2.0)):
-        loss = losses.mcsvm(1e6, 60)
-        p = MultiProblem(None, Gram(kernel, X), target, 4, np.ones(60), loss)
-        try:
-            solution = mcsvm.solve(p, Stop(1e-3, 200))
-        except DivergedError as error:
-            assert "not positive definite" in str(error)
-        else:
-            assert not solution.optimal
+@pytest.mark.parametrize("lambda_", [6e-5, 60.0, 1e6])
+def test_a_negative_length_is_refused(lambda_):
+    with pytest.raises(DivergedError, match="the kernel is not positive definite"):
+        mcsvm.solve(sigmoidal(3.0, -5.0, lambda_), Stop(1e-3, 200))
+
+
+@pytest.mark.parametrize("lambda_", [60.0, 1e6])
+def test_a_stationary_point_is_not_called_optimal(lambda_):
+    """Its gap is small, and yet P has no minimum: it falls along a negative eigenvalue."""
+    p = sigmoidal(1.0, 2.0, lambda_)
+    solution = mcsvm.solve(p, Stop(1e-3, 200))
+    assert solution.converged and not solution.optimal
+    judged = certificate(p, solution)
+    assert judged.gap == pytest.approx(solution.gap, abs=1e-9)
+    _, vectors = np.linalg.eigh(p.gram.matrix())
+    lower = solution.coef + solution.objective * np.outer(vectors[:, 0], [1, -1, 0, 0])
+    assert certificate(p, solution._replace(coef=lower)).primal < 0 < solution.objective
+

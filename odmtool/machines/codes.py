@@ -6,7 +6,8 @@ Code        of up to 7 classes all 2^(k-1) - 1 ways to cut them in two. Of more,
 Decoding    the class whose word M_l agrees most with the values of the problems, f:
             f_l = mean over s of M_ls f_s. For words of signs this is the loss-based decoding
             with the square loss, as sum_s (1 - M_ls f_s)^2 = const - 2 sum_s M_ls f_s. The
-            problems so become one function per class.
+            problems so become one function per class, which decoding by the signs of f
+            (Hamming) would not give: it has many ties, and no score of a class is linear in x.
 Source      Dietterich & Bakiri, "Solving multiclass learning problems via error-correcting
             output codes", JAIR 1995; Allwein, Schapire & Singer, "Reducing multiclass to
             binary", JMLR 2000.
