@@ -1,12 +1,12 @@
 """Cross validation: stratified, seeded folds, and how well settings do on them.
 
 A fold is evaluated for a whole chain of settings that share their kernel, each fit
-starting from the solution before. So that the start cannot change a prediction, fits
-are solved to a relative gap of ``EXACT`` wherever Newton's method serves, and ldm and l1svm of
-moderate size by their path, whose results do not depend on where it was begun; all others
-start from zero. Either way a setting gets the same predictions alone
-(``odm-train -v``) as in a search (``odm-cv``). Large kernel machines are another matter: see
-:mod:`odmtool.search.together`.
+starting from the solution for another mu, or else from the one before. So that the start
+cannot change a prediction, fits are solved to a relative gap of ``EXACT`` wherever Newton's
+method serves, and ldm and l1svm of moderate size by their path, whose results do not depend
+on where it was begun; all others start from zero. Either way a setting gets the same
+predictions alone (``odm-train -v``) as in a search (``odm-cv``). Large kernel machines are
+another matter: see :mod:`odmtool.search.together`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.core import kernels
 from odmtool.core.columns import with_constant_feature
+from odmtool.core.csr import CSR
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.loss_table import OF_LDM, ONE_JUMP, SMOOTH
 from odmtool.errors import DataError, DivergedError, UsageError
@@ -215,23 +216,29 @@ def evaluate_chain(
     present = [label for label in order if np.any(part.labels == label)]
     prepared = first.prepare(part.X, part.labels, part.weight, gram=known, classes=present)
     values_of = _predictor(first, prepared, data.X, train, test, gram)
-    start = None
+    start, found = None, {}
     for setting in settings:
         candidate = machine.copy(**setting)
         candidate.is_trial = True
+        others = tuple(sorted((name, value) for name, value in setting.items() if name != "mu"))
         exact = is_exact(candidate, prepared)
-        by_path = len(present) <= 2 and takes_path(candidate, len(prepared.u), prepared.gram)
         if exact:
-            candidate = candidate.copy(solver="newton", tolerance=min(EXACT, machine.tolerance))
-        elif by_path:
-            candidate = candidate.copy(solver="path")
+            candidate.solver, candidate.tolerance = "newton", min(EXACT, machine.tolerance)
+            # With another mu nearly all margins lie on the same pieces, with another lambda most.
+            start = found.get(others, start)
+        elif len(present) <= 2 and takes_path(candidate, len(prepared.u), prepared.gram):
+            candidate.solver = "path"
+        else:
+            start = None
         try:
-            solution = candidate.solve(prepared, start=start if exact or by_path else None)
+            solution = candidate.solve(prepared, start=start)
         except DivergedError:
             start = None
             yield NO_SOLUTION
             continue
         start = solution.warm_start
+        if exact and "mu" in setting:
+            found[others] = start
         values = values_of(*candidate.functions(prepared, solution))
         predicted = np.asarray(present)[candidate.winners(values, len(present))]
         if len(present) == 1:
@@ -243,8 +250,8 @@ def evaluate_chain(
 def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram | None):
     """From the decision functions of a solution to their values of the rows ``test``."""
     if gram is None:
-        rows = with_constant_feature(X[test], machine.bias)
-        return lambda C, offset: np.asarray(rows @ C) + offset
+        rows = CSR.of(with_constant_feature(X[test], machine.bias))
+        return lambda C, offset: rows @ C + offset
     support = train[prepared.kept]
     fits, kept = len(test) * len(support) * BYTES <= gram.memory / 2, []
     if gram.is_computed:
@@ -285,7 +292,7 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
     return (
         is_psd
         and gram.size <= _LARGEST_EXACT_GRAM
-        and SOLVERS["newton"].way(SMOOTH, gram.kernel.name).fits(machine.problem(prepared))
+        and SOLVERS["newton"].way(SMOOTH, gram.kernel.name).fits(prepared)
     )
 
 

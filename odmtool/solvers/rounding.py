@@ -76,10 +76,11 @@ class Rounding:
         self._sizes, self._sum = np.sqrt(values), sum_error(len(values))
         # The values of a matrix that was handed over are taken as they are.
         known = X is not None and kernel.row.of != STORED and most > 0
-        self._value = value_error(kernel, X, most) / most if known else 0.0
+        errors = _value_errors(kernel, X) if known else (0.0, 0.0)
+        self._value = _value_error(kernel, *errors, most) / most if known else 0.0
         # Of distances each value has its own relative error, and k(x, x) has none.
         self._gram = gram if known and kernel.row.of == DISTANCES else None
-        self._relative = 0.0 if self._gram is None else float(_value_errors(kernel, X)[0])
+        self._relative = float(errors[0])
         is_here = gram is not None and y is not None and not hasattr(X, "each")
         can_be_exact = known and is_here and kernel.row.is_polynomial
         self._exact, self._looks = (ExactMargins(kernel, X, y) if can_be_exact else None), _LOOKS
@@ -363,7 +364,10 @@ def value_error(kernel: Kernel, X, most: float) -> float:
     most : float
         The largest |k(x, x)|.
     """
-    relative, absolute = _value_errors(kernel, X)
+    return _value_error(kernel, *_value_errors(kernel, X), most)
+
+
+def _value_error(kernel: Kernel, relative: float, absolute: float, most: float) -> float:
     # Without the constant, values of distances lie between 0 and 1.
     return absolute + min(relative, 1.0) * (most - kernel.bias**2) + 8 * UNIT * most
 

@@ -166,8 +166,11 @@ class WeightSpace:
     """
 
     def __init__(self, X, y: np.ndarray):
-        self._X, self._y = _light(X), y
-        self._squares = kernels.squares(self._X)
+        X, self._y = _light(X), y
+        m, d = X.shape
+        if not isinstance(X, np.ndarray) and 8 * m * d <= _BLOCK_BYTES and not is_thin(X):
+            X = X.toarray()
+        self._X, self._squares = X, kernels.squares(X)
 
     def zero(self):
         return np.zeros(self._X.shape[1])

@@ -84,7 +84,7 @@ class Way(NamedTuple):
         return self.kernel and (self.stored or row.of != STORED)
 
     def fits(self, problem) -> bool:
-        """Whether the kernel matrices of a problem fit in its memory as often as needed."""
+        """Whether the kernel matrices of a problem, its ``gram``, fit in its memory."""
         gram = problem.gram
         return gram is None or self.matrices * gram.bytes <= gram.memory
 
