@@ -97,14 +97,9 @@ class CSR:
         )
         return CSR(data, indices, indptr, (len(rows), self.shape[1]))
 
-    def owners(self) -> np.ndarray:
-        """The row of every entry, shape (nnz,)."""
-        return np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
-
     def squares(self) -> np.ndarray:
         """|x_i|^2 of every row, shape (m,)."""
-        squares = np.bincount(self.owners(), self.data**2, minlength=self.shape[0])
-        return squares.astype(float, copy=False)  # of no entries NumPy makes integers
+        return self.squared() @ np.ones(self.shape[1])
 
     def squared(self) -> CSR:
         """The squares of the entries."""
@@ -148,7 +143,8 @@ class CSR:
         starts, rows, data = np.empty(d + 1, kind), np.empty(self.nnz, kind), np.empty(self.nnz)
         own = self.indptr, self.indices, self.data
         tools.csr_tocsc(m, d, *own, starts, rows, data)
-        size = tools.csr_matmat_maxnnz(d, d, starts, rows, *own[:2])
+        # The product has at most an entry for every pair of entries of a row.
+        size = min(d * d, int(np.square(np.diff(self.indptr), dtype=float).sum()))
         product = np.empty(d + 1, kind), np.empty(size, kind), np.empty(size)
         tools.csr_matmat(d, d, starts, rows, data, *own, *product)
         indptr, indices, values = product
