@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
 
 from odmtool.cli.options import parse_number
 
@@ -43,6 +42,8 @@ def _number(text: str) -> float:
 
 
 def _range(part: str) -> list[float]:
+    from decimal import Decimal, InvalidOperation
+
     fields = part.split(":")
     if len(fields) != 3:
         raise ValueError(part)

@@ -130,7 +130,7 @@ def not_converged(solution, machine, has_newton: bool) -> str:
 def _remedy(machine, has_newton: bool) -> str:
     other = ", --solver newton" if has_newton and "newton" not in machine.solution_.solver else ""
     smaller = f"-l below {float(machine.model_.facts['lambda']):g}"
-    if machine.row.own_kind == "pairs":
+    if machine.row.kind == "pairs":
         smaller = smaller.replace("below", "above")
     return f"Scale the features (odm-scale), or try {smaller}{other} or a larger --max-iter"
 
