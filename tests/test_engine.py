@@ -17,7 +17,7 @@ from odmtool.rows.executor import Serial, local_executor
 from odmtool.rows.sparse_tile import SparseTile
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, choice, full, sample, solve
+from odmtool.solvers.engine import certificate, choice, products, sample, solve
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, bounded, features
@@ -73,7 +73,9 @@ def in_span(problem, r, seed=0, compiled=True):
     found = features(basis, certified=True)
     space = FeatureSpace(found.Z, problem.y, Serial())
     w = newton.solve(problem, Stop(1e-6, 60), space=space).w
-    (point,) = certificate.evaluate(basis, Columns.of(problem), w[:, None])
+    (point,) = certificate.evaluate(
+        basis, Columns.of(problem.y[None], problem.weight, problem.loss), w[:, None]
+    )
     coef = np.zeros(problem.size)
     coef[members] = problem.y[members] * point.alpha
     return chosen, basis, found, point, coef
@@ -221,6 +223,24 @@ def test_newton_beyond_the_landmarks(loss, monkeypatch):
     assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-5 * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("way, gamma", [("full", 2.0), ("drawn", 0.05)])
+def test_problems_side_by_side(way, gamma, monkeypatch):
+    """One class against the rest: each is certified as if it were alone, for any -j."""
+    forced(way, monkeypatch)
+    monkeypatch.setattr(tiles, "_ROWS", 100)
+    whole = problem_of(Kernel("rbf", gamma), "odm", 2.0**10, 300, weighted=True, repeated=30)
+    classes = np.digitize(whole.gram.X[:, 0], [-1.0, 0.0, 1.0])
+    problems = [whole._replace(y=np.where(classes == k, 1.0, -1.0)) for k in range(4)]
+    found = solve.solve_all(problems, Stop(1e-3, 100))
+    for problem, one in zip(problems, found, strict=True):
+        truth = judged(problem, one.coef, one.eta)
+        assert one.converged and truth.gap <= one.gap * (1 + 1e-6) <= 1e-3 * (1 + 1e-6)
+        assert one.primal == pytest.approx(truth.primal, rel=1e-9)
+        assert (one.solver == "landmarks, then newton") == (way == "full")
+    again = solve.solve_all(problems, Stop(1e-3, 100), executor=local_executor(2))
+    assert all(np.array_equal(a.coef, b.coef) for a, b in zip(found, again, strict=True))
+
+
 @pytest.mark.parametrize("way", ["free", "drawn", "exact"])
 def test_a_way_that_does_not_reach_the_tolerance_is_left(way, monkeypatch):
     forced(way, monkeypatch)
@@ -280,11 +300,13 @@ def test_kept_tiles_are_those_made_again(gamma, room, monkeypatch):
     """With the larger gamma nearly all values are below rounding, and tiles are sparse."""
     monkeypatch.setattr(tiles, "_ROWS", 40)
     X, kernel = examples(90, 5)[0], Kernel("rbf", gamma)
-    kept = full.KeptTiles(kernel, X.astype(np.float32), room, Serial())
+    kept = products.KeptTiles(kernel, X.astype(np.float32), room, Serial())
     v = np.random.default_rng(0).standard_normal(90)
     first = kept.times(v, is_last=True)
     for _ in range(3):
         assert np.array_equal(kept.times(v, is_last=True), first)
+    several = kept.times(v[:, None] * [1.0, 0.0, -2.0], is_last=True)
+    assert several == pytest.approx(first[:, None] * [1.0, 0.0, -2.0], abs=1e-4)
     found = {type(tile) for tile in kept._kept.values()}
     assert bool(found) == (room > 0) and (SparseTile in found) == (room > 0 and gamma > 1)
     K = kernels.gram(kernel, X.toarray())

@@ -46,7 +46,7 @@ def test_columns_are_solved_as_one_by_one(dtype):
     values, vectors = np.linalg.eigh(kernel_matrix(RBF, X, X))
     Z = (vectors * np.sqrt(np.maximum(values, 0))).astype(dtype)
     start = np.zeros((len(Z), together.count))
-    W, reached = columns.solve(Z, together, start, 1e-6, Serial())
+    W, reached, _steps = columns.solve(Z, together, start, 1e-6, Serial())
     assert reached.all()
     for w, row, problem in zip(W.T, together.row, alone, strict=True):
         best = newton.solve(problem, Stop(1e-10, 100))

@@ -8,7 +8,9 @@ ecoc  one problem per letter of an error-correcting code (:mod:`odmtool.machines
       classes against all others; their functions make one per class, and the largest wins.
 
 lambda stands for the whole data's, so that lambda / M, the cost of one example, is the same in
-every problem; all problems share one kernel matrix, and threads work on them side by side.
+every problem. Problems on all examples share landmarks and passes over kernel values where these
+are taken (:mod:`odmtool.solvers.engine.solve`); else all share one kernel matrix, and threads work
+on them side by side.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ import numpy as np
 from odmtool.core.gram import Gram
 from odmtool.machines import codes
 from odmtool.machines.data import Prepared
-from odmtool.solvers.base import Problem, Solution, ignore_progress
+from odmtool.rows.executor import local_executor
+from odmtool.solvers import table
+from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
@@ -100,6 +104,8 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     starts = [None] * len(todo) if start is None else start
     if is_for_cluster(machine):
         solutions = _on_cluster(machine, prepared, todo, starts)
+    elif _shares_landmarks(machine, prepared, todo):
+        solutions = _side_by_side(machine, prepared, todo, progress)
     elif machine.jobs == 1 or machine.solver in IN_PARTS:
         solutions = [
             machine.solve_part(part_problem(machine, prepared, part), first, progress)
@@ -113,6 +119,26 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
 def is_for_cluster(machine) -> bool:
     """Whether the problems are tasks on a cluster; solvers for large data use it themselves."""
     return machine.settings.scheduler is not None and machine.solver not in IN_PARTS
+
+
+def _shares_landmarks(machine, prepared: Prepared, todo: list[Subproblem]) -> bool:
+    """Whether all problems are solved together, with the same landmarks."""
+    gram, is_on_all = prepared.gram, all(part.examples is None for part in todo)
+    if gram is None or len(todo) == 1 or not is_on_all:
+        return False
+    return machine.takes_landmarks(gram.size) and gram.kernel.is_positive_semidefinite
+
+
+def _side_by_side(machine, prepared, todo, progress) -> list[Solution]:
+    # Not before it is needed: it imports SciPy.
+    from odmtool.solvers.engine.solve import solve_all
+
+    way = table.way_of("landmarks", machine.kind, machine.kernel)
+    limit = way.limit if machine.max_iter is None else machine.max_iter
+    return solve_all(
+        [part_problem(machine, prepared, part) for part in todo], Stop(machine.tolerance, limit),
+        seed=machine.seed, progress=progress, executor=local_executor(machine.jobs),
+    )  # fmt: skip
 
 
 def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:

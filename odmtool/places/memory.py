@@ -123,7 +123,7 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
     found["libraries"] = LIBRARIES
     if "numba" not in sys.modules and not is_newton(machine, X, k):
         found["compiled code"] = COMPILER
-    return found | matrices(machine, X)
+    return found | matrices(machine, X, k)
 
 
 def is_newton(machine, X, k: int) -> bool:
@@ -134,8 +134,8 @@ def is_newton(machine, X, k: int) -> bool:
     return machine.solver == "newton" or machine.solver == "auto" and is_surely_newton(X)
 
 
-def matrices(machine, X) -> dict[str, float]:
-    """Bytes by purpose for the rows as a solver wants them, and for kernel values."""
+def matrices(machine, X, k: int = 2) -> dict[str, float]:
+    """Bytes by purpose for the rows as a solver wants them, and for kernel values; k classes."""
     (m, d), data = X.shape, X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     if machine.kernel == "linear":
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
@@ -152,11 +152,19 @@ def matrices(machine, X) -> dict[str, float]:
     if machine.takes_landmarks(m) and machine.kind != OF_MCODM:
         from odmtool.solvers.engine.solve import needed_bytes
 
-        return found | {"landmarks and kernel values": needed_bytes(m, limit)}
+        needed = needed_bytes(m, limit, _together(machine, k))
+        return found | {"landmarks and kernel values": needed}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
     count = LDM_MATRICES if machine.kind == OF_LDM else NEWTON_MATRICES
     kept = count * matrix if count * matrix <= limit else min(matrix, limit)
     return found | {"kernel values": kept}
+
+
+def _together(machine, k: int) -> int:
+    """The number of problems with the same landmarks."""
+    if k <= 2 or machine.multiclass == "ovo":
+        return 1
+    return k if machine.multiclass == "ovr" else length(k)
 
 
 def fold_matrices(machine, X) -> dict[str, float]:

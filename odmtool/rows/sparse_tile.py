@@ -76,11 +76,11 @@ def take_large(tile, least, found):
 
 @njit
 def add_sparse_products(tile, right, left, above, below):
-    """above += tile right and below += left'tile, in double precision."""
+    """above += tile right and below += tile'left, in double precision; arrays of shape (., q)."""
+    q = right.shape[1]
     for i in range(len(tile.starts) - 1):
-        total = 0.0
         for p in range(tile.starts[i], tile.starts[i + 1]):
             value, j = np.float64(tile.values[p]), tile.columns[p]
-            total += value * right[j]
-            below[j] += value * left[i]
-        above[i] += total
+            for k in range(q):
+                above[i, k] += value * right[j, k]
+                below[j, k] += value * left[i, k]

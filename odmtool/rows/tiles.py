@@ -24,6 +24,8 @@ from odmtool.core.kernels import Kernel
 _ROWS = 1024
 # At most so many rows of tiles, each of which adds up m numbers.
 _TILES = 64
+# Results of so many rows of tiles wait, for each thread.
+_WAITING = 4
 # Up to so many features, sparse rows become columns of a dense matrix on the way.
 _WIDEST = 4096
 
@@ -200,19 +202,29 @@ class Tiles:
         """K v in double precision, shape (m,); every pair of examples is looked at once.
 
         Nothing that is not kept yet is kept if ``is_last``. Tiles in which v is zero are left
-        out, and those in which no result is ``wanted`` (bool array, shape (m,)).
+        out, and those in which no result is ``wanted`` (bool array, shape (m,)). Several vectors
+        side by side, shape (m, q), are multiplied at once, sums within a tile in its precision.
         """
         tiles = len(self._edges) - 1
-        takes = self._any(v != 0)
+        takes = self._any(v.reshape(self.size, -1).any(axis=1))
         gives = np.ones(tiles, bool) if wanted is None else self._any(wanted)
         used = np.outer(gives, takes)
-        rows = self._executor.map(
-            self._row_times, range(tiles), [v] * tiles, [is_last] * tiles, used | used.T
-        )
-        product = np.zeros(self.size)
-        for start, row in zip(self._edges, rows, strict=False):
-            product[start:] += row
-        return product
+        used |= used.T
+        product, unit = np.zeros(v.shape), 1.0
+        if v.ndim == 2:
+            unit = np.abs(v).max(axis=0, initial=0.0)
+            unit[unit == 0] = 1.0
+            v = (v / unit).astype(self.X.dtype)
+        # Few results of several vectors wait to be added up.
+        count = tiles if v.ndim == 1 else _WAITING * self._executor.jobs
+        for k in range(0, tiles, count):
+            some = range(k, min(k + count, tiles))
+            rows = self._executor.map(
+                self._row_times, some, [v] * len(some), [is_last] * len(some), used[k : k + count]
+            )
+            for i, row in zip(some, rows, strict=True):
+                product[self._edges[i] :] += row
+        return product * unit
 
     def _any(self, mask: np.ndarray) -> np.ndarray:
         """Whether the mask holds for any example of each tile's rows."""
@@ -242,20 +254,25 @@ class Tiles:
     def _row_times(self, i: int, v: np.ndarray, is_last: bool, used: np.ndarray) -> np.ndarray:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
         first = self._edges[i]
-        product = np.zeros(self.size - first)
+        product = np.zeros((self.size - first, *v.shape[1:]))
         # One place for all: threads that allocate and free megabytes hold each other up.
         side = np.diff(self._edges).max()
         scratch = np.empty((side, side), self.X.dtype) if is_last or self.matrix is None else None
         rows = self._slice(i)
-        above, nothing = product[: rows.stop - first], np.zeros(side)
+        above, nothing = product[: rows.stop - first], np.zeros((side, *v.shape[1:]))
         for j in i + np.flatnonzero(used[i:]):
             columns, tile = self._slice(j), self._tile(i, j, scratch)
             left = product[columns.start - first : columns.stop - first]
-            self._add(tile, v[columns], v[rows], above, left if i != j else nothing)
+            below = left if i != j else nothing[: len(left)]
+            self._add(tile, v[columns], v[rows], above, below)
         return product
 
     def _add(self, tile, right, left, above, below) -> None:
-        add_products(tile, right, left, above, below)
+        if right.ndim == 1:
+            add_products(tile, right, left, above, below)
+        else:
+            above += tile @ right
+            below += tile.T @ left
 
 
 @njit

@@ -8,7 +8,7 @@ and LAPACK factors one diagonal block at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -78,8 +78,21 @@ def conjugate_gradients(
     start : ndarray, optional
         Where to begin; by default 0.
     """
+    steps, answer = gradient_steps(right, precondition, atol=atol, most=most, start=start), None
+    try:
+        while True:
+            answer = product(steps.send(answer))
+    except StopIteration as end:
+        return end.value
+
+
+def gradient_steps(
+    right: np.ndarray, precondition: Callable, *, atol: float, most: int,
+    start: np.ndarray | None = None,
+) -> Generator[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The same as a generator: it yields what is to be multiplied by the matrix, and returns x."""
     x = np.zeros(right.shape) if start is None else np.array(start, dtype=float)
-    residual = right - product(x) if x.any() else right.copy()
+    residual = right - (yield x) if x.any() else right.copy()
     direction, before = 0.0, 1.0
     for _ in range(most):
         if np.linalg.norm(residual) <= atol:
@@ -87,7 +100,7 @@ def conjugate_gradients(
         z = precondition(residual)
         now = np.vdot(residual, z)
         direction, before = z + (now / before) * direction, now
-        image = product(direction)
+        image = yield direction
         curvature = np.vdot(direction, image)
         if curvature == 0:
             break  # the square of a small residual is 0

@@ -102,7 +102,8 @@ def taken_cases(generator):
 
 def both_sparse_products(tile, right, left, above, below):
     rows = sparse.csr_matrix((tile.values, tile.columns, tile.starts), (len(left), len(right)))
-    both_products(rows.toarray(), right, left, above, below)
+    above += rows.toarray().astype(float) @ right
+    below += rows.toarray().astype(float).T @ left
 
 
 def sparse_product_cases(generator):
@@ -110,7 +111,8 @@ def sparse_product_cases(generator):
         rows = sparse.csr_matrix(tile * (abs(tile) > 1))
         columns = rows.indices.astype(np.uint16)
         found = sparse_tile.SparseTile(rows.data, columns, rows.indptr.astype(np.int64))
-        yield found, *vectors
+        for q in (1, 3):
+            yield found, *(v[:, None] * np.arange(1.0, q + 1) for v in vectors)
 
 
 def transpose(tile, out):

@@ -7,6 +7,7 @@ features         what the landmarks' span holds of every example, and what not
 reduced          Newton's method in the span
 certificate      bounds of the full problem's gap
 full             Newton's method in function space, preconditioned by the features
+products         what that multiplies by K, for all problems at once
 solve            which of these, in what order
 columns          Newton's method for many problems on the same features
 shared           certified solutions of many problems on the same rows

@@ -15,15 +15,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.losses import MarginLoss
-from odmtool.solvers.engine.reduced import weighted_gram
+from odmtool.solvers import newton
+from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.engine.reduced import FeatureSpace, weighted_gram
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.newton import SUFFICIENT_DECREASE
 
 # Rows of a task, at least and at most.
 _FEWEST, _MOST_ROWS, _TASKS = 256, 4096, 8
 _STEPS, _GRADIENTS, _BISECTIONS = 25, 100, 25
+# A column alone, whose steps are cheap.
+_STEPS_OF_ONE = 60
 # Steps without progress of a column, after which rounding is all that moves.
 _PATIENCE = 3
 # The residual of a Newton system, as a share of the gradient and of what is wanted.
@@ -68,10 +72,15 @@ class Columns(NamedTuple):
         return self._replace(loss=loss, row=self.row[which])
 
     @classmethod
-    def of(cls, problem) -> Columns:
-        """One problem as the only column."""
-        loss = MarginLoss(*(np.array([field]) for field in problem.loss))
-        return cls(loss, problem.y[None, :].astype(np.int8), np.zeros(1, int), problem.weight)
+    def of(cls, Y: np.ndarray, weight: np.ndarray, loss: MarginLoss) -> Columns:
+        """Problems that differ in their y only, rows of ``Y``, shape (q, m)."""
+        fields = MarginLoss(*(np.full(len(Y), field, dtype=float) for field in loss))
+        return cls(fields, Y.astype(np.int8), np.arange(len(Y)), weight)
+
+    def problem(self) -> Problem:
+        """The only one."""
+        loss = MarginLoss(*(float(field[0]) for field in self.loss))
+        return Problem(None, None, self.signs[self.row[0]].astype(float), self.weight, loss)
 
     def single(self) -> Columns:
         """The same with numbers in single precision."""
@@ -251,8 +260,8 @@ class _Newton:
 
 def solve(
     Z: np.ndarray, columns: Columns, start, tolerance: float, executor
-) -> tuple[np.ndarray, np.ndarray]:
-    """w_j of all columns, shape (r, q), and which of them reach the tolerance.
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """w_j of all columns, shape (r, q), which of them reach the tolerance, and the steps taken.
 
     Parameters
     ----------
@@ -265,23 +274,40 @@ def solve(
     executor
     """
     W, live = start.copy(), np.arange(columns.count)
-    newton = _Newton(Z, columns, start, executor)
+    state = _Newton(Z, columns, start, executor)
     least, waited = np.full(columns.count, np.inf), np.zeros(columns.count, dtype=int)
-    reached = np.zeros(columns.count, dtype=bool)
+    reached, steps = np.zeros(columns.count, dtype=bool), 0
     for _ in range(_STEPS):
-        gap, scale = newton.look()
+        gap, scale = state.look()
         is_closer = gap < least[live]
-        W[:, live[is_closer]] = newton.W[:, is_closer]
+        W[:, live[is_closer]] = state.W[:, is_closer]
         least[live] = np.minimum(least[live], gap)
         waited[live] = np.where(is_closer, 0, waited[live] + 1)
         reached[live] = gap <= tolerance * scale
         left = ~reached[live] & (waited[live] < _PATIENCE)
-        if not left.any():
+        if not left.any() or deadline.is_over():
             break
         if not left.all():
             live = live[left]
-            newton.take(left)
+            state.take(left)
+        steps += 1
         length = np.sqrt(2 * gap[left])
         wanted = _WANTED * np.sqrt(2 * tolerance * scale[left])
-        newton.step(np.maximum(_LOOSE * length, np.minimum(wanted, length / 2)))
-    return W, reached
+        state.step(np.maximum(_LOOSE * length, np.minimum(wanted, length / 2)))
+    return W, reached, steps
+
+
+def solve_in_span(
+    Z: np.ndarray, columns: Columns, start: np.ndarray, tolerance: float, executor
+) -> tuple[np.ndarray, int, FeatureSpace | None]:
+    """w_j of all columns and the steps taken; with one column also its space, of which more is
+    to come; ``start`` may be for fewer features.
+    """
+    if columns.count > 1:
+        start = np.concatenate([start, np.zeros((Z.shape[1] - len(start), columns.count))])
+        W, _reached, steps = solve(Z, columns, start, tolerance, executor)
+        return W, steps, None
+    problem = columns.problem()
+    space = FeatureSpace(Z, problem.y, executor, start[:, 0])
+    solution = newton.solve(problem, Stop(tolerance, _STEPS_OF_ONE), space=space)
+    return solution.w[:, None], solution.iterations, space

@@ -12,18 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import losses
-from odmtool.solvers import newton
-from odmtool.solvers.base import Problem, Stop, relative
+from odmtool.solvers.base import relative
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Draw
+from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
-from odmtool.solvers.engine.reduced import FeatureSpace
 
 # Examples on which landmarks are chosen.
 _SAMPLE = 8000
-_STEPS = 60
 # The gap on the sample, as a share of the tolerance.
 _ON_SAMPLE = 1e-2
 # Rows drawn to estimate what landmarks leave.
@@ -117,11 +114,11 @@ def forecast(
 
 
 class DrawnExamples:
-    """A problem on some of its examples, in the span of more and more landmarks.
+    """Problems on some of their examples, in the span of more and more landmarks.
 
     Parameters
     ----------
-    problem : Problem
+    columns : Columns
         All examples.
     points : Points
         All examples.
@@ -131,21 +128,20 @@ class DrawnExamples:
         Landmarks at most.
     seed : int
     tolerance : float
-        What is wanted of the whole problem.
+        What is wanted of the whole problems.
     """
 
     def __init__(
-        self, problem: Problem, points: Points, rows: np.ndarray, most: int, seed: int, tolerance
+        self, columns: Columns, points: Points, rows: np.ndarray, most: int, seed: int, tolerance
     ):
         self.is_whole = len(rows) == points.size
         self._rows, self._seed, self._tolerance = rows, seed, _ON_SAMPLE * tolerance
         self.points = points if self.is_whole else points.rows(rows)
-        share = problem.weight.sum() / problem.weight[rows].sum()
-        self.problem = problem._replace(
-            gram=None, y=problem.y[rows], weight=problem.weight[rows] * share
-        )
+        weight = columns.weight[rows]
+        weight = weight * (columns.weight.sum() / weight.sum())
+        self._columns = columns._replace(signs=columns.signs[:, rows], weight=weight)
         self.landmarks = Landmarks(self.points, most, seed)
-        self.w, self.iterations, self._Z = np.zeros(0), 0, None
+        self.W, self._Z = np.zeros((0, columns.count)), None
 
     @property
     def members(self) -> np.ndarray:
@@ -170,23 +166,24 @@ class DrawnExamples:
         """Let go of what is made again when there are more landmarks."""
         self._Z = None
 
-    def solve(self) -> newton.Solution:
-        """Solve the problem in the span of the landmarks so far."""
-        space = FeatureSpace(self.Z, self.problem.y, self.points.executor, self.w)
-        solution = newton.solve(self.problem, Stop(self._tolerance, _STEPS), space=space)
-        self.w, self.iterations = solution.w, self.iterations + solution.iterations
-        return solution
+    def take(self, which: np.ndarray) -> None:
+        """Go on with some of the problems."""
+        self._columns, self.W = self._columns.take(which), self.W[:, which]
 
     def forecast(self) -> Forecast:
-        """What the landmarks so far will give for all examples."""
-        solution = self.solve()
-        a = (self.problem.y * solution.eta)[:, None]
-        inside, scale = max(solution.gap, 0.0), self._scale(solution)
-        return forecast(
-            self.points, self.landmarks, a, inside, scale, self.is_whole, self._seed
-        )
-
-    def _scale(self, solution) -> float:
-        loss = losses.scaled(self.problem.loss, self.problem.weight)
-        t = self.problem.y * (self.Z @ solution.w.astype(np.float32))
-        return float(solution.w @ solution.w / 2 + np.abs(losses.value(loss, t)).sum())
+        """What the landmarks so far will give for all examples, for the worst of the problems."""
+        Z, columns, executor = self.Z, self._columns, self.points.executor
+        self.W, *_ = solve_in_span(Z, columns, self.W, self._tolerance, executor)
+        block, f = columns.block(slice(None)), Z @ self.W.astype(Z.dtype)
+        A = block.demanded(f)
+        scale = np.einsum("ij,ij->j", self.W, self.W) / 2 + np.abs(block.values(f)).sum(axis=0)
+        # The square of a tiny S is 0.
+        scale = np.maximum(scale, np.finfo(float).tiny)
+        gradient = self.W - Z.T @ A.astype(Z.dtype)
+        inside = np.einsum("ij,ij->j", gradient, gradient) / 2 / scale
+        worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
+        found = forecast(
+            self.points, self.landmarks, A[:, [worst]], float(inside.max()), scale[worst],
+            self.is_whole, self._seed,
+        )  # fmt: skip
+        return found._replace(active=float(A.any(axis=1).mean()))

@@ -135,11 +135,11 @@ class Shared:
     def _in_span(self, Z, problems: Columns, start) -> np.ndarray:
         """Solutions in the span; where single precision is not enough, in double precision."""
         inside, executor = _INSIDE * self._tolerance, self._points.executor
-        W, reached = columns.solve(Z, problems, start, inside, executor)
+        W, reached, _ = columns.solve(Z, problems, start, inside, executor)
         left = np.flatnonzero(~reached)
         if left.size and len(self._rows) == self._points.size:
             exactly = self._landmarks.features
-            W[:, left], _ = columns.solve(
+            W[:, left], *_ = columns.solve(
                 exactly, problems.take(left), W[:, left], inside, executor
             )
         return W

@@ -1,7 +1,8 @@
-"""The kernel engine: a model of few landmarks with a certified gap of the full problem.
+"""The kernel engine: models of few landmarks with certified gaps of the full problem.
 
 Problem  min over w of P(w) = 1/2 |w|^2 + sum_i u_i l(t_i), a kernel that is positive
-         semidefinite and a loss whose derivative has no jump.
+         semidefinite and a loss whose derivative has no jump; or several that differ in their y
+         only (one class against the rest), side by side.
 Method   1. Examples that occur more than once become one, with the sum of their weights.
          2. Landmarks are chosen on a sample, and what they would give is forecast there
             (:mod:`odmtool.solvers.engine.sample`), until the cheapest certificate is in sight.
@@ -9,20 +10,23 @@ Method   1. Examples that occur more than once become one, with the sum of their
          4. The certificate: free, by drawn rows, or by one pass.
          5. Where landmarks are not enough, Newton's method in function space
             (:mod:`odmtool.solvers.engine.full`), preconditioned by the features.
-Stop     when a bound of the full problem's relative gap is at most the tolerance.
+         Each step is taken once for all problems: with the landmarks, the features and a pass
+         over K of one, those of the others cost matrix products only.
+Stop     per problem, when a bound of the full problem's relative gap is at most the tolerance.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from odmtool.core import losses
+from odmtool.core.losses import MarginLoss
 from odmtool.rows.compressed import compressed
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial
-from odmtool.solvers import newton
 from odmtool.solvers.base import (
     Problem,
     Progress,
@@ -34,8 +38,8 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Evaluation
-from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
-from odmtool.solvers.engine.columns import Columns
+from odmtool.solvers.engine.choice import STAGES, Choice, choose, most_landmarks
+from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
@@ -52,6 +56,8 @@ _MEMORY = 0.8
 _TILES_WORTH = 8
 # Bytes of a number of the sample's features, which are there twice; of the landmarks' matrices.
 _OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
+# Of several problems, each: Hessian and factor per pair of landmarks, vectors per example.
+_HESSIANS, _VECTORS = 16.0, 200.0
 # Rows of a tile, all of whose values are kept where it lies on the diagonal.
 _TILE = 1024
 # Fewer kernel values than this are made before compiled code has been loaded.
@@ -76,23 +82,33 @@ class Room(NamedTuple):
     landmarks: int
 
     @classmethod
-    def of(cls, m: int, memory: float) -> Room:
+    def of(cls, m: int, memory: float, q: int = 1) -> Room:
         """Half is for tiles, unless so few of them could be kept that it makes no difference."""
         sample = sample_size(m)
         tiles = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
-        return cls(sample, tiles, most_landmarks(m, memory - tiles, 4 * m + 8 * sample))
+        a_landmark = 4.0 * m + 8 * sample
+        if q > 1:
+            # With these, _HESSIANS q r^2 is a quarter of the rest at most.
+            a_landmark += _HESSIANS * q * _most_of(q, (memory - tiles) / 4)
+        return cls(sample, tiles, most_landmarks(m, memory - tiles, a_landmark))
 
 
-def needed_bytes(m: int, memory: float) -> float:
-    """What a problem of m examples takes at most of ``memory``, rows and vectors apart.
+def needed_bytes(m: int, memory: float, q: int = 1) -> float:
+    """What q problems of m examples take at most of ``memory``, rows and vectors apart.
 
     Tiles above the diagonal; features of all examples in single precision and of the sample in
-    both; and matrices of landmarks by landmarks.
+    both; matrices of landmarks by landmarks; and what several problems have each.
     """
-    room = Room.of(m, _MEMORY * memory)
+    room = Room.of(m, _MEMORY * memory, q)
     r = room.landmarks
     features = r * (4.0 * m + _OF_SAMPLE * room.sample)
-    return min(room.tiles, 2.0 * m * (m + _TILE)) + features + _SQUARES * r * r
+    own = 0.0 if q == 1 else q * (_HESSIANS * r * r + _VECTORS * m)
+    return min(room.tiles, 2.0 * m * (m + _TILE)) + features + _SQUARES * r * r + own
+
+
+def _most_of(q: int, room: float) -> float:
+    """So many landmarks have Hessians of q problems that fit."""
+    return min(float(STAGES[-1]), math.sqrt(room / (_HESSIANS * q)))
 
 
 def solve(
@@ -124,24 +140,39 @@ def solve(
         ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is a bound
         of the full problem's gap, ``failure`` the probability with which it may be wrong.
     """
-    X, y, u, first, member = _merged(problem)
-    smaller = Problem(None, None, y, u, problem.loss)
-    kernel = problem.gram.kernel
-    if kernel.name == "rbf":
+    return solve_all([problem], stop, seed=seed, progress=progress, executor=executor)[0]
+
+
+def solve_all(
+    problems: list[Problem],
+    stop: Stop,
+    *,
+    seed: int = 0,
+    progress: ProgressCallback = ignore_progress,
+    executor=None,
+) -> list[Solution]:
+    """Solve problems that have everything but their y in common; otherwise as :func:`solve`."""
+    X, Y, u, first, member = _merged(problems)
+    gram = problems[0].gram
+    if gram.kernel.name == "rbf":
         X = compressed(X)
-    is_small = len(y) * min(len(y), 300) <= _SMALL
-    points = Points(kernel, X, executor or Serial(), compiled=not is_small)
-    found = EngineRun(smaller, points, stop, seed, progress, _MEMORY * problem.gram.memory).result()
-    return _spread_out(problem, found, first, member)
+    is_small = X.shape[0] * min(X.shape[0], 300) <= _SMALL
+    points = Points(gram.kernel, X, executor or Serial(), compiled=not is_small)
+    columns = Columns.of(Y, u, problems[0].loss)
+    run = EngineRun(columns, points, stop, seed, progress, _MEMORY * gram.memory)
+    pairs = zip(problems, run.result(), strict=True)
+    return [_spread_out(problem, found, first, member) for problem, found in pairs]
 
 
-def _merged(problem: Problem):
-    """The distinct examples: rows, y and weights, and which is which."""
-    X, y, u = problem.gram.X, problem.y, problem.weight
+def _merged(problems: list[Problem]):
+    """The distinct examples: rows, y of every problem and weights, and which is which."""
+    X, Y, u = problems[0].gram.X, np.array([p.y for p in problems]), problems[0].weight
+    signs = np.packbits(Y > 0, axis=0)
+    y = np.unique(signs, axis=1, return_inverse=True)[1].ravel()
     first, member = first_of_each(X, y)
     if len(first) == len(y):
-        return X, y, u, first, member
-    return X[first], y[first], np.bincount(member, u), first, member
+        return X, Y, u, first, member
+    return X[first], Y[:, first], np.bincount(member, u), first, member
 
 
 def _spread_out(problem: Problem, found: Solution, first, member) -> Solution:
@@ -156,40 +187,77 @@ def _spread_out(problem: Problem, found: Solution, first, member) -> Solution:
 
 
 class EngineRun:
-    """One problem on its way; parameters of :func:`solve`."""
+    """Problems on their way.
 
-    def __init__(self, problem, points: Points, stop: Stop, seed: int, progress, memory: float):
-        self.problem, self.points, self.stop, self.seed = problem, points, stop, seed
-        self.progress, self.memory = progress, memory
-        self.loss = losses.scaled(problem.loss, problem.weight)
+    Parameters
+    ----------
+    columns : Columns
+        That differ in their y only.
+    points, stop, seed, progress
+        As of :func:`solve`.
+    memory : float
+        Bytes.
+    """
+
+    def __init__(self, columns: Columns, points: Points, stop: Stop, seed: int, progress, memory):
+        self.points, self.stop, self.seed, self.memory = points, stop, seed, memory
+        self.Y, loss = columns.signs.astype(float), MarginLoss(*(f[0] for f in columns.loss))
+        self.loss = losses.scaled(loss, columns.weight)
         self.cost = Cost.of(points.X)
-        self.iterations, self.draws = 0, 0
-        rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory)
-        self.tile_room = room.tiles
-        self.sample = DrawnExamples(problem, points, rows, room.landmarks, seed, stop.tolerance)
+        self.iterations, self.draws, self._progress = 0, 0, progress
+        self._states = [(0.0, np.inf, 0)] * columns.count
+        rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory, columns.count)
+        self.tile_room, self._columns = room.tiles, columns
+        self.sample = DrawnExamples(columns, points, rows, room.landmarks, seed, stop.tolerance)
 
-    def result(self) -> Solution:
-        choice = choose(self.sample, self.cost, self.stop)
+    def report(self, j: int, iteration: int, primal: float, gap: float, active: int) -> None:
+        """How problem j is doing; told are the sum and the worst of all."""
+        self._states[j] = (primal, gap, active)
+        primals, gaps, counts = zip(*self._states, strict=True)
+        self._progress(Progress(iteration, sum(primals), max(gaps), max(counts)))
+
+    def result(self) -> list[Solution]:
+        choice, live = choose(self.sample, self.cost, self.stop), np.arange(self._columns.count)
+        solutions = [None] * len(live)
         while True:
-            point, basis, found, space = self._in_span(choice)
-            gap, failure = self._certify(point, basis, found, choice)
-            now = relative(gap, point.scale)
-            self.progress(
-                Progress(self.iterations, point.primal, now, int(np.count_nonzero(point.a)))
-            )
-            if now <= self.stop.tolerance or self.stop.is_late:
-                return self._solution(point, basis, gap, failure)
+            points, basis, found, space = self._in_span(choice)
+            gaps, failures = self._certify(points, basis, found, choice)
+            nows = np.array([relative(g, p.scale) for g, p in zip(gaps, points, strict=True)])
+            for j, point, now in zip(live, points, nows, strict=True):
+                active = int(np.count_nonzero(point.a))
+                self.report(j, self.iterations, point.primal, now, active)
+            is_late, is_left = self.stop.is_late, ~(nows <= self.stop.tolerance)
+            for k, j in enumerate(live):
+                solutions[j] = self._solution(j, points[k], basis, gaps[k], failures[k])
+            if is_late or not is_left.any():
+                return solutions
+            left, live = np.flatnonzero(is_left), live[is_left]
+            self._columns = self._columns.take(left)
+            self.sample.take(left)
             if choice.way == "full" or self.sample.landmarks.is_full:
                 # Not before it is needed: it loads compiled code.
                 from odmtool.solvers.engine import full
 
-                coef, self.sample = self._coef(point, basis), None  # its features are large
-                return full.solve(self, space, point, coef, gap)
+                self.sample = None  # its features are large
+                points, spaces = [points[k] for k in left], [space]
+                if space is None:
+                    spaces = [self._space(found, y) for y in self.Y[live]]
+                coefs = [solutions[j].coef for j in live]
+                further = full.solve(self, live, spaces, points, coefs, gaps[left])
+                for j, solution in zip(live, further, strict=True):
+                    if solution.converged or not solution.gap > solutions[j].gap:
+                        solutions[j] = solution
+                return solutions
             known = len(self.sample.landmarks.members)
             choice = choose(self.sample, self.cost, self.stop, known)
 
-    def _in_span(self, choice: Choice) -> tuple[Evaluation, Basis, Features, FeatureSpace]:
-        """The solution in the span of the landmarks, as a point of the full problem."""
+    def _space(self, found: Features, y: np.ndarray) -> FeatureSpace:
+        return FeatureSpace(found.Z, y, self.points.executor)
+
+    def _in_span(
+        self, choice: Choice
+    ) -> tuple[list[Evaluation], Basis, Features, FeatureSpace | None]:
+        """The solutions in the span of the landmarks, as points of the full problems."""
         sample = self.sample
         basis = Basis(self.points, sample.members, sample.factor)
         if sample.is_whole:
@@ -197,49 +265,44 @@ class EngineRun:
         else:
             sample.rest()
             found = features(basis, certified=choice.way in ("free", "drawn"))
-        space = FeatureSpace(found.Z, self.problem.y, self.points.executor, sample.w)
-        stop = Stop(_INSIDE * self.stop.tolerance, 60)
-        solution = newton.solve(self.problem, stop, space=space)
-        self.iterations += solution.iterations
-        self.sample.w = solution.w
-        columns = Columns.of(self.problem)
-        (point,) = certificate.evaluate(basis, columns, solution.w[:, None])
-        return point, basis, found, space
+        inside, executor = _INSIDE * self.stop.tolerance, self.points.executor
+        sample.W, steps, space = solve_in_span(found.Z, self._columns, sample.W, inside, executor)
+        self.iterations += steps
+        return certificate.evaluate(basis, self._columns, sample.W), basis, found, space
 
-    def _certify(self, point, basis, found: Features, choice: Choice) -> tuple[float, float]:
-        """P - D or a bound of it, and the probability that this is wrong."""
-        enough, count = self.stop.tolerance * point.scale, choice.count
-        bound, is_last = np.inf, self.sample.landmarks.is_full
+    def _certify(self, points, basis, found: Features, choice: Choice):
+        """P - D of the points or bounds of it, and the probabilities that these are wrong."""
+        enough = self.stop.tolerance * np.array([point.scale for point in points])
+        bound, failure = np.full(len(points), np.inf), np.zeros(len(points))
+        count, is_last = choice.count, self.sample.landmarks.is_full
         if found.left is not None:
-            bound = certificate.free(point, found.left)
-            if bound <= enough or (choice.way == "free" and not is_last):
-                return bound, 0.0
+            bound = np.array([certificate.free(point, found.left) for point in points])
+            if np.all(bound <= enough) or (choice.way == "free" and not is_last):
+                return bound, failure
             # Where there are no more landmarks, these are cheaper than what comes then.
             count = count or _DRAWN
         if choice.way == "full":
-            return bound, 0.0
+            return bound, failure
+        left = np.flatnonzero(~(bound <= enough))
         if choice.way != "exact" and 2 * count < self.points.size:
-            drawn, failure = self._drawn(point, basis, found, count)
-            if drawn <= enough:
-                return drawn, failure
-            bound = min(bound, drawn)
-        return min(bound, *certificate.exact([point], basis)), 0.0
+            drawn = self._drawn([points[k] for k in left], basis, found, count)
+            bound[left], failure[left] = np.minimum(bound[left], drawn), certificate.DELTA
+            left = left[~(bound[left] <= enough[left])]
+        if left.size:
+            exact = certificate.exact([points[k] for k in left], basis)
+            bound[left], failure[left] = np.minimum(bound[left], exact), 0.0
+        return bound, failure
 
-    def _drawn(self, point, basis, found: Features, count: int) -> tuple[float, float]:
+    def _drawn(self, points, basis, found: Features, count: int) -> list[float]:
         self.draws += 1
         delta = certificate.DELTA / 2**self.draws
         seed = (self.seed, self.draws)
-        bound = certificate.drawn(point, basis, found.left, count, seed, delta)
-        return bound, certificate.DELTA
+        return certificate.drawn_for_all(points, basis, found.left, count, seed, delta)
 
-    def _coef(self, point: Evaluation, basis: Basis) -> np.ndarray:
-        coef = np.zeros(self.points.size)
-        coef[basis.members] = self.problem.y[basis.members] * point.alpha
-        return coef
-
-    def _solution(self, point: Evaluation, basis: Basis, gap: float, failure: float) -> Solution:
-        now = relative(gap, point.scale)
+    def _solution(self, j: int, point: Evaluation, basis: Basis, gap, failure) -> Solution:
+        now, coef = relative(gap, point.scale), np.zeros(self.points.size)
+        coef[basis.members] = self.Y[j][basis.members] * point.alpha
         return Solution(
-            None, self._coef(point, basis), point.eta, point.primal, float(point.primal - gap), now,
-            self.iterations, now <= self.stop.tolerance, "landmarks", failure=failure,
+            None, coef, point.eta, point.primal, float(point.primal - gap), now, self.iterations,
+            now <= self.stop.tolerance, "landmarks", failure=float(failure),
         )  # fmt: skip

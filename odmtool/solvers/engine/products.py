@@ -1,0 +1,125 @@
+"""K times vectors of all examples, one pass for as many as are asked for.
+
+In single precision the tiles of K are kept as far as there is room; in double precision, for
+certificates, they are made again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.core import kernels
+from odmtool.rows.sparse_tile import SparseTile, add_sparse_products, sparse_tile
+from odmtool.rows.tiles import Tiles
+from odmtool.solvers.engine.certificate import times
+
+# Times that a tile is made before it is kept.
+_USES = 2
+# A kernel value below this share of the largest is less than the rounding of a sum.
+_NOTHING = 2.0**-30
+
+
+class KeptTiles(Tiles):
+    """K in single precision, whose tiles above the diagonal are kept while they fit.
+
+    A tile is kept when it is made for the second time: memory that is touched for the first
+    time costs as much as making a tile again, or several times as much. One nearly all of whose
+    values are below rounding is kept as sparse rows, at once.
+
+    Parameters
+    ----------
+    kernel, X, executor
+        As of :class:`odmtool.rows.tiles.Tiles`.
+    room : float
+        Bytes for tiles.
+    """
+
+    def __init__(self, kernel, X, room: float, executor):
+        super().__init__(
+            kernel, X, [(0, X.shape[0])], kept=0.0, memory=0.0, executor=executor
+        )  # fmt: skip
+        self._kept, self._room = {}, room
+        self._uses = np.zeros(self._filled.shape, dtype=int)
+        self._is_dense = np.zeros(self._filled.shape, dtype=bool)
+        self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
+
+    def _tile(self, i: int, j: int, scratch=None) -> np.ndarray | SparseTile:
+        kept = self._kept.get((i, j))
+        if kept is not None:
+            return kept
+        tile = super()._tile(i, j, scratch)
+        # This depends on the values only, not on what there is room for.
+        found = None if self._is_dense[i, j] else sparse_tile(tile, self._least)
+        self._is_dense[i, j] = found is None
+        self._uses[i, j] += 1
+        is_worth_it = found is not None or self._uses[i, j] >= _USES
+        found = tile if found is None else found
+        if is_worth_it and found.nbytes <= self._room:
+            self._room -= found.nbytes
+            found = self._kept[i, j] = tile.copy() if found is tile else found
+        return found
+
+    def _add(self, tile, right, left, above, below) -> None:
+        if isinstance(tile, SparseTile):
+            vectors = right, left, above, below
+            add_sparse_products(tile, *(v.reshape(len(v), -1) for v in vectors))
+        else:
+            super()._add(tile, right, left, above, below)
+
+
+class Asked(NamedTuple):
+    """A product with K that a problem waits for.
+
+    Attributes
+    ----------
+    v : ndarray, shape (m,)
+    wanted : bool ndarray, shape (m,), or None
+        Where the product is needed.
+    exactly : bool
+        In double precision.
+    """
+
+    v: np.ndarray
+    wanted: np.ndarray | None = None
+    exactly: bool = False
+
+
+class Products:
+    """K times vectors.
+
+    Parameters
+    ----------
+    run : odmtool.solvers.engine.solve.EngineRun
+    is_active : bool ndarray, shape (m,)
+        The examples with duals in any of the problems.
+    """
+
+    def __init__(self, run, is_active: np.ndarray):
+        # Tiles of examples without duals are left out; so these stand together.
+        self._points, self._order = run.points, np.argsort(~is_active, kind="stable")
+        self._room, self._tiles = run.tile_room, None
+
+    def of(self, asked: list[Asked]) -> list[np.ndarray]:
+        """One pass for all; they are alike in precision."""
+        V = np.column_stack([one.v for one in asked])
+        if asked[0].exactly:
+            order = np.argsort(~V.any(axis=1), kind="stable")
+            return self._in_order(order, V, lambda v: times(self._points.rows(order), v))
+        some = [one.wanted for one in asked]
+        wanted = None if any(one is None for one in some) else np.any(some, axis=0)[self._order]
+        if self._tiles is None:
+            points, X = self._points, self._points.single[self._order]
+            self._tiles = KeptTiles(points.kernel, X, self._room, points.executor)
+        tiles = self._tiles
+        return self._in_order(
+            self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)
+        )  # fmt: skip
+
+    @staticmethod
+    def _in_order(order: np.ndarray, V: np.ndarray, times) -> list[np.ndarray]:
+        product = np.empty(V.shape)
+        ordered = V[order]
+        product[order] = times(ordered) if V.shape[1] > 1 else times(ordered[:, 0])[:, None]
+        return list(np.ascontiguousarray(product.T))
