@@ -38,7 +38,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Evaluation
-from odmtool.solvers.engine.choice import STAGES, Choice, choose, most_landmarks
+from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
@@ -86,11 +86,13 @@ class Room(NamedTuple):
         """Half is for tiles, unless so few of them could be kept that it makes no difference."""
         sample = sample_size(m)
         tiles = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
-        a_landmark = 4.0 * m + 8 * sample
+        room, a_landmark = memory - tiles, 4.0 * m + 8 * sample
         if q > 1:
-            # With these, _HESSIANS q r^2 is a quarter of the rest at most.
-            a_landmark += _HESSIANS * q * _most_of(q, (memory - tiles) / 4)
-        return cls(sample, tiles, most_landmarks(m, memory - tiles, a_landmark))
+            # The r with a_landmark r + _HESSIANS q r^2 bytes.
+            square, room = 2 * _HESSIANS * q, max(0.0, room - _VECTORS * m * q)
+            room = (math.sqrt(a_landmark**2 + 2 * square * room) - a_landmark) / square
+            a_landmark = 1.0
+        return cls(sample, tiles, most_landmarks(m, room, a_landmark))
 
 
 def needed_bytes(m: int, memory: float, q: int = 1) -> float:
@@ -99,6 +101,7 @@ def needed_bytes(m: int, memory: float, q: int = 1) -> float:
     Tiles above the diagonal; features of all examples in single precision and of the sample in
     both; matrices of landmarks by landmarks; and what several problems have each.
     """
+    q = _together(m, q, _MEMORY * memory)
     room = Room.of(m, _MEMORY * memory, q)
     r = room.landmarks
     features = r * (4.0 * m + _OF_SAMPLE * room.sample)
@@ -106,9 +109,9 @@ def needed_bytes(m: int, memory: float, q: int = 1) -> float:
     return min(room.tiles, 2.0 * m * (m + _TILE)) + features + _SQUARES * r * r + own
 
 
-def _most_of(q: int, room: float) -> float:
-    """So many landmarks have Hessians of q problems that fit."""
-    return min(float(STAGES[-1]), math.sqrt(room / (_HESSIANS * q)))
+def _together(m: int, q: int, memory: float) -> int:
+    """So many of q problems are solved side by side: their vectors fill a quarter at most."""
+    return int(max(1, min(q, memory / 4 / (_VECTORS * m))))
 
 
 def solve(
@@ -152,6 +155,12 @@ def solve_all(
     executor=None,
 ) -> list[Solution]:
     """Solve problems that have everything but their y in common; otherwise as :func:`solve`."""
+    memory = _MEMORY * problems[0].gram.memory
+    count = _together(problems[0].size, len(problems), memory)
+    if count < len(problems):
+        groups = [problems[k : k + count] for k in range(0, len(problems), count)]
+        shared = {"seed": seed, "progress": progress, "executor": executor}
+        return [found for group in groups for found in solve_all(group, stop, **shared)]
     X, Y, u, first, member = _merged(problems)
     gram = problems[0].gram
     if gram.kernel.name == "rbf":
@@ -159,7 +168,7 @@ def solve_all(
     is_small = X.shape[0] * min(X.shape[0], 300) <= _SMALL
     points = Points(gram.kernel, X, executor or Serial(), compiled=not is_small)
     columns = Columns.of(Y, u, problems[0].loss)
-    run = EngineRun(columns, points, stop, seed, progress, _MEMORY * gram.memory)
+    run = EngineRun(columns, points, stop, seed, progress, memory)
     pairs = zip(problems, run.result(), strict=True)
     return [_spread_out(problem, found, first, member) for problem, found in pairs]
 
