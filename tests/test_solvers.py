@@ -123,6 +123,17 @@ def test_newton_refuses_a_matrix_larger_than_memory_before_making_it(monkeypatch
         solvers.solve(p, solver="newton")
 
 
+def test_newton_ends_where_long_directions_change_hardly_any_margin():
+    generator = np.random.default_rng(17)
+    X = generator.integers(0, 3, (90, 4)) / 2
+    y = np.where(X[:, 0] + generator.normal(0, 0.3, 90) > 0.5, 1.0, -1.0)
+    gram, loss = Gram(Kernel("rbf", 0.002), X), losses.odm(2.0**16, 0.2, 0.6, 90)
+    solution = solvers.solve(
+        Problem(None, gram, y, np.ones(90), loss), solver="newton", tolerance=1e-10, max_iter=30
+    )
+    assert solution.converged
+
+
 def test_newton_names_what_is_missing():
     with pytest.raises(UsageError, match="is for ODM, LDM"):
         solvers.solve(problem(None, loss=OTHER_LOSSES["svr"]), solver="newton")

@@ -93,8 +93,9 @@ def solve(
     def step(point: Iterate, now: float) -> Iterate:
         v, t, at = point.v, point.t, point.at
         target = space.newton_point(at.slopes, -at.derivatives, t, v, now)
-        there = space.margins(target)
-        direction, change, at_target = target - v, there - t, pieces.at(there)
+        there, direction = space.margins(target), target - v
+        # A direction may be long where it changes hardly any margin: there - t would be rounding.
+        change, at_target = space.margins(direction), pieces.at(there)
         products = space.cross(v, t, direction, change)
         if takes_whole_step(at, at_target, change, products):
             return point_at(target, there, at_target)
