@@ -243,7 +243,8 @@ def _integers(words: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def _bare(block: bytes) -> bytes:
     """The block without comments, query numbers, carriage returns and tabs.
 
-    A search for one character is almost free; for two it is not.
+    A search for one character is almost free; for two it is not. So blanks at the ends of lines,
+    as LIBSVM's files have them, are looked for in the first line only.
     """
     text = block
     if b"\r" in text:
@@ -254,6 +255,8 @@ def _bare(block: bytes) -> bytes:
         text = text.replace(b"\t", b" ")
     if b"q" in text:
         text = _QID.sub(rb"\1", text)
+    if text[: text.find(b"\n") + 1].endswith(b" \n"):
+        text = text.replace(b" \n", b"\n")
     return text
 
 
