@@ -344,6 +344,9 @@ def test_readers_agree_on_damaged_text(lines, damage, grammar, data):
     expected = outcome(_plain.read_line_by_line, block, grammar)
     assert outcome(_plain.read_block, block, grammar) == expected
     assert outcome(_scan.read_block, block, grammar) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_plain, "_PIECE_BYTES", 1)  # every line is a piece
+        assert outcome(_plain.read_block, block, grammar) == expected
 
 
 @pytest.mark.parametrize("read_block", [_plain.read_block, _scan.read_block])

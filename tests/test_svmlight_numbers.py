@@ -51,7 +51,7 @@ def test_doubles_of_common_sizes(form, scale):
 
 
 def test_short_texts():
-    """All of up to four characters; the plain reader has a way of its own for them."""
+    """All of up to four characters."""
     digits = ["0", "5", "9", "12", "90", "123", "1234", "0001", "9999"]
     fractions = ["1.", ".5", "0.5", "1.25", "12.5", "9.99", "123.", ".125", "0.07"]
     texts = [sign + text for text in digits + fractions for sign in ("", "+", "-")]
@@ -69,6 +69,18 @@ def test_decimal_texts_of_every_length():
             digits = "".join(map(str, rng.integers(0, 10, length)))
             place = rng.integers(0, length + 1)
             texts.append(f"{digits[:place]}.{digits[place:]}e{exponent}")
+    assert_exact(texts)
+
+
+def test_texts_without_exponents_of_every_length():
+    """The plain reader joins words of eight digits, to which leading zeros belong."""
+    rng = np.random.default_rng(7)
+    texts = []
+    for length in range(1, 28):
+        for zeros in (0, 1, 7, 16):
+            digits = "0" * zeros + "".join(map(str, rng.integers(0, 10, length)))
+            places = rng.integers(0, len(digits), 5).tolist()
+            texts += [digits, *(f"-{digits[:place]}.{digits[place:]}" for place in places)]
     assert_exact(texts)
 
 
