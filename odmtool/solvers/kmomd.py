@@ -118,7 +118,7 @@ def solve(
         point = rows.renewed(coef)
         while True:
             found = rows.judged(point, stop.tolerance, looks=True)
-            if not np.isfinite(found.primal - found.dual):
+            if not np.isfinite([found.primal - found.dual, found.gap]).all():
                 raise DivergedError(messages.overflow())
             active = int(np.count_nonzero(found.g))
             progress(Progress(step, found.primal, found.gap, active))
