@@ -185,8 +185,9 @@ class Rounding:
         w, apart
             As for :meth:`gap`.
         """
-        bent, error = slopes @ self._sizes**2, self.error
+        error = self.error
         with np.errstate(over="ignore", invalid="ignore"):
+            bent = slopes @ self._sizes**2
             if w is not None:
                 off = self.off(coef)
                 return bent * (error * np.linalg.norm(w)) ** 2 / 2 + off * apart + off**2 / 2
