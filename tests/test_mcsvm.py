@@ -10,12 +10,12 @@ from scipy.optimize import minimize
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
-from odmtool.errors import DivergedError
+from odmtool.errors import DivergedError, UsageError
 from odmtool.io.model_file import read_model
 from odmtool.judge import binary
 from odmtool.judge import mcsvm as judge
 from odmtool.machines import MCSVM
-from odmtool.solvers import mcsvm
+from odmtool.solvers import mcsvm, mcsvm_newton
 from odmtool.solvers.base import Stop
 from odmtool.solvers.multi import MultiProblem
 
@@ -71,6 +71,51 @@ def test_the_judge_confirms_the_gap(kernel, weighted, dense, memory, tolerance):
     assert judged.gap - 1e-12 <= solution.gap <= judged.gap + 1e-9
     assert judged.primal == pytest.approx(solution.objective, rel=1e-11)
     assert judged.infeasibility <= 1e-13 * max(1.0, abs(solution.duals).max())
+
+
+@pytest.mark.parametrize("weighted, dense, lambda_", [
+    (False, False, 60.0), (True, True, 60.0), (True, False, 1e-3), (False, True, 1e5),
+])  # fmt: skip
+def test_newton_is_judged_and_finds_what_descent_finds(weighted, dense, lambda_):
+    p = problem(None, weights() if weighted else None, dense, lambda_)
+    solution = mcsvm_newton.solve(p, Stop(1e-8, 200))
+    judged = certificate(p, solution)
+    assert solution.converged and solution.iterations < 100
+    assert judged.gap - 1e-12 <= solution.gap <= min(1e-8, judged.gap + 1e-9)
+    assert judged.infeasibility <= 1e-13 * max(1.0, abs(solution.duals).max())
+    other = mcsvm.solve(p, Stop(1e-6, 3000))
+    least = (1 - other.gap) * other.objective
+    assert least <= solution.objective * (1 + 1e-9) <= other.objective * (1 + 2e-8)
+    again = mcsvm_newton.solve(p, Stop(1e-8, 200), start=solution.duals)
+    assert again.iterations == 0 and again.gap <= 1e-8
+
+
+def test_the_nearest_point_is_the_nearest():
+    """Against the condition for it: the same difference where p > 0, no larger one elsewhere."""
+    V = np.vstack([np.random.default_rng(0).standard_normal((40, 5)), np.zeros((1, 5))])
+    total = np.linspace(1e-3, 9, 41)[:, None]
+    p = mcsvm_newton.projected(V, total)
+    assert p.min() >= 0 and p.sum(axis=1) == pytest.approx(total[:, 0], rel=1e-12)
+    apart = V - p
+    levels = np.where(p > 0, apart, -np.inf).max(axis=1, keepdims=True)
+    assert np.all(apart <= levels + 1e-12)
+    assert np.all(np.where(p > 0, apart, levels) >= levels - 1e-12)
+
+
+def test_auto_goes_on_with_newton_on_features_that_nobody_scaled():
+    X, target = examples()
+    rough = X.toarray() * 10.0 ** np.array([3, -1, 0, 2, 1, 0])
+    descent = MCSVM(lambda_=60, solver="dcd", max_iter=3000).fit(rough, target).solution_
+    ours = MCSVM(lambda_=60).fit(rough, target).solution_
+    assert ours.converged and not descent.converged and ours.solver == "dcd, then newton"
+    few = MCSVM(lambda_=60, max_iter=200).fit(rough, target).solution_
+    assert (few.solver, few.iterations) == ("dcd", 200)
+
+
+def test_newton_refuses_too_many_weights():
+    X = sparse.random(8, 400, random_state=0, format="csr")
+    with pytest.raises(UsageError, match="at most 1000 weights"):
+        MCSVM(solver="newton").fit(X, np.arange(8) % 4)
 
 
 def test_the_judge_rejects_a_wrong_solution():

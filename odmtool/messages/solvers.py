@@ -41,6 +41,11 @@ path_too_large = sentence(
     "‹solver=newton› or ‹solver=dcd›"
 )
 
+mcsvm_newton_too_large = sentence(
+    "‹solver=newton› takes at most {most} weights of ‹machine=mcsvm›, and {d} features of {k} "
+    "classes are more; take ‹solver=dcd›"
+)
+
 
 def dense_too_large(m: int, most: int) -> str:
     return (

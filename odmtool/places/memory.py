@@ -195,13 +195,13 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
 def _system(machine, m: int, d: int, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
     from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
-    from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR
+    from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR, LARGEST_WEIGHTS
 
     unknowns, blocks = k * (d + 1), k * d * d
-    if machine.name == "mcsvm":
-        return 0
     if machine.kernel != "linear":
         return _features(m, k) if machine.name == "mcodm" else 0
+    if machine.name == "mcsvm":
+        return 2 * unknowns**2 if d * k <= LARGEST_WEIGHTS else 0
     # The most unknowns with which the Hessian of a Newton step is formed.
     if unknowns <= (LARGEST_FEATURE_FACTOR if machine.name == "mcodm" else LARGEST_SYSTEM):
         return 3 * unknowns**2

@@ -131,7 +131,7 @@ _ROWS = (
             Way("auto", _BINARY),
             Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
             Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
-            Way("mcsvm", (OF_MCSVM,), 10_000),
+            Way("mcsvm_auto", (OF_MCSVM,), 10_000),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
         ),
@@ -157,11 +157,12 @@ _ROWS = (
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
             Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
             Way("mcodm.rounds", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
+            Way("mcsvm_newton", (OF_MCSVM,), 200, kernel=False),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("large.passes", (SMOOTH,), 200, kernel=False, places=(DISK,)),
         ),
         "With a kernel it needs memory for two matrices of all pairs of examples (ldm: for four); "
-        "ldm, linear, needs few examples or few features.",
+        "ldm, linear, needs few examples or few features, mcsvm at most 1000 weights.",
     ),
     Solver(
         "path", "exact solutions along lambda", "changes of the active set",

@@ -1,0 +1,43 @@
+"""What ``auto`` does for the machine of Crammer and Singer: coordinate descent, then Newton.
+
+Coordinate descent is fast on scaled features and hopeless on others. So few epochs of it are
+tried, and a linear problem with few weights goes on with Newton's method from there; where rounding
+stops that, with more epochs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.solvers import mcsvm, mcsvm_newton
+from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution
+
+# Epochs before Newton's method, and steps of it at most.
+_EPOCHS, _STEPS = 300, 200
+
+
+def solve(
+    problem: MultiProblem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+) -> MultiSolution:
+    """Solve a linear or kernel problem; see :func:`odmtool.solvers.mcsvm.solve`."""
+    is_small = problem.gram is None and problem.X.shape[1] * problem.k <= LARGEST_WEIGHTS
+    most = min(_EPOCHS, stop.max_iter) if is_small else stop.max_iter
+    first = mcsvm.solve(
+        problem, Stop(stop.tolerance, most), seed=seed, start=start, progress=progress
+    )
+    if first.converged or most == stop.max_iter:
+        return first
+    steps = Stop(stop.tolerance, min(_STEPS, stop.max_iter - most))
+    best = mcsvm_newton.solve(problem, steps, start=first.duals, progress=progress)
+    count = first.iterations + best.iterations
+    if not best.converged:
+        left = Stop(stop.tolerance, stop.max_iter - count)
+        last = mcsvm.solve(problem, left, seed=seed, start=best.duals, progress=progress)
+        count, best = count + last.iterations, min(first, best, last, key=lambda one: one.gap)
+    return best._replace(iterations=count, solver="dcd, then newton")
