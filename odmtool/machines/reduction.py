@@ -97,7 +97,8 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     start : sequence of ndarrays, optional
         The ``duals`` of an earlier solution.
     progress : callable
-        Told of one problem after the other; nothing with several threads.
+        Told of all problems where they are solved together, else of one after the other;
+        nothing with several threads.
     """
     k = len(prepared.classes)
     todo = parts(prepared.target, k, machine)

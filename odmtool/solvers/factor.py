@@ -88,14 +88,17 @@ def conjugate_gradients(
 
 def gradient_steps(
     right: np.ndarray, precondition: Callable, *, atol: float, most: int,
-    start: np.ndarray | None = None,
+    start: np.ndarray | None = None, is_over: Callable[[], bool] = bool,
 ) -> Generator[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The same as a generator: it yields what is to be multiplied by the matrix, and returns x."""
+    """The same as a generator: it yields what is to be multiplied by the matrix, and returns x.
+
+    It also ends when ``is_over`` says so.
+    """
     x = np.zeros(right.shape) if start is None else np.array(start, dtype=float)
     residual = right - (yield x) if x.any() else right.copy()
     direction, before = 0.0, 1.0
     for _ in range(most):
-        if np.linalg.norm(residual) <= atol:
+        if np.linalg.norm(residual) <= atol or is_over():
             break
         z = precondition(residual)
         now = np.vdot(residual, z)

@@ -36,7 +36,7 @@ from collections.abc import Generator
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.solvers.base import Solution, not_worse_than_zero, relative
 from odmtool.solvers.engine.certificate import Evaluation
 from odmtool.solvers.engine.products import Asked, Products
@@ -153,7 +153,7 @@ class FullNewton:
         steps = gradient_steps(
             (b[rows] - root**2 * at_fixed[rows]) / root,
             self._space.preconditioner(slopes, rows, root), atol=accuracy, most=_GRADIENTS,
-            start=(b - slopes * self.f)[rows] / root,
+            start=(b - slopes * self.f)[rows] / root, is_over=deadline.is_over,
         )  # fmt: skip
         z = yield from _in_function_space(steps, active, root)
         target = fixed.copy()

@@ -209,7 +209,7 @@ class EngineRun:
     """
 
     def __init__(self, columns: Columns, points: Points, stop: Stop, seed: int, progress, memory):
-        self.points, self.stop, self.seed, self.memory = points, stop, seed, memory
+        self.points, self.stop, self.seed = points, stop, seed
         self.Y, loss = columns.signs.astype(float), MarginLoss(*(f[0] for f in columns.loss))
         self.loss = losses.scaled(loss, columns.weight)
         self.cost = Cost.of(points.X)
@@ -222,6 +222,9 @@ class EngineRun:
     def report(self, j: int, iteration: int, primal: float, gap: float, active: int) -> None:
         """How problem j is doing; told are the sum and the worst of all."""
         self._states[j] = (primal, gap, active)
+        self._tell(iteration)
+
+    def _tell(self, iteration: int) -> None:
         primals, gaps, counts = zip(*self._states, strict=True)
         self._progress(Progress(iteration, sum(primals), max(gaps), max(counts)))
 
@@ -233,8 +236,8 @@ class EngineRun:
             gaps, failures = self._certify(points, basis, found, choice)
             nows = np.array([relative(g, p.scale) for g, p in zip(gaps, points, strict=True)])
             for j, point, now in zip(live, points, nows, strict=True):
-                active = int(np.count_nonzero(point.a))
-                self.report(j, self.iterations, point.primal, now, active)
+                self._states[j] = (point.primal, float(now), int(np.count_nonzero(point.a)))
+            self._tell(self.iterations)
             is_late, is_left = self.stop.is_late, ~(nows <= self.stop.tolerance)
             for k, j in enumerate(live):
                 solutions[j] = self._solution(j, points[k], basis, gaps[k], failures[k])
