@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.solvers import mcsvm, mcsvm_newton
-from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution
 
 # Epochs before Newton's method, and steps of it at most.
@@ -33,11 +33,16 @@ def solve(
     )
     if first.converged or most == stop.max_iter:
         return first
+    count = first.iterations
+
+    def later(now: Progress) -> None:
+        progress(now._replace(iteration=count + now.iteration))
+
     steps = Stop(stop.tolerance, min(_STEPS, stop.max_iter - most))
-    best = mcsvm_newton.solve(problem, steps, start=first.duals, progress=progress)
-    count = first.iterations + best.iterations
+    best = mcsvm_newton.solve(problem, steps, start=first.duals, progress=later)
+    count += best.iterations
     if not best.converged:
         left = Stop(stop.tolerance, stop.max_iter - count)
-        last = mcsvm.solve(problem, left, seed=seed, start=best.duals, progress=progress)
+        last = mcsvm.solve(problem, left, seed=seed, start=best.duals, progress=later)
         count, best = count + last.iterations, min(first, best, last, key=lambda one: one.gap)
     return best._replace(iterations=count, solver="dcd, then newton")

@@ -17,6 +17,8 @@ Source      Rockafellar, "Augmented Lagrangians and applications of the proximal
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -26,7 +28,7 @@ from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers import mcsvm
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution
+from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution, margins_of
 
 # tau begins at 1 / the mean cost; each is this share of the one before.
 _SHARE, _MOST_TAUS = 0.5, 40
@@ -63,7 +65,8 @@ def solve(
     W, step = best.W, 0
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(_MOST_TAUS):
-            progress(Progress(step, best.objective, best.gap, problem.size))
+            known = partial(_margins, problem, best.W)
+            progress(Progress(step, best.objective, best.gap, best.support_count, known))
             if best.converged or step >= stop.max_iter:
                 break
             W, p, steps = smooth.minimised(W, stop.max_iter - step)
@@ -138,6 +141,10 @@ class _Smooth:
         H = H.reshape(k * d, k * d)
         H.flat[:: k * d + 1] += 1
         return cholesky_solve(cholesky_in_place(H), right.T.reshape(-1)).reshape(k, d).T
+
+
+def _margins(problem: MultiProblem, W: np.ndarray) -> np.ndarray:
+    return margins_of(np.asarray(scipy_rows(problem.X) @ W), problem.target)
 
 
 def _curvature(X, s: np.ndarray) -> np.ndarray:
