@@ -135,7 +135,7 @@ def draw(rows: list[dict], file: Path) -> None:
                 )  # fmt: skip
             axes.set(xlabel="examples", ylabel=label)
             axes.grid(alpha=0.3)
-        left.legend()
+        figure.legend(loc="outside upper center", ncols=2)
         file.write_bytes(render(figure, file.suffix[1:]))
 
 
