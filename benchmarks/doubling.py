@@ -57,6 +57,7 @@ def main() -> None:
                 print(*rows[-1].values(), sep=" | ", flush=True)
                 if options.csv:
                     save(rows, options.csv)
+    rows.sort(key=lambda row: int(row["examples"]))
     for name in _SERIES:
         own = [row for row in rows if row["series"] == name]
         print(f"{name}: slope of seconds {slope(own):.2f}")
