@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import ENDLESS, restore_signals
 
+from odmtool.core import deadline
+
 
 def training_for_ever(start, data, tmp_path, *options):
     """A training that has begun and would not end, and its old model file."""
@@ -45,7 +47,7 @@ def test_a_signal_leaves_the_best_model_so_far(start, ill_conditioned, tmp_path,
     process = start("train", *options, ill_conditioned, "m")
     wait_for(process, b"iteration 3,")
     process.send_signal(signal.SIGINT)
-    wait_for(process, b"interrupted; the best model so far")
+    wait_for(process, b"interrupted; training ends with the best")
     said = process.stderr.read()
     assert process.wait(timeout=60) == code
     assert b"interrupted: the model has not converged (gap" in said
@@ -55,14 +57,24 @@ def test_a_signal_leaves_the_best_model_so_far(start, ill_conditioned, tmp_path,
 
 def test_a_second_signal_ends_at_once(start, ill_conditioned, tmp_path):
     # The solver does not look at the clock.
-    code = "import odmtool.core.deadline; odmtool.core.deadline.end = lambda: None"
+    code = "from odmtool.core.deadline import Limit; Limit.end = lambda self: None"
     options = ["--solver", "dcd", *ENDLESS, "--keep-best", "--verbose"]
     process = start("train", *options, ill_conditioned, "m", before=code)
     wait_for(process, b"iteration 3,")
-    for words in (b"interrupted; the best model so far", b"interrupted; no file was changed"):
+    for words in (b"interrupted; training ends with the best", b"interrupted; no file was changed"):
         process.send_signal(signal.SIGINT)
         wait_for(process, words)
     assert process.wait(timeout=60) == 130 and not any(tmp_path.iterdir())
+
+
+def test_a_limit_that_is_left_ends_nothing():
+    with deadline.time_limit(None) as limit:
+        assert not deadline.is_over()
+    limit.end()
+    assert not deadline.is_over()
+    with deadline.time_limit(None) as limit:
+        limit.end()
+        assert deadline.is_over()
 
 
 def test_an_interrupted_search_says_that_its_journal_has_changed(start, ill_conditioned, tmp_path):

@@ -6,17 +6,17 @@ before this has run ends the process in Python's way.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 EXIT_CODES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 _SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-_KEEPING = "the best model so far will be written; a second signal ends at once"
+_KEEPING = "training ends with the best model so far; a second signal ends at once"
 # What the next signal does instead of ending the process.
 _instead: list[Callable[[], None]] = []
 
@@ -40,9 +40,10 @@ def prepare(program: str) -> None:
         os.environ["PYTHONWARNINGS"] = ",".join(filter(None, filters))
 
     def end(number, _frame) -> None:
-        if _instead:
-            say(f"{program}: {_SENTENCES[number]}; {_KEEPING}")
+        with contextlib.suppress(IndexError):
+            # Taken before anything is said: what it ends may be over meanwhile.
             _instead.pop()()
+            say(f"{program}: {_SENTENCES[number]}; {_KEEPING}")
             return
         ignore_signals()  # a second one would wait for what the first one holds
         files = sys.modules.get("odmtool.io.files")
@@ -59,12 +60,21 @@ def prepare(program: str) -> None:
             signal.signal(number, end)
 
 
-@contextmanager
-def first_signal(do: Callable[[], None] | None) -> Iterator[None]:
-    """Inside it, the first signal calls ``do`` and ends nothing, unless that is None."""
-    _instead[:] = [] if do is None else [do]
+@contextlib.contextmanager
+def first_signal(do: Callable[[], None] | None) -> Iterator[list[bool]]:
+    """Inside it, the first signal calls ``do`` and ends nothing, unless that is None.
+
+    After that signal the list that it gives is not empty.
+    """
+    heard = []
+
+    def take() -> None:
+        heard.append(True)
+        do()
+
+    _instead[:] = [] if do is None else [take]
     try:
-        yield
+        yield heard
     finally:
         _instead.clear()
 

@@ -168,14 +168,10 @@ def fit(
     report.detail(plan.sentence)
     unconverged = 0
     began, phase = time.monotonic(), report.phase("training", machine.tolerance)
-    late = []
-
-    def stop() -> None:
-        late.append(messages.interrupted)
-        deadline.end()
-
-    hearing = process.first_signal(stop if keeps_best else None)
-    with naming(place.source.path), phase, deadline.time_limit(max_time), hearing:
+    with (
+        naming(place.source.path), phase, deadline.time_limit(max_time) as limit,
+        process.first_signal(limit.end if keeps_best else None) as heard,
+    ):  # fmt: skip
         if probability:
             from odmtool.search.calibration import fit_with_probabilities
             from odmtool.search.validation import Data
@@ -189,7 +185,7 @@ def fit(
             place.fit(machine, data, plan, progress)
     say_carrier(machine, report)
     say_scale(machine, report)
-    sentences = []
+    sentences, late = [], [messages.interrupted] if heard else []
     solution = machine.solution_
     if max_time is not None and time.monotonic() - began >= max_time:
         late.append(messages.out_of_time(max_time))

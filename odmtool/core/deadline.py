@@ -13,7 +13,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_of_process = math.inf
+
+class Limit:
+    """A moment by the clock of this process; :meth:`end` makes it now."""
+
+    def __init__(self, moment: float = math.inf):
+        self.moment = moment
+
+    def end(self) -> None:
+        self.moment = -math.inf
+
+
+_of_process = Limit()
 # Of a task that came with one: the threads of a worker have different ones.
 _of_task = threading.local()
 
@@ -29,20 +40,14 @@ def compare_clocks(now: float) -> None:
 
 
 @contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
+def time_limit(seconds: float | None) -> Iterator[Limit]:
     """Inside it, no solver of this process begins an iteration after so many seconds."""
     global _of_process
-    _of_process = math.inf if seconds is None else time.monotonic() + seconds
+    _of_process = Limit() if seconds is None else Limit(time.monotonic() + seconds)
     try:
-        yield
+        yield _of_process
     finally:
-        _of_process = math.inf
-
-
-def end() -> None:
-    """The time of :func:`time_limit` is over now."""
-    global _of_process
-    _of_process = -math.inf
+        _of_process = Limit()
 
 
 def is_over() -> bool:
@@ -52,7 +57,7 @@ def is_over() -> bool:
 
 def seconds_left() -> float:
     """Infinite without a limit, and negative after it."""
-    return getattr(_of_task, "moment", _of_process) - time.monotonic()
+    return getattr(_of_task, "moment", _of_process.moment) - time.monotonic()
 
 
 def carried(function: Callable) -> Callable:

@@ -31,6 +31,7 @@ from odmtool.search.validation import (
     NO_SOLUTION,
     Data,
     FoldResult,
+    but_mu,
     evaluate_chain,
     shared_gram,
 )
@@ -197,12 +198,16 @@ def search(
 
 
 def chains(plan: SearchPlan) -> list[list[int]]:
-    """The numbers of the settings, those with one kernel together."""
-    found: dict[tuple, list[int]] = {}
+    """The numbers of the settings, those with one kernel together.
+
+    Within a chain those that differ in mu only follow each other.
+    """
+    found: dict[tuple, dict[tuple, list[int]]] = {}
     for number, setting in plan.named().items():
         kernel = [setting.get(name, getattr(plan.machine, name)) for name in KERNEL_PARAMETERS]
-        found.setdefault(tuple(kernel), []).append(number)
-    return list(found.values())
+        groups = found.setdefault(tuple(kernel), {})
+        groups.setdefault(but_mu(setting), []).append(number)
+    return [[number for group in groups.values() for number in group] for groups in found.values()]
 
 
 def is_together(plan: SearchPlan, chain: list[int]) -> bool:

@@ -194,6 +194,11 @@ def check_classes(labels: np.ndarray, n: int, metric: str, machine: Machine) -> 
         raise DataError(messages.class_smaller_than_folds(label, least, n))
 
 
+def but_mu(setting: dict) -> tuple:
+    """What a setting says of other parameters than mu."""
+    return tuple(sorted((name, value) for name, value in setting.items() if name != "mu"))
+
+
 def evaluate_chain(
     machine: Machine, settings: list[dict], data: Data, train, test, gram: Gram | None
 ) -> Iterator[FoldResult]:
@@ -204,7 +209,7 @@ def evaluate_chain(
     machine : Machine
         Gives what a setting does not name.
     settings : list of dict
-        They agree in the kernel and its parameters.
+        They agree in the kernel and its parameters; those that differ in mu only follow each other.
     data : Data
     train, test : int arrays
         Rows of the two parts.
@@ -217,16 +222,16 @@ def evaluate_chain(
     present = [label for label in order if np.any(part.labels == label)]
     prepared = first.prepare(part.X, part.labels, part.weight, gram=known, classes=present)
     values_of = _predictor(first, prepared, data.X, train, test, gram)
-    start, found = None, {}
+    start = of_first = others = None
     for setting in settings:
         candidate = machine.copy(**setting)
         candidate.is_trial = True
-        others = tuple(sorted((name, value) for name, value in setting.items() if name != "mu"))
+        is_first, others = others != but_mu(setting), but_mu(setting)
         exact = is_exact(candidate, prepared)
         if exact:
             candidate.solver, candidate.tolerance = "newton", min(EXACT, machine.tolerance)
             # With another mu nearly all margins lie on the same pieces, with another lambda most.
-            start = found.get(others, start)
+            start = of_first if is_first else start
         elif len(present) <= 2 and takes_path(candidate, len(prepared.u), prepared.gram):
             candidate.solver = "path"
         else:
@@ -238,8 +243,7 @@ def evaluate_chain(
             yield NO_SOLUTION
             continue
         start = solution.warm_start
-        if exact and "mu" in setting:
-            found[others] = start
+        of_first = start if is_first else of_first
         values = values_of(*candidate.functions(prepared, solution))
         predicted = np.asarray(present)[candidate.winners(values, len(present))]
         if len(present) == 1:
