@@ -427,3 +427,24 @@ def test_a_step_ends_where_the_objective_is_lowest():
             best = minimize_scalar(objective, bounds=(0, 1), method="bounded").fun
             assert objective(step) <= best + 1e-12 * abs(best)
     assert shorter > 20
+
+
+def test_equal_rows_of_large_features_are_solved():
+    """Beside kernel values of 5e12 what the loss adds to the diagonal is lost."""
+    row = [1e6, 2e6, 5.0, 7.0, 1.0]
+    X, y = np.array([row, row, [-3e6, 1e6, 2.0, 7.0, 1.0]]), np.array([1.0, 1.0, -1.0])
+    p = Problem(X, None, y, np.ones(3), losses.odm(2.0**20, 0.2, 0.2, 3))
+    solution = solvers.solve(p, solver="newton")
+    assert solution.converged and solution.iterations > 0
+
+
+def test_a_gap_that_does_not_suffice_is_still_the_smaller_of_two():
+    """On the way the second is not looked at where it cannot suffice."""
+    p = problem("poly", loss=losses.odm(2.0**30, 0.2, 0.2, 60))
+    solution = solvers.solve(p, solver="newton", tolerance=1e-9, max_iter=2)
+    space, loss = FunctionSpace(p.gram, p.y), losses.scaled(p.loss, p.weight)
+    t = space.margins(solution.coef)
+    point = loss, solution.coef, t, -losses.derivative(loss, t), 0.0
+    demanded, both = (space.gap(*point, far)[0] for far in (0.0, np.inf))
+    assert not solution.converged and both < demanded / 10
+    assert solution.primal - solution.dual == pytest.approx(both, rel=1e-6)

@@ -45,6 +45,8 @@ from odmtool.solvers.spaces import Space, space_of
 SUFFICIENT_DECREASE = 1e-4
 """Share of what the slope promises by which a whole step must lower P."""
 _LEAST_STEP = 2.0**-40
+# On the way a gap that is more than so many times what is enough need not be the smallest.
+_FAR = 100
 # Steps that lower neither the gap nor P by more than this share of P are rounding only;
 # after so many of them the method has reached what the arithmetic allows.
 _ROUNDING = 1e-14
@@ -78,10 +80,12 @@ def solve(
     pieces = losses.Pieces(problem.loss, problem.weight)
     space = space_of(problem) if space is None else space
 
-    def point_at(v, t, at: losses.Evaluation) -> Iterate:
+    def point_at(v, t, at: losses.Evaluation, is_last: bool = False) -> Iterate:
         half = space.squared_norm(v, t) / 2
         scale = half + np.abs(at.values).sum()
-        gap, eta, exact = space.gap(loss, v, t, -at.derivatives, stop.tolerance * scale)
+        enough = stop.tolerance * scale
+        far = np.inf if is_last else _FAR * enough
+        gap, eta, exact = space.gap(loss, v, t, -at.derivatives, enough, far)
         if exact is not t:
             # Margins that are more exact than those before.
             t, at = exact, pieces.at(exact)
@@ -101,6 +105,10 @@ def solve(
             return point_at(target, there, at_target)
         length = shorter_step(loss, t, change, products)
         v, t = v + length * direction, t + length * change
+        found = point_at(v, t, pieces.at(t))
+        if relative(found.gap, found.scale) > stop.tolerance:
+            return found
+        t = space.margins(v)  # those of a sum have the rounding errors of its parts
         return point_at(v, t, pieces.at(t))
 
     v = space.zero() if start is None else space.point(start)
@@ -108,7 +116,10 @@ def solve(
         t = space.margins(v)
         first = point_at(v, t, pieces.at(t))
         track, iteration = descend(first, step, stop, start is not None, progress)
-    point, eta, gap = track.best(stop.tolerance)
+        point, eta, gap = track.best(stop.tolerance)
+        if relative(gap, point.scale) > stop.tolerance:
+            track = track.renewed(lambda point: point_at(point.v, point.t, point.at, is_last=True))
+            point, eta, gap = track.best(stop.tolerance)
     w, coef = space.solution(point.v, eta)
     return Solution(
         w, coef, eta, point.primal, point.primal - gap, relative(gap, point.scale), iteration,
@@ -194,6 +205,13 @@ class Track:
             self._lowest = point
         if point.primal - point.gap > self._highest.primal - self._highest.gap:
             self._highest = point
+
+    def renewed(self, renew: Callable[[Iterate], Iterate]) -> Track:
+        """The same of points that are looked at again."""
+        other = Track()
+        for point in (self._closest, self._lowest, self._highest):
+            other.add(renew(point))
+        return other
 
     @property
     def is_stalled(self) -> bool:

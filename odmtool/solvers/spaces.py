@@ -27,8 +27,6 @@ from odmtool.solvers.rounding import Rounding, demanded_gap
 _BLOCK_BYTES = 2**22
 # Of a kernel matrix so many values are gathered at a time, which the processor keeps at hand.
 _BLOCK_VALUES = 2**15
-# A gap that is certainly more than so many times what is enough is not computed.
-_FAR = 100
 
 
 def space_of(problem: Problem) -> Space:
@@ -91,11 +89,11 @@ class FunctionSpace:
         """<w, p> and <p, p>."""
         return direction @ t, direction @ change
 
-    def gap(self, loss, coef, t, eta, enough):
+    def gap(self, loss, coef, t, eta, enough, far):
         """The smaller of two gaps of the primal point coef, its dual point, and the margins.
 
-        The second is not looked at when the first is at most ``enough``, or when it must be far
-        from that itself.
+        The second is not looked at when the first is at most ``enough``, or when it is certainly
+        larger, or more than ``far``.
 
         The duals eta that the margins demand are exact where coef is, but rounding
         in t counts with the size of the kernel values; for coef as its own dual
@@ -113,7 +111,7 @@ class FunctionSpace:
         # The second gap is at least this, because no derivative grows faster than ``most``.
         with np.errstate(divide="ignore"):
             least = (difference**2 / most).sum() / 2
-        if least > min(demanded, _FAR * enough):
+        if least > min(demanded, far):
             return demanded, eta, t
 
         def evaluate(t, rounding):
@@ -188,7 +186,7 @@ class WeightSpace:
         """<w, p> and <p, p>."""
         return w @ direction, direction @ direction
 
-    def gap(self, loss, w, t, eta, enough):
+    def gap(self, loss, w, t, eta, enough, far):
         """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t.
 
         Rounding is added: features of 1e150 may cancel to exactly 0 by chance.
@@ -276,8 +274,13 @@ def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
         return right  # LAPACK refuses data without features
     with contextlib.suppress(LinAlgError):
         return cholesky_solve(cholesky_in_place(system()), right)
-    # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU.
+    # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU. Where equal rows make
+    # the matrix singular to the last digit, a rounding of its diagonal is added.
     matrix = system()
     for i in range(1, len(matrix)):
         matrix[:i, i] = matrix[i, :i]
-    return np.linalg.solve(matrix, right)
+    root = np.sqrt(matrix.diagonal())
+    matrix /= root
+    matrix /= root[:, None]
+    matrix.flat[:: len(matrix) + 1] += np.finfo(float).eps
+    return np.linalg.solve(matrix, right / root) / root

@@ -63,7 +63,7 @@ class FeatureSpace:
         """<w, p> and <p, p>."""
         return w @ direction, direction @ direction
 
-    def gap(self, loss, w, t, eta, enough):
+    def gap(self, loss, w, t, eta, enough, far):
         """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t."""
         self._gradient = w - self.point(eta)
         return self._gradient @ self._gradient / 2, eta, t

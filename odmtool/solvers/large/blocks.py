@@ -364,7 +364,7 @@ class BlockSpace(WeightSpace):
     def margins(self, w):
         return self._y * self._X.times(w)
 
-    def gap(self, loss, w, t, eta, enough):
+    def gap(self, loss, w, t, eta, enough, far):
         """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t."""
         self._gradient, lengths = w - self.point(eta), self._X.lengths
         size, bent = lengths @ np.abs(eta), losses.slopes_largest(loss) @ lengths**2
