@@ -306,7 +306,7 @@ def test_kept_tiles_are_those_made_again(gamma, room, monkeypatch):
     for _ in range(3):
         assert np.array_equal(kept.times(v, is_last=True), first)
     several = kept.times(v[:, None] * [1.0, 0.0, -2.0], is_last=True)
-    assert several == pytest.approx(first[:, None] * [1.0, 0.0, -2.0], abs=1e-4)
+    assert several == pytest.approx(first[:, None] * [1.0, 0.0, -2.0], abs=1e-12)
     found = {type(tile) for tile in kept._kept.values()}
     assert bool(found) == (room > 0) and (SparseTile in found) == (room > 0 and gamma > 1)
     K = kernels.gram(kernel, X.toarray())

@@ -77,7 +77,7 @@ class Memory(Place):
             warnings += (messages.scheduler_unused(machine.solver),)
         found = parts(machine, data.X, len(data.classes))
         if has_folds:
-            found |= fold_matrices(machine, data.X)
+            found |= fold_matrices(machine, data.X, len(data.classes))
         return MemoryPlan(messages.memory_needs(found, machine.memory_limit()), warnings)
 
     def fit(
@@ -167,9 +167,9 @@ def _together(machine, k: int) -> int:
     return k if machine.multiclass == "ovr" else length(k)
 
 
-def fold_matrices(machine, X) -> dict[str, float]:
+def fold_matrices(machine, X, k: int) -> dict[str, float]:
     """The same where folds share the kernel values of all rows, if there is room for them."""
-    found, whole = matrices(machine, X), FOLD_MATRICES * BYTES * X.shape[0] ** 2
+    found, whole = matrices(machine, X, k), FOLD_MATRICES * BYTES * X.shape[0] ** 2
     if machine.kernel == "linear" or whole > machine.memory_limit():
         return found
     others = sum(found.values()) - found["copies"]

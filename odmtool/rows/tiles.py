@@ -26,6 +26,8 @@ _ROWS = 1024
 _TILES = 64
 # Results of so many rows of tiles wait, for each thread.
 _WAITING = 4
+# Rows of a tile whose values are in double precision at a time.
+_AT_ONCE = 128
 # Up to so many features, sparse rows become columns of a dense matrix on the way.
 _WIDEST = 4096
 
@@ -203,18 +205,14 @@ class Tiles:
 
         Nothing that is not kept yet is kept if ``is_last``. Tiles in which v is zero are left
         out, and those in which no result is ``wanted`` (bool array, shape (m,)). Several vectors
-        side by side, shape (m, q), are multiplied at once, sums within a tile in its precision.
+        side by side, shape (m, q), are multiplied at once.
         """
         tiles = len(self._edges) - 1
         takes = self._any(v.reshape(self.size, -1).any(axis=1))
         gives = np.ones(tiles, bool) if wanted is None else self._any(wanted)
         used = np.outer(gives, takes)
         used |= used.T
-        product, unit = np.zeros(v.shape), 1.0
-        if v.ndim == 2:
-            unit = np.abs(v).max(axis=0, initial=0.0)
-            unit[unit == 0] = 1.0
-            v = (v / unit).astype(self.X.dtype)
+        product = np.zeros(v.shape)
         # Few results of several vectors wait to be added up.
         count = tiles if v.ndim == 1 else _WAITING * self._executor.jobs
         for k in range(0, tiles, count):
@@ -224,7 +222,7 @@ class Tiles:
             )
             for i, row in zip(some, rows, strict=True):
                 product[self._edges[i] :] += row
-        return product * unit
+        return product
 
     def _any(self, mask: np.ndarray) -> np.ndarray:
         """Whether the mask holds for any example of each tile's rows."""
@@ -270,9 +268,13 @@ class Tiles:
     def _add(self, tile, right, left, above, below) -> None:
         if right.ndim == 1:
             add_products(tile, right, left, above, below)
-        else:
-            above += tile @ right
-            below += tile.T @ left
+            return
+        # Single precision, of vectors or of sums, ends conjugate gradients before the tolerance.
+        for k in range(0, len(tile), _AT_ONCE):
+            some = slice(k, k + _AT_ONCE)
+            values = tile[some].astype(float, copy=False)
+            above[some] += values @ right
+            below += values.T @ left[some]
 
 
 @njit

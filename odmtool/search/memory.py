@@ -114,7 +114,7 @@ def _parts(
     fits = 0.0
     for machine in machines:
         alone = machine.copy(memory=machine.memory_limit() / jobs)
-        taken = sum(fold_matrices(alone, X).values()) + class_bytes(machine, *X.shape, k)
+        taken = sum(fold_matrices(alone, X, k).values()) + class_bytes(machine, *X.shape, k)
         taken += _path_bytes(plan, machine)
         fits = max(fits, taken + BYTES * NEWTON_NUMBERS * m)
     is_compiled = not all(is_newton(machine, X, k) for machine in machines)

@@ -74,9 +74,10 @@ def _is_enough(r: int, best: Choice | None, before, forecast, cost: Cost, tolera
     if not later:
         return True
     if best is None:
-        # Landmarks cost more than passes that use those there are.
+        # Landmarks cost more than passes that use those there are. Where Newton's method gets
+        # nowhere in the span, it would not beyond it, and the forecast says nothing.
         active = forecast.active * cost.size
-        is_far = forecast.exact > 3 * tolerance
+        is_far = forecast.exact > 3 * tolerance and forecast.inside <= tolerance
         slow = before is not None and is_far and forecast.exact > 0.5 * before.exact
         return slow and later[0] > 4 * cost.pass_over(active, is_kept=False)
     return later[0] >= best.seconds

@@ -157,7 +157,8 @@ class _Newton:
         direction, change = self._directions(accuracy)
         lengths = self._lengths(direction, change)
         self.W = self.W + lengths * direction
-        self.F += lengths.astype(self.F.dtype) * change
+        # Carried along in single precision, F would drift away from W.
+        self.F = self._product(self.W)
 
     def _product(self, W: np.ndarray) -> np.ndarray:
         W = W.astype(self._Z.dtype, copy=False)
@@ -303,11 +304,22 @@ def solve_in_span(
     """w_j of all columns and the steps taken; with one column also its space, of which more is
     to come; ``start`` may be for fewer features.
     """
-    if columns.count > 1:
-        start = np.concatenate([start, np.zeros((Z.shape[1] - len(start), columns.count))])
-        W, _reached, steps = solve(Z, columns, start, tolerance, executor)
-        return W, steps, None
+    if columns.count == 1:
+        w, steps, space = _alone(Z, columns, start[:, 0], tolerance, executor)
+        return w[:, None], steps, space
+    start = np.concatenate([start, np.zeros((Z.shape[1] - len(start), columns.count))])
+    W, reached, steps = solve(Z, columns, start, tolerance, executor)
+    for j in np.flatnonzero(~reached):
+        if deadline.is_over():
+            break
+        W[:, j], more, _space = _alone(Z, columns.take([j]), W[:, j], tolerance, executor)
+        steps += more
+    return W, steps, None
+
+
+def _alone(Z, columns: Columns, start: np.ndarray, tolerance: float, executor):
+    """w of the only column, with a Hessian of its own in every step; the steps, and its space."""
     problem = columns.problem()
-    space = FeatureSpace(Z, problem.y, executor, start[:, 0])
+    space = FeatureSpace(Z, problem.y, executor, start)
     solution = newton.solve(problem, Stop(tolerance, _STEPS_OF_ONE), space=space)
-    return solution.w[:, None], solution.iterations, space
+    return solution.w, solution.iterations, space

@@ -226,7 +226,9 @@ class EngineRun:
 
     def _tell(self, iteration: int) -> None:
         primals, gaps, counts = zip(*self._states, strict=True)
-        self._progress(Progress(iteration, sum(primals), max(gaps), max(counts)))
+        # Some may have no bound yet.
+        if max(gaps) < np.inf:
+            self._progress(Progress(iteration, sum(primals), max(gaps), max(counts)))
 
     def result(self) -> list[Solution]:
         choice, live = choose(self.sample, self.cost, self.stop), np.arange(self._columns.count)
