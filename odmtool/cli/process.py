@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 EXIT_CODES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 _SENTENCES = {signal.SIGHUP: "hung up", signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -51,8 +53,10 @@ def prepare(program: str) -> None:
         if getattr(sys.modules.get("odmtool.search.journal"), "in_use", False):
             changed.insert(0, "the journal")
         but = " but " + ", ".join(changed) if changed else ""
-        say(f"{program}: {_SENTENCES[number]}; no file{but} was changed")
-        # The work goes on in another thread, perhaps inside LAPACK: do not wait for it.
+        # The work goes on in another thread, perhaps inside LAPACK: do not wait for it, and let
+        # it say nothing any more.
+        stream, sys.stderr = sys.stderr, io.StringIO()
+        say(f"{program}: {_SENTENCES[number]}; no file{but} was changed", stream)
         os._exit(EXIT_CODES[number])
 
     for number in EXIT_CODES:
@@ -113,11 +117,12 @@ def show_what_can_be_shown() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def say(line: str) -> None:
+def say(line: str, stream: TextIO | None = None) -> None:
     """A line on stderr; that it cannot be written changes nothing."""
+    stream = sys.stderr if stream is None else stream
     try:
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        stream.write(line + "\n")
+        stream.flush()
     except OSError:
         # What stays in the buffer would fail again, and change the exit code, at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

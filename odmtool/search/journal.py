@@ -85,7 +85,9 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
     head = {"odmtool-journal": VERSION} | search
     first = json.dumps(head).encode() + b"\n"
     _check_kind(path)
+    global in_use
     try:
+        in_use = True  # a signal from here on may leave it begun
         with open(path, "a+b") as stream:
             stream.seek(0)
             line = stream.readline(_LONGEST_LINE)
@@ -107,8 +109,6 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
             os.fsync(stream.fileno())
     except OSError as error:
         raise FileError(messages.cannot_write(path, error.strerror or str(error))) from None
-    global in_use
-    in_use = True
     return finished
 
 
