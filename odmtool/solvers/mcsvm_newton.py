@@ -29,6 +29,7 @@ from odmtool.solvers import mcsvm
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution, margins_of
+from odmtool.solvers.spaces import gram_of, is_thin
 
 # tau begins at 1 / the mean cost; each is this share of the one before.
 _SHARE, _MOST_TAUS = 0.5, 40
@@ -84,6 +85,7 @@ class _Smooth:
 
     def __init__(self, problem: MultiProblem, start: np.ndarray | None):
         self._X, m, k = scipy_rows(problem.X), problem.size, problem.k
+        self._is_thin = is_thin(self._X)
         self._own = np.zeros((m, k))
         self._own[np.arange(m), problem.target] = 1.0
         self._cost = (problem.parameters.cost * problem.weight)[:, None]
@@ -135,9 +137,10 @@ class _Smooth:
         H = np.zeros((k, d, k, d))
         for a in range(k):
             for b in range(a + 1):
-                bend = free[:, a] * ((a == b) / self.tau - shares[:, b])
+                sign = 1 if a == b else -1
+                bend = free[:, a] * sign * ((a == b) / self.tau - shares[:, b])
                 used = np.flatnonzero(bend)
-                H[a, :, b, :] = _curvature(X[used], bend[used])
+                H[a, :, b, :] = sign * gram_of(X[used], bend[used], self._is_thin)
         H = H.reshape(k * d, k * d)
         H.flat[:: k * d + 1] += 1
         return cholesky_solve(cholesky_in_place(H), right.T.reshape(-1)).reshape(k, d).T
@@ -145,13 +148,6 @@ class _Smooth:
 
 def _margins(problem: MultiProblem, W: np.ndarray) -> np.ndarray:
     return margins_of(np.asarray(scipy_rows(problem.X) @ W), problem.target)
-
-
-def _curvature(X, s: np.ndarray) -> np.ndarray:
-    """X'SX, shape (d, d)."""
-    if isinstance(X, np.ndarray):
-        return X.T @ (s[:, None] * X)
-    return (X.T @ X.multiply(s[:, None]).tocsr()).toarray()
 
 
 def projected(V: np.ndarray, total: np.ndarray) -> np.ndarray:
