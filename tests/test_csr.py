@@ -8,7 +8,7 @@ from odmtool.core import csr
 from odmtool.core.columns import with_constant_feature, with_width
 from odmtool.core.csr import CSR, compiled, scipy_rows
 from odmtool.core.labels import distinct
-from odmtool.solvers.spaces import regularised_gram
+from odmtool.solvers.hessian import ChangingHessian, regularised_gram
 
 
 @pytest.fixture(params=[(7, 5), (1, 3), (4, 0), (0, 4), (30, 40)])
@@ -60,6 +60,18 @@ def test_the_hessian_is_that_of_dense_rows(matrix):
         H = regularised_gram(rows, np.flatnonzero(s > 0.3), s)
         expected = np.eye(matrix.shape[1]) + (dense[s > 0.3].T * s[s > 0.3]) @ dense[s > 0.3]
         assert np.allclose(H, expected, rtol=1e-13)
+
+
+def test_a_hessian_follows_its_weights(matrix):
+    """Also after rows that were so large that taking them away leaves rounding only."""
+    dense, s = matrix.toarray(), np.random.default_rng(4).random(matrix.shape[0])
+    few, odd = s.copy(), np.arange(len(s)) % 2 == 1
+    few[::5] = 0.0
+    for rows in (CSR.of(matrix), dense):
+        hessian = ChangingHessian(rows)
+        for weights in (s, few, s * odd, 1e20 * s, s, s):
+            expected = np.eye(matrix.shape[1]) + (dense.T * weights) @ dense
+            assert np.allclose(hessian.at(weights), expected, rtol=1e-7)
 
 
 def test_scipy_whole_where_its_parts_are_not_found(monkeypatch):

@@ -21,8 +21,9 @@ from odmtool.machines import ODM
 from odmtool.solvers import auto, linear_cost
 from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.hessian import is_thin
 from odmtool.solvers.newton import step_length
-from odmtool.solvers.spaces import FunctionSpace, WeightSpace, is_thin, space_of
+from odmtool.solvers.spaces import FunctionSpace, WeightSpace, space_of
 
 
 def test_theta_0_mu_1_is_ridge_regression():
@@ -186,6 +187,19 @@ def test_the_seed_decides_the_order_and_nothing_else():
     )
     assert np.array_equal(a, b)
     assert not np.array_equal(a, other)
+
+
+def test_newton_begins_where_a_sample_ends():
+    generator = np.random.default_rng(5)
+    X, weight = generator.standard_normal((2000, 4)), generator.random(2000) + 0.5
+    y = np.where(X @ np.arange(4) + generator.standard_normal(2000) > 0, 1.0, -1.0)
+    p = Problem(X, None, y, weight, losses.odm(2.0**10, 0.5, 0.3, 2000))
+    short, long = (
+        solvers.solve(p, solver="newton", tolerance=1e-6, start=start)
+        for start in (None, np.zeros(2000))
+    )
+    assert short.converged and short.iterations < long.iterations
+    assert short.primal == pytest.approx(long.primal, rel=2e-6)
 
 
 def test_the_iteration_limit_is_honest():

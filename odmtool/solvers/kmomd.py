@@ -42,8 +42,8 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.hessian import regularised_gram
 from odmtool.solvers.rounding import Rounding
-from odmtool.solvers.spaces import regularised_gram
 
 # Each C is so many times the one before, which is solved to this gap.
 _FACTOR, _ROUGH = 8.0, 0.1

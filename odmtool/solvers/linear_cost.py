@@ -26,14 +26,28 @@ _PRODUCT = 2e-9
 # An epoch, for a row and a nonzero.
 _EPOCH_ROW, _EPOCH_ENTRY = 1.5e-7, 3e-9
 # X'SX: a pair of nonzeros in a row; a cell of the dense rows, and a multiplication by BLAS.
-_PAIR, _CELL, _MULTIPLICATION = 2e-9, 2.5e-9, 1.5e-11
+_PAIR, _CELL, _MULTIPLICATION = 2e-9, 1.2e-9, 1.5e-11
 # A step in function space, for m^3: rows and columns are gathered, scaled and factored.
 _GRAM_STEP = 4e-11
-# Steps with a Hessian; how many of the others there are for a curvature of 1, and how they grow.
-_STEPS = 4
+# Steps with a Hessian, the Hessians of all rows that they cost together, and the products of each;
+# how many of the other steps there are for a curvature of 1, and how they grow.
+_STEPS, _HESSIANS, _STEP_PRODUCTS = 4, 1.5, 2
 _GRAM_STEPS, _GRAM_GROWTH = 3, 0.3
 _EPOCHS, _PRODUCTS, _GROWTH = 5, 40, 0.6
 _LEAST_EPOCHS = 10
+
+
+# Newton's method begins at the solution of every so many-th example, if these are so many per
+# column.
+SAMPLED, _SAMPLED_PER_COLUMN = 7, 10
+
+
+def has_sample(problem: Problem) -> bool:
+    """Whether a few examples of a linear problem say about where the solution of all is."""
+    if problem.gram is not None:
+        return False
+    m, d = problem.X.shape
+    return d <= LARGEST_HESSIAN and m >= SAMPLED * _SAMPLED_PER_COLUMN * max(1, d)
 
 
 def nonzeros(X) -> int:
@@ -82,7 +96,8 @@ def newton_cost(problem: Problem) -> float:
 
 
 def _hessian_steps_cost(X) -> float:
-    return _STEPS * (min(hessian_costs(X)) + _MULTIPLICATION * X.shape[1] ** 3)
+    step = _STEP_PRODUCTS * _PRODUCT * nonzeros(X) + _MULTIPLICATION * X.shape[1] ** 3
+    return _HESSIANS * min(hessian_costs(X)) + _STEPS * step
 
 
 def epoch_cost(X) -> float:

@@ -28,8 +28,8 @@ from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers import mcsvm
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.hessian import gram_of, is_thin
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution, margins_of
-from odmtool.solvers.spaces import gram_of, is_thin
 
 # tau begins at 1 / the mean cost; each is this share of the one before.
 _SHARE, _MOST_TAUS = 0.5, 40

@@ -8,7 +8,8 @@ Update      the minimiser of the quadratic that P is on the present pieces: with
                 coef_i + s_i y_i (K (coef y))_i = b_i for all i         function space
 
             (see :mod:`odmtool.solvers.spaces`), then a line search on P: the whole
-            step if it lowers P enough, else the exact minimum along it.
+            step if it lowers P enough, else the exact minimum along it. Of many examples in
+            w space it begins at the solution of a sample.
 Stop        when P(w) - D(eta) = 1/2 |w - w(eta)|^2 <= tolerance S. The gap of a primal
             point costs nothing, because w - w(eta) is the gradient of P. In function
             space coef itself is a second dual point; the better one counts.
@@ -31,6 +32,7 @@ from numpy.linalg import LinAlgError
 from odmtool import messages
 from odmtool.core import losses
 from odmtool.errors import DivergedError
+from odmtool.solvers import linear_cost
 from odmtool.solvers.base import (
     Problem,
     Progress,
@@ -78,6 +80,7 @@ def solve(
     """
     loss = losses.scaled(problem.loss, problem.weight)
     pieces = losses.Pieces(problem.loss, problem.weight)
+    first = _of_sample(problem, stop) if space is None and start is None else None
     space = space_of(problem) if space is None else space
 
     def point_at(v, t, at: losses.Evaluation, is_last: bool = False) -> Iterate:
@@ -111,7 +114,7 @@ def solve(
         t = space.margins(v)  # those of a sum have the rounding errors of its parts
         return point_at(v, t, pieces.at(t))
 
-    v = space.zero() if start is None else space.point(start)
+    v = space.point(start) if start is not None else space.zero() if first is None else first
     with np.errstate(over="ignore", invalid="ignore"):
         t = space.margins(v)
         first = point_at(v, t, pieces.at(t))
@@ -125,6 +128,16 @@ def solve(
         w, coef, eta, point.primal, point.primal - gap, relative(gap, point.scale), iteration,
         relative(gap, point.scale) <= stop.tolerance, "newton",
     )  # fmt: skip
+
+
+def _of_sample(problem: Problem, stop: Stop) -> np.ndarray | None:
+    """The w of some of many examples, whose weights stand for those of all; shape (d,)."""
+    if not linear_cost.has_sample(problem):
+        return None
+    rows = np.arange(0, problem.size, linear_cost.SAMPLED)
+    weight = problem.weight[rows]
+    weight = weight * (problem.weight.sum() / weight.sum())
+    return solve(problem._replace(X=problem.X[rows], y=problem.y[rows], weight=weight), stop).w
 
 
 class Iterate(NamedTuple):

@@ -22,9 +22,11 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
+from odmtool.solvers.hessian import ChangingHessian, is_thin
 from odmtool.solvers.rounding import Rounding, demanded_gap
 
-_BLOCK_BYTES = 2**22
+# Dense rows of so many bytes are kept as they are.
+_DENSE_BYTES = 2**22
 # Of a kernel matrix so many values are gathered at a time, which the processor keeps at hand.
 _BLOCK_VALUES = 2**15
 
@@ -166,9 +168,11 @@ class WeightSpace:
     def __init__(self, X, y: np.ndarray):
         X, self._y = _light(X), y
         m, d = X.shape
-        if not isinstance(X, np.ndarray) and 8 * m * d <= _BLOCK_BYTES and not is_thin(X):
+        if not isinstance(X, np.ndarray) and 8 * m * d <= _DENSE_BYTES and not is_thin(X):
             X = X.toarray()
         self._X, self._squares = X, kernels.squares(X)
+        self._hessian = ChangingHessian(X) if d <= LARGEST_HESSIAN else None
+        self._gradient = None
 
     def zero(self):
         return np.zeros(self._X.shape[1])
@@ -193,24 +197,28 @@ class WeightSpace:
         """
         size = np.sqrt(self._squares) @ np.abs(eta)
         bent = losses.slopes_largest(loss) @ self._squares
-        apart, count = np.linalg.norm(w - self.point(eta)), max(self._X.shape)
+        self._gradient = w - self.point(eta)
+        apart, count = np.linalg.norm(self._gradient), max(self._X.shape)
         return demanded_gap(apart, np.linalg.norm(w), size, bent, count), eta, t
 
     def newton_point(self, slopes, eta, t, w, gap):
-        """w with (I + X' S X) w = X' (y b), by Cholesky or conjugate gradients."""
-        right = self.point(eta + slopes * t)
+        """w - H^-1 (w - w(eta)) with H = I + X'SX, by Cholesky or conjugate gradients.
+
+        w - w(eta), the gradient, is the one that the last gap was made of.
+        """
+        gradient = self._gradient
+        if self._hessian is not None:
+            return w - _solve_symmetric(lambda: self._hessian.at(slopes), gradient)
+        # Solving to a tenth of the gradient, and more precisely the closer we are, keeps the
+        # convergence faster than linear.
+        accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(gradient)
         active = np.flatnonzero(slopes > 0)
-        if self._X.shape[1] <= LARGEST_HESSIAN:
-            return _solve_symmetric(lambda: regularised_gram(self._X, active, slopes), right)
-        # w - w(eta) is the gradient: solving to a tenth of it, and more precisely
-        # the closer we are, keeps the convergence faster than linear.
-        accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(w - self.point(eta))
         rows, s = self._X[active], slopes[active]
         squares = rows**2 if isinstance(rows, np.ndarray) else rows.squared()
         inverse = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
-        return conjugate_gradients(
-            lambda p: p + rows.T @ (s * (rows @ p)), right, lambda p: inverse * p,
-            atol=accuracy, most=len(right), start=w,
+        return w - conjugate_gradients(
+            lambda p: p + rows.T @ (s * (rows @ p)), gradient, lambda p: inverse * p,
+            atol=accuracy, most=len(gradient),
         )  # fmt: skip
 
     def solution(self, w, eta):
@@ -224,33 +232,6 @@ Space = FunctionSpace | WeightSpace
 def _light(X) -> CSR | np.ndarray:
     """The rows, whose products cost less than those of SciPy's matrices on small problems."""
     return X if isinstance(X, np.ndarray) else CSR.of(X)
-
-
-def regularised_gram(X, active, slopes) -> np.ndarray:
-    """I + sum over the active examples of s_i x_i x_i', shape (d, d)."""
-    d, is_sparse = X.shape[1], is_thin(X)
-    H = np.zeros((d, d))
-    step = max(256, len(active) if is_sparse else _BLOCK_BYTES // (8 * max(1, d)))
-    for start in range(0, len(active), step):
-        part = active[start : start + step]
-        H += gram_of(X[part], slopes[part], is_sparse)
-    H.flat[:: d + 1] += 1.0
-    return H
-
-
-def is_thin(X) -> bool:
-    """Whether X'SX is a sparse product, or BLAS is faster."""
-    sparse, dense = linear_cost.hessian_costs(X)
-    return sparse < dense
-
-
-def gram_of(X, s: np.ndarray, is_sparse: bool) -> np.ndarray:
-    """X'SX with S = diag(s), s >= 0; shape (d, d)."""
-    root = np.sqrt(s)
-    if is_sparse:
-        return CSR.of(X).scaled(root).gram()
-    rows = (X if isinstance(X, np.ndarray) else X.toarray()) * root[:, None]
-    return rows.T @ rows
 
 
 def _lower_part(K: np.ndarray, rows: np.ndarray) -> np.ndarray:

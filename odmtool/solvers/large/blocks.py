@@ -26,8 +26,9 @@ from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.hessian import gram_of, is_thin
 from odmtool.solvers.rounding import SpanRounding
-from odmtool.solvers.spaces import WeightSpace, gram_of, is_thin
+from odmtool.solvers.spaces import WeightSpace
 
 # A piece stays in the processor's cache while it is used.
 _PIECE_BYTES = 2**20

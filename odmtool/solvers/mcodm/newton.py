@@ -28,6 +28,7 @@ from numpy.linalg import LinAlgError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
+from odmtool.solvers.hessian import regularised_gram
 from odmtool.solvers.mcodm.descent import move_betas, rebuild_weights
 from odmtool.solvers.mcodm.hessian import (
     Pieces,
@@ -38,7 +39,6 @@ from odmtool.solvers.mcodm.hessian import (
 )
 from odmtool.solvers.mcodm.terms import Terms, evaluate
 from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR, Duals, MultiProblem
-from odmtool.solvers.spaces import regularised_gram
 
 _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6

@@ -1,0 +1,85 @@
+"""The Hessian I + X'SX of linear problems: from sparse products, or by BLAS from dense rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core.csr import CSR
+from odmtool.solvers import linear_cost
+
+# So many cells of dense rows stay in the processor's cache while they are used.
+_BLOCK_CELLS = 2**17
+# What rounding leaves of rows that were taken away again, at most, relative to the diagonal.
+_MOST_LEFT = 1e-8
+
+
+def regularised_gram(X, active, slopes) -> np.ndarray:
+    """I + sum over the active examples of s_i x_i x_i', shape (d, d)."""
+    H = _product(X, active, slopes, is_thin(X))
+    H.flat[:: len(H) + 1] += 1.0
+    return H
+
+
+def is_thin(X) -> bool:
+    """Whether X'SX is a sparse product, or BLAS is faster."""
+    sparse, dense = linear_cost.hessian_costs(X)
+    return sparse < dense
+
+
+def gram_of(X, s: np.ndarray, is_sparse: bool) -> np.ndarray:
+    """X'SX with S = diag(s), s >= 0; shape (d, d)."""
+    return _product(X, np.arange(len(s)), s, is_sparse)
+
+
+class ChangingHessian:
+    """I + X'SX for one S after the other.
+
+    Close to the solution few s_i change, and only their rows are added and taken away.
+
+    Parameters
+    ----------
+    X : CSR, csr_matrix or ndarray, shape (m, d)
+    """
+
+    def __init__(self, X):
+        m, d = X.shape
+        self._X, self._is_sparse = X, is_thin(X)
+        self._s, self._H, self._largest = np.zeros(m), np.eye(d), np.ones(d)
+
+    def at(self, s: np.ndarray) -> np.ndarray:
+        """That of s >= 0, shape (m,); a copy, which may be overwritten."""
+        change = s - self._s
+        if np.count_nonzero(change) > np.count_nonzero(s):
+            return self._anew(s)
+        self._s = s
+        self._H += self._of(np.maximum(change, 0.0))
+        self._H -= self._of(np.maximum(-change, 0.0))
+        diagonal = self._H.diagonal()
+        self._largest = np.maximum(self._largest, diagonal)
+        left = np.finfo(float).eps * self._largest
+        return self._anew(s) if np.any(left > _MOST_LEFT * diagonal) else self._H.copy()
+
+    def _anew(self, s: np.ndarray) -> np.ndarray:
+        self._s, self._H = s, self._of(s)
+        self._H.flat[:: len(self._H) + 1] += 1.0
+        self._largest = self._H.diagonal().copy()
+        return self._H.copy()
+
+    def _of(self, s: np.ndarray) -> np.ndarray:
+        return _product(self._X, np.flatnonzero(s), s, self._is_sparse)
+
+
+def _product(X, rows: np.ndarray, s: np.ndarray, is_sparse: bool) -> np.ndarray:
+    """The sum over some rows of s_i x_i x_i'."""
+    root = np.sqrt(s[rows])
+    if is_sparse:
+        return CSR.of(X)[rows].scaled(root).gram()
+    d = X.shape[1]
+    H, step = np.zeros((d, d)), max(1, _BLOCK_CELLS // max(1, d))
+    X = X if isinstance(X, np.ndarray) else CSR.of(X)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        block = X[rows[part]] if isinstance(X, np.ndarray) else X[rows[part]].toarray()
+        block = block * root[part, None]
+        H += block.T @ block
+    return H
