@@ -84,6 +84,16 @@ def test_classes_and_widths(tmp_path):
     assert prepare.gammas(("distance", (1,)), known) == [pytest.approx((6 / 16) ** 2 / 4 * 4 / 4)]
 
 
+def test_codes_and_levels(tmp_path):
+    (tmp_path / "x").write_text("+1 1:1 2:-1\n-1 2:2 3:.5\n")
+    new = {"codes": ({"0": 1, "-1": 2}, [], "+1 1:1 2:2 3:1\n-1 1:1 2:2 3:0.5\n"),
+           "levels": ({}, [2], "+1 1:1 2:1 3:0 4:0\n-1 1:0 2:0 3:1 4:0.5\n")}  # fmt: skip
+    for name, (codes, levels, text) in new.items():
+        dataset = declared.DataSet(name, [], ["x"], codes=codes, levels=levels)
+        run = declared.Run(dataset, "-s odm", "linear", (), declared.Protocol(1, 0.5), False)
+        assert prepare.prepared(run, [tmp_path], tmp_path / "results").read_text() == text
+
+
 def test_a_cell_agrees_by_errors_or_by_the_printed_deviation():
     table = TABLES[0]
     protocol = declared.Protocol(25, 0.5)

@@ -25,6 +25,8 @@ class DataSet(NamedTuple):
     files: list[str]
     group: str = "two"
     classes: list[int] | None = None
+    codes: dict[str, float] = {}
+    levels: list[int] = []
     fit: str = "exact"
     note: str = ""
 

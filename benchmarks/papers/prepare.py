@@ -47,7 +47,7 @@ def prepared(run: Run, folders: list[Path], results: Path) -> Path:
         for name in dataset.files:
             place = source(name, folders)
             with _OPENERS[place.suffix if place.name != name else ""](place, "rb") as stream:
-                out.writelines(_of_classes(stream, dataset.classes))
+                out.writelines(_recoded(_of_classes(stream, dataset.classes), dataset))
     if run.scale:
         with open(part, "wb") as out:
             command = [sys.executable, "-m", "odmtool", "scale", "-l", "0", str(joined)]
@@ -69,6 +69,26 @@ def _of_classes(lines, classes: list[int] | None):
         label, blank, rest = line.partition(b" ")
         if label.lstrip(b"+") in names:
             yield names[label.lstrip(b"+")] + blank + rest
+
+
+def _recoded(lines, dataset: DataSet):
+    """The lines with the codes of nominal features, or with a column for each of their levels."""
+    if not (dataset.codes or dataset.levels):
+        yield from lines
+        return
+    codes = {float(number): code for number, code in dataset.codes.items()}
+    rows = [line.split() for line in lines]
+    known = [{int(j): float(x) for j, x in (pair.split(b":") for pair in row[1:])} for row in rows]
+    columns = []
+    for j in range(1, max(map(max, known)) + 1):
+        column = [row.get(j, 0.0) for row in known]
+        if j in dataset.levels:
+            columns += [[float(x == level) for x in column] for level in sorted(set(column))]
+        else:
+            columns.append([codes.get(x, x) for x in column])
+    for row, values in zip(rows, zip(*columns, strict=True), strict=True):
+        pairs = " ".join(f"{j}:{x:.17g}" for j, x in enumerate(values, 1))
+        yield row[0] + f" {pairs}\n".encode()
 
 
 def shape(path: Path) -> Shape:
