@@ -26,12 +26,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import stat
 import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from odmtool._pattern import Pattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ UNUSED_DAYS = 30
 _DAY = 86400.0
 _MARK = "compiled-by-odmtool"
 """An empty file in every folder of ours; without it, none is deleted."""
-_OUR_NAME = re.compile(r"[0-9a-f]{24}|\.old-[0-9a-f]{16}")
+_OUR_NAME = Pattern(r"[0-9a-f]{24}|\.old-[0-9a-f]{16}")
 
 _dispatchers: list = []
 _callbacks: list[Callable[[], None]] = []

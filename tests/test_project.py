@@ -139,13 +139,14 @@ def test_nothing_is_evaluated_and_arithmetic_is_exact():
 
 # ---- imports go one way --------------------------------------------------------------
 
-BASE = ["errors", "messages", "defaults", "_jit"]
+BASE = ["errors", "messages", "defaults", "_jit", "_pattern"]
 #: the rooms of the house from the ground up -> what of odmtool each may import besides itself
 ROOMS = {
     "errors": ["messages"],
     "defaults": [],
-    "messages": [],
-    "_jit": [],
+    "_pattern": [],
+    "messages": ["_pattern"],
+    "_jit": ["_pattern"],
     "core": BASE,
     "judge": [*BASE, "core"],
     "rows": [*BASE, "core"],
@@ -226,7 +227,7 @@ def test_no_optional_package_is_imported_at_the_top():
 
 
 def test_commands_import_click_only_at_the_top():
-    light = {"cli", "errors", "messages", "defaults", "__version__"}
+    light = {"cli", "errors", "messages", "defaults", "_pattern", "__version__"}
     tables = ["odmtool.core.kernel_table", "odmtool.core.loss_table", "odmtool.solvers.table"]
 
     def is_light(name):

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from contextlib import contextmanager
 
 import click
 
 from odmtool import __version__
+from odmtool._pattern import Pattern
 from odmtool.cli import messages, process
 from odmtool.cli.flags import names_in
 from odmtool.defaults import DECIMAL
 from odmtool.errors import ClosedPipeError, OdmError, UsageError
 
-_NUMBER = re.compile(rf"({DECIMAL})(?:(\^|\*\*|/)({DECIMAL}))?")
+_NUMBER = Pattern(rf"({DECIMAL})(?:(\^|\*\*|/)({DECIMAL}))?")
 
 
 def parse_number(text: str) -> float:

@@ -10,12 +10,11 @@
 
 from __future__ import annotations
 
-import re
-
+from odmtool._pattern import Pattern
 from odmtool.cli.options import parse_number
 
 LONGEST = 10_000
-_POWER = re.compile(r"(.+?)(?:\^|\*\*)(.+)")
+_POWER = Pattern(r"(.+?)(?:\^|\*\*)(.+)")
 
 
 def expand(text: str) -> tuple[float, ...]:

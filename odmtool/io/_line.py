@@ -25,17 +25,18 @@ import re
 from typing import NamedTuple
 
 from odmtool import messages
+from odmtool._pattern import Pattern
 from odmtool.defaults import DECIMAL
 from odmtool.errors import DataError
 
 LARGEST_INDEX = 2**31 - 1
 LABEL_RANGE = (-(2**31), 2**31 - 1)
 
-NUMBER = re.compile(DECIMAL.encode())
-_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_WORD = re.compile(r"[^\s\x00-\x1f\x7f-\x9f:,;#\ufeff]+")
-_QID = re.compile(rb"qid:[0-9]+")
-_CONTROL = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+NUMBER = Pattern(DECIMAL.encode())
+_NOT_FINITE = Pattern(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_WORD = Pattern(r"[^\s\x00-\x1f\x7f-\x9f:,;#\ufeff]+")
+_QID = Pattern(rb"qid:[0-9]+")
+_CONTROL = Pattern(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "UTF-8"),
     (b"\xff\xfe", "UTF-16LE"),

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from odmtool._pattern import Pattern
 from odmtool.errors import DataError
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import ParsedLines, WrongLine, assemble, joined
@@ -72,10 +73,10 @@ def read_line_by_line(block: bytes, grammar: Grammar) -> ParsedLines:
 # Larger arrays would be new memory, which is slow, every time.
 _PIECE_BYTES = 1 << 16
 
-_COMMENT = re.compile(rb"#[^\n]*")
+_COMMENT = Pattern(rb"#[^\n]*")
 # A number may end with its point; a digit more after it keeps the tables below simple.
-_LAST_POINT = re.compile(rb"(?<=[0-9])\.(?=[ \neE])")
-_QID = re.compile(rb"^( *[^ \n]+ +)qid:[0-9]+(?=[ \n])", re.MULTILINE)
+_LAST_POINT = Pattern(rb"(?<=[0-9])\.(?=[ \neE])")
+_QID = Pattern(rb"^( *[^ \n]+ +)qid:[0-9]+(?=[ \n])", re.MULTILINE)
 
 
 class _Neighbours:

@@ -17,7 +17,6 @@ import contextlib
 import errno
 import io
 import os
-import re
 import stat
 import sys
 import threading
@@ -31,6 +30,7 @@ except ImportError:  # not on Windows
     fcntl = None
 
 from odmtool import messages
+from odmtool._pattern import Pattern
 from odmtool.errors import DataError, FileError
 from odmtool.io.compressed import (
     BUFFER_BYTES,
@@ -155,13 +155,13 @@ class _Raw(io.RawIOBase):
 
 # ---- writing -----------------------------------------------------------------
 
-_DESCRIPTORS = re.compile(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/([0-9]+)")
+_DESCRIPTORS = Pattern(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/([0-9]+)")
 _STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 _lock = threading.Lock()
 _ending = threading.Event()
 _unfinished: set[str] = set()
-_TEMPORARY = re.compile(r"\.odmtool-[0-9a-f]{16}\.tmp")
+_TEMPORARY = Pattern(r"\.odmtool-[0-9a-f]{16}\.tmp")
 _LEFT_SECONDS = 60.0
 _replaced_names: dict[str, None] = {}
 

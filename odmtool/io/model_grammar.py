@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
+from odmtool._pattern import Pattern
 from odmtool.core.kernel_table import KERNELS
 from odmtool.io.model_text import integer, real
 
@@ -33,8 +33,8 @@ KERNEL_NAMES = {row.word: row.name for row in KERNELS.values()}
 """From the words of model files to our names."""
 
 BLOCK = b"odmtool-model"
-END = re.compile(rb"end sha256 ([0-9a-f]{64})\n")
-FACT_KEY = re.compile(r"[a-z][A-Za-z0-9_-]*")
+END = Pattern(rb"end sha256 ([0-9a-f]{64})\n")
+FACT_KEY = Pattern(r"[a-z][A-Za-z0-9_-]*")
 SIGMOIDS = ("probA", "probB")
 RANGES = "ranges"
 VERSION, VERSION_WITH_RANGES = 1, 2

@@ -9,22 +9,22 @@ complaint names the line.
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
 from odmtool import messages
+from odmtool._pattern import Pattern
 from odmtool.defaults import DECIMAL
 from odmtool.errors import ModelError
 
 INT_MAX = 2**31 - 1
 
-_NUMBER = re.compile(DECIMAL.encode())
-_INTEGER = re.compile(rb"[+-]?\d{1,10}")
+_NUMBER = Pattern(DECIMAL.encode())
+_INTEGER = Pattern(rb"[+-]?\d{1,10}")
 # What should have been a number, in a row with pairs and in one without.
-_TOKENS = (re.compile(rb"[^\s:]+"), re.compile(rb"\S+"))
+_TOKENS = (Pattern(rb"[^\s:]+"), Pattern(rb"\S+"))
 # Bytes parsed at a time; bounds the temporaries of the bulk parser.
 _CHUNK = 2**22
 

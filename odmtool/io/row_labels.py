@@ -13,15 +13,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from odmtool import messages
+from odmtool._pattern import Pattern
 from odmtool.io._line import is_word, not_a_word
 
 NUMBERS, WORDS, MISSING = "numbers", "words", "missing"
 
 _NAME_BYTES = 250  # of a word, its number, and their places in a list and a dictionary
 
-_LABEL = re.compile(rb"^[ \t]*([^ \t\r\n#]+)", re.MULTILINE)
-_A_LABEL = re.compile(rb"^[ \t]*([^ \t\r\n#:]+)(?![^ \t\r\n#])", re.MULTILINE)
-_ROW_START = re.compile(rb"^(?![ \t]*#)", re.MULTILINE)
+_LABEL = Pattern(rb"^[ \t]*([^ \t\r\n#]+)", re.MULTILINE)
+_A_LABEL = Pattern(rb"^[ \t]*([^ \t\r\n#:]+)(?![^ \t\r\n#])", re.MULTILINE)
+_ROW_START = Pattern(rb"^(?![ \t]*#)", re.MULTILINE)
 
 
 class WrongLabel(Exception):

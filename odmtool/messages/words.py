@@ -20,10 +20,11 @@ for its options (:mod:`odmtool.cli.flags`).
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable
 
-_MARK = re.compile("‹([a-z][a-z0-9_]*)(?:(:)|=([^‹›]*))?›")
+from odmtool._pattern import Pattern
+
+_MARK = Pattern("‹([a-z][a-z0-9_]*)(?:(:)|=([^‹›]*))?›")
 
 
 class PythonNames:
@@ -112,25 +113,12 @@ def aligned(rows: list, first=str.rjust) -> list[str]:
     ]
 
 
-class _Words(string.Formatter):
-    """``{name!q}`` is quoted, ``{name!l}`` on one line, ``{name!b}`` a size in bytes."""
-
-    _shown = {"q": quoted, "l": one_line, "b": size}
-
-    def convert_field(self, value, conversion):
-        if conversion in self._shown:
-            return self._shown[conversion](value)
-        return super().convert_field(value, conversion)
-
-
-_WORDS = _Words()
-
-
 def sentence(template: str) -> Callable[..., str]:
     """A function of the names in the template, in the order in which they first stand there."""
 
     def filled(*values) -> str:
-        names = dict.fromkeys(name for _, name, _, _ in _WORDS.parse(template) if name)
-        return _WORDS.vformat(template, (), dict(zip(names, values, strict=True)))
+        from odmtool.messages import formatter
+
+        return formatter.filled(template, values)
 
     return filled

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from odmtool import messages
+from odmtool._pattern import Pattern
 from odmtool.core.labels import label_names
 from odmtool.errors import DataError
 
-_NUMBER = re.compile("-?(0|[1-9][0-9]*)")
+_NUMBER = Pattern("-?(0|[1-9][0-9]*)")
 
 
 class LabelNames:

@@ -14,7 +14,6 @@ import math
 import os
 import platform
 import queue
-import re
 import socket
 import threading
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odmtool import __version__, messages
+from odmtool._pattern import Pattern
 from odmtool.core import deadline
 from odmtool.core.memory import default_memory
 from odmtool.errors import ClusterError, UsageError
@@ -34,7 +34,7 @@ from odmtool.rows.executor import itself
 _ATTEMPTS = 5
 _CONNECT_SECONDS = 20
 _GRACE_SECONDS = 1
-_ADDRESS = re.compile(r"([a-z+]+://)?.+:[0-9]+")
+_ADDRESS = Pattern(r"([a-z+]+://)?.+:[0-9]+")
 # Of what a worker may take; the rest is left to data and vectors.
 _SHARE = 0.7
 # What Python, Dask, NumPy and compiled code take of a worker's limit. At 80 % of the limit
