@@ -26,7 +26,7 @@ _PRODUCT = 2e-9
 # An epoch, for a row and a nonzero.
 _EPOCH_ROW, _EPOCH_ENTRY = 1.5e-7, 3e-9
 # X'SX: a pair of nonzeros in a row; a cell of the dense rows, and a multiplication by BLAS.
-_PAIR, _CELL, _MULTIPLICATION = 2e-9, 1.2e-9, 1.5e-11
+_PAIR, _CELL, _MULTIPLICATION = 2e-9, 1.5e-9, 2e-11
 # A step in function space, for m^3: rows and columns are gathered, scaled and factored.
 _GRAM_STEP = 4e-11
 # Steps with a Hessian, the Hessians of all rows that they cost together, and the products of each;
