@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 
-from odmtool.messages.words import one_line, quoted, size
 
-
-class Formatter(string.Formatter):
-    """``{name!q}`` is quoted, ``{name!l}`` on one line, ``{name!b}`` a size in bytes."""
-
-    _shown = {"q": quoted, "l": one_line, "b": size}
+class _Formatter(string.Formatter):
+    def __init__(self, shown: dict[str, Callable]):
+        self._shown = shown
 
     def convert_field(self, value, conversion):
         if conversion in self._shown:
@@ -18,8 +16,11 @@ class Formatter(string.Formatter):
         return super().convert_field(value, conversion)
 
 
-def filled(template: str, values: tuple) -> str:
-    """The template with values in the place of its names, in the order in which these come."""
-    formatter = Formatter()
+def filled(template: str, values: tuple, shown: dict[str, Callable]) -> str:
+    """The template with values in the place of its names, in the order in which these come.
+
+    ``shown`` has a function for each ``q`` of ``{name!q}``.
+    """
+    formatter = _Formatter(shown)
     names = dict.fromkeys(name for _, name, _, _ in formatter.parse(template) if name)
     return formatter.vformat(template, (), dict(zip(names, values, strict=True)))

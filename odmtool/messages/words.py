@@ -113,12 +113,18 @@ def aligned(rows: list, first=str.rjust) -> list[str]:
     ]
 
 
+_SHOWN = {"q": quoted, "l": one_line, "b": size}
+
+
 def sentence(template: str) -> Callable[..., str]:
-    """A function of the names in the template, in the order in which they first stand there."""
+    """A function of the names in the template, in the order in which they first stand there.
+
+    ``{name!q}`` is quoted, ``{name!l}`` on one line, ``{name!b}`` a size in bytes.
+    """
 
     def filled(*values) -> str:
         from odmtool.messages import formatter
 
-        return formatter.filled(template, values)
+        return formatter.filled(template, values, _SHOWN)
 
     return filled
