@@ -8,6 +8,7 @@ from scipy import sparse
 
 from odmtool import messages
 from odmtool.core import kernels
+from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError
 from odmtool.machines import L1SVM, L2SVM, ODM
@@ -143,13 +144,13 @@ def test_jobs_reach_the_problems(run, tmp_path, monkeypatch, options, side_by_si
 
     write(tmp_path / "data", *clusters())
     assert run("train", "-q", *options, "data", "m").code == 0
-    called, real = [], reduction._in_threads
+    called, real = [], reduction.local_executor
 
-    def spy(machine, *arguments):
-        called.append(machine.jobs)
-        return real(machine, *arguments)
+    def spy(jobs):
+        called.append(jobs)
+        return real(jobs)
 
-    monkeypatch.setattr(reduction, "_in_threads", spy)
+    monkeypatch.setattr(reduction, "local_executor", spy)
     assert run("train", "-q", *options, "data", "again").code == 0
     assert called == ([2] if side_by_side else [])
     first, second = ((tmp_path / name).read_text() for name in ("m", "again"))
@@ -190,3 +191,28 @@ def test_memory_is_named_whole_whatever_the_threads():
     with pytest.raises(MemoryLimitError) as raised:
         machine.fit(X, labels)
     assert f"more than the {messages.size(machine.memory)} of memory" in str(raised.value)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"bias": 1.0}, {"solver": "dcd"}, {"kernel": "poly"}, {"memory": 8.0 * 60**2},
+    {"tolerance": 1e-9},
+])  # fmt: skip
+@pytest.mark.parametrize("are_many", [False, True])
+def test_pairs_have_the_matrix_of_their_rows(monkeypatch, options, are_many):
+    """However little is kept: within a class, nothing, or Newton's method has no room."""
+    from odmtool.machines import pairs, reduction
+
+    monkeypatch.setattr(pairs, "_LARGE", 0 if are_many else np.inf)
+    X, labels = clusters()
+    machine = ODM(**({"kernel": "rbf", "gamma": 0.3, "multiclass": "ovo"} | options))
+    prepared = machine.prepare(X, labels)
+    k = len(prepared.classes)
+    members = [np.flatnonzero(prepared.target == label) for label in range(k)]
+    grams = pairs.PairGrams(machine, prepared.gram, members)
+    assert grams.are_many == are_many
+    parts = reduction.parts(prepared.target, k, machine)
+    for (i, j), part in zip(reduction.problems(k, "ovo"), parts, strict=True):
+        gram, rows = grams.of(i, j), prepared.gram.X[part.examples]
+        assert np.allclose(gram.matrix(), Gram(gram.kernel, rows).matrix(), rtol=0, atol=1e-12)
+        assert gram.X.shape == rows.shape
+    assert machine.fit(X, labels).solution_.converged

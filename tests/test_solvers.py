@@ -164,7 +164,7 @@ def test_auto_weighs_the_costs_of_linear_problems():
     )
     assert auto.choose(easy) == auto.Schedule("newton")
     assert isinstance(space_of(easy), WeightSpace)
-    first, epochs = auto.choose(hard)
+    first, epochs, _then = auto.choose(hard)
     assert first == "dcd" and epochs > auto.choose(hard._replace(weight=np.ones(m) / 4)).epochs > 1
     few = Problem(X[np.arange(90)], None, y[:90], np.ones(90), hard.loss)
     assert auto.choose(few) == auto.Schedule("newton")
@@ -172,6 +172,17 @@ def test_auto_weighs_the_costs_of_linear_problems():
     narrow = CSR(X.data, X.indices % 20, X.indptr, (m, 20))
     for p in (easy, hard):
         assert auto.choose(p._replace(X=narrow)) == auto.Schedule("newton")
+
+
+@pytest.mark.parametrize("m, alone, then", [
+    (400, "newton", "newton"), (1600, "landmarks", "landmarks"), (2600, "landmarks", None),
+])  # fmt: skip
+def test_auto_begins_each_of_many_with_descent(m, alone, then):
+    y, loss = np.where(np.arange(m) % 2, 1.0, -1.0), losses.odm(64.0, 0.5, 0.3, m)
+    p = Problem(None, Gram(Kernel("rbf", gamma=1.0), np.zeros((m, 2)), 1e9), y, np.ones(m), loss)
+    assert auto.choose(p) == auto.Schedule(alone)
+    among_many = auto.choose(p, is_one_of_many=True)
+    assert among_many == (auto.Schedule("dcd", m // 40, then) if then else auto.Schedule(alone))
 
 
 def test_the_cheaper_hessian():

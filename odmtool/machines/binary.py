@@ -128,8 +128,10 @@ class BinaryMachine(Machine):
         t = prepared.y * (values if model.labels[0] == classes[0] else -values)
         return -losses.derivative(losses.scaled(self.loss(prepared.total_weight), prepared.u), t)
 
-    def solve_part(self, problem: Problem, start, progress: ProgressCallback) -> Solution:
-        """Solve one binary problem."""
+    def solve_part(
+        self, problem: Problem, start, progress: ProgressCallback, is_one_of_many: bool = False
+    ) -> Solution:  # fmt: skip
+        """Solve one binary problem; see :func:`odmtool.solvers.auto.choose`."""
         if self.solver in IN_PARTS:
             from odmtool.solvers.large import scale
 
@@ -141,6 +143,7 @@ class BinaryMachine(Machine):
         return solvers.solve(
             problem, solver=self.solver, tolerance=self.tolerance, max_iter=self.max_iter,
             seed=self.seed, settings=self.settings, start=start, progress=progress, jobs=self.jobs,
+            is_one_of_many=is_one_of_many,
         )  # fmt: skip
 
     def decides_by_votes(self, k: int) -> bool:

@@ -22,6 +22,7 @@ import numpy as np
 from odmtool.core.gram import Gram
 from odmtool.machines import codes
 from odmtool.machines.data import Prepared
+from odmtool.machines.pairs import PairGrams
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
@@ -76,14 +77,14 @@ def parts(target: np.ndarray, k: int, machine) -> list[Subproblem]:
     members = [np.flatnonzero(target == label) for label in range(k)]
     return [
         Subproblem(None, np.where(target == first, 1.0, -1.0)) if second is None
-        else _pair(target, members[first], members[second], first)
+        else _pair(members[first], members[second])
         for first, second in problems(k, machine.multiclass)
     ]  # fmt: skip
 
 
-def _pair(target, first, second, label) -> Subproblem:
-    examples = np.sort(np.concatenate([first, second]))
-    return Subproblem(examples, np.where(target[examples] == label, 1.0, -1.0))
+def _pair(first: np.ndarray, second: np.ndarray) -> Subproblem:
+    y = np.repeat([1.0, -1.0], [len(first), len(second)])
+    return Subproblem(np.concatenate([first, second]), y)
 
 
 def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> MultiSolution:
@@ -107,6 +108,8 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         solutions = _on_cluster(machine, prepared, todo, starts)
     elif _shares_landmarks(machine, prepared, todo):
         solutions = _side_by_side(machine, prepared, todo, progress)
+    elif _are_pairs_of_kernels(machine, prepared, todo):
+        solutions = _pairs(machine, prepared, todo, starts, progress)
     elif machine.jobs == 1 or machine.solver in IN_PARTS:
         solutions = [
             machine.solve_part(part_problem(machine, prepared, part), first, progress)
@@ -158,42 +161,46 @@ def _solve_shared(shared: tuple, part: Subproblem, first) -> Solution:
     return machine.solve_part(part_problem(machine, prepared, part), first, ignore_progress)
 
 
-def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
-    from joblib import Parallel, delayed
+def _are_pairs_of_kernels(machine, prepared: Prepared, todo: list[Subproblem]) -> bool:
+    is_here = prepared.gram is not None and machine.solver not in IN_PARTS
+    return is_here and todo[0].examples is not None
 
+
+def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
+    k = len(prepared.classes)
+    members = [np.flatnonzero(prepared.target == label) for label in range(k)]
+    grams = PairGrams(machine, prepared.gram, members)
+    alone, loss = machine.copy(jobs=1), machine.loss(prepared.total_weight)
+    told = progress if grams.jobs == 1 else ignore_progress
+
+    def one(pair, part, first):
+        problem = Problem(None, grams.of(*pair), part.y, prepared.u[part.examples], loss)
+        return alone.solve_part(problem, first, told, grams.are_many)
+
+    return local_executor(grams.jobs).map(one, problems(k, "ovo"), todo, starts)
+
+
+def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
     jobs = machine.jobs
     if prepared.gram is not None:
-        jobs = _threads_for(machine, prepared.gram, todo)
-        alone = machine.copy(memory=prepared.gram.memory / jobs)
-        if not all(alone.takes_landmarks(len(part.y)) for part in todo):
-            prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
-        else:  # which need no matrix
-            prepared = prepared._replace(gram=prepared.gram.within(alone.memory))
-
+        jobs = _threads_for(machine, prepared.gram)
+        prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
     alone = machine.copy(jobs=1)
 
     def one(part, first):
         problem = part_problem(machine, prepared, part)
         return alone.solve_part(problem, first, ignore_progress)
 
-    work = (delayed(one)(part, first) for part, first in zip(todo, starts, strict=True))
-    return Parallel(n_jobs=jobs, prefer="threads")(work)
+    return local_executor(jobs).map(one, todo, starts)
 
 
-def _threads_for(machine, gram: Gram, todo: list[Subproblem]) -> int:
+def _threads_for(machine, gram: Gram) -> int:
     """As many threads as leave room for Newton's method where one has: -j changes no solver."""
-    needed = [NEWTON_MATRICES * gram.dtype.itemsize * len(part.y) ** 2 for part in todo]
-    if machine.solver == "newton" and max(needed) > gram.memory:
+    needed = NEWTON_MATRICES * gram.bytes
+    if machine.solver == "newton" and needed > gram.memory:
         return 1  # refused, in terms of the whole of --memory
-
-    def which_fit(memory: float) -> list[bool]:
-        return [need <= memory for need in needed]
-
-    wanted = which_fit(gram.memory)
-    for jobs in range(machine.jobs, 1, -1):
-        if which_fit(_share(gram, jobs)) == wanted:
-            return jobs
-    return 1
+    fits = needed <= gram.memory
+    return next(n for n in range(machine.jobs, 0, -1) if (needed <= _share(gram, n)) == fits)
 
 
 def _share(gram: Gram, jobs: int) -> float:

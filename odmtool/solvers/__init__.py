@@ -19,6 +19,7 @@ def solve(
     seed: int = 0,
     settings: Settings = DEFAULTS,
     jobs: int = 1,
+    is_one_of_many: bool = False,
     start=None,
     progress=None,
 ):
@@ -37,6 +38,8 @@ def solve(
         What only some solvers read.
     jobs : int
         Threads of ``landmarks``, which change nothing but the time.
+    is_one_of_many : bool
+        See :func:`odmtool.solvers.auto.choose`.
     start : ndarray, shape (m,), optional
         Dual variables to start from.
     progress : callable, optional
@@ -58,6 +61,5 @@ def solve(
     # Help texts read the table beside this file, so NumPy is not imported before it is needed.
     from odmtool.solvers.run import SolverRun
 
-    return SolverRun(tolerance, max_iter, seed, settings, progress, jobs).solve(
-        problem, solver, start
-    )
+    run = SolverRun(tolerance, max_iter, seed, settings, progress, jobs, is_one_of_many)
+    return run.solve(problem, solver, start)

@@ -26,6 +26,8 @@ _SMALL_GRAM = 1500
 # A Newton step on a kernel costs as much as m / 120 epochs.
 _EPOCHS_PER_EXAMPLE = 1 / 40
 _MOST_EPOCHS = 1000
+DESCENT_GRAM = 2500
+"""Up to this size, of many problems each gets coordinate descent first, and no landmarks."""
 # With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
 # operations in proportion to m^3, or m d min(m, d) for a linear problem.
 _SMALL_PRODUCT = 5e8
@@ -37,14 +39,15 @@ _LANDMARKS_ROOM, _SAMPLE_ROOM = 512, 1e7
 
 
 class Schedule(NamedTuple):
-    """One solver, or coordinate descent for some epochs and then Newton."""
+    """One solver, or coordinate descent for some epochs and then another."""
 
     first: str
     epochs: int | None = None
+    then: str = "newton"
 
 
-def choose(problem: Problem) -> Schedule:
-    """What ``auto`` does with a problem."""
+def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
+    """What ``auto`` does with a problem, alone or one of so many that compiled code pays."""
     newton = table.SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
     if newton is None:
         return Schedule("dcd")
@@ -52,7 +55,12 @@ def choose(problem: Problem) -> Schedule:
         return Schedule("newton")
     if problem.loss.kind != SMOOTH:
         return _choose_with_jump(problem)
-    if takes_landmarks(problem.gram):
+    is_first = is_one_of_many and problem.gram is not None and problem.size <= DESCENT_GRAM
+    is_large = takes_landmarks(problem.gram)
+    if is_first and newton.fits(problem):
+        then = "landmarks" if is_large else "newton"
+        return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(then=then)
+    if is_large:
         return Schedule("landmarks")
     if not newton.fits(problem):
         return Schedule("dcd")

@@ -43,13 +43,14 @@ class SolverRun(NamedTuple):
     settings: Settings
     progress: ProgressCallback | None
     jobs: int = 1
+    is_one_of_many: bool = False
 
     def solve(self, problem: Problem, name: str, start) -> Solution:
         """Solve a problem with the named solver, or those that ``auto`` chooses."""
         checked_way(problem, name)
         if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
             return self._indefinite(problem, name, start)
-        return self._plan(problem, _plan_of(name, problem), start)
+        return self._plan(problem, self._plan_of(name, problem), start)
 
     def _one(self, problem: Problem, name: str, start, epochs: int | None = None) -> Solution:
         way = table.way_of(name, problem.loss.kind, problem.kernel_name)
@@ -74,9 +75,9 @@ class SolverRun(NamedTuple):
         first = self._one(problem, plan.first, start, plan.epochs)
         if first.converged or plan.epochs is None:
             return first
-        second = self._one(problem, "newton", first.eta)
+        second = self._one(problem, plan.then, first.eta)
         return second._replace(
-            iterations=first.iterations + second.iterations, solver="dcd, then newton"
+            iterations=first.iterations + second.iterations, solver=f"dcd, then {second.solver}"
         )
 
     def _indefinite(self, problem: Problem, name: str, start) -> Solution:
@@ -92,7 +93,7 @@ class SolverRun(NamedTuple):
             return self._one(problem, "dcd", start)._replace(optimal=False)
         eigenvalue = indefinite.smallest_eigenvalue(gram.matrix())
         if eigenvalue == 0:
-            return self._plan(problem, _plan_of(name, problem), start)
+            return self._plan(problem, self._plan_of(name, problem), start)
         if problem.loss.kind != SMOOTH:
             if named in ("newton", "path"):
                 raise UsageError(messages.needs_convex(named, eigenvalue))
@@ -103,7 +104,7 @@ class SolverRun(NamedTuple):
             if name == "newton":
                 raise UsageError(messages.needs_convex("newton", eigenvalue))
             return self._one(problem, "dcd", start)._replace(optimal=False)
-        plan, epochs = _plan_of(name, problem), 0
+        plan, epochs = self._plan_of(name, problem), 0
         if plan.first == "dcd":
             first = self._one(problem, "dcd", start, plan.epochs)
             if first.converged or plan.epochs is None:
@@ -142,6 +143,5 @@ class SolverRun(NamedTuple):
                 return judged._replace(iterations=iterations)
             start, run = solution.eta, run._replace(tolerance=run.tolerance / 100)
 
-
-def _plan_of(name: str, problem: Problem) -> Schedule:
-    return choose(problem) if name == "auto" else Schedule(name)
+    def _plan_of(self, name: str, problem: Problem) -> Schedule:
+        return choose(problem, self.is_one_of_many) if name == "auto" else Schedule(name)

@@ -1,0 +1,116 @@
+"""The kernel matrices of pairs of classes, for which every kernel value is made once.
+
+Values within a class are those of all its pairs, and are kept; values between two classes belong
+to one pair, and are made when it is solved.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from odmtool.core import kernels
+from odmtool.core.gram import BYTES, Gram
+from odmtool.core.kernel_table import STORED
+from odmtool.solvers.auto import DESCENT_GRAM
+from odmtool.solvers.table import NEWTON_MATRICES
+
+# The share of the memory that values within classes may take.
+_WITHIN = 0.25
+# Above this sum of the pairs' m^3 Newton's method takes seconds, and compiled code pays.
+_LARGE = 1e11
+# Solvers that want no matrix.
+_WITHOUT = ("landmarks", "nystrom")
+
+
+class PairGrams:
+    """What the pairs of one problem share.
+
+    Parameters
+    ----------
+    machine : BinaryMachine
+    gram : Gram
+        Of all examples.
+    members : list of int arrays
+        The examples of every class, ascending.
+
+    Attributes
+    ----------
+    are_many : bool
+        Compiled code is worth loading: see :func:`odmtool.solvers.auto.choose`.
+    jobs : int
+        Threads that leave room for Newton's method where one has: -j changes no solver.
+    memory : float
+        Bytes for each of them.
+    """
+
+    def __init__(self, machine, gram: Gram, members: list[np.ndarray]):
+        self._machine, self._gram, self._members = machine, gram, members
+        counts = [len(rows) for rows in members]
+        sizes = np.array([a + b for a, b in combinations(counts, 2)], dtype=float)
+        self.are_many = float((sizes[sizes <= DESCENT_GRAM] ** 3).sum()) > _LARGE
+        self._is_known = gram.is_computed or gram.X is None or gram.kernel.row.of == STORED
+        self._within, self.jobs, self.memory = {}, 1, gram.memory
+        least = [min(counts[:i] + counts[i + 1 :]) for i in range(len(counts))]
+        shared = [i for i, n in enumerate(counts) if self._wants_matrix(n + least[i])]
+        room = BYTES * sum(counts[i] ** 2 for i in shared)
+        if not self._is_known and room <= _WITHIN * gram.memory:
+            self._within, self.memory = dict.fromkeys(shared), gram.memory - room
+        self._share_among(machine.jobs, NEWTON_MATRICES * BYTES * sizes**2)
+
+    def _share_among(self, jobs: int, needed: np.ndarray) -> None:
+        if self._machine.solver == "newton" and needed.max() > self.memory:
+            return  # refused, in terms of the whole of --memory
+        fit = needed <= self.memory
+        shares = (n for n in range(jobs, 0, -1) if np.array_equal(needed <= self.memory / n, fit))
+        self.jobs = next(shares)
+        self.memory /= self.jobs
+
+    def _wants_matrix(self, m: int) -> bool:
+        machine = self._machine
+        if machine.solver in _WITHOUT or NEWTON_MATRICES * BYTES * m * m > self.memory:
+            return False
+        return (self.are_many and m <= DESCENT_GRAM) or not machine.takes_landmarks(m)
+
+    def of(self, first: int, second: int) -> Gram:
+        """The Gram of the examples of two classes, those of the first before the second's."""
+        members = self._members[first], self._members[second]
+        rows = np.concatenate(members)
+        gram = self._gram.within(self.memory)
+        if self._is_known or not self._wants_matrix(len(rows)):
+            return gram.subset(rows)
+        K, cut = np.empty((len(rows), len(rows)), gram.dtype), len(members[0])
+        K[:cut, :cut], K[cut:, cut:] = self._values_within(first), self._values_within(second)
+        across = K[:cut, cut:]
+        self._values(gram.X[members[0]], gram.X[members[1]], across)
+        self._mirror(across, K[cut:, :cut])
+        pair = Gram.of_matrix(gram.kernel, K, self.memory)
+        pair.X = gram.X[rows]
+        return pair
+
+    def _values_within(self, label: int) -> np.ndarray:
+        """The kernel values between the examples of a class; two threads may make them twice."""
+        found = self._within.get(label)
+        if found is None:
+            X = self._gram.X[self._members[label]]
+            found = self._values(X, X, is_same=True)
+            if label in self._within:
+                self._within[label] = found
+        return found
+
+    def _mirror(self, values: np.ndarray, out: np.ndarray) -> None:
+        if self.are_many:
+            from odmtool.rows.tiles import mirror
+
+            mirror(values, out)
+        else:
+            out[:] = values.T
+
+    def _values(self, A, B, out=None, is_same: bool = False) -> np.ndarray:
+        kernel = self._gram.kernel
+        if not self.are_many:
+            return kernels.gram(kernel, A) if is_same else kernels.block(kernel, A, B, out)
+        from odmtool.rows.tiles import tile_values
+
+        return tile_values(kernel, A, B, is_same, out)
