@@ -62,7 +62,7 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
         machine = plan.machine.copy(**named[chain[0]])
         if is_together(plan, chain):
             copies = COPIES * (_bytes(X) + dense_bytes(X, limit / 4))
-            together = copies + needed_bytes(X.shape[0], limit)
+            together = max(together, copies + needed_bytes(machine, X.shape[0], len(chain)))
         else:
             apart[machine.kernel] = machine
     needed, keeps_matrix = min(limit, together), True

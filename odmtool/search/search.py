@@ -26,7 +26,7 @@ from odmtool.search.calibration import evaluate_calibrated
 from odmtool.search.journal import Fit, Writer
 from odmtool.search.metrics import METRICS
 from odmtool.search.processes import in_processes
-from odmtool.search.together import Together, shares_landmarks
+from odmtool.search.together import Together, shares_landmarks, takes_newton
 from odmtool.search.validation import (
     NO_SOLUTION,
     Data,
@@ -232,24 +232,27 @@ def _chain(
     with Writer(journal) if journal else nullcontext() as writer:
         together = Together(plan.machine, settings, plan.data, plan.fold, jobs)
         for place, k, result, seconds in together.results():
-            if (chain[place], k) in known:
-                continue
             if result is None:
                 alone[k].append(chain[place])
+            if result is None or (chain[place], k) in known:
                 continue
             labels = plan.data.labels[plan.fold == k]
             fit = _fit(plan, chain[place], k, labels, result, seconds)
             if writer is not None:
                 writer.write(fit)
             yield [fit]
-    m = len(plan.fold)
-    has_room = FOLD_MATRICES * BYTES * m * m <= plan.machine.memory_limit() / jobs
+    m, machine = len(plan.fold), plan.machine
+    has_room = FOLD_MATRICES * BYTES * m * m <= machine.memory_limit() / jobs
     count = jobs if has_room else 1
-    machine = plan.machine.copy(jobs=jobs if count == 1 else 1)
+    solver = "newton" if takes_newton(machine, m, len(chain)) else machine.solver
+    machine = machine.copy(jobs=jobs if count == 1 else 1, solver=solver)
     # In the chain's order, in which one solution starts the next.
     order = {number: i for i, number in enumerate(chain)}
-    units = [sorted(unit, key=order.get) for unit in alone]
-    yield from _run(plan._replace(machine=machine), units, n, count, journal)
+    units = [
+        sorted(unit, key=order.get) if any((i, k) not in known for i in unit) else []
+        for k, unit in enumerate(alone)
+    ]
+    yield from _run(plan._replace(machine=machine), units, n, count, journal, known)
 
 
 def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seconds) -> Fit:
@@ -263,7 +266,9 @@ def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seco
     return Fit(number, k, correct, score, gap, converged, round(seconds, 6))
 
 
-def _run(plan: SearchPlan, units, n: int, jobs: int, journal) -> Iterator[list[Fit]]:
+def _run(
+    plan: SearchPlan, units, n: int, jobs: int, journal, known: set = frozenset()
+) -> Iterator[list[Fit]]:
     """The fits of every unit that is not empty; unit i is on fold i modulo n."""
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
     named = plan.named()
@@ -276,12 +281,13 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal) -> Iterator[list[F
             kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
             if kernel != shared[0] and plan.data.scale is None:
                 shared = (kernel, _gram(plan, unit))
-            yield run_unit(plan, unit, k, journal, shared[1])
+            yield run_unit(plan, unit, k, journal, shared[1], known)
         return
     # A process plans with its share of the memory.
     machine = plan.machine.copy(memory=plan.machine.memory_limit() / jobs)
     plan = plan._replace(machine=machine)
-    yield from in_processes(run_unit, ((plan, unit, k, journal) for unit, k in work), jobs)
+    tasks_of = ((plan, unit, k, journal, None, known) for unit, k in work)
+    yield from in_processes(run_unit, tasks_of, jobs)
 
 
 def _on_cluster(plan: SearchPlan, work: list[tuple], journal) -> Iterator[list[Fit]]:
@@ -305,9 +311,13 @@ def _on_cluster(plan: SearchPlan, work: list[tuple], journal) -> Iterator[list[F
 
 
 def run_unit(
-    plan: SearchPlan, unit: list[int], k: int, journal, gram: Gram | None = None
+    plan: SearchPlan, unit: list[int], k: int, journal, gram: Gram | None = None,
+    known: set = frozenset(),
 ) -> list[Fit]:
-    """The settings with these numbers, which share their kernel, on fold k."""
+    """The settings with these numbers, which share their kernel, on fold k.
+
+    Those that are known serve as starts only.
+    """
     train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
     plan = plan._replace(data=plan.data.scaled_by(train))
     gram = _gram(plan, unit) if gram is None else gram
@@ -317,6 +327,8 @@ def run_unit(
     with Writer(journal) if journal else nullcontext() as writer:
         results = timed(plan.evaluate(plan.machine, chain, plan.data, train, test, gram))
         for number, (result, seconds) in zip(unit, results, strict=True):
+            if (number, k) in known:
+                continue
             fit = _fit(plan, number, k, labels, result, seconds)
             fits.append(fit)
             if writer is not None:

@@ -4,7 +4,7 @@ All settings with one kernel on all folds are problems on the same examples: a f
 out. So the kernel engine solves them as columns of matrix products
 (:mod:`odmtool.solvers.engine.shared`), those with one lambda at a time, each from the solution
 for the lambda before. Every fit is certified to the machine's tolerance; what the landmarks do
-not bring there is trained alone.
+not bring there is trained alone, by Newton's method if there is room for the kernel matrix.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from odmtool.core.gram import BYTES
 from odmtool.core.loss_table import SMOOTH
 from odmtool.core.losses import MarginLoss
 from odmtool.machines import Machine
@@ -23,11 +24,14 @@ from odmtool.rows.executor import local_executor
 from odmtool.search.validation import Data, FoldResult
 from odmtool.solvers.engine import shared as engine
 from odmtool.solvers.engine.columns import Columns
+from odmtool.solvers.table import FOLD_MATRICES
 
 # Columns at a time: numbers for every example and column, of which Newton's method makes some.
 _MOST_COLUMNS, _NUMBERS = 128, 60
 # If fewer than this share reach the tolerance, fits with a larger lambda are trained alone.
 _WORTH = 0.9
+# Settings from which, and examples up to which, Newton's method replaces many landmarks.
+_MANY, _LARGEST_MATRIX = 8, 12_000
 
 
 def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
@@ -53,9 +57,21 @@ def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
     return len(order) > 1 and bool(present.all())
 
 
-def needed_bytes(m: int, memory: float) -> float:
-    """What they take at most, for m examples, if they may take ``memory``."""
-    return engine.needed_bytes(m, memory) + min(memory / 2, _NUMBERS * m * _MOST_COLUMNS)
+def takes_newton(machine: Machine, m: int, count: int) -> bool:
+    """Whether what landmarks do not bring is for Newton's method with the whole matrix.
+
+    Of ``count`` settings one starts the next.
+    """
+    is_fitting = FOLD_MATRICES * BYTES * m * m <= machine.memory_limit()
+    return machine.solver == "auto" and count >= _MANY and m <= _LARGEST_MATRIX and is_fitting
+
+
+def needed_bytes(machine: Machine, m: int, count: int) -> float:
+    """What ``count`` settings take at most, for m examples."""
+    memory, whole = machine.memory_limit(), FOLD_MATRICES * BYTES * m * m
+    columns = min(memory / 2, _NUMBERS * m * _MOST_COLUMNS)
+    landmarks = engine.needed_bytes(m, memory) + columns
+    return max(landmarks, whole) if takes_newton(machine, m, count) else landmarks
 
 
 class Together:
@@ -105,8 +121,9 @@ class Together:
         """
         first, gram = self._machines[0], self._prepared.gram
         shared = engine.Shared(
-            gram.kernel, gram.X, first.tolerance, first.seed, self._memory, self._executor
-        )
+            gram.kernel, gram.X, first.tolerance, first.seed, self._memory, self._executor,
+            has_others=takes_newton(first, len(self._fold), len(self._machines)),
+        )  # fmt: skip
         weights = np.array([machine.loss_weight for machine in self._machines])
         width, before, share = len(self._parts), {}, 1.0
         for weight in np.unique(weights):

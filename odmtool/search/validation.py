@@ -230,6 +230,7 @@ def evaluate_chain(
         exact = is_exact(candidate, prepared)
         if exact:
             candidate.solver, candidate.tolerance = "newton", min(EXACT, machine.tolerance)
+        if exact or goes_on(candidate):
             # With another mu nearly all margins lie on the same pieces, with another lambda most.
             start = of_first if is_first else start
         elif len(present) <= 2 and takes_path(candidate, len(prepared.u), prepared.gram):
@@ -301,6 +302,11 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
         and gram.size <= _LARGEST_EXACT_GRAM
         and SOLVERS["newton"].way(SMOOTH, gram.kernel.name).fits(prepared)
     )
+
+
+def goes_on(machine: Machine) -> bool:
+    """Whether Newton's method, which was asked for, starts a kernel machine from the last one."""
+    return machine.solver == "newton" and machine.kernel != "linear" and machine.kind == SMOOTH
 
 
 def takes_path(machine: Machine, m: int, gram: Gram | None) -> bool:

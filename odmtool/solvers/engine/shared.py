@@ -28,6 +28,10 @@ from odmtool.solvers.engine.points import Points
 _SAMPLE = 12_000
 # The first number of landmarks, by what they grow, and their most of many examples.
 _FIRST, _GROWTH, _MOST = 200, 1.6, 3000
+# Where others may solve what landmarks do not: the most, as a share of the examples.
+_FEW = 0.45
+# And the share of the problems for which there are no more landmarks.
+_REST = 0.1
 # Shares of the tolerance: the gap in the span, and the expected gap that is worth a proof.
 _INSIDE, _HOPED = 1e-3, 0.8
 # Rows drawn to expect it, and to prove it where a pass takes longer than these.
@@ -94,17 +98,25 @@ class Shared:
         Bytes.
     executor
         Shares this process's memory.
+    has_others : bool
+        Another solver is there for what would need many landmarks or double precision.
     """
 
-    def __init__(self, kernel, X, tolerance: float, seed: int, memory: float, executor):
+    def __init__(
+        self, kernel, X, tolerance: float, seed: int, memory: float, executor, has_others=False
+    ):
         m = X.shape[0]
         self._tolerance, self._seed, self._draws = tolerance, seed, 0
+        self._is_whole = m <= _SAMPLE and not has_others
+        self._rest = _REST if has_others else 0.0
         is_compiled = m * m > _SMALL
         X = compressed(X) if kernel.name == "rbf" and is_compiled else X
         self._points = Points(kernel, X, executor, compiled=is_compiled)
         size, random = min(m, _SAMPLE), np.random.default_rng(seed)
         rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
         most = most_landmarks(m, memory)
+        if has_others:
+            most = max(_FIRST, min(most, _MOST, int(_FEW * m)))
         sample = self._points if size == m else self._points.rows(rows)
         self._rows, self._landmarks = rows, Landmarks(sample, most, seed)
         self._landmarks.grow(_FIRST)
@@ -121,7 +133,7 @@ class Shared:
             some = problems.take(live)
             W[:, live] = self._in_span(Z, some, W[:, live])
             points = certificate.evaluate(basis, some, W[:, live])
-            is_last = self._landmarks.is_full
+            is_last = self._landmarks.is_full or live.size <= self._rest * q
             gap, wrong = self._bounds(points, is_last)
             failure += wrong
             found.gap[live] = gap
@@ -133,11 +145,11 @@ class Shared:
             self._landmarks.grow(int(_GROWTH * len(self._landmarks.members)))
 
     def _in_span(self, Z, problems: Columns, start) -> np.ndarray:
-        """Solutions in the span; where single precision is not enough, in double precision."""
+        """Solutions in the span; if nobody else solves them, in double precision where needed."""
         inside, executor = _INSIDE * self._tolerance, self._points.executor
         W, reached, _ = columns.solve(Z, problems, start, inside, executor)
         left = np.flatnonzero(~reached)
-        if left.size and len(self._rows) == self._points.size:
+        if left.size and self._is_whole:
             exactly = self._landmarks.features
             W[:, left], *_ = columns.solve(
                 exactly, problems.take(left), W[:, left], inside, executor
