@@ -181,7 +181,8 @@ class DrawnExamples:
         scale = np.maximum(scale, np.finfo(float).tiny)
         gradient = self.W - Z.T @ A.astype(Z.dtype)
         inside = np.einsum("ij,ij->j", gradient, gradient) / 2 / scale
-        worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
+        with np.errstate(over="ignore"):
+            worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
         found = forecast(
             self.points, self.landmarks, A[:, [worst]], float(inside.max()), scale[worst],
             self.is_whole, self._seed,
