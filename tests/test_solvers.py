@@ -24,6 +24,7 @@ from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import is_thin
 from odmtool.solvers.newton import step_length
 from odmtool.solvers.spaces import FunctionSpace, WeightSpace, space_of
+from odmtool.solvers.trend import Trend
 
 
 def test_theta_0_mu_1_is_ridge_regression():
@@ -151,6 +152,32 @@ def test_auto_hands_over_to_newton(monkeypatch):
         assert solution.solver == "dcd, then newton" and solution.converged
         easy = solvers.solve(problem(kernel, lambda_=1e-3), tolerance=1e-2)
         assert easy.solver == "dcd" and easy.converged
+
+
+@pytest.mark.parametrize(
+    ("gap", "enough"),
+    [
+        (lambda epoch: 0.9**epoch, 66),  # the same factor in every epoch
+        (lambda epoch: epoch**-0.5, 1_000_000),  # ever more slowly
+    ],
+)
+def test_trend_foresees_how_many_epochs_are_needed(gap, enough):
+    for factor, is_too_slow in ((0.8, True), (1.25, False)):
+        trend, most = Trend(), factor * enough
+        epochs = range(1, min(enough, 300))
+        found = [trend.is_too_slow(n, gap(n), 1e-3, most) for n in epochs]
+        assert any(found) == is_too_slow
+    flat = Trend()
+    assert [flat.is_too_slow(n, 0.5, 1e-3, 10**9) for n in range(1, 17)].index(True) == 15
+
+
+def test_auto_does_not_wait_for_slow_descent(monkeypatch):
+    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 900 * linear_cost.epoch_cost(p.X))
+    monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)
+    hard = problem(None, lambda_=2.0**20)
+    assert not solvers.solve(hard, solver="dcd", tolerance=1e-9, max_iter=900).converged
+    found = solvers.solve(hard, tolerance=1e-9)
+    assert found.solver == "dcd, then newton" and found.converged and found.iterations < 300
 
 
 def test_auto_weighs_the_costs_of_linear_problems():

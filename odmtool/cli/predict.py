@@ -92,18 +92,27 @@ class Tally:
 @click.option(
     "--zero-based", is_flag=True, help="Feature indices of TEST_FILE start at 0; add 1 to each."
 )
-@margins_option("Write the margins of the test examples to FILE (- is stdout), with their "
-                "minimum, mean, variance and quantiles.")
+@margins_option(
+    "Write the margins of the test examples to FILE (- is stdout), with their "
+    "minimum, mean, variance and quantiles."
+)
 @click.option(
     "--report",
     is_flag=True,
     help="Also print precision, recall and F1 of every class, and the confusion matrix.",
 )
-@click.option("--json", "json_file", metavar="FILE",
-              help="Write the accuracy and all that --report prints as JSON (- is stdout).")
-@click.option("--line-buffered", is_flag=True,
-              help="Write every prediction when its row has arrived, for use as a service; this "
-                   "is so anyway from a pipe (TEST_FILE -) to stdout (OUTPUT_FILE -).")
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    help="Write the accuracy and all that --report prints as JSON (- is stdout).",
+)
+@click.option(
+    "--line-buffered",
+    is_flag=True,
+    help="Write every prediction when its row has arrived, for use as a service; this "
+    "is so anyway from a pipe (TEST_FILE -) to stdout (OUTPUT_FILE -).",
+)
 @options.jobs_option("Threads for BLAS (kernel models).")
 @options.quiet_option_of("Print nothing but warnings and errors, and what was asked for.")
 @options.verbose_option

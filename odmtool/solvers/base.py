@@ -63,10 +63,14 @@ class Problem(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """When a solver stops: at the tolerance, or after so many iterations."""
+    """When a solver stops: at the tolerance, or after so many iterations.
+
+    Where another ``follows``, coordinate descent also stops when so many will not be enough.
+    """
 
     tolerance: float = 1e-3
     limit: int = 1000
+    follows: bool = False
 
     @property
     def is_late(self) -> bool:

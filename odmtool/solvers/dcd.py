@@ -39,6 +39,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.coordinate import coordinate_step, gap_share
 from odmtool.solvers.rounding import Rounding
+from odmtool.solvers.trend import Trend
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
 _DIVERGENCE = 1e6
@@ -80,6 +81,7 @@ def solve(
     active, threshold, epoch = problem.size, np.inf, 0
     limit = abs(losses.value(loss, np.zeros(problem.size))).sum()
     scale = limit
+    trend, is_too_slow = Trend() if stop.follows else None, False
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -90,17 +92,21 @@ def solve(
             raise DivergedError(why_diverged(problem))
         gap = relative(primal - dual, scale)
         progress(Progress(epoch, primal, gap, active, margins))
-        if gap <= stop.tolerance or epoch >= stop.max_iter:
+        if gap <= stop.tolerance or epoch >= stop.max_iter or is_too_slow:
             break
         active, threshold = problem.size, np.inf
         estimate = np.inf
-        while epoch < stop.max_iter and not estimate <= stop.tolerance * scale:
+        while epoch < stop.max_iter and not (estimate <= stop.tolerance * scale or is_too_slow):
             generator.shuffle(order[:active])
             active, threshold, estimate = state.epoch(order, active, threshold)
             epoch += 1
             if not np.isfinite(estimate):
                 break
-            progress(Progress(epoch, None, relative(estimate, scale), active))
+            seen = relative(estimate, scale)
+            progress(Progress(epoch, None, seen, active))
+            if trend is not None:
+                is_too_slow = trend.is_too_slow(epoch, seen, stop.tolerance, stop.limit)
+        trend = None
 
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"

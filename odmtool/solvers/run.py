@@ -60,7 +60,8 @@ class SolverRun(NamedTuple):
         self, way: table.Way, problem: Problem, start, epochs: int | None = None
     ) -> Solution:  # fmt: skip
         limits = [most for most in (self.max_iter, epochs) if most is not None]
-        stop = Stop(self.tolerance, min(limits, default=way.limit))
+        follows = epochs is not None
+        stop = Stop(self.tolerance, min(limits, default=way.limit), follows)
         # Each is imported when it is used: most need compiled code, which takes time to load.
         solver = import_module(f"odmtool.solvers.{way.module}")
         extra = self.settings.read_by(way.reads)
