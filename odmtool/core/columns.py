@@ -36,6 +36,12 @@ def with_width(X, width: int):
     return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
+def distinct_numbers(numbers: np.ndarray) -> np.ndarray:
+    """What ``np.unique`` gives, without the modules that it loads."""
+    ordered = np.sort(numbers)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+
+
 def occurring_columns(X) -> tuple[object, np.ndarray]:
     """A sparse X without its empty columns, which a huge index makes many.
 

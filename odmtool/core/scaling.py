@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
+from odmtool.core.columns import distinct_numbers
 from odmtool.core.csr import CSR
 from odmtool.errors import DataError, MemoryLimitError
 
@@ -70,14 +71,14 @@ class Extremes:
     def update(self, X: CSR) -> None:
         """Take in the rows of ``X`` (m x d, no duplicate entries)."""
         self.rows += X.shape[0]
-        self._make_room(np.unique(X.indices))
+        self._make_room(distinct_numbers(X.indices))
         place = np.searchsorted(self.columns, X.indices)
         np.minimum.at(self.minimum, place, X.data)
         np.maximum.at(self.maximum, place, X.data)
         self.count += np.bincount(place, minlength=len(self.columns))
 
     def _make_room(self, columns: np.ndarray) -> None:
-        merged = np.union1d(self.columns, columns)
+        merged = distinct_numbers(np.concatenate((self.columns, columns)))
         place = np.searchsorted(merged, self.columns)
 
         def spread(old: np.ndarray, fill) -> np.ndarray:
@@ -217,7 +218,8 @@ class Scaler:
         """Intervals of rows that have about ``BLOCK`` numbers each when they are scaled."""
         rows = np.arange(len(indptr), dtype=np.int64)
         chunk = (indptr + rows * len(self._filled)) // BLOCK
-        bounds = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(chunk)) + 1, rows[-1:]]))
+        changes = np.flatnonzero(np.diff(chunk)) + 1
+        bounds = distinct_numbers(np.concatenate([[0], changes, rows[-1:]]))
         return map(slice, bounds[:-1].tolist(), bounds[1:].tolist())
 
     def scale_labels(self, labels: np.ndarray) -> np.ndarray:

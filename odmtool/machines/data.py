@@ -14,6 +14,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernels
+from odmtool.core.columns import distinct_numbers
 from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
@@ -87,7 +88,7 @@ def default_lambda(usual: float, X, weight: np.ndarray | None = None) -> float:
     """
     (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
     total = m if weight is None else float(weight.sum())
-    if d <= total or not (is_dense or len(np.unique(X.indices)) > total):
+    if d <= total or not (is_dense or len(distinct_numbers(X.indices)) > total):
         return usual
     values = X.ravel() if is_dense else X.data
     with np.errstate(over="ignore", invalid="ignore"):
