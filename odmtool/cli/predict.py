@@ -19,6 +19,9 @@ from odmtool.cli.flags import name_labels
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 
+# Rows that a thread predicts at a time.
+_ROWS_OF_A_TASK = 2048
+
 
 class Settings(NamedTuple):
     """The command line."""
@@ -113,7 +116,7 @@ class Tally:
     help="Write every prediction when its row has arrived, for use as a service; this "
     "is so anyway from a pipe (TEST_FILE -) to stdout (OUTPUT_FILE -).",
 )
-@options.jobs_option("Threads for BLAS (kernel models).")
+@options.jobs_option("Threads (kernel models).")
 @options.quiet_option_of("Print nothing but warnings and errors, and what was asked for.")
 @options.verbose_option
 @options.version_option
@@ -128,7 +131,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     """
     job = Settings(**settings)
     _check(job)
-    options.limit_threads(jobs)
+    options.limit_threads(1)
     from odmtool.cli.margin_files import write_margins
     from odmtool.io import files, model_file
     from odmtool.io.row_labels import MISSING
@@ -145,8 +148,8 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     if job.probability == "1" and not model.has_probabilities:
         raise ModelError(messages.no_probabilities(), files.display_name(job.model))
     loaded = time.perf_counter()
-    say.detail(messages.memory_needs(_memory(job, model)))
-    tally = _predict_file(job, model)
+    say.detail(messages.memory_needs(_memory(job, model, jobs)))
+    tally = _predict_file(job, model, jobs)
     seconds = (loaded - started, time.perf_counter() - loaded)
     say.detail(messages.predict_seconds(tally.rows, len(model.labels), *seconds))
     _say_remarks(say, model, tally)
@@ -162,7 +165,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
         )
 
 
-def _memory(job: Settings, model) -> dict[str, float]:
+def _memory(job: Settings, model, jobs: int) -> dict[str, float]:
     """Bytes by purpose that predicting takes; they do not grow with the rows."""
     import os
 
@@ -175,7 +178,8 @@ def _memory(job: Settings, model) -> dict[str, float]:
     is_small = os.path.isfile(job.test) and os.path.getsize(job.test) <= svmlight.PLAIN_BYTES
     if not (is_small or job.is_service):
         found["reader"] = READER
-    return found if isinstance(model, LinearModel) else found | {"kernel values": PREDICTION}
+    is_linear = isinstance(model, LinearModel)
+    return found if is_linear else found | {"kernel values": jobs * PREDICTION}
 
 
 def _check(job: Settings) -> None:
@@ -198,7 +202,7 @@ def _check(job: Settings) -> None:
         others.append(product)
 
 
-def _predict_file(job: Settings, model) -> Tally:
+def _predict_file(job: Settings, model, jobs: int) -> Tally:
     """Predict block by block; the output file is replaced at the end."""
     from odmtool.io import files, svmlight
     from odmtool.io.row_labels import MISSING, RowLabels
@@ -227,8 +231,12 @@ def _predict_file(job: Settings, model) -> Tally:
             if not len(block.labels):
                 tally.skipped += block.skipped
                 continue
-            rows = block.rows if isinstance(model, LinearModel) else block.X
-            labels, values = predict_block(rows)
+            if isinstance(model, LinearModel):
+                rows = block.rows
+                labels, values = predict_block(rows)
+            else:
+                rows = block.X
+                labels, values = _in_threads(predict_block, rows, jobs)
             tally.add(model, block, rows, labels, values if job.probability == "0" else None)
             stream.write(_lines(names.texts(labels.tolist()), values, form))
             if job.is_service:
@@ -237,6 +245,17 @@ def _predict_file(job: Settings, model) -> Tally:
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))
     return tally
+
+
+def _in_threads(predict_block, rows, jobs: int):
+    """Labels and values, by parts of the rows that do not depend on the number of threads."""
+    import numpy as np
+
+    from odmtool.rows.executor import local_executor
+
+    parts = [rows[k : k + _ROWS_OF_A_TASK] for k in range(0, rows.shape[0], _ROWS_OF_A_TASK)]
+    found = local_executor(jobs).map(predict_block, parts)
+    return tuple(map(np.concatenate, zip(*found, strict=True)))
 
 
 def _refuse_without_labels(job: Settings) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odmtool.core.kernel_table import STORED
+from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.models.decide import most_probable, sigmoids_among, votes
 from odmtool.models.probability import class_probabilities
 
@@ -189,7 +189,8 @@ class KernelModel:
         first, second = self._pairs
         terms = np.take(self.n_support, first) + np.take(self.n_support, second)
         coef = np.abs(self.coef)
-        size = self._pair_sums(np.abs(K), coef)
+        # Those of distances are not negative.
+        size = self._pair_sums(K if self.kernel.row.of == DISTANCES else np.abs(K), coef)
         per_value = self._pair_sums(np.ones((1, len(coef))), coef)
         bound = (2 * (terms + 4) * eps + relative[:, None]) * size
         bound += (absolute[:, None] + tiny) * per_value
