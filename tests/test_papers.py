@@ -85,9 +85,10 @@ def test_classes_and_widths(tmp_path):
 
 
 def test_codes_and_levels(tmp_path):
-    (tmp_path / "x").write_text("+1 1:1 2:-1\n-1 2:2 3:.5\n")
-    new = {"codes": ({"0": 1, "-1": 2}, [], "+1 1:1 2:2 3:1\n-1 1:1 2:2 3:0.5\n"),
-           "levels": ({}, [2], "+1 1:1 2:1 3:0 4:0\n-1 1:0 2:0 3:1 4:0.5\n")}  # fmt: skip
+    (tmp_path / "x").write_text("+1 1:1 2:-1\n-1 2:2 3:.5\n-1\n")
+    new = {"codes": ({"0": 1, "-1": 2}, [], "+1 1:1 2:2 3:1\n-1 1:1 2:2 3:0.5\n-1 1:1 2:1 3:1\n"),
+           "levels": ({}, [2], "+1 1:1 2:1 3:0 4:0 5:0\n-1 1:0 2:0 3:0 4:1 5:0.5\n"
+                                  "-1 1:0 2:0 3:1 4:0 5:0\n")}  # fmt: skip
     for name, (codes, levels, text) in new.items():
         dataset = declared.DataSet(name, [], ["x"], codes=codes, levels=levels)
         run = declared.Run(dataset, "-s odm", "linear", (), declared.Protocol(1, 0.5), False)

@@ -80,7 +80,7 @@ def _recoded(lines, dataset: DataSet):
     rows = [line.split() for line in lines]
     known = [{int(j): float(x) for j, x in (pair.split(b":") for pair in row[1:])} for row in rows]
     columns = []
-    for j in range(1, max(map(max, known)) + 1):
+    for j in range(1, max(max(row, default=0) for row in known) + 1):
         column = [row.get(j, 0.0) for row in known]
         if j in dataset.levels:
             columns += [[float(x == level) for x in column] for level in sorted(set(column))]
