@@ -5,9 +5,9 @@ usage: python benchmarks/mcodm_starts.py [--starts 12] [--examples 350] [--kerne
 Objectives of 20 sets with 5 settings each: the sets of more than two classes in DIRECTORY (NAME.xz;
 at most EXAMPLES drawn rows, features in [0, 1]) and generated ones. The reference is the least
 objective that the rounds reach from STARTS starts of other kinds than the solver's own: rivals by
-random scores of the examples, and by random linear functions. Prints a row for each set: the
-largest excess over the reference, in percent, of one start without rivals and of the solver as it
-is, and their processor seconds together.
+random scores of the examples, by random linear functions, and the solutions at 16 times and a
+sixteenth of lambda. Prints a row for each set: the largest excess over the reference, in percent,
+of one start and of the solver as it is, and their processor seconds together.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.io.svmlight import read_svmlight
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import rounds
+from odmtool.solvers.mcodm.starts import MOST_STARTS
 from odmtool.solvers.multi import MultiProblem
 
 FILES = ("connect-4", "dna", "glass", "iris", "pendigits", "satimage", "segment", "svmguide4",
@@ -97,8 +98,9 @@ def problem_of(X: np.ndarray, labels: np.ndarray, kernel: str, setting) -> Multi
     )
 
 
-def reference(problem: MultiProblem, X: np.ndarray, starts: int) -> float:
+def reference(X: np.ndarray, labels: np.ndarray, kernel: str, setting, starts: int) -> float:
     """The least objective that is reached from other starts."""
+    problem, (lambda_, mu, theta) = problem_of(X, labels, kernel, setting), setting
     generator, least = np.random.default_rng(1), np.inf
     for number in range(starts):
         if number % 2:
@@ -108,6 +110,10 @@ def reference(problem: MultiProblem, X: np.ndarray, starts: int) -> float:
         scores[np.arange(problem.size), problem.target] = -np.inf
         solution = rounds.solve(problem, STOP, rivals=scores.argmax(axis=1))
         least = min(least, solution.objective)
+    for factor in (16, 1 / 16):
+        other = problem_of(X, labels, kernel, (factor * lambda_, mu, theta))
+        start = rounds.solve(other, STOP, starts=1).duals
+        least = min(least, rounds.solve(problem, STOP, start=start).objective)
     return least
 
 
@@ -124,12 +130,12 @@ def main() -> None:
         excess, seconds = [], np.zeros(2)
         for setting in SETTINGS:
             problem, found = problem_of(X, labels, arguments.kernel, setting), []
-            none = np.full(problem.size, -1)
-            for number, rivals in enumerate((none, None)):
+            for number, most in enumerate((1, MOST_STARTS)):
                 started = time.process_time()
-                found.append(rounds.solve(problem, STOP, rivals=rivals).objective)
+                found.append(rounds.solve(problem, STOP, starts=most).objective)
                 seconds[number] += time.process_time() - started
-            least = min(reference(problem, X, arguments.starts), *found)
+            least = reference(X, labels, arguments.kernel, setting, arguments.starts)
+            least = min(least, *found)
             excess.append([100 * (value / least - 1) for value in found])
         one, several = np.max(excess, axis=0)
         print(f"| {name} | {len(labels)} | {one:.2f} % | {several:.2f} % "

@@ -18,9 +18,10 @@ from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import dense
 from odmtool.solvers.mcodm import rounds as mcodm
 from odmtool.solvers.mcodm.dense import DenseNewton
+from odmtool.solvers.mcodm.starts import other_rivals
 from odmtool.solvers.mcodm.step import alpha_step, beta_step
 from odmtool.solvers.mcodm.terms import best_others
-from odmtool.solvers.multi import MultiProblem
+from odmtool.solvers.multi import Duals, MultiProblem
 
 
 def examples(m=60, d=6, k=4, seed=0):
@@ -194,7 +195,7 @@ def test_auto_converges_for_every_lambda(k, lambda_):
 
 @pytest.mark.parametrize("k, weighted", [(3, False), (11, True)])
 def test_kernels_converge_for_large_lambda(k, weighted):
-    """Beyond the epochs of coordinate descent, on features; no worse than linear on these."""
+    """Beyond the epochs of coordinate descent, on features; linear on these ends there, too."""
     weight = weights(60) if weighted else None
     p = problem("rbf", weight, lambda_=2.0**20, k=k)
     solution = solve(p, max_iter=2000)
@@ -204,7 +205,8 @@ def test_kernels_converge_for_large_lambda(k, weighted):
     assert judged.objective == pytest.approx(solution.objective, rel=1e-6)
     values, vectors = np.linalg.eigh(objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X))
     linear = p._replace(X=vectors * np.sqrt(np.maximum(values, 0)), gram=None)
-    assert solution.objective <= 1.01 * solve(linear, solver="newton").objective
+    there = solve(linear, solver="newton", start=solution.duals).objective
+    assert there == pytest.approx(solution.objective, rel=2e-3)
 
 
 def test_kernels_without_room_for_features_stay_with_descent():
@@ -385,9 +387,23 @@ def test_several_starts_end_lower_than_one():
     X = sparse.csr_matrix((X - X.min(axis=0)) / np.ptp(X, axis=0))
     loss = losses.mcodm(2.0**14, 0.2, 0.2, float(m))
     p, stop = MultiProblem(X, None, target, 4, np.ones(m), loss), Stop(1e-3, 2000)
-    several, one = mcodm.solve(p, stop), mcodm.solve(p, stop, rivals=np.full(m, -1))
+    several, one = mcodm.solve(p, stop), mcodm.solve(p, stop, starts=1)
     assert_confirmed(p, several, 1e-3)
     assert several.objective < 0.9 * one.objective
+
+
+def test_other_rivals_are_neither_the_present_ones_nor_the_own_class():
+    p, m, k = problem(), problem().size, problem().k
+    rival = (p.target + 1 + np.arange(m) % (k - 1)) % k
+    beta = np.where(np.arange(m) % 2, 1.0, 0.0)
+    duals = Duals(np.zeros((m, k)), beta, rival, np.ones(m))
+    seen = [other_rivals(p, duals, 0, number) for number in range(1, 40)]
+    for rivals in seen:
+        changed = rivals != rival
+        assert 0 < changed.sum() <= 1 + 0.4 * beta.sum() and not changed[beta == 0].any()
+        assert not (rivals == p.target).any() and rivals.min() >= 0 and rivals.max() < k
+    assert all(len({r[i] for r in seen}) == k - 1 for i in np.flatnonzero(beta))
+    assert other_rivals(p, duals._replace(beta=0 * beta), 0, 1) is None
 
 
 def test_same_seed_same_solution():

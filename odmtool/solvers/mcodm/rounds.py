@@ -25,7 +25,7 @@ Solvers     of a round: block coordinate descent (:mod:`odmtool.solvers.mcodm.de
             (:mod:`odmtool.solvers.mcodm.landmarks`). A round's work ends when its gap is a fraction
             of the one before; with cccp it goes on until F has not risen, or the gap shows that
             F can hardly fall, and then the W of the round before is kept.
-Starts      F has many stationary points: rounds begin at several places where the problem is small
+Starts      F has many stationary points: on small problems the rounds begin again with other rivals
             (:mod:`odmtool.solvers.mcodm.starts`); those that fall behind the best are given up.
 Stop        when F fell by at most the tolerance times F in the last round and the gap of the
             next one's sub-problem at the present W, (F - D) / F, is at most the tolerance. This
@@ -36,7 +36,6 @@ Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, sect
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -51,7 +50,7 @@ from odmtool.solvers.mcodm.dense import DenseNewton, dense_rows
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm.features import KernelFeatures, has_features
 from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
-from odmtool.solvers.mcodm.starts import MOST_STARTS, drawn_rivals, start_count
+from odmtool.solvers.mcodm.starts import MOST_STARTS, other_rivals, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 from odmtool.solvers.rounding import Rounding
@@ -64,6 +63,9 @@ _WIDE_EPOCHS = 300
 # The same for a kernel, where an epoch costs little beside the features.
 _KERNEL_EPOCHS = 50
 
+# The gap of the first round where few margins are as wanted: its W chooses the rivals. (Elsewhere
+# those of a first epoch are as good.)
+_FIRST = 0.1
 # A round's gap against that of the round before, and of the last two against the tolerance.
 _FRACTION = 0.1
 _LAST_BUT_ONE = 2.0
@@ -111,7 +113,8 @@ def solve(
     in_features : bool
         ``problem.X`` are features of a kernel: dense, with few columns.
     rivals : int array, shape (m,), optional
-        Begin once, with these classes in the constraints from above; -1 is no constraint.
+        Begin once, with these classes in the constraints from above; -1 is no constraint. Goes
+        with ``start``, too.
 
     Raises
     ------
@@ -131,24 +134,26 @@ def solve(
     # Made when they are needed, once for all starts.
     features = cache(lambda: KernelFeatures(problem.gram, seed))
 
-    def begun(rivals: np.ndarray | None) -> _Rounds:
+    def begun(start: Duals | None, rivals: np.ndarray | None) -> _Rounds:
         rounds = _Rounds(problem, stop, outer, epochs, progress, features, rounding)
         rounds.begin(seed, start, rivals)
         return rounds
 
     is_alone = rivals is not None or start is not None or outer == "constant" or in_features
-    draws = range(1, 1 if is_alone else start_count(problem, starts))
+    count = 1 if is_alone else start_count(problem, starts)
     with np.errstate(over="ignore", invalid="ignore"):
-        first = begun(rivals)
-        return _lowest(first, begun, (drawn_rivals(problem, seed, n) for n in draws)).solution()
+        first = begun(start, rivals)
+        first.run()
+        return _lowest(first, begun, problem, seed, count).solution()
 
 
-def _lowest(best: _Rounds, begun, draws: Iterable[np.ndarray]) -> _Rounds:
+def _lowest(best: _Rounds, begun, problem: MultiProblem, seed: int, count: int) -> _Rounds:
     """The lowest end of several starts; what does not converge ends the search, and is left."""
-    best.run()
-    for rivals in draws if best.converged else ():
+    for number in range(1, count) if best.converged else ():
+        if (rivals := other_rivals(problem, best.duals, seed, number)) is None:
+            break
         try:
-            other = begun(rivals)
+            other = begun(best.duals, rivals)
             other.run(best.objective)
             if other.objective < best.objective:
                 other.run()
@@ -174,10 +179,14 @@ def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
         return _KERNEL_EPOCHS if has_features(problem) else np.inf
     if solver == "newton":
         return 1
-    m, d = problem.X.shape
-    if not blocks_fit(d, problem.k):
+    if not blocks_fit(problem.X.shape[1], problem.k):
         return np.inf
-    return _WIDE_EPOCHS if m < _NARROW * d else _EPOCHS
+    return _EPOCHS if is_narrow(problem) else _WIDE_EPOCHS
+
+
+def is_narrow(problem: MultiProblem) -> bool:
+    """Whether there are many examples per feature; with a kernel there never are."""
+    return problem.gram is None and problem.X.shape[0] >= _NARROW * problem.X.shape[1]
 
 
 def next_tolerance(last: float, tolerance: float) -> float:
@@ -206,16 +215,18 @@ class _Rounds:
         self.is_finished = self.converged = False
 
     def begin(self, seed: int, start: Duals | None, rivals: np.ndarray | None) -> None:
-        """From another solution, or from 0 with these rivals or without any."""
-        self._duals = _first_duals(self._problem, start)
+        """From another solution or from 0, at first with these rivals, if there are any."""
+        self.duals = _first_duals(self._problem, start)
         if rivals is not None:
             theta = self._problem.parameters.theta
-            self._duals.rival[:] = rivals
-            self._duals.upper[:] = np.where(rivals < 0, np.inf, 1 + theta)
+            self.duals.rival[:] = rivals
+            self.duals.upper[:] = np.where(rivals < 0, np.inf, 1 + theta)
         descent = LinearDescent if self._problem.gram is None else KernelDescent
-        self._solver = descent(self._problem, self._duals, seed)
-        if start is not None:
+        self._solver = descent(self._problem, self.duals, seed)
+        if rivals is None and start is not None:
             self._end_round()
+        elif rivals is None and is_narrow(self._problem):
+            self._tolerance = _FIRST
 
     def run(self, rival: float = np.inf) -> None:
         """Work to the end, or until the objective will hardly fall below that of a rival."""
@@ -248,7 +259,7 @@ class _Rounds:
 
     def _take_newton(self) -> None:
         """Go on with Newton's method, of a kernel problem on features."""
-        problem, duals, self._name = self._problem, self._duals, "dcd, then newton"
+        problem, duals, self._name = self._problem, self.duals, "dcd, then newton"
         if problem.gram is None:
             W = self._solver.W.copy()
             self._point = self._solver.point(self._point)
@@ -290,7 +301,7 @@ class _Rounds:
 
     def _gap_of(self, squares: float, norm: float | None) -> float:
         """From |W|^2 of the duals; ``norm`` as in :meth:`Rounding.of_classes`."""
-        problem, duals = self._problem, self._duals
+        problem, duals = self._problem, self.duals
         dual = dual_terms(problem, duals) - squares / 2
         C = duals.coefficients(problem.target)
         hidden = self._rounding.of_classes(
@@ -326,7 +337,7 @@ class _Rounds:
 
     def _linearise(self, terms: Terms) -> None:
         """Make the sub-problem at the W of these terms."""
-        duals, theta = self._duals, self._problem.parameters.theta
+        duals, theta = self.duals, self._problem.parameters.theta
         if self._outer == "constant":
             duals.upper[:] = 1 + theta + terms.best
             return
@@ -340,7 +351,7 @@ class _Rounds:
 
     def solution(self) -> MultiSolution:
         is_linear = self._problem.gram is None
-        duals, point = self._duals, self._solver.point(self._point)
+        duals, point = self.duals, self._solver.point(self._point)
         if self._features is not None:
             point = self._features.coefficients(point)
             self._settle_gap()
@@ -361,12 +372,12 @@ class _Rounds:
     def _coefficients(self, point: np.ndarray) -> np.ndarray:
         """Those of the examples in w_l."""
         if self._features is None:
-            return self._duals.coefficients(self._problem.target)
+            return self.duals.coefficients(self._problem.target)
         return point
 
     def _settle_gap(self) -> None:
         """The gap by the kernel values, of which the features may lack something."""
-        C = self._duals.coefficients(self._problem.target)
+        C = self.duals.coefficients(self._problem.target)
         self._gap = self._gap_of(self._features.squared_norm(C), None)
         self.converged &= self._gap <= self._stop.tolerance
 
