@@ -57,7 +57,7 @@ mutants: $(VENV)/.tested ## change the code at random and count what the tests n
 lint: $(VENV)/.tested ## check the code with ruff
 	$(BIN)/ruff check .
 
-bench: $(VENV)/.installed ## measure beside LIBLINEAR and LIBSVM and write docs/speed.md
+bench: $(VENV)/.installed ## measure beside LIBLINEAR, LIBSVM and scikit-learn and write docs/speed.md
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/rivals.py --write docs/speed.md \
 		$(wildcard $(BENCH_SETS:%=$(BENCH_DATA)/%.xz))
 

@@ -1,4 +1,4 @@
-"""odm-train and odm-predict beside the tools of LIBLINEAR and LIBSVM, as whole processes.
+"""odm-train and odm-predict beside LIBLINEAR, LIBSVM and scikit-learn, as whole processes.
 
 usage: python benchmarks/rivals.py [--runs 5] [--write FILE] [SET...]
 
@@ -7,8 +7,9 @@ the same file and writes a model; the commands of a set take turns, so that a ma
 drifts favours none. Linear ODM, at its defaults and at lambda = m (LIBLINEAR's C = 1), stands
 beside LIBLINEAR's L2-loss SVM in the primal (-s 2) and its default (-s 1), or its machine of
 Crammer and Singer (-s 4) for more classes; with --kernel, ODM with an RBF kernel stands beside
-svm-train. Tolerances are the defaults of each. The problems differ, so this compares what a user
-waits for, not solvers. Peers that are not on PATH are left out.
+svm-train. Scikit-learn reads the file and fits its LinearSVC or SVC. Tolerances are the defaults
+of each. The problems differ, so this compares what a user waits for, not solvers. Peers that are
+not installed are left out.
 """
 
 from __future__ import annotations
@@ -19,13 +20,25 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+
+# Its reader gives indices of 64 bits, which its machines refuse.
+SCIKIT_LEARN = """\
+import sys
+from sklearn.datasets import load_svmlight_file
+from sklearn.svm import SVC, LinearSVC
+X, y = load_svmlight_file(sys.argv[1])
+X.indices, X.indptr = X.indices.astype("int32"), X.indptr.astype("int32")
+{}().fit(X, y)
+"""
 
 
 def run(command: list[str]) -> tuple[float, float]:
@@ -77,7 +90,11 @@ def peers(file: str, kernel: bool, classes: int) -> dict[str, list[str]]:
         tool = "liblinear-train" if shutil.which("liblinear-train") else "train"
         numbers = ("2", "1") if classes == 2 else ("4",)
         found = {f"LIBLINEAR -s {n}": [tool, "-q", "-s", n] for n in numbers}
-    return {k: [*c, file, os.devnull] for k, c in found.items() if shutil.which(c[0])}
+    found = {name: command for name, command in found.items() if shutil.which(command[0])}
+    if find_spec("sklearn"):
+        machine = "SVC" if kernel else "LinearSVC"
+        found[f"scikit-learn {machine}"] = [sys.executable, "-c", SCIKIT_LEARN.format(machine)]
+    return {name: [*command, file, os.devnull] for name, command in found.items()}
 
 
 def compare(file: str, arguments) -> list[str]:
@@ -122,7 +139,8 @@ def start(file: str, arguments, folder: Path) -> list[str]:
 def report(arguments, folder: Path):
     """The lines of the report."""
     load = os.getloadavg()[0]
-    packages = ", ".join(f"{p} {version(p)}" for p in ("odmtool", "numpy", "scipy", "numba"))
+    names = ["odmtool", "numpy", "scipy", "numba"] + ["scikit-learn"] * bool(find_spec("sklearn"))
+    packages = ", ".join(f"{name} {version(name)}" for name in names)
     yield "# Speed\n"
     yield "Written by `make bench` (`benchmarks/rivals.py`, which says how). Medians and ranges of"
     yield f"{arguments.runs} runs of each command in turn, ratios run by run; whole processes, with"
