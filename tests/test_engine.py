@@ -223,6 +223,16 @@ def test_newton_beyond_the_landmarks(loss, monkeypatch):
     assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-5 * (1 + 1e-6)
 
 
+def test_newton_goes_on_where_the_landmarks_are(monkeypatch):
+    """The first step is not the point of the duals that they demand, which is farther away."""
+    forced("full", monkeypatch)
+    problem, seen = problem_of(Kernel("rbf", 0.1), "odm", 2.0**14, 400, seed=1), []
+    solution = solve.solve(problem, Stop(1e-3, 100), progress=seen.append)
+    assert solution.solver == "landmarks, then newton" and solution.converged
+    primals = np.array([now.primal for now in seen])
+    assert len(primals) > 2 and np.all(np.diff(primals) <= 0)
+
+
 @pytest.mark.parametrize("way, gamma", [("full", 2.0), ("drawn", 0.02)])
 def test_problems_side_by_side(way, gamma, monkeypatch):
     """One class against the rest: each is certified as if it were alone, for any -j."""

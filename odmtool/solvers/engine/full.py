@@ -2,20 +2,20 @@
 
 Problem  as in :mod:`odmtool.solvers.engine.solve`, where no affordable number of landmarks is
          enough. The unknown is a = y coef, w = sum_i a_i phi(x_i), f = K a.
-Update   with the slopes s_i = u_i l''(t_i) and b = y eta + s f the Newton point solves
-         a_i + s_i (K a)_i = b_i; on the active examples, s_i > 0, with a = S^1/2 z,
+Update   with the slopes s_i = u_i l''(t_i) and the duals eta that the margins demand, the Newton
+         point solves a_i + s_i (K a)_i = y_i eta_i + s_i f_i. It is a = y eta + c, c nonzero on
+         the active examples, s_i > 0, only, where with c = S^1/2 z
 
-             (I + S^1/2 K S^1/2) z = S^-1/2 b
+             (I + S^1/2 K S^1/2) z = S^1/2 (f - K (y eta))
 
-         by conjugate gradients. The preconditioner has Z Z' in place of K; by Woodbury's
+         is solved by conjugate gradients. The preconditioner has Z Z' in place of K; by Woodbury's
          formula it is I - W (I + W'W)^-1 W', W = S^1/2 Z, whose matrix is the Hessian of the
-         problem in the landmarks' span. K times the iterate is carried along, so that the new
-         margins cost no product. The whole step is taken where P - D there is smaller, else the
-         exact minimum of P along it.
+         problem in the landmarks' span. The whole step is taken where P - D there is smaller, else
+         the exact minimum of P along it.
          The gradients stop at a residual of 0.3 sqrt(2 (P - D)), the distance of w from the
-         optimum, D the largest so far, at first the landmarks': coefficients of landmarks are far
-         from duals. The residual at the start says nothing, because examples that are no longer
-         active dominate it. After a short step they stop at a quarter of that.
+         optimum. D is the largest so far, or that of eta, P - D(eta) = 1/2 |w - w(eta)|^2: of
+         landmarks the coefficients are far from duals. After a short step they stop at a quarter
+         of that.
 Stop     when P - D, with coef itself as the dual point, is at most the tolerance:
 
              sum_i [u_i l(t_i) + eta_i t_i - min_t (u_i l(t) + eta_i t)] + 1/2 |w - w(eta)|^2,
@@ -115,17 +115,23 @@ class FullNewton:
         tilt = np.abs(losses.derivative(self.loss, t) + coef).sum()
         return float(off * tilt + off**2 / 2 * losses.slopes_largest(self.loss).sum())
 
-    def step(self, gap: float) -> Course:
+    def step(self, gap: float, least: float) -> Course:
         """A Newton step; ``gap`` is P - D for any dual point, the best that is known.
 
-        Returns ``values()``; raises LinAlgError where numbers overflow.
+        Where P - D is below ``least`` it is rounding. Returns ``values()``; raises LinAlgError
+        where numbers overflow.
         """
         y, t = self.y, self.y * self.f
-        slopes = losses.slope(self.loss, t)
-        active = slopes > 0
-        b = -y * losses.derivative(self.loss, t) + slopes * self.f
+        slopes, demanded = losses.slope(self.loss, t), -y * losses.derivative(self.loss, t)
+        at_demanded = yield Asked(demanded)
+        apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
+        gap = min(gap, max(apart / 2, least))
         accuracy = self._share * np.sqrt(2 * gap)
-        target, at_target = yield from self._newton_point(slopes, active, b, accuracy)
+        residual = slopes * (self.f - at_demanded)
+        change = yield from self._correction(slopes, residual, accuracy)
+        target, at_target = demanded + change, at_demanded
+        if change.any():
+            at_target = at_demanded + (yield Asked(change))
         before, self.a, self.f = (self.a, self.f), target, at_target
         found = self.values()
         if found[2] < gap:
@@ -142,23 +148,17 @@ class FullNewton:
         self.a, self.f = a, f
         return self.values()
 
-    def _newton_point(self, slopes, active, b, accuracy: float) -> Course:
-        """a with a_i + s_i (K a)_i = b_i, and K a, to a residual of ``accuracy``."""
+    def _correction(self, slopes, residual, accuracy: float) -> Course:
+        """a with a_i + s_i (K a)_i = residual_i on the active examples, to ``accuracy``."""
+        active = slopes > 0
         rows, root = np.flatnonzero(active), np.sqrt(slopes[active])
-        fixed = np.where(active, 0.0, b)
-        at_fixed = np.zeros(len(b))
-        if fixed.any():
-            at_fixed = yield Asked(fixed)
-        # In the first step a is nonzero for landmarks only, and far from the duals.
         steps = gradient_steps(
-            (b[rows] - root**2 * at_fixed[rows]) / root,
-            self._space.preconditioner(slopes, rows, root), atol=accuracy, most=_GRADIENTS,
-            start=(b - slopes * self.f)[rows] / root, is_over=deadline.is_over,
+            residual[rows] / root, self._space.preconditioner(slopes, rows, root), atol=accuracy,
+            most=_GRADIENTS, is_over=deadline.is_over,
         )  # fmt: skip
-        z = yield from _in_function_space(steps, active, root)
-        target = fixed.copy()
-        target[rows] = root * z
-        return target, (yield Asked(target))
+        change = np.zeros(len(residual))
+        change[rows] = root * (yield from _in_function_space(steps, active, root))
+        return change
 
 
 def _in_function_space(steps: Course, active: np.ndarray, root: np.ndarray) -> Course:
@@ -219,7 +219,8 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             break
         highest = max(highest, primal - gap)
         try:
-            primal, scale, gap, eta = yield from newton.step(max(primal - highest, _LEAST * scale))
+            far, least = max(primal - highest, _LEAST * scale), _LEAST * scale
+            primal, scale, gap, eta = yield from newton.step(far, least)
         except LinAlgError:
             break  # singular to working precision: no better step can be had
         iterations, is_certain = iterations + 1, False

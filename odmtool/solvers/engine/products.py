@@ -15,8 +15,6 @@ from odmtool.rows.sparse_tile import SparseTile, add_sparse_products, sparse_til
 from odmtool.rows.tiles import Tiles
 from odmtool.solvers.engine.certificate import times
 
-# Times that a tile is made before it is kept.
-_USES = 2
 # A kernel value below this share of the largest is less than the rounding of a sum.
 _NOTHING = 2.0**-30
 
@@ -24,9 +22,7 @@ _NOTHING = 2.0**-30
 class KeptTiles(Tiles):
     """K in single precision, whose tiles above the diagonal are kept while they fit.
 
-    A tile is kept when it is made for the second time: memory that is touched for the first
-    time costs as much as making a tile again, or several times as much. One nearly all of whose
-    values are below rounding is kept as sparse rows, at once.
+    One nearly all of whose values are below rounding is kept as sparse rows.
 
     Parameters
     ----------
@@ -41,7 +37,6 @@ class KeptTiles(Tiles):
             kernel, X, [(0, X.shape[0])], kept=0.0, memory=0.0, executor=executor
         )  # fmt: skip
         self._kept, self._room = {}, room
-        self._uses = np.zeros(self._filled.shape, dtype=int)
         self._is_dense = np.zeros(self._filled.shape, dtype=bool)
         self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
 
@@ -53,10 +48,8 @@ class KeptTiles(Tiles):
         # This depends on the values only, not on what there is room for.
         found = None if self._is_dense[i, j] else sparse_tile(tile, self._least)
         self._is_dense[i, j] = found is None
-        self._uses[i, j] += 1
-        is_worth_it = found is not None or self._uses[i, j] >= _USES
         found = tile if found is None else found
-        if is_worth_it and found.nbytes <= self._room:
+        if found.nbytes <= self._room:
             self._room -= found.nbytes
             found = self._kept[i, j] = tile.copy() if found is tile else found
         return found
