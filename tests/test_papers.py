@@ -118,4 +118,4 @@ def test_every_table_is_written_and_counted(table):
         report.write_table(table, protocol, {(name, table.ours): pair}, out)
         report.write_summary([pair, pair._replace(machine="SVM")], out)
         assert f"* {table.ours}: 1 of 1 cells agree (100 %)." in out.getvalue()
-        assert "| all |  |  | 1 of 1 (100 %) | 0 | 0 |" in out.getvalue()
+        assert "| all |  |  | 1 of 1 (100 %) | 0 | 0 | +0.0 |" in out.getvalue()

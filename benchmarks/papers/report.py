@@ -76,8 +76,8 @@ def pairs_of(table: Table, protocol: Protocol, results: Path) -> dict[tuple[str,
 def write_summary(pairs: list[Pair], out) -> None:
     """How many cells of the papers' own machines agree, by table and share of the test part."""
     print("\n## How many cells of the papers' own machines agree\n", file=out)
-    print("| table | test part | machine | agree | higher | lower |", file=out)
-    print("| --- " * 6 + "|", file=out)
+    print("| table | test part | machine | agree | higher | lower | mean difference |", file=out)
+    print("| --- " * 7 + "|", file=out)
     groups: dict[tuple, list[Pair]] = {}
     for pair in pairs:
         if pair.machine in OWN:
@@ -87,8 +87,9 @@ def write_summary(pairs: list[Pair], out) -> None:
         agree = sum(pair.agrees for pair in cells)
         higher = sum(not pair.agrees and pair.difference > 0 for pair in cells)
         share = f"{agree} of {len(cells)} ({100 * agree / max(1, len(cells)):.0f} %)"
-        print(f"| {' | '.join(key)} | {share} | {higher} | {len(cells) - agree - higher} |",
-              file=out)  # fmt: skip
+        mean = _mean([pair.difference for pair in cells]) if cells else 0.0
+        print(f"| {' | '.join(key)} | {share} | {higher} | {len(cells) - agree - higher} "
+              f"| {mean:+.1f} |", file=out)  # fmt: skip
 
 
 def write_table(table: Table, protocol: Protocol, pairs: dict, out) -> None:
