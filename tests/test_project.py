@@ -294,15 +294,18 @@ assert not heavy, heavy
 
 
 def test_a_small_linear_training_needs_numpy_only(tmp_path):
-    (tmp_path / "data").write_text("1 1:2\n-1 1:4 2:1\n-1 1:4 3:1 4:1 5000:1\n")
+    files = {"narrow": "", "wide": " 3:1 9:1", "wider": " 3:1 4:1 5000:1"}
+    for name, end in files.items():
+        (tmp_path / name).write_text(f"1 1:2\n-1 1:4 2:1\n-1 1:4{end}\n")
     heavy = {"numpy.ma", "numpy.random", *HEAVY[1:]}
     script = f"""
 import sys
 import numpy
 own = set(sys.modules)
 from odmtool.cli import entry, train
-for bias in ("-1", "1"):
-    assert entry.run(train.train, ["-q", "-B", bias, "data", "model"], "odm-train") == 0
+for name in {[*files]!r}:
+    for bias in ("-1", "1"):
+        assert entry.run(train.train, ["-q", "-B", bias, name, "model"], "odm-train") == 0
 loaded = {heavy!r} & (set(sys.modules) - own)
 assert not loaded, loaded
 """

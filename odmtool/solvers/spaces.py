@@ -38,8 +38,14 @@ def space_of(problem: Problem) -> Space:
     m, d = problem.X.shape
     has_choice = d > LARGEST_HESSIAN and problem.loss.kind == SMOOTH
     if _is_smaller_by_examples(m, d) and not (has_choice and _takes_gradients(problem)):
-        return FunctionSpace(Gram(Kernel("linear"), scipy_rows(problem.X)), problem.y, problem.X)
+        X = problem.X.toarray() if _is_small(problem.X) else scipy_rows(problem.X)
+        return FunctionSpace(Gram(Kernel("linear"), X), problem.y, problem.X)
     return WeightSpace(problem.X, problem.y)
+
+
+def _is_small(X) -> bool:
+    """Whether sparse rows may become an array, which takes less time than to load SciPy."""
+    return not isinstance(X, np.ndarray) and BYTES * X.shape[0] * X.shape[1] <= _DENSE_BYTES
 
 
 def _is_smaller_by_examples(m: int, d: int) -> bool:
@@ -168,7 +174,7 @@ class WeightSpace:
     def __init__(self, X, y: np.ndarray):
         X, self._y = _light(X), y
         m, d = X.shape
-        if not isinstance(X, np.ndarray) and 8 * m * d <= _DENSE_BYTES and not is_thin(X):
+        if _is_small(X) and not is_thin(X):
             X = X.toarray()
         self._X, self._squares = X, kernels.squares(X)
         self._hessian = ChangingHessian(X) if d <= LARGEST_HESSIAN else None
