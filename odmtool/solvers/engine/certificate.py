@@ -20,7 +20,9 @@ drawn   with rows i drawn with p_i = |a_i| sqrt(e_i) / T, the mean of X = a_i (E
             a'Ea <= mean(X) + sqrt(2 V ln(2/delta) / S) + 7 * 2 T sqrt(B) ln(2/delta) / (3 (S-1))
 
         each with half of delta. S rows cost S m kernel values.
-exact   by one pass over K: 1/2 (|w|^2 - 2 sum_i a_i f(x_i) + a'Ka).
+exact   by one pass over K: a'Ka - C'a' K_ZZ^-1 C'a; or all of it at once, 1/2 (|w|^2 -
+        2 sum_i a_i f(x_i) + a'Ka), where the coefficients alpha are not so large that rounding
+        errors of |w|^2 count.
 
 Everything here is in double precision, and what rounding can have changed is added.
 
@@ -275,10 +277,13 @@ def exact(points: list[Evaluation], basis: Basis) -> list[float]:
     A = np.column_stack([point.a for point in points])
     squares, error, gaps = _squares(basis.points, A), _value_error(basis), []
     for point, square in zip(points, squares, strict=True):
-        size = np.abs(point.a).sum()
-        gap = (point.norm - 2 * (point.a @ point.f) + square) / 2
-        gap += error * size * (size / 2 + np.abs(point.alpha).sum())
-        gaps.append(max(float(gap), 0.0) + point.rounding)
+        size, of_model = np.abs(point.a).sum(), np.abs(point.alpha).sum()
+        whole = (point.norm - 2 * (point.a @ point.f) + square) / 2
+        whole += error * (size + of_model) ** 2 / 2
+        beta = basis.projection(point.crossed)
+        outside = square - point.crossed @ beta + error * (size + np.abs(beta).sum()) * size
+        gap = min(max(float(whole), 0.0), point.inside + max(float(outside), 0.0) / 2)
+        gaps.append(gap + point.rounding)
     return gaps
 
 
