@@ -169,6 +169,10 @@ def test_trend_foresees_how_many_epochs_are_needed(gap, enough):
         assert any(found) == is_too_slow
     flat = Trend()
     assert [flat.is_too_slow(n, 0.5, 1e-3, 10**9) for n in range(1, 17)].index(True) == 15
+    nearly = Trend()  # more doublings are foreseen than a number holds epochs
+    gaps = [0.5 - 1e-5 * np.log2(n) for n in range(1, 17)]
+    found = [nearly.is_too_slow(n, gap, 1e-3, 10**9) for n, gap in enumerate(gaps, 1)]
+    assert found.index(True) == 15
 
 
 def test_auto_does_not_wait_for_slow_descent(monkeypatch):

@@ -34,7 +34,7 @@ class Trend:
         before, fall, distance = first - second, second - last, last - math.log(tolerance)
         if fall <= 0 or before <= 0:
             return last >= first
-        return epoch * 2.0 ** _doublings(before, fall, distance) > most
+        return _doublings(before, fall, distance) > math.log2(most / epoch)
 
 
 def _doublings(before: float, fall: float, distance: float) -> float:
