@@ -5,12 +5,12 @@ Problem     F, the objective of mcODM, is the least of as many convex problems a
             end at one of them that is stationary. Which one depends on the first rivals.
 Starts      The first names none: no margin is too large. Each of the others goes on from the best
             end so far, with other rivals, drawn, for a share of the examples whose margins are
-            held down there; that is a third of the work of a start from nothing, and it leads to
-            lower ends. Small problems have up to seven starts, large ones the first only. So have
-            the fits of a cross validation, where more take several times as long and choose no
-            better settings (docs/solvers.md).
-Source      iterated local search; benchmarks/mcodm_starts.py compares what comes of it with twelve
-            starts of other kinds.
+            held down there; that is a quarter to a half of the work of a start from nothing, and it
+            leads to lower ends. Small problems have up to seven starts, large ones the first only.
+            So have the fits of a cross validation, where more take several times as long and
+            choose no better settings (docs/solvers.md).
+Source      iterated local search; benchmarks/mcodm_starts.py compares what comes of it with
+            fourteen starts of other kinds.
 """
 
 from __future__ import annotations
