@@ -83,13 +83,21 @@ def write_summary(pairs: list[Pair], out) -> None:
         if pair.machine in OWN:
             key = pair.table.name, pair.protocol.name, pair.machine
             groups.setdefault(key, []).append(pair)
-    for key, cells in [*groups.items(), (("all", "", ""), sum(groups.values(), []))]:
+    every = sum(groups.values(), [])
+    same = [pair for pair in every if _has_printed_size(pair)]
+    sums = [(("all", "", ""), every), (("all, of sets with the printed size", "", ""), same)]
+    for key, cells in [*groups.items(), *sums]:
         agree = sum(pair.agrees for pair in cells)
         higher = sum(not pair.agrees and pair.difference > 0 for pair in cells)
         share = f"{agree} of {len(cells)} ({100 * agree / max(1, len(cells)):.0f} %)"
         mean = _mean([pair.difference for pair in cells]) if cells else 0.0
         print(f"| {' | '.join(key)} | {share} | {higher} | {len(cells) - agree - higher} "
               f"| {mean:+.1f} |", file=out)  # fmt: skip
+
+
+def _has_printed_size(pair: Pair) -> bool:
+    dataset = sets_of(pair.table)[0].get(pair.name)
+    return dataset is not None and dataset.fit == "exact"
 
 
 def write_table(table: Table, protocol: Protocol, pairs: dict, out) -> None:
