@@ -380,6 +380,30 @@ def test_a_small_lambda_is_no_reason_to_return_the_start():
         assert solution.iterations == 1 and np.any(solution.coef != 0)
 
 
+def test_a_precomputed_kernel_of_few_digits_needs_no_eigenvalues(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    from odmtool.core import kernels
+    from odmtool.solvers import indefinite
+
+    K = np.round(kernels.gram(Kernel("rbf", 0.4), X), 2)
+    least = np.linalg.eigvalsh(K)[0]
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    gram = Gram.of_matrix(Kernel("precomputed"), K)
+    p = Problem(None, gram, y, np.ones(60), losses.odm(2.0**4, 0.2, 0.4, 60))
+    with monkeypatch.context() as patch:
+        patch.setattr(indefinite, "_BY_FAR", 0.0)
+        assert indefinite.eigenvalue_bound(p) == pytest.approx(least)
+        exactly = solvers.solve(p, tolerance=1e-6)
+    assert indefinite.eigenvalue_bound(p) < least < 0
+    # Where the dual may have several solutions, the eigenvalue itself decides.
+    hard = p._replace(loss=losses.odm(2.0**30, 0.2, 0.4, 60))
+    assert indefinite.eigenvalue_bound(hard) == pytest.approx(least)
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda K: pytest.fail("eigenvalues were computed"))
+    found = solvers.solve(p, tolerance=1e-6)
+    assert found.converged and found.optimal
+    assert found.primal == pytest.approx(exactly.primal, rel=1e-5)
+
+
 def test_a_large_precomputed_kernel_is_found_positive_in_no_time():
     """Lanczos does not converge on eigenvalues that cluster at zero."""
     X = np.random.default_rng(0).standard_normal((500, 5))

@@ -311,7 +311,11 @@ def _on_cluster(plan: SearchPlan, work: list[tuple], journal) -> Iterator[list[F
 
 
 def run_unit(
-    plan: SearchPlan, unit: list[int], k: int, journal, gram: Gram | None = None,
+    plan: SearchPlan,
+    unit: list[int],
+    k: int,
+    journal,
+    gram: Gram | None = None,
     known: set = frozenset(),
 ) -> list[Fit]:
     """The settings with these numbers, which share their kernel, on fold k.

@@ -24,12 +24,15 @@ from numpy.linalg import LinAlgError
 
 from odmtool.core import losses
 from odmtool.core.gram import Gram
+from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
 from odmtool.solvers.factor import cholesky_in_place
 from odmtool.solvers.rounding import Rounding
 
 # Eigenvalues above minus this share of the largest entry times m are rounding.
 _ROUNDING = 1e-13
+# An eigenvalue of which the dual stays strictly concave, as a share of the largest such.
+_BY_FAR = 0.1
 
 
 def smallest_eigenvalue(K: np.ndarray) -> float:
@@ -38,17 +41,43 @@ def smallest_eigenvalue(K: np.ndarray) -> float:
     Most matrices that are tried have none that is negative, which a Cholesky
     factorisation shows in a fraction of the time.
     """
-    rounding = _ROUNDING * len(K) * float(np.abs(K).max(initial=0.0))
-    if rounding == 0.0:
+    return 0.0 if _is_definite(K, _rounding(K)) else _computed(K)
+
+
+def eigenvalue_bound(problem: Problem) -> float:
+    """The same for the kernel matrix of a problem, or, with a smooth loss, a number below it.
+
+    A precomputed matrix of few digits has eigenvalues that are a little negative. Where the dual
+    is strictly concave by far all the same, a factorisation shows that, too.
+    """
+    K, slope = problem.gram.matrix(), losses.largest_slope(problem.loss) * problem.weight.max()
+    if _is_definite(K, _rounding(K)):
         return 0.0
+    if problem.loss.kind == SMOOTH and slope > 0 and _is_definite(K, _BY_FAR / slope):
+        return -_BY_FAR / slope
+    return _computed(K)
+
+
+def _computed(K: np.ndarray) -> float:
+    smallest = float(np.linalg.eigvalsh(K)[0])
+    return 0.0 if smallest >= -_rounding(K) else smallest
+
+
+def _rounding(K: np.ndarray) -> float:
+    return _ROUNDING * len(K) * float(np.abs(K).max(initial=0.0))
+
+
+def _is_definite(K: np.ndarray, shift: float) -> bool:
+    """Whether K + shift I is positive definite, or K is 0."""
+    if not K.any():
+        return True
+    raised = K.copy()
+    raised.flat[:: len(K) + 1] += shift
     try:
-        raised = K.copy()
-        raised.flat[:: len(K) + 1] += rounding
         cholesky_in_place(raised)
-        return 0.0
     except LinAlgError:
-        smallest = float(np.linalg.eigvalsh(K)[0])
-        return 0.0 if smallest >= -rounding else smallest
+        return False
+    return True
 
 
 def is_strictly_concave(problem: Problem, eigenvalue: float) -> bool:

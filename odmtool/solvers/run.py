@@ -92,7 +92,7 @@ class SolverRun(NamedTuple):
             raise UsageError(messages.landmarks_need_definite())
         if gram.bytes > gram.memory:
             return self._one(problem, "dcd", start)._replace(optimal=False)
-        eigenvalue = indefinite.smallest_eigenvalue(gram.matrix())
+        eigenvalue = indefinite.eigenvalue_bound(problem)
         if eigenvalue == 0:
             return self._plan(problem, self._plan_of(name, problem), start)
         if problem.loss.kind != SMOOTH:

@@ -45,9 +45,7 @@ def _share(budget: float, most: int, numbers: int) -> int:
     return int(np.clip(budget / max(1, numbers), 1, most))
 
 
-def other_rivals(
-    problem: MultiProblem, duals: Duals, seed: int, number: int
-) -> np.ndarray | None:
+def other_rivals(problem: MultiProblem, duals: Duals, seed: int, number: int) -> np.ndarray | None:
     """The first rivals of start ``number`` >= 1, int array of shape (m,), for k >= 3 classes.
 
     Those of ``duals``, but for a share of the examples whose margins they hold down; None if they
