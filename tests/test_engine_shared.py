@@ -156,6 +156,17 @@ def test_an_interrupted_search_goes_on_to_the_same_table(tmp_path, every_size_is
     assert sorted(written) == sorted(fit[:-1] for fit in finished + finished[7:])
 
 
+def test_a_search_by_newton_goes_on_from_the_starts_that_it_had(tmp_path):
+    values = VALUES | dict(lambda_=(2.0**8, 2.0**10, 2.0**12, 2.0**14))
+    plan, path = plan_of(2, values, solver="newton", max_iter=2), str(tmp_path / "journal")
+    open_journal(path, {})
+    whole = [trial.gap for trial in search(plan, journal=path)]
+    finished = open_journal(path, {})
+    for count in (1, len(finished) // 2):
+        again = search(plan, journal=path, finished=finished[:count])
+        assert [trial.gap for trial in again] == whole
+
+
 def test_what_landmarks_do_not_bring_to_the_tolerance_is_trained_alone(
     monkeypatch, every_size_is_large
 ):

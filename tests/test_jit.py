@@ -199,7 +199,7 @@ def test_change_of_any_source_is_noticed(scripts, tmp_path):
     """numba alone would run the old code of a caller whose helper has changed."""
     package = tmp_path / "copy" / "odmtool"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "_jit.py"):
+    for name in ("__init__.py", "_jit.py", "_pattern.py"):
         shutil.copy(PACKAGE / name, package)
     code = "from odmtool.caller import call\nprint(call(1.0))"
     (package / "caller.py").write_text(

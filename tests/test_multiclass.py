@@ -216,3 +216,18 @@ def test_pairs_have_the_matrix_of_their_rows(monkeypatch, options, are_many):
         assert np.allclose(gram.matrix(), Gram(gram.kernel, rows).matrix(), rtol=0, atol=1e-12)
         assert gram.X.shape == rows.shape
     assert machine.fit(X, labels).solution_.converged
+
+
+def test_pairs_have_as_many_landmarks_with_two_threads():
+    from odmtool.machines.pairs import PairGrams
+    from odmtool.solvers.engine.solve import landmarks_in
+
+    members, found = np.split(np.arange(6000), 3), []
+    for memory in (60e6, 1e9):
+        machine = ODM(kernel="rbf", multiclass="ovo", jobs=2, memory=memory)
+        gram = Gram(machine.kernel_for(1), np.zeros((6000, 2)), machine.memory_limit())
+        grams = PairGrams(machine, gram, members)
+        alone = PairGrams(machine.copy(jobs=1), gram, members)
+        assert landmarks_in(4000, grams.memory) == landmarks_in(4000, alone.memory)
+        found.append(grams.jobs)
+    assert found == [1, 2]

@@ -20,7 +20,7 @@ from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 
 # Rows that a thread predicts at a time.
-_ROWS_OF_A_TASK = 2048
+_ROWS_OF_A_TASK = 512
 
 
 class Settings(NamedTuple):

@@ -40,7 +40,7 @@ class PairGrams:
     are_many : bool
         Compiled code is worth loading: see :func:`odmtool.solvers.auto.choose`.
     jobs : int
-        Threads that leave room for Newton's method where one has: -j changes no solver.
+        Threads that leave each as much room as changes nothing: models do not depend on -j.
     memory : float
         Bytes for each of them.
     """
@@ -57,19 +57,36 @@ class PairGrams:
         room = BYTES * sum(counts[i] ** 2 for i in shared)
         if not self._is_known and room <= _WITHIN * gram.memory:
             self._within, self.memory = dict.fromkeys(shared), gram.memory - room
-        self._share_among(machine.jobs, NEWTON_MATRICES * BYTES * sizes**2)
+        self._share_among(machine.jobs, sizes)
 
-    def _share_among(self, jobs: int, needed: np.ndarray) -> None:
-        if self._machine.solver == "newton" and needed.max() > self.memory:
+    def _share_among(self, jobs: int, sizes: np.ndarray) -> None:
+        if self._machine.solver == "newton" and not self._fits(sizes.max(), self.memory):
             return  # refused, in terms of the whole of --memory
-        fit = needed <= self.memory
-        shares = (n for n in range(jobs, 0, -1) if np.array_equal(needed <= self.memory / n, fit))
-        self.jobs = next(shares)
+        alone = self._ways(sizes, self.memory)
+        shares = range(jobs, 0, -1)
+        self.jobs = next(n for n in shares if self._ways(sizes, self.memory / n) == alone)
         self.memory /= self.jobs
+
+    def _fits(self, m: float, memory: float) -> bool:
+        return NEWTON_MATRICES * BYTES * m * m <= memory
+
+    def _ways(self, sizes: np.ndarray, memory: float) -> list[tuple]:
+        """What is solved how in so many bytes: by a matrix, or by how many landmarks."""
+        return [
+            (self._fits(m, memory), self._most_landmarks(m, memory))
+            for m in map(int, np.unique(sizes))
+        ]
+
+    def _most_landmarks(self, m: int, memory: float) -> int:
+        if not self._machine.takes_landmarks(m):
+            return 0
+        from odmtool.solvers.engine.solve import landmarks_in
+
+        return landmarks_in(m, memory)
 
     def _wants_matrix(self, m: int) -> bool:
         machine = self._machine
-        if machine.solver in _WITHOUT or NEWTON_MATRICES * BYTES * m * m > self.memory:
+        if machine.solver in _WITHOUT or not self._fits(m, self.memory):
             return False
         return (self.are_many and m <= DESCENT_GRAM) or not machine.takes_landmarks(m)
 

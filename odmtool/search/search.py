@@ -33,6 +33,7 @@ from odmtool.search.validation import (
     FoldResult,
     but_mu,
     evaluate_chain,
+    goes_on,
     shared_gram,
 )
 from odmtool.solvers.large import scale as scaling_out
@@ -179,8 +180,8 @@ def search(
     # Chains that share landmarks have the memory to themselves while they are solved.
     for shared, group in groupby(chains(plan), lambda chain: is_together(plan, chain)):
         some = list(group)
-        units = [[i for i in chain if (i, k) not in fits] for chain in some for k in range(n)]
-        others = None if shared else _run(plan, units, n, jobs, journal)
+        units = [_unit(plan, chain, k, known) for chain in some for k in range(n)]
+        others = None if shared else _run(plan, units, n, jobs, journal, known)
         for chain in some:
             own = _chain(plan, chain, known, jobs, journal) if shared else others
             missing = {(i, k) for i in chain for k in range(n)} - fits.keys()
@@ -195,6 +196,13 @@ def search(
             # Lets the processes' generator end, so that what follows finds them free.
             for _ in own if shared or chain is some[-1] else ():
                 pass
+
+
+def _unit(plan: SearchPlan, chain: list[int], k: int, known: set) -> list[int]:
+    """Which of a chain to solve on fold k: what is not known, and what starts it."""
+    missing = [i for i in chain if (i, k) not in known]
+    is_needed = missing and goes_on(plan.machine.copy(**plan.named()[chain[0]]))
+    return chain if is_needed else missing
 
 
 def chains(plan: SearchPlan) -> list[list[int]]:
@@ -273,7 +281,7 @@ def _run(
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
     named = plan.named()
     if plan.machine.settings.scheduler is not None:
-        yield from _on_cluster(plan, work, journal)
+        yield from _on_cluster(plan, work, journal, known)
         return
     if jobs == 1:
         shared: tuple = (None, None)
@@ -290,7 +298,7 @@ def _run(
     yield from in_processes(run_unit, tasks_of, jobs)
 
 
-def _on_cluster(plan: SearchPlan, work: list[tuple], journal) -> Iterator[list[Fit]]:
+def _on_cluster(plan: SearchPlan, work: list[tuple], journal, known: set) -> Iterator[list[Fit]]:
     """The same on the workers of ``--scheduler``; the journal is written here."""
     machine, count = plan.machine, len(work)
     with scaling_out.cluster(machine) as executor:
@@ -303,6 +311,7 @@ def _on_cluster(plan: SearchPlan, work: list[tuple], journal) -> Iterator[list[F
             alone = alone.copy(jobs=1)
         shared = executor.put(plan._replace(machine=alone))
         columns = [shared] * count, [u for u, _ in work], [k for _, k in work], [None] * count
+        columns += [None] * count, [{(i, k) for i in u if (i, k) in known} for u, k in work]
         with Writer(journal) if journal else nullcontext() as writer:
             for fits in executor.stream(run_unit, *columns):
                 for fit in fits if writer is not None else ():

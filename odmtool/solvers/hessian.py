@@ -49,11 +49,14 @@ class ChangingHessian:
     def at(self, s: np.ndarray) -> np.ndarray:
         """That of s >= 0, shape (m,); a copy, which may be overwritten."""
         change = s - self._s
-        if np.count_nonzero(change) > np.count_nonzero(s):
+        # The same S comes again where the matrix could not be factored.
+        if not 0 < np.count_nonzero(change) <= np.count_nonzero(s):
             return self._anew(s)
         self._s = s
-        self._H += self._of(np.maximum(change, 0.0))
-        self._H -= self._of(np.maximum(-change, 0.0))
+        if np.any(change > 0):
+            self._H += self._of(np.maximum(change, 0.0))
+        if np.any(change < 0):
+            self._H -= self._of(np.maximum(-change, 0.0))
         diagonal = self._H.diagonal()
         self._largest = np.maximum(self._largest, diagonal)
         left = np.finfo(float).eps * self._largest

@@ -131,13 +131,21 @@ def solve(
 
 
 def _of_sample(problem: Problem, stop: Stop) -> np.ndarray | None:
-    """The w of some of many examples, whose weights stand for those of all; shape (d,)."""
+    """The w of some of many examples, whose weights stand for those of all; shape (d,).
+
+    None if there is no such sample, or no solution for it.
+    """
     if not linear_cost.has_sample(problem):
         return None
     rows = np.arange(0, problem.size, linear_cost.SAMPLED)
     weight = problem.weight[rows]
-    weight = weight * (problem.weight.sum() / weight.sum())
-    return solve(problem._replace(X=problem.X[rows], y=problem.y[rows], weight=weight), stop).w
+    with np.errstate(over="ignore"):
+        weight = weight * (problem.weight.sum() / weight.sum())
+    sample = problem._replace(X=problem.X[rows], y=problem.y[rows], weight=weight)
+    try:
+        return solve(sample, stop).w if np.isfinite(weight).all() else None
+    except DivergedError:
+        return None
 
 
 class Iterate(NamedTuple):

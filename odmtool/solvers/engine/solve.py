@@ -95,6 +95,11 @@ class Room(NamedTuple):
         return cls(sample, tiles, most_landmarks(m, room, a_landmark))
 
 
+def landmarks_in(m: int, memory: float) -> int:
+    """The most landmarks that a problem of m examples may have in so many bytes."""
+    return Room.of(m, _MEMORY * memory).landmarks
+
+
 def needed_bytes(m: int, memory: float, q: int = 1) -> float:
     """What q problems of m examples take at most of ``memory``, rows and vectors apart.
 

@@ -117,9 +117,8 @@ class _Run:
 
     def _rounds(self, problem, start, tolerance=None, **options) -> MultiSolution:
         """Solve a problem by rounds, counting iterations on."""
-        done, (known, limit) = self._iterations, self._stop
-        limit = max(0, limit - done)
-        stop = Stop(known if tolerance is None else tolerance, limit)
+        done, limit = self._iterations, max(0, self._stop.limit - self._iterations)
+        stop = Stop(self._stop.tolerance if tolerance is None else tolerance, limit)
 
         def progress(now):
             self._progress(now._replace(iteration=done + now.iteration))
