@@ -50,11 +50,13 @@ def eigenvalue_bound(problem: Problem) -> float:
     A precomputed matrix of few digits has eigenvalues that are a little negative. Where the dual
     is strictly concave by far all the same, a factorisation shows that, too.
     """
-    K, slope = problem.gram.matrix(), losses.largest_slope(problem.loss) * problem.weight.max()
+    K = problem.gram.matrix()
     if _is_definite(K, _rounding(K)):
         return 0.0
-    if problem.loss.kind == SMOOTH and slope > 0 and _is_definite(K, _BY_FAR / slope):
-        return -_BY_FAR / slope
+    if problem.loss.kind == SMOOTH:
+        slope = losses.largest_slope(problem.loss) * problem.weight.max()
+        if slope > 0 and _is_definite(K, _BY_FAR / slope):
+            return -_BY_FAR / slope
     return _computed(K)
 
 
