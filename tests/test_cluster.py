@@ -142,7 +142,6 @@ def test_a_server_of_another_kind_is_no_scheduler(monkeypatch, greeting):
     """One that waits for us to go on, as HTTP servers do, and two that talk first."""
     monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
-
         def answer():
             with contextlib.suppress(OSError):  # until it is closed
                 while True:

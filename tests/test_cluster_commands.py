@@ -105,7 +105,9 @@ def test_folds_of_odm_train_run_there(run, scheduler, heart, machine):
 
 @pytest.mark.parametrize("how", ["ovr", "ovo"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_several_problems_are_the_same_on_the_cluster(run, scheduler, heart, tmp_path, kernel, how):
+def test_several_problems_are_the_same_on_the_cluster(
+    run, scheduler, heart, tmp_path, kernel, how
+):
     with open(heart) as stream:
         lines = stream.readlines()
     lines[::3] = ["7 " + line.split(" ", 1)[1] for line in lines[::3]]
@@ -206,7 +208,9 @@ def test_a_lost_scheduler_is_one_sentence_and_leaves_nothing(
         executor._client._timeout = 1.0  # it would try for as long as it was given at first
         own.kill()
 
-    own = subprocess.Popen([sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True)
+    own = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True
+    )
     address = own.stdout.readline().strip()
     (tmp_path / "m").write_text("old")
     in_round(10, lose)

@@ -58,4 +58,6 @@ def test_no_row_is_lost_or_changed(name):
     parts = [read(name, part) for part in ("train", "test")]
     ours = np.vstack([np.column_stack([p.labels, p.X.toarray()]) for p in parts])
     theirs = np.column_stack([labels, X])
-    np.testing.assert_array_equal(ours[np.lexsort(ours.T)], theirs[np.lexsort(theirs.T)])
+    np.testing.assert_array_equal(
+        ours[np.lexsort(ours.T)], theirs[np.lexsort(theirs.T)]
+    )

@@ -497,12 +497,8 @@ def test_features_of_very_different_scales_do_not_make_it_diverge():
 
 
 def test_rounding_does_not_keep_newton_going_round():
-    rows = [
-        (70669031.3251521, 0.8437926222446576),
-        (3053447.4937409796, 0.8993933116527743),
-        (62245206.08976366, 0.3165291542410674),
-        (43176562.289240815, 0.761592993501026),
-    ]
+    rows = [(70669031.3251521, 0.8437926222446576), (3053447.4937409796, 0.8993933116527743),
+            (62245206.08976366, 0.3165291542410674), (43176562.289240815, 0.761592993501026)]
     X, y = np.array(rows), np.array([1.0, -1.0, 1.0, -1.0])
     problem = Problem(X, None, y, np.ones(4), losses.ldm(1.0, 1.0, 1024.0, 4.0))
     solution = solvers.solve(problem, solver="newton", max_iter=50)

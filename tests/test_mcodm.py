@@ -267,7 +267,9 @@ def convex_optimum(p, duals):
         row[: d * k].reshape(d, k)[:, p.target[i]] += X[i]
         row[: d * k].reshape(d, k)[:, j] -= X[i]
         row[d * k + i] = 1
-    constraint = dict(type="ineq", fun=lambda v: A @ v - 1 + loss.theta, jac=lambda v: A)
+    constraint = dict(
+        type="ineq", fun=lambda v: A @ v - 1 + loss.theta, jac=lambda v: A
+    )
     start = np.concatenate([np.zeros(d * k), np.full(m, 1.0)])
     # With less than 1e-12 it asks for more than rounding allows, and fails where it ends.
     found = minimize(

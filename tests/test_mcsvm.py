@@ -214,3 +214,4 @@ def test_a_stationary_point_is_not_called_optimal(lambda_):
     _, vectors = np.linalg.eigh(p.gram.matrix())
     lower = solution.coef + solution.objective * np.outer(vectors[:, 0], [1, -1, 0, 0])
     assert certificate(p, solution._replace(coef=lower)).primal < 0 < solution.objective
+

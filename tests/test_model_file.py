@@ -265,9 +265,8 @@ def test_stock_models_are_read(read):
 def test_keys_may_come_in_any_order(read):
     head, rows = LINEAR.split("w\n")
     lines = head.splitlines(keepends=True)
-    assert_same_model(
-        read("".join(reversed(lines[:2] + lines[3:])) + lines[2] + "w\n" + rows), read(LINEAR)
-    )
+    assert_same_model(read("".join(reversed(lines[:2] + lines[3:])) + lines[2] + "w\n" + rows),
+                      read(LINEAR))
     head, rows = KERNEL.split("SV\n")
     lines = head.splitlines(keepends=True)
     order = [3, 7, 6, 5, 4, 2, 1, 0]
@@ -449,9 +448,8 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE]
-)
+@pytest.mark.parametrize(("text", "reason"), [row[1:] for row in HOSTILE],
+                         ids=[row[0] for row in HOSTILE])
 def test_hostile_models_are_refused_with_the_reason(read, text, reason):
     assert text not in (LINEAR, KERNEL, THREE_CLASSES, PRECOMPUTED)
     with pytest.raises(ModelError, match=reason) as raised:

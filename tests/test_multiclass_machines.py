@@ -365,7 +365,9 @@ def test_a_search_with_a_journal(run, tmp_path, arguments, count):
     best = next(line for line in lines if line.startswith("Best: odm-train "))
     assert run("train", *best.split()[2:], "n").code == 0
     X = read_svmlight("d").X
-    assert np.array_equal(read_model("m").decision_values(X), read_model("n").decision_values(X))
+    assert np.array_equal(
+        read_model("m").decision_values(X), read_model("n").decision_values(X)
+    )
 
 
 @pytest.mark.parametrize("arguments", [

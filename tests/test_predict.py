@@ -129,9 +129,8 @@ def test_stdin_is_the_test_file_or_the_model(folder):
 
 def test_a_named_pipe_is_opened_only_once(folder):
     os.mkfifo(folder / "pipe")
-    writer = subprocess.Popen(
-        [sys.executable, "-c", f"open('pipe', 'w').write({TEST!r})"], cwd=folder
-    )
+    writer = subprocess.Popen([sys.executable, "-c", f"open('pipe', 'w').write({TEST!r})"],
+                              cwd=folder)
     try:
         result = in_process(folder, "pipe", "m", "o")
         assert writer.wait(timeout=60) == 0
@@ -163,10 +162,8 @@ def test_many_blocks_give_the_same_as_one(run, folder, monkeypatch):
     assert len(blocks) > 10
     assert (folder / "many").read_text() == (folder / "one").read_text()
     expected = model.predict(X)
-    assert (
-        one[1] == f"Accuracy = {(expected == labels).mean() * 100:g}% "
-        f"({(expected == labels).sum()}/400)\n"
-    )
+    assert one[1] == f"Accuracy = {(expected == labels).mean() * 100:g}% " \
+                     f"({(expected == labels).sum()}/400)\n"
 
 
 def test_features_from_zero(run, folder):
@@ -327,11 +324,7 @@ def loaded_modules(folder, *args) -> set[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run(
         [sys.executable, "-c", code, *args],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        cwd=folder, env=environment, capture_output=True, text=True, check=True,
     )
     return set(result.stdout.split())
 

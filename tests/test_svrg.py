@@ -176,18 +176,8 @@ def test_a_stage_is_what_its_header_says():
     order, step = np.random.default_rng(2).integers(0, M, 500), 0.02
     z = np.zeros_like(gradient)
     a, k = svrg.stage(
-        *compressed_rows(p.X),
-        p.y,
-        p.weight,
-        p.loss,
-        point.t,
-        drift,
-        inflation,
-        order,
-        step,
-        1.0,
-        0.0,
-        z,
+        *compressed_rows(p.X), p.y, p.weight, p.loss, point.t, drift, inflation, order, step,
+        1.0, 0.0, z,
     )
     X, e = dense(p.X), np.zeros_like(gradient)
     for i in order:

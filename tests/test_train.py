@@ -289,13 +289,10 @@ def test_numbers_in_a_model_are_plain(run, tmp_path):
     assert "np.float64" not in (tmp_path / "m").read_text()
 
 
-@pytest.mark.parametrize(
-    "options, code",
-    [
-        (["-s", "lssvm", "-t", "sigmoid", "-g", "5", "-l", "1e6", "--solver", "dcd"], 1),
-        (["--solver", "dcd", "--max-iter", "1", "--strict"], 3),
-    ],
-)
+@pytest.mark.parametrize("options, code", [
+    (["-s", "lssvm", "-t", "sigmoid", "-g", "5", "-l", "1e6", "--solver", "dcd"], 1),
+    (["--solver", "dcd", "--max-iter", "1", "--strict"], 3),
+])
 def test_the_trace_of_a_training_that_fails(run, heart, options, code):
     outcome = run("train", *options, "--trace", "t.csv", heart, "m")
     assert outcome.code == code and "up to its failure" in outcome.err

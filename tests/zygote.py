@@ -17,7 +17,6 @@ import numpy  # noqa: F401
 
 numba.njit(lambda x: x * 2)(0.5)  # what the first compilation of a process loads
 
-
 def child(request: dict, out: int, err: int) -> None:
     os.dup2(out, 1)
     os.dup2(err, 2)

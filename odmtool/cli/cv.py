@@ -123,12 +123,8 @@ Examples:
     "are between 0 and 1 (- is stdout, then the lines go to stderr).",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the same and the seconds as JSON.")
-@click.option(
-    "--seconds",
-    is_flag=True,
-    help="Write the seconds of training to --csv, too: they "
-    "differ from run to run, all else does not.",
-)
+@click.option("--seconds", is_flag=True, help="Write the seconds of training to --csv, too: they "
+              "differ from run to run, all else does not.")
 @click.option(
     "--journal",
     metavar="FILE",

@@ -44,39 +44,19 @@ Examples:
 )
 @click.argument("test_file", metavar="TEST_FILE")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
-@click.option(
-    "-p",
-    "--theta",
-    type=common.Number(),
-    help="Count the margins below 1 - THETA.  [default: what each model records]",
-)
+@click.option("-p", "--theta", type=common.Number(),
+              help="Count the margins below 1 - THETA.  [default: what each model records]")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write the table as CSV, all quantiles.")
-@click.option(
-    "--plot",
-    "plot_file",
-    type=PictureFile(),
-    help="Draw the cumulative distributions: FILE.png, .svg or .pdf (needs matplotlib).",
-)
-@click.option(
-    "--panel",
-    type=click.Choice(list(_PANELS)),
-    default="normalised",
-    show_default=True,
-    help="Which margins are drawn.",
-)
-@click.option(
-    "--names",
-    metavar="NAME,...",
-    help="What the table and the picture call the models.  [default: their files]",
-)
-@click.option(
-    "--plot-title",
-    metavar="TEXT",
-    help="Title of the picture; '' is none.  [default: name of the test file]",
-)
-@click.option(
-    "--zero-based", is_flag=True, help="Feature indices of TEST_FILE start at 0; add 1 to each."
-)
+@click.option("--plot", "plot_file", type=PictureFile(),
+              help="Draw the cumulative distributions: FILE.png, .svg or .pdf (needs matplotlib).")
+@click.option("--panel", type=click.Choice(list(_PANELS)), default="normalised",
+              show_default=True, help="Which margins are drawn.")
+@click.option("--names", metavar="NAME,...",
+              help="What the table and the picture call the models.  [default: their files]")
+@click.option("--plot-title", metavar="TEXT",
+              help="Title of the picture; '' is none.  [default: name of the test file]")
+@click.option("--zero-based", is_flag=True,
+              help="Feature indices of TEST_FILE start at 0; add 1 to each.")
 @common.jobs_option("Threads for BLAS (kernel models).")
 @common.quiet_option
 @common.verbose_option

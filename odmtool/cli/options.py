@@ -210,9 +210,8 @@ quiet_option = quiet_option_of("Print only results, warnings and errors.")
 
 def verbose_option(function):
     return click.option(
-        "--verbose",
-        is_flag=True,
-        help="Print progress on stderr; show a traceback for internal errors.",
+        "--verbose", is_flag=True,
+        help="Print progress on stderr; show a traceback for internal errors."
     )(function)
 
 

@@ -95,10 +95,8 @@ class Tally:
 @click.option(
     "--zero-based", is_flag=True, help="Feature indices of TEST_FILE start at 0; add 1 to each."
 )
-@margins_option(
-    "Write the margins of the test examples to FILE (- is stdout), with their "
-    "minimum, mean, variance and quantiles."
-)
+@margins_option("Write the margins of the test examples to FILE (- is stdout), with their "
+                "minimum, mean, variance and quantiles.")
 @click.option(
     "--report",
     is_flag=True,

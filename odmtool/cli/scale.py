@@ -35,7 +35,9 @@ class Settings(NamedTuple):
 
 @options.command()
 @click.argument("data", metavar="FILE")
-@click.option("-l", "--lower", type=options.Number(), help="What a minimum becomes.  [default: -1]")
+@click.option(
+    "-l", "--lower", type=options.Number(), help="What a minimum becomes.  [default: -1]"
+)
 @click.option("-u", "--upper", type=options.Number(), help="What a maximum becomes.  [default: 1]")
 @click.option(
     "-y",

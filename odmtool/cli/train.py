@@ -96,34 +96,19 @@ Examples:
     is_flag=True,
     help="If the tolerance is not reached, write no model and exit with 3.",
 )
-@click.option(
-    "--check",
-    is_flag=True,
-    expose_value=False,
-    help="Only look at the data: TRAINING_FILE and any further files are read, described "
-    "and not trained on.",
-)
-@click.option(
-    "--max-time",
-    type=common.Number(),
-    metavar="SECONDS",
-    help="Stop training after this time with the best model so far (between two "
-    "iterations); a warning gives its gap.",
-)
-@click.option(
-    "--keep-best",
-    is_flag=True,
-    help="Stop training in the same way at Ctrl-C (or TERM, or HUP), with exit code 0; "
-    "a second one ends at once and writes nothing, as the first one does without "
-    "this option.",
-)
-@click.option(
-    "--from",
-    "start_from",
-    metavar="MODEL",
-    help="Start from the solution of a model, also one of other settings or data; for "
-    "two classes and smooth losses (odm, l2svm, lssvm).",
-)
+@click.option("--check", is_flag=True, expose_value=False,
+              help="Only look at the data: TRAINING_FILE and any further files are read, described "
+                   "and not trained on.")
+@click.option("--max-time", type=common.Number(), metavar="SECONDS",
+              help="Stop training after this time with the best model so far (between two "
+                   "iterations); a warning gives its gap.")
+@click.option("--keep-best", is_flag=True,
+              help="Stop training in the same way at Ctrl-C (or TERM, or HUP), with exit code 0; "
+                   "a second one ends at once and writes nothing, as the first one does without "
+                   "this option.")
+@click.option("--from", "start_from", metavar="MODEL",
+              help="Start from the solution of a model, also one of other settings or data; for "
+                   "two classes and smooth losses (odm, l2svm, lssvm).")
 @margins_option(
     "Write the margins of the training examples to FILE (- is stdout), with their "
     "minimum, mean, variance and quantiles."
@@ -137,17 +122,14 @@ Examples:
     "count them by training again without each example that is in doubt.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
-@click.option(
-    "--trace",
-    metavar="FILE",
-    help="Write the course of the training as CSV: iteration, objective, relative gap, "
-    "seconds so far, and the training accuracy in percent, a line whenever the "
-    "solver reports. What it does not know then is left empty; the accuracy is "
-    "known with the objective, but not of sodm, dsvrg, landmarks, kmomd and rows "
-    "on the disk. For every further problem (one class against the rest, "
-    "several starts) iterations count from the beginning. It is written when the "
-    "training fails, too, but not when it is interrupted.",
-)
+@click.option("--trace", metavar="FILE",
+              help="Write the course of the training as CSV: iteration, objective, relative gap, "
+                   "seconds so far, and the training accuracy in percent, a line whenever the "
+                   "solver reports. What it does not know then is left empty; the accuracy is "
+                   "known with the objective, but not of sodm, dsvrg, landmarks, kmomd and rows "
+                   "on the disk. For every further problem (one class against the rest, "
+                   "several starts) iterations count from the beginning. It is written when the "
+                   "training fails, too, but not when it is interrupted.")
 @common.quiet_option
 @common.verbose_option
 @common.version_option

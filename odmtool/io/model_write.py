@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 4096
 
 
-def write_model(path: str, model: LinearModel | KernelModel | CompactModel | ScaledModel) -> None:
+def write_model(
+    path: str, model: LinearModel | KernelModel | CompactModel | ScaledModel
+) -> None:
     """Write a model, replacing the file only when all is written.
 
     Raises

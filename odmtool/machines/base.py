@@ -372,19 +372,15 @@ class Machine:
         facts |= {"bias": _text(self.bias), "total_weight": _text(prepared.total_weight)}
         for label, weight in (self.class_weight or {}).items():
             facts[f"class_weight_{label}"] = _text(weight)
-        return (
-            facts
-            | {
-                "solver": solution.solver,
-                "seed": str(self.seed),
-                "tolerance": _text(self.tolerance),
-                "objective": _text(solution.primal),
-                "gap": _text(solution.gap),
-                "iterations": str(solution.iterations),
-                "status": status(solution),
-            }
-            | ({} if solution.failure is None else {"certificate": certificate(solution)})
-        )
+        return facts | {
+            "solver": solution.solver,
+            "seed": str(self.seed),
+            "tolerance": _text(self.tolerance),
+            "objective": _text(solution.primal),
+            "gap": _text(solution.gap),
+            "iterations": str(solution.iterations),
+            "status": status(solution),
+        } | ({} if solution.failure is None else {"certificate": certificate(solution)})
 
     @property
     def support_count(self) -> int:

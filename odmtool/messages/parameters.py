@@ -18,7 +18,9 @@ must_be_finite = sentence("‹{name}:› must be a finite number, not {value:g}"
 must_not_be_negative = sentence("‹{name}:› must not be negative, but is {value:g}")
 mu_range = sentence("‹mu:› must satisfy 0 < mu <= 1, not {mu:g}")
 theta_range = sentence("‹theta:› must satisfy 0 <= theta < 1, not {theta:g}")
-power_range = sentence("‹power:› must be a number > 0, got {power:g}")
+power_range = sentence(
+    "‹power:› must be a number > 0, got {power:g}"
+)
 
 
 def unknown_machine(name: str, machines) -> str:

@@ -47,7 +47,9 @@ no_workers = sentence("the scheduler {scheduler!q} has no workers: start some wi
 scheduler_lost = sentence(
     "the connection to the scheduler {scheduler!q}, or its last worker, was lost"
 )
-workers_keep_dying = sentence("workers keep dying, possibly out of memory; see their logs")
+workers_keep_dying = sentence(
+    "workers keep dying, possibly out of memory; see their logs"
+)
 
 
 def other_version(worker: str, name: str, theirs: str | None, ours: str) -> str:

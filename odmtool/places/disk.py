@@ -86,6 +86,8 @@ class Disk(Place):
         """The solver, and what it will take; refused if that is too much."""
         return disk_memory.plan(machine, data.X, data.weight)
 
-    def fit(self, machine, data: TrainingData, plan: DiskPlan, progress=ignore_progress) -> None:
+    def fit(
+        self, machine, data: TrainingData, plan: DiskPlan, progress=ignore_progress
+    ) -> None:
         """See :meth:`Place.fit`."""
         disk_training.fit(machine, data.X, data.weight, plan, progress)

@@ -95,7 +95,9 @@ class SpreadRows:
         rows = sparse.csr_matrix(self[used])
         counts = np.zeros(self.shape[0] + 1, dtype=np.int64)
         counts[used + 1] = np.diff(rows.indptr)
-        return sparse.csr_matrix((rows.data, rows.indices, np.cumsum(counts)), shape=self.shape)
+        return sparse.csr_matrix(
+            (rows.data, rows.indices, np.cumsum(counts)), shape=self.shape
+        )
 
     def _cut(self, ascending: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
         """The pieces in which rows lie, and their places there."""

@@ -106,7 +106,9 @@ def _path_bytes(plan: SearchPlan, machine) -> int:
     return path_bytes(m) if is_used else 0
 
 
-def _parts(plan: SearchPlan, X, machines: list, together: float, jobs: int) -> dict[str, float]:
+def _parts(
+    plan: SearchPlan, X, machines: list, together: float, jobs: int
+) -> dict[str, float]:
     """Bytes by purpose: of this process, and of those beside it."""
     m, k, program = X.shape[0], len(plan.data.class_order()), resident()
     fits = 0.0

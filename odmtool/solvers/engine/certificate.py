@@ -129,7 +129,8 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
         return A[part].T @ values, values_sum, sizes_sum
 
     crossed, values, sizes = (
-        np.sum(parts, axis=0) for parts in zip(*points.map(one, points.blocks()), strict=True)
+        np.sum(parts, axis=0)
+        for parts in zip(*points.map(one, points.blocks()), strict=True)
     )
     along, error = basis.factor.T @ alpha, _value_error(basis)
     norms = np.einsum("ij,ij->j", along, along)
@@ -194,7 +195,9 @@ def drawn_for_all(
     for point, outside in zip(points, found, strict=True):
         size, beta = np.abs(point.a).sum(), basis.projection(point.crossed)
         error = _value_error(basis) * (size + np.abs(beta).sum()) * size
-        bounds.append(point.inside + point.rounding + (outside.bound(count, delta) + error) / 2)
+        bounds.append(
+            point.inside + point.rounding + (outside.bound(count, delta) + error) / 2
+        )
     return bounds
 
 
