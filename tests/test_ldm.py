@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import KERNELS, OTHER_LOSSES, examples, linearly_scaled_heart, problem, weights
+from problems import KERNELS, examples, linearly_scaled_heart, problem, weights
 from scipy.optimize import LinearConstraint, minimize
 from test_certificates import certificate
-from test_solvers import indefinite_problem
+from test_indefinite import indefinite_problem
 
 from odmtool import messages, solvers
 from odmtool.core import losses
@@ -15,7 +15,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.judge import binary as objective
-from odmtool.solvers import auto, dcd, indefinite, path, proximal
+from odmtool.solvers import auto, dcd, indefinite, path
 from odmtool.solvers.base import Problem, Stop, objective_values
 from odmtool.solvers.ldm import dense as ldm_dense
 from odmtool.solvers.ldm import descent as ldm
@@ -416,37 +416,6 @@ def test_overflow_is_an_error(kernel, solver):
     with pytest.raises(DivergedError) as caught:
         SOLVERS[solver].solve(p, Stop(1e-3, 100))
     assert str(caught.value) == messages.overflow()
-
-
-# ---- the proximal method for every row with one jump ----------------------------------
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kernel", [None, "rbf", "poly"])
-@pytest.mark.parametrize("loss", ["l1svm", "ldm"])
-def test_proximal_newton_serves_the_rows_with_one_jump(loss, kernel, weighted):
-    p = problem(kernel, loss=OTHER_LOSSES[loss], weight=weights() if weighted else None)
-    solution = proximal.solve(p, Stop(1e-9, 1000))
-    assert_confirmed(p, solution, 1e-9)
-    expected = dcd.solve(p, Stop(1e-9, 50000))
-    assert distance(p, solution, expected) <= allowed(solution, expected)
-
-
-@given(st.floats(-4, 4), st.floats(1e-3, 1), st.floats(0, 1), st.sampled_from(["l1svm", "ldm"]))
-def test_smoothed_is_the_proximal_step(t, width, share, name):
-    """The smoothed value is the best over eta' of what the proximal step maximises."""
-    loss = losses.scaled(OTHER_LOSSES[name], np.ones(1))
-    eta = -(share * loss.left_lo + (1 - share) * loss.right_hi)
-    sigma = width / (loss.right_hi - loss.left_lo)
-    smooth = losses.smoothed(loss, width, eta)
-    value, best = (f(smooth, np.array([t]))[0] for f in (losses.value, losses.derivative))
-
-    def step(other):
-        return (losses.dual_value(loss, other) - other * t - sigma / 2 * (other - eta) ** 2)[0]
-
-    assert step(np.array([-best])) == pytest.approx(value, abs=1e-9)
-    for other in np.linspace(-3, 3, 61):
-        assert step(np.array([other])) <= value + 1e-9
 
 
 # ---- the choice ------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Special cases with known answers, metamorphic relations, warm starts, bounded memory."""
 
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,19 +10,16 @@ from scipy.optimize import minimize, minimize_scalar
 
 from odmtool import solvers
 from odmtool.core import losses
-from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
-from odmtool.errors import DivergedError, MemoryLimitError, UsageError
+from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.machines import ODM
-from odmtool.solvers import auto, linear_cost
 from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import is_thin
 from odmtool.solvers.newton import step_length
-from odmtool.solvers.spaces import FunctionSpace, WeightSpace, space_of
-from odmtool.solvers.trend import Trend
+from odmtool.solvers.spaces import FunctionSpace
 
 
 def test_theta_0_mu_1_is_ridge_regression():
@@ -143,79 +138,6 @@ def test_newton_names_what_is_missing():
         solvers.solve(problem(None), solver="magic")
 
 
-def test_auto_hands_over_to_newton(monkeypatch):
-    monkeypatch.setattr(auto, "_SMALL_GRAM", 0)
-    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 9 * linear_cost.epoch_cost(p.X))
-    monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)
-    for kernel in (None, "precomputed"):
-        solution = solvers.solve(problem(kernel, lambda_=2.0**20), tolerance=1e-9)
-        assert solution.solver == "dcd, then newton" and solution.converged
-        easy = solvers.solve(problem(kernel, lambda_=1e-3), tolerance=1e-2)
-        assert easy.solver == "dcd" and easy.converged
-
-
-@pytest.mark.parametrize(
-    ("gap", "enough"),
-    [
-        (lambda epoch: 0.9**epoch, 66),  # the same factor in every epoch
-        (lambda epoch: epoch**-0.5, 1_000_000),  # ever more slowly
-    ],
-)
-def test_trend_foresees_how_many_epochs_are_needed(gap, enough):
-    for factor, is_too_slow in ((0.8, True), (1.25, False)):
-        trend, most = Trend(), factor * enough
-        epochs = range(1, min(enough, 300))
-        found = [trend.is_too_slow(n, gap(n), 1e-3, most) for n in epochs]
-        assert any(found) == is_too_slow
-    flat = Trend()
-    assert [flat.is_too_slow(n, 0.5, 1e-3, 10**9) for n in range(1, 17)].index(True) == 15
-    nearly = Trend()  # more doublings are foreseen than a number holds epochs
-    gaps = [0.5 - 1e-5 * np.log2(n) for n in range(1, 17)]
-    found = [nearly.is_too_slow(n, gap, 1e-3, 10**9) for n, gap in enumerate(gaps, 1)]
-    assert found.index(True) == 15
-
-
-def test_auto_does_not_wait_for_slow_descent(monkeypatch):
-    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 900 * linear_cost.epoch_cost(p.X))
-    monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)
-    hard = problem(None, lambda_=2.0**20)
-    assert not solvers.solve(hard, solver="dcd", tolerance=1e-9, max_iter=900).converged
-    found = solvers.solve(hard, tolerance=1e-9)
-    assert found.solver == "dcd, then newton" and found.converged and found.iterations < 300
-
-
-def test_auto_weighs_the_costs_of_linear_problems():
-    """Of wide rows, by lambda: gradients on w, or coordinate descent; of few a Gram matrix."""
-    m, d = 2000, 5000
-    X = CSR.of(sparse.random(m, d, density=0.005, random_state=1, format="csr"))
-    y = np.where(np.arange(m) % 2, 1.0, -1.0)
-    easy, hard = (
-        Problem(X, None, y, np.ones(m), losses.odm(lambda_, 0.5, 0.3, m))
-        for lambda_ in (1.0, 2.0**22)
-    )
-    assert auto.choose(easy) == auto.Schedule("newton")
-    assert isinstance(space_of(easy), WeightSpace)
-    first, epochs, _then = auto.choose(hard)
-    assert first == "dcd" and epochs > auto.choose(hard._replace(weight=np.ones(m) / 4)).epochs > 1
-    few = Problem(X[np.arange(90)], None, y[:90], np.ones(90), hard.loss)
-    assert auto.choose(few) == auto.Schedule("newton")
-    assert isinstance(space_of(few), FunctionSpace)
-    narrow = CSR(X.data, X.indices % 20, X.indptr, (m, 20))
-    for p in (easy, hard):
-        assert auto.choose(p._replace(X=narrow)) == auto.Schedule("newton")
-
-
-@pytest.mark.parametrize("m, alone, then", [
-    (400, "newton", "newton"), (1600, "landmarks", "landmarks"), (2600, "landmarks", None),
-])  # fmt: skip
-def test_auto_begins_each_of_many_with_descent(m, alone, then):
-    y, loss = np.where(np.arange(m) % 2, 1.0, -1.0), losses.odm(64.0, 0.5, 0.3, m)
-    p = Problem(None, Gram(Kernel("rbf", gamma=1.0), np.zeros((m, 2)), 1e9), y, np.ones(m), loss)
-    assert auto.choose(p) == auto.Schedule(alone)
-    among_many = auto.choose(p, is_one_of_many=True)
-    assert among_many == (auto.Schedule("dcd", m // 40, then) if then else auto.Schedule(alone))
-
-
 def test_the_cheaper_hessian():
     for density, thin in ((0.01, True), (0.9, False)):
         X = sparse.random(500, 50, density=density, random_state=2, format="csr")
@@ -292,66 +214,6 @@ def test_cholesky_refuses_an_indefinite_matrix():
         cholesky_in_place(A)
 
 
-def indefinite_problem(lambda_):
-    """A precomputed kernel with smallest eigenvalue -1."""
-    generator = np.random.default_rng(5)
-    basis = np.linalg.qr(generator.standard_normal((40, 40)))[0]
-    eigenvalues = np.linspace(-1, 6, 40)
-    K = (basis * eigenvalues) @ basis.T
-    y = np.where(generator.random(40) < 0.5, 1.0, -1.0)
-    gram = Gram.of_matrix(Kernel("precomputed"), (K + K.T) / 2)
-    return Problem(None, gram, y, np.ones(40), losses.odm(lambda_, 0.5, 0.0, 40))
-
-
-def test_indefinite_kernel_with_a_unique_solution():
-    # 2 c1 = lambda / 20, so the dual is strictly concave for lambda < 20.
-    p = indefinite_problem(lambda_=12.0)
-    by_newton = solvers.solve(p, solver="newton", tolerance=1e-12)
-    by_descent = solvers.solve(p, solver="dcd", tolerance=1e-12, max_iter=20000)
-    assert by_newton.converged and by_descent.converged and by_newton.optimal
-    assert by_newton.coef == pytest.approx(by_descent.coef, abs=1e-5)
-
-
-def test_a_sigmoid_is_solved_until_its_own_gap_is_small(run):
-    """The gap of the shifted problem is below the tolerance after one step, when this is .03."""
-    data = Path(__file__).parent.parent / "data" / "breast-cancer.train"
-    scaled = run("scale", "-l", "0", data).out
-    Path("wdbc").write_text(scaled)
-    options = ["-t", "sigmoid", "-g", ".01", "-B", ".5", "-l", "1", "-m", ".887", "-p", ".928"]
-    outcome = run("train", *options, "--json", "auto", "wdbc", "m")
-    assert outcome.code == 0 and "not converged" not in outcome.err
-    run("train", *options, "--solver", "dcd", "--json", "dcd", "wdbc", "m")
-    auto, dcd = (json.loads(Path(name).read_text()) for name in ("auto", "dcd"))
-    assert auto["gap"] <= 1e-3
-    assert auto["objective"] == pytest.approx(dcd["objective"], rel=1e-3)
-
-
-def test_indefinite_kernel_between_certainties_is_called_stationary():
-    p = indefinite_problem(lambda_=21.0)
-    with pytest.raises(UsageError, match="convex"):
-        solvers.solve(p, solver="newton")
-    try:
-        solution = solvers.solve(p, tolerance=1e-6)
-    except DivergedError:
-        pytest.fail("this one has a stationary point")
-    assert not solution.optimal
-
-
-@pytest.mark.parametrize("solver", ["auto", "dcd", "newton"])
-def test_indefinite_kernel_without_a_solution(solver):
-    # The smaller slope 2 c2 is lambda / 40 > 1.
-    with pytest.raises(DivergedError, match="unbounded"):
-        solvers.solve(indefinite_problem(lambda_=50.0), solver=solver)
-
-
-def test_divergence_is_seen_without_the_eigenvalue():
-    from odmtool.solvers import dcd
-    from odmtool.solvers.base import Stop
-
-    with pytest.raises(DivergedError):
-        dcd.solve(indefinite_problem(lambda_=50.0), Stop(1e-3, 100000))
-
-
 def test_huge_kernel_values_do_not_break_newton():
     """poly of degree 3 on unscaled features: kernel values up to 1e14."""
     X, y = examples()
@@ -378,54 +240,6 @@ def test_a_small_lambda_is_no_reason_to_return_the_start():
     for kernel in (None, "rbf"):
         solution = solvers.solve(problem(kernel, lambda_=1e-4), solver="newton")
         assert solution.iterations == 1 and np.any(solution.coef != 0)
-
-
-def test_a_precomputed_kernel_of_few_digits_needs_no_eigenvalues(monkeypatch):
-    X = np.random.default_rng(0).standard_normal((60, 3))
-    from odmtool.core import kernels
-    from odmtool.solvers import indefinite
-
-    K = np.round(kernels.gram(Kernel("rbf", 0.4), X), 2)
-    least = np.linalg.eigvalsh(K)[0]
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    gram = Gram.of_matrix(Kernel("precomputed"), K)
-    p = Problem(None, gram, y, np.ones(60), losses.odm(2.0**4, 0.2, 0.4, 60))
-    with monkeypatch.context() as patch:
-        patch.setattr(indefinite, "_BY_FAR", 0.0)
-        assert indefinite.eigenvalue_bound(p) == pytest.approx(least)
-        exactly = solvers.solve(p, tolerance=1e-6)
-    assert indefinite.eigenvalue_bound(p) < least < 0
-    # Where the dual may have several solutions, the eigenvalue itself decides.
-    hard = p._replace(loss=losses.odm(2.0**30, 0.2, 0.4, 60))
-    assert indefinite.eigenvalue_bound(hard) == pytest.approx(least)
-    monkeypatch.setattr(np.linalg, "eigvalsh", lambda K: pytest.fail("eigenvalues were computed"))
-    found = solvers.solve(p, tolerance=1e-6)
-    assert found.converged and found.optimal
-    assert found.primal == pytest.approx(exactly.primal, rel=1e-5)
-
-
-def test_a_large_precomputed_kernel_is_found_positive_in_no_time():
-    """Lanczos does not converge on eigenvalues that cluster at zero."""
-    X = np.random.default_rng(0).standard_normal((500, 5))
-    from odmtool.core import kernels
-    from odmtool.solvers.indefinite import smallest_eigenvalue
-
-    K = kernels.gram(Kernel("rbf", 0.4), X)
-    assert smallest_eigenvalue(K) == 0
-    rounded = np.round(K, 1)
-    least = np.linalg.eigvalsh(rounded)[0]
-    assert least < -0.1 and smallest_eigenvalue(rounded) == pytest.approx(least)
-    assert smallest_eigenvalue(np.zeros((500, 500))) == 0
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    gram = Gram.of_matrix(Kernel("precomputed"), K)
-    p = Problem(None, gram, y, np.ones(500), losses.odm(64.0, 0.5, 0.2, 500))
-    assert solvers.solve(p, tolerance=1e-9).converged
-
-
-def test_sigmoid_with_a_tiny_lambda():
-    p = problem("sigmoid", lambda_=2.0**-10)
-    solution = solvers.solve(p, solver="newton", tolerance=1e-6)
-    assert solution.converged and np.any(solution.coef != 0)
 
 
 @pytest.mark.parametrize("solver", ["auto", "dcd", "newton"])

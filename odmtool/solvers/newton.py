@@ -80,7 +80,7 @@ def solve(
     """
     loss = losses.scaled(problem.loss, problem.weight)
     pieces = losses.Pieces(problem.loss, problem.weight)
-    first = _of_sample(problem, stop) if space is None and start is None else None
+    sample = _of_sample(problem, stop) if space is None and start is None else None
     space = space_of(problem) if space is None else space
 
     def point_at(v, t, at: losses.Evaluation, is_last: bool = False) -> Iterate:
@@ -114,7 +114,7 @@ def solve(
         t = space.margins(v)  # those of a sum have the rounding errors of its parts
         return point_at(v, t, pieces.at(t))
 
-    v = space.point(start) if start is not None else space.zero() if first is None else first
+    v = _beginning(space, start, sample)
     with np.errstate(over="ignore", invalid="ignore"):
         t = space.margins(v)
         first = point_at(v, t, pieces.at(t))
@@ -128,6 +128,13 @@ def solve(
         w, coef, eta, point.primal, point.primal - gap, relative(gap, point.scale), iteration,
         relative(gap, point.scale) <= stop.tolerance, "newton",
     )  # fmt: skip
+
+
+def _beginning(space: Space, start: np.ndarray | None, sample: np.ndarray | None) -> np.ndarray:
+    """The point of given duals, else a sample's solution, else 0."""
+    if start is not None:
+        return space.point(start)
+    return space.zero() if sample is None else sample
 
 
 def _of_sample(problem: Problem, stop: Stop) -> np.ndarray | None:

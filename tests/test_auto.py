@@ -1,0 +1,89 @@
+"""What ``auto`` takes, and when it leaves it."""
+
+import numpy as np
+import pytest
+from problems import problem
+from scipy import sparse
+
+from odmtool import solvers
+from odmtool.core import losses
+from odmtool.core.csr import CSR
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.solvers import auto, linear_cost
+from odmtool.solvers.base import Problem
+from odmtool.solvers.spaces import FunctionSpace, WeightSpace, space_of
+from odmtool.solvers.trend import Trend
+
+
+def test_auto_hands_over_to_newton(monkeypatch):
+    monkeypatch.setattr(auto, "_SMALL_GRAM", 0)
+    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 9 * linear_cost.epoch_cost(p.X))
+    monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)
+    for kernel in (None, "precomputed"):
+        solution = solvers.solve(problem(kernel, lambda_=2.0**20), tolerance=1e-9)
+        assert solution.solver == "dcd, then newton" and solution.converged
+        easy = solvers.solve(problem(kernel, lambda_=1e-3), tolerance=1e-2)
+        assert easy.solver == "dcd" and easy.converged
+
+
+@pytest.mark.parametrize(
+    ("gap", "enough"),
+    [
+        (lambda epoch: 0.9**epoch, 66),  # the same factor in every epoch
+        (lambda epoch: epoch**-0.5, 1_000_000),  # ever more slowly
+    ],
+)
+def test_trend_foresees_how_many_epochs_are_needed(gap, enough):
+    for factor, is_too_slow in ((0.8, True), (1.25, False)):
+        trend, most = Trend(), factor * enough
+        epochs = range(1, min(enough, 300))
+        found = [trend.is_too_slow(n, gap(n), 1e-3, most) for n in epochs]
+        assert any(found) == is_too_slow
+    flat = Trend()
+    assert [flat.is_too_slow(n, 0.5, 1e-3, 10**9) for n in range(1, 17)].index(True) == 15
+    nearly = Trend()  # more doublings are foreseen than a number holds epochs
+    gaps = [0.5 - 1e-5 * np.log2(n) for n in range(1, 17)]
+    found = [nearly.is_too_slow(n, gap, 1e-3, 10**9) for n, gap in enumerate(gaps, 1)]
+    assert found.index(True) == 15
+
+
+def test_auto_does_not_wait_for_slow_descent(monkeypatch):
+    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 900 * linear_cost.epoch_cost(p.X))
+    monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)
+    hard = problem(None, lambda_=2.0**20)
+    assert not solvers.solve(hard, solver="dcd", tolerance=1e-9, max_iter=900).converged
+    found = solvers.solve(hard, tolerance=1e-9)
+    assert found.solver == "dcd, then newton" and found.converged and found.iterations < 300
+
+
+def test_auto_weighs_the_costs_of_linear_problems():
+    """Of wide rows, by lambda: gradients on w, or coordinate descent; of few a Gram matrix."""
+    m, d = 2000, 5000
+    X = CSR.of(sparse.random(m, d, density=0.005, random_state=1, format="csr"))
+    y = np.where(np.arange(m) % 2, 1.0, -1.0)
+    easy, hard = (
+        Problem(X, None, y, np.ones(m), losses.odm(lambda_, 0.5, 0.3, m))
+        for lambda_ in (1.0, 2.0**22)
+    )
+    assert auto.choose(easy) == auto.Schedule("newton")
+    assert isinstance(space_of(easy), WeightSpace)
+    first, epochs, _then = auto.choose(hard)
+    assert first == "dcd" and epochs > auto.choose(hard._replace(weight=np.ones(m) / 4)).epochs > 1
+    few = Problem(X[np.arange(90)], None, y[:90], np.ones(90), hard.loss)
+    assert auto.choose(few) == auto.Schedule("newton")
+    assert isinstance(space_of(few), FunctionSpace)
+    narrow = CSR(X.data, X.indices % 20, X.indptr, (m, 20))
+    for p in (easy, hard):
+        assert auto.choose(p._replace(X=narrow)) == auto.Schedule("newton")
+
+
+@pytest.mark.parametrize("m, alone, then", [
+    (400, "newton", "newton"), (1600, "landmarks", "landmarks"), (2600, "landmarks", None),
+])  # fmt: skip
+def test_auto_begins_each_of_many_with_descent(m, alone, then):
+    y, loss = np.where(np.arange(m) % 2, 1.0, -1.0), losses.odm(64.0, 0.5, 0.3, m)
+    p = Problem(None, Gram(Kernel("rbf", gamma=1.0), np.zeros((m, 2)), 1e9), y, np.ones(m), loss)
+    assert auto.choose(p) == auto.Schedule(alone)
+    among_many = auto.choose(p, is_one_of_many=True)
+    assert among_many == (auto.Schedule("dcd", m // 40, then) if then else auto.Schedule(alone))

@@ -1,0 +1,123 @@
+"""Kernels with negative eigenvalues: one solution, none, or who knows."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from problems import problem
+
+from odmtool import solvers
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.errors import DivergedError, UsageError
+from odmtool.solvers.base import Problem
+
+
+def indefinite_problem(lambda_):
+    """A precomputed kernel with smallest eigenvalue -1."""
+    generator = np.random.default_rng(5)
+    basis = np.linalg.qr(generator.standard_normal((40, 40)))[0]
+    eigenvalues = np.linspace(-1, 6, 40)
+    K = (basis * eigenvalues) @ basis.T
+    y = np.where(generator.random(40) < 0.5, 1.0, -1.0)
+    gram = Gram.of_matrix(Kernel("precomputed"), (K + K.T) / 2)
+    return Problem(None, gram, y, np.ones(40), losses.odm(lambda_, 0.5, 0.0, 40))
+
+
+def test_indefinite_kernel_with_a_unique_solution():
+    # 2 c1 = lambda / 20, so the dual is strictly concave for lambda < 20.
+    p = indefinite_problem(lambda_=12.0)
+    by_newton = solvers.solve(p, solver="newton", tolerance=1e-12)
+    by_descent = solvers.solve(p, solver="dcd", tolerance=1e-12, max_iter=20000)
+    assert by_newton.converged and by_descent.converged and by_newton.optimal
+    assert by_newton.coef == pytest.approx(by_descent.coef, abs=1e-5)
+
+
+def test_a_sigmoid_is_solved_until_its_own_gap_is_small(run):
+    """The gap of the shifted problem is below the tolerance after one step, when this is .03."""
+    data = Path(__file__).parent.parent / "data" / "breast-cancer.train"
+    scaled = run("scale", "-l", "0", data).out
+    Path("wdbc").write_text(scaled)
+    options = ["-t", "sigmoid", "-g", ".01", "-B", ".5", "-l", "1", "-m", ".887", "-p", ".928"]
+    outcome = run("train", *options, "--json", "auto", "wdbc", "m")
+    assert outcome.code == 0 and "not converged" not in outcome.err
+    run("train", *options, "--solver", "dcd", "--json", "dcd", "wdbc", "m")
+    auto, dcd = (json.loads(Path(name).read_text()) for name in ("auto", "dcd"))
+    assert auto["gap"] <= 1e-3
+    assert auto["objective"] == pytest.approx(dcd["objective"], rel=1e-3)
+
+
+def test_indefinite_kernel_between_certainties_is_called_stationary():
+    p = indefinite_problem(lambda_=21.0)
+    with pytest.raises(UsageError, match="convex"):
+        solvers.solve(p, solver="newton")
+    try:
+        solution = solvers.solve(p, tolerance=1e-6)
+    except DivergedError:
+        pytest.fail("this one has a stationary point")
+    assert not solution.optimal
+
+
+@pytest.mark.parametrize("solver", ["auto", "dcd", "newton"])
+def test_indefinite_kernel_without_a_solution(solver):
+    # The smaller slope 2 c2 is lambda / 40 > 1.
+    with pytest.raises(DivergedError, match="unbounded"):
+        solvers.solve(indefinite_problem(lambda_=50.0), solver=solver)
+
+
+def test_divergence_is_seen_without_the_eigenvalue():
+    from odmtool.solvers import dcd
+    from odmtool.solvers.base import Stop
+
+    with pytest.raises(DivergedError):
+        dcd.solve(indefinite_problem(lambda_=50.0), Stop(1e-3, 100000))
+
+
+def test_a_precomputed_kernel_of_few_digits_needs_no_eigenvalues(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    from odmtool.core import kernels
+    from odmtool.solvers import indefinite
+
+    K = np.round(kernels.gram(Kernel("rbf", 0.4), X), 2)
+    least = np.linalg.eigvalsh(K)[0]
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    gram = Gram.of_matrix(Kernel("precomputed"), K)
+    p = Problem(None, gram, y, np.ones(60), losses.odm(2.0**4, 0.2, 0.4, 60))
+    with monkeypatch.context() as patch:
+        patch.setattr(indefinite, "_BY_FAR", 0.0)
+        assert indefinite.eigenvalue_bound(p) == pytest.approx(least)
+        exactly = solvers.solve(p, tolerance=1e-6)
+    assert indefinite.eigenvalue_bound(p) < least < 0
+    # Where the dual may have several solutions, the eigenvalue itself decides.
+    hard = p._replace(loss=losses.odm(2.0**30, 0.2, 0.4, 60))
+    assert indefinite.eigenvalue_bound(hard) == pytest.approx(least)
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda K: pytest.fail("eigenvalues were computed"))
+    found = solvers.solve(p, tolerance=1e-6)
+    assert found.converged and found.optimal
+    assert found.primal == pytest.approx(exactly.primal, rel=1e-5)
+
+
+def test_a_large_precomputed_kernel_is_found_positive_in_no_time():
+    """Lanczos does not converge on eigenvalues that cluster at zero."""
+    X = np.random.default_rng(0).standard_normal((500, 5))
+    from odmtool.core import kernels
+    from odmtool.solvers.indefinite import smallest_eigenvalue
+
+    K = kernels.gram(Kernel("rbf", 0.4), X)
+    assert smallest_eigenvalue(K) == 0
+    rounded = np.round(K, 1)
+    least = np.linalg.eigvalsh(rounded)[0]
+    assert least < -0.1 and smallest_eigenvalue(rounded) == pytest.approx(least)
+    assert smallest_eigenvalue(np.zeros((500, 500))) == 0
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    gram = Gram.of_matrix(Kernel("precomputed"), K)
+    p = Problem(None, gram, y, np.ones(500), losses.odm(64.0, 0.5, 0.2, 500))
+    assert solvers.solve(p, tolerance=1e-9).converged
+
+
+def test_sigmoid_with_a_tiny_lambda():
+    p = problem("sigmoid", lambda_=2.0**-10)
+    solution = solvers.solve(p, solver="newton", tolerance=1e-6)
+    assert solution.converged and np.any(solution.coef != 0)
