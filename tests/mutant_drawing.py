@@ -8,6 +8,7 @@ decorators, strings, imports, and what is only said: the arguments of ``raise`` 
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -43,6 +44,10 @@ class Mutant(NamedTuple):
         First line of the function around it, decorators included; 0 outside of functions.
     is_compiled : bool
         Whether compiled code depends on it.
+    speed_only : str
+        What its line, or a comment above it, says after "speed only:".
+    key : str
+        The same as long as its function, or outside of functions its line, is the same.
     """
 
     path: str
@@ -52,6 +57,8 @@ class Mutant(NamedTuple):
     line: int
     function: int
     is_compiled: bool
+    speed_only: str
+    key: str
 
     def applied(self, source: bytes) -> bytes:
         return source[: self.start] + self.text.encode() + source[self.end :]
@@ -59,7 +66,7 @@ class Mutant(NamedTuple):
 
 def mutants(path: str, source: str) -> Iterator[Mutant]:
     """All possible mutants of a file; some of them are no valid Python (:func:`is_valid`)."""
-    tree, starts = ast.parse(source), [0]
+    tree, starts, reasons = ast.parse(source), [0], marked(source.splitlines())
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     used = {
@@ -71,7 +78,7 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
         first = 0
         if function:
             first = min(node.lineno for node in (function, *function.decorator_list))
-        known = first, is_compiled(function) or is_used
+        uses = is_compiled(function) or is_used
         for node, changed in changes(parent):
             start = starts[node.lineno - 1] + node.col_offset
             end = starts[node.end_lineno - 1] + node.end_col_offset
@@ -80,7 +87,22 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
             missing = "\n" * (node.end_lineno - node.lineno)
             is_bare = isinstance(node, ast.stmt | ast.Slice)
             text = text + missing if is_bare else f"({text}{missing})"
-            yield Mutant(path, start, end, text, node.lineno, *known)
+            lines = (first, function.end_lineno) if function else (node.lineno, node.lineno)
+            begin = starts[lines[0] - 1]
+            around = source.encode()[begin : starts[lines[1]]]
+            known = repr((path, around, start - begin, end - begin, text)).encode()
+            key, reason = hashlib.sha256(known).hexdigest()[:16], reasons.get(node.lineno, "")
+            yield Mutant(path, start, end, text, node.lineno, first, uses, reason, key)
+
+
+def marked(lines: list[str]) -> dict[int, str]:
+    """The lines of which a comment says that they change only speed, and why."""
+    found = {}
+    for number, line in enumerate(lines, start=1):
+        code, mark, reason = line.partition("# speed only: ")
+        if mark:
+            found[number + (not code.strip())] = reason
+    return found
 
 
 def is_compiled(function) -> bool:
