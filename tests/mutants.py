@@ -52,16 +52,19 @@ _ROOM = 2000
 # A test may take so many times its CPU seconds, and more where functions are compiled anew.
 _CPU_FACTOR, _COMPILING = 5, 200
 _STEPS = 1.0, 4.0, 15.0
+_GOAL = 0.9
 # Files whose tests start processes, or say little about these rooms: for the second round.
 SLOW = {
-    "test_cluster", "test_cluster_commands", "test_compact_model", "test_completion",
-    "test_errors", "test_fuzz", "test_jit", "test_man", "test_models", "test_papers",
-    "test_plots", "test_probability_commands", "test_processes", "test_project",
-    "test_python_docs", "test_repeats", "test_scripts", "test_search", "test_sentences",
+    "test_cluster", "test_cluster_commands", "test_compact_model", "test_completion", "test_cv",
+    "test_errors", "test_estimators", "test_extremes", "test_files", "test_fuzz", "test_jit",
+    "test_kept_ranges", "test_loo", "test_man", "test_margins", "test_model_file", "test_models",
+    "test_multiclass_machines", "test_papers", "test_plots", "test_predict", "test_probability",
+    "test_probability_commands", "test_processes", "test_project", "test_python_docs",
+    "test_repeats", "test_scale_options", "test_scripts", "test_search", "test_sentences",
     "test_sklearn_checks", "test_stock_options", "test_stock_predictors", "test_svmlight",
     "test_svmlight_numbers", "test_svmlight_streams", "test_tables", "test_text_labels",
+    "test_train",
 }  # fmt: skip
-_GOAL = 0.9
 
 
 class Copy:
@@ -78,27 +81,23 @@ class Copy:
             if path.is_file():
                 shutil.copy(path, folder)
         jit = folder / "odmtool" / "_jit.py"
-        jit.write_text(jit.read_text() + "\n\ndef _stamp():\n    return 'mutants'\n")
+        code, name = jit.read_text(), "get_suitable_cache_subpath(self._py_file)"
+        assert name in code  # all copies share the compiled code of what is unchanged
+        relative = f"self._py_file[{len(str(folder))}:]"
+        code = code.replace(name, name.replace("self._py_file", relative))
+        jit.write_text(code + "\n\ndef _stamp():\n    return 'mutants'\n")
         for path in (folder / "odmtool").rglob("*.py"):
             self._write(path, path.read_bytes(), path.stat().st_size + _ROOM)
-        self._keep_compiled_of_same_sources()
+        self.compiled = folder.parent / "compiled"
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         self._server = subprocess.Popen(
             [sys.executable, str(folder / "tests" / "mutant_server.py")], text=True, cwd=folder,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env=os.environ | threads | {
                 "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'tests'}",
-                "PYTHONDONTWRITEBYTECODE": "", "NUMBA_CACHE_DIR": str(folder / "cache"),
+                "PYTHONDONTWRITEBYTECODE": "", "NUMBA_CACHE_DIR": str(self.compiled),
             },
         )  # fmt: skip
-
-    def _keep_compiled_of_same_sources(self) -> None:
-        """All sources have the same time, so numba cannot see that one is another."""
-        digest = digest_of(f"odmtool/{path}" for path in sorted(compiled_sources()))
-        mark = self.folder / "cache-of"
-        if not mark.exists() or mark.read_text() != digest:
-            shutil.rmtree(self.folder / "cache", ignore_errors=True)
-            mark.write_text(digest)
 
     def _write(self, path: Path, content: bytes, size: int) -> None:
         path.write_bytes(content + b"#" * (size - len(content)))
@@ -118,6 +117,15 @@ class Copy:
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         return json.loads(self._server.stdout.readline())
+
+
+def keep_compiled_of_same_sources(folder: Path) -> None:
+    """All sources have the same time, so numba cannot see that one is another."""
+    digest = digest_of(f"odmtool/{path}" for path in sorted(compiled_sources()))
+    mark = folder / "compiled-from"
+    if not mark.exists() or mark.read_text() != digest:
+        shutil.rmtree(folder / "compiled", ignore_errors=True)
+        mark.write_text(digest)
 
 
 class Tests:
@@ -190,7 +198,7 @@ class Trial:
             names, compiling = self._tests.of_file(mutant), _COMPILING
             cache = copy.folder / "cache-of-one"
             shutil.rmtree(cache, ignore_errors=True)
-            shutil.copytree(copy.folder / "cache", cache)
+            shutil.copytree(copy.compiled, cache)
             for name in importers(mutant.path):
                 for stale in cache.rglob(f"{Path(name).stem}.*.nb?"):
                     stale.unlink()
@@ -327,6 +335,7 @@ def main() -> int:
             m for m in chosen if survived(m, 1) and (m in first or not survived(m, 2))
         ]  # fmt: skip
         if wanted and copies.empty():
+            keep_compiled_of_same_sources(folder)
             for place in range(options.jobs):
                 copies.put(Copy(folder / f"copy-{place}"))
         if not wanted:

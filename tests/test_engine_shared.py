@@ -56,6 +56,19 @@ def test_columns_are_solved_as_one_by_one(dtype):
         assert primal == pytest.approx(best.primal, rel=1e-4)
 
 
+def test_a_step_that_goes_too_far_is_shortened_to_where_the_slope_is_none():
+    X, together, _alone, _kept = problems_of([2.0**4, 2.0**8])
+    Z, start = X.toarray(), np.zeros((X.shape[1], together.count))
+    state = columns._Newton(Z, together, start, Serial())
+    state.look()
+    direction = -state.gradient
+    lengths = state._lengths(direction, Z @ direction)
+    there = columns._Newton(Z, together, lengths * direction, Serial())
+    there.look()
+    before, after = (np.abs((s.gradient * direction).sum(axis=0)) for s in (state, there))
+    assert np.all(lengths < 1) and np.all(after < 1e-4 * before)
+
+
 def test_bounds_of_columns_are_confirmed(monkeypatch):
     """The judge finds no smaller gap, also where more and more landmarks are taken."""
     monkeypatch.setattr(shared, "_FIRST", 10)

@@ -37,6 +37,20 @@ def test_kernels_said_to_be_positive_semidefinite_are(kernel):
         assert np.linalg.eigvalsh(K)[0] > -1e-12 * len(K)
 
 
+@pytest.mark.parametrize("kernel", NAMED, ids=str)
+def test_bounds_of_rounding_hold_and_are_not_much_too_large(kernel):
+    size, share = 2.0, 1e-7
+    z = np.linspace(0.0 if kernel.row.of == kernel_table.DISTANCES else -size, size, 101)
+    values, up, down = (
+        kernel.row.values(kernel, z + moved, np) for moved in (0, share * size, -share * size)
+    )
+    off = np.maximum(np.abs(up - values), np.abs(down - values))
+    relative, absolute = kernel.row.rounding(kernel, size, share, np)
+    bound = relative * np.abs(values) + absolute
+    assert np.all(off <= bound + 1e-14) and bound.max() <= 2 * off.max() + 1e-14
+    assert 0 < max(kernel.row.rounding(kernel, size, 1e-17, np)) < 1e-14
+
+
 def test_an_unknown_kernel_is_refused_wherever_a_kernel_is_taken():
     from odmtool.io.model_write import write_model
     from odmtool.machines import MACHINES

@@ -389,6 +389,17 @@ def test_below_power_one_a_stationary_point_is_found(loss):
         assert judge.objective(*arguments, W[:-1], W[-1]) > found.primal * (1 - 1e-9)
 
 
+def test_the_bound_of_the_gap_reaches_the_minimiser_where_sigma_is_large():
+    """F = lambda r(v) would have a minimiser of this length, and the bound has to know of it."""
+    given = problem(power=1.5, lambda_=2.0, k=2, data=(np.eye(3), np.array([0, 1, 1])), ridge=1e-30)
+    objective = Objective(given)
+    objective.smoothing = objective.smoothing._replace(sigma=100.0)
+    V = np.array([[50.0, -50], [0, 0], [0, 0], [0, 0]])
+    value, gradient = 2 * (2e4**0.75 - 1e3), np.array([[1e-9, 0], [0, 0], [0, 0], [0, 0]])
+    farthest = objective.gap(V, value, gradient) * value / 1e-9 - np.linalg.norm(V)
+    assert np.linalg.norm(V) <= farthest <= 1.5 * np.linalg.norm(V)
+
+
 # ---- what is refused -------------------------------------------------------------------------
 
 

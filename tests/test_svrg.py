@@ -218,6 +218,16 @@ def test_two_examples_give_an_unbiased_gradient_of_ldm():
     np.testing.assert_allclose(mean, (moved - step * full) / (1 + step), rtol=1e-9, atol=1e-11)
 
 
+def test_the_examples_of_a_pair_are_drawn_independently(monkeypatch):
+    p, seen, step = problem(loss=LDM), [], svrg.pair_stage
+    monkeypatch.setattr(svrg, "pair_stage", lambda *a: seen.append(a[8:10]) or step(*a))
+    rows = svrg.StageRows(p, 0, "last")
+    point = rows.at(np.zeros(p.X.shape[1]))
+    rows.steps(point, rows.gradient(point), 1e-3)
+    [(first, second)] = seen
+    assert len(first) == len(second) == M and (first == second).mean() < 0.2
+
+
 def test_draws_have_their_probabilities():
     shares = np.array([1.0, 0.0, 5.0, 2.0])
     sums, generator = stochastic.cumulative(shares), np.random.default_rng(0)
