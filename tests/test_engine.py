@@ -50,7 +50,9 @@ def problem_of(kernel, loss, lambda_, m=150, seed=0, weighted=False, dense=False
 
 
 def points_of(problem, compiled=True):
-    return Points(problem.gram.kernel, problem.gram.X, Serial(), compiled)
+    found = Points(problem.gram.kernel, problem.gram.X, Serial())
+    found.expect(np.inf if compiled else 0)
+    return found
 
 
 def judged(problem, coef, eta, K=None):
@@ -102,13 +104,21 @@ def test_bounds_hold_and_the_exact_gap_is_the_judges(kernel, loss, compiled):
             assert bound >= gap * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_kernel_values_are_compiled_or_not_as_was_chosen(compiled, monkeypatch):
-    """A small problem does not load numba."""
-    other = (kernels, "block") if compiled else (tiles, "tile_values")
-    monkeypatch.setattr(*other, lambda *_: pytest.fail("the other way was taken"))
-    points = points_of(problem_of(Kernel("rbf", 0.3), "odm", 1.0, 20), compiled)
-    assert points.values(points.X, points.X).shape == (20, 20)
+@pytest.mark.parametrize("dense", [True, False])
+def test_only_where_many_kernel_values_are_to_come_they_are_compiled(dense, monkeypatch):
+    """A small problem does not load numba; of sparse rows fewer values are many."""
+    rows = problem_of(Kernel("rbf", 0.3), "odm", 1.0, 20, dense=True).gram.X
+    points = Points(Kernel("rbf", 0.3), rows if dense else sparse.csr_matrix(rows), Serial())
+    with monkeypatch.context() as patch:
+        patch.setattr(tiles, "_rbf", lambda *_: pytest.fail("compiled code was loaded"))
+        points.expect(1e6)
+        points.rows(np.arange(5)).expect(np.inf)
+        by_numpy = points.values(points.X, points.X)
+    points.expect(1e7)
+    assert points.is_compiled is not dense
+    points.expect(1e8)
+    assert points.is_compiled and points.rows(np.arange(5)).is_compiled
+    assert points.values(points.X, points.X) == pytest.approx(by_numpy, rel=1e-12)
 
 
 def test_an_entry_of_a_sparse_row_costs_more():
@@ -226,6 +236,7 @@ def test_newton_beyond_the_landmarks(loss, monkeypatch):
 def test_newton_goes_on_where_the_landmarks_are(monkeypatch):
     """The first step is not the point of the duals that they demand, which is farther away."""
     forced("full", monkeypatch)
+    monkeypatch.setattr("odmtool.solvers.engine.points._BY_NUMPY", 0)
     problem, seen = problem_of(Kernel("rbf", 0.1), "odm", 2.0**14, 400, seed=1), []
     solution = solve.solve(problem, Stop(1e-3, 100), progress=seen.append)
     assert solution.solver == "landmarks, then newton" and solution.converged

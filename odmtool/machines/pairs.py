@@ -118,7 +118,7 @@ class PairGrams:
 
     def _mirror(self, values: np.ndarray, out: np.ndarray) -> None:
         if self.are_many:
-            from odmtool.rows.tiles import mirror
+            from odmtool.rows.tile_loops import mirror
 
             mirror(values, out)
         else:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool._jit import njit
 from odmtool.core import kernels
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import DISTANCES
@@ -37,9 +36,11 @@ def tile_rows(m: int) -> int:
     return max(_ROWS, -(-m // _TILES))
 
 
-def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray:
-    """The kernel values of one tile, the same wherever they are computed."""
-    if kernel.row.name == "rbf":
+def tile_values(
+    kernel: Kernel, A, B, on_diagonal: bool, out=None, is_compiled: bool = True
+) -> np.ndarray:
+    """The kernel values of one tile, the same wherever they are computed by the same code."""
+    if is_compiled and kernel.row.name == "rbf":
         tile = np.empty((A.shape[0], B.shape[0]), A.dtype) if out is None else out
         _rbf(kernel, A, B, tile)
     else:
@@ -51,6 +52,8 @@ def tile_values(kernel: Kernel, A, B, on_diagonal: bool, out=None) -> np.ndarray
 
 def _rbf(kernel: Kernel, A, B, tile) -> None:
     """The same for the kernel that has compiled code of its own."""
+    from odmtool.rows.tile_loops import exponentials, exponents, sparse_exponents
+
     if not isinstance(A, np.ndarray) and A.shape[1] <= _WIDEST:
         columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
         sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
@@ -67,90 +70,6 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
 
 def _arrays(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.data, X.indices, X.indptr
-
-
-@njit
-def exponents(tile, squares_a, squares_b, gamma):
-    """Turn inner products into exponents of rbf, in place, rounded as by kernels.block.
-
-    In one call: between many short ones, threads would wait for the interpreter's lock.
-    """
-    rows, columns = tile.shape
-    factor, zero = -tile.dtype.type(gamma), tile.dtype.type(0)
-    for i in range(rows):
-        for j in range(columns):
-            distance = (squares_a[i] + squares_b[j]) - 2 * tile[i, j]
-            tile[i, j] = max(distance, zero) * factor
-
-
-@njit
-def exponentials(tile):
-    """exp of every number <= 0 in double precision, in place, to within a unit in the last place.
-
-    NumPy's own takes twice to eight times as long where the processor has no AVX-512. With
-    n = round(x / ln 2) and r = x - n ln 2, |r| <= 0.35, this is 2^n times the series of e^r.
-    """
-    rows, columns = tile.shape
-    # Added to a small number, its last bits are the number's rounded value.
-    shift = 6755399441055744.0
-    for i in range(rows):
-        for j in range(columns):
-            x = tile[i, j]
-            x = x if x > -700.0 else -700.0
-            shifted = x * 1.4426950408889634 + shift
-            n = shifted - shift
-            r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
-            series = 1.0 / 6227020800.0
-            series = series * r + 1.0 / 479001600.0
-            series = series * r + 1.0 / 39916800.0
-            series = series * r + 1.0 / 3628800.0
-            series = series * r + 1.0 / 362880.0
-            series = series * r + 1.0 / 40320.0
-            series = series * r + 1.0 / 5040.0
-            series = series * r + 1.0 / 720.0
-            series = series * r + 1.0 / 120.0
-            series = series * r + 1.0 / 24.0
-            series = series * r + 1.0 / 6.0
-            series = series * r + 0.5
-            series = series * r + 1.0
-            series = series * r + 1.0
-            bits = np.float64(shifted).view(np.int64)
-            tile[i, j] = series * np.int64((bits + 1023) << 52).view(np.float64)
-
-
-@njit
-def sparse_exponents(a, b, gamma, columns, tile):
-    """The same for sparse rows, inner products included.
-
-    Parameters
-    ----------
-    a, b : tuples of data, indices and indptr
-    gamma : float
-    columns : ndarray, shape (d, n)
-        Room for the rows of b, as columns.
-    tile : ndarray, shape (m, n)
-        Gets the exponents.
-    """
-    (a_data, a_places, a_start), (b_data, b_places, b_start) = a, b
-    rows, n = tile.shape
-    factor, zero = -tile.dtype.type(gamma), tile.dtype.type(0)
-    squares = np.zeros(n, tile.dtype)
-    columns[:] = 0
-    for j in range(n):
-        for p in range(b_start[j], b_start[j + 1]):
-            columns[b_places[p], j] = b_data[p]
-            squares[j] += b_data[p] * b_data[p]
-    products = np.empty(n, tile.dtype)
-    for i in range(rows):
-        products[:] = 0
-        square = zero
-        for p in range(a_start[i], a_start[i + 1]):
-            value, column = a_data[p], columns[a_places[p]]
-            square += value * value
-            for j in range(n):
-                products[j] += value * column[j]
-        for j in range(n):
-            tile[i, j] = max((square + squares[j]) - 2 * products[j], zero) * factor
 
 
 class Tiles:
@@ -171,12 +90,16 @@ class Tiles:
         Serial or Threads (:mod:`odmtool.rows.executor`); shares this process's memory.
     step : int, optional
         Rows of a tile, if these examples are part of more.
+    is_compiled : bool
+        By compiled code, which has to be loaded.
     """
 
     def __init__(
-        self, kernel: Kernel, X, ranges, *, kept: float, memory: float, executor, step=None
+        self, kernel: Kernel, X, ranges, *, kept: float, memory: float, executor, step=None,
+        is_compiled: bool = True,
     ):  # fmt: skip
         self.kernel, self.X, self._memory, self._executor = kernel, X, memory, executor
+        self._is_compiled = is_compiled
         self._ranges, self.size = ranges, X.shape[0]
         step = step or tile_rows(self.size)
         self._edges = np.concatenate([*(np.arange(a, b, step) for a, b in ranges), [self.size]])
@@ -240,14 +163,19 @@ class Tiles:
         rows, columns = self._slice(i), self._slice(j)
         if scratch is not None and (self.matrix is None or not self._filled[i, j]):
             A, B = self.X[rows], self.X[columns]
-            return tile_values(self.kernel, A, B, i == j, scratch[: A.shape[0], : B.shape[0]])
+            return self._values(A, B, i == j, scratch[: A.shape[0], : B.shape[0]])
         tile = self.matrix[rows, columns]
         if not self._filled[i, j]:
-            tile_values(self.kernel, self.X[rows], self.X[columns], i == j, out=tile)
+            self._values(self.X[rows], self.X[columns], i == j, tile)
             if i != j:
+                from odmtool.rows.tile_loops import mirror
+
                 mirror(tile, self.matrix[columns, rows])
             self._filled[i, j] = True
         return tile
+
+    def _values(self, A, B, on_diagonal: bool, out: np.ndarray) -> np.ndarray:
+        return tile_values(self.kernel, A, B, on_diagonal, out, self._is_compiled)
 
     def _row_times(self, i: int, v: np.ndarray, is_last: bool, used: np.ndarray) -> np.ndarray:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
@@ -266,7 +194,9 @@ class Tiles:
         return product
 
     def _add(self, tile, right, left, above, below) -> None:
-        if right.ndim == 1:
+        if right.ndim == 1 and self._is_compiled:
+            from odmtool.rows.tile_loops import add_products
+
             add_products(tile, right, left, above, below)
             return
         # Single precision, of vectors or of sums, ends conjugate gradients before the tolerance.
@@ -275,41 +205,6 @@ class Tiles:
             values = tile[some].astype(float, copy=False)
             above[some] += values @ right
             below += values.T @ left[some]
-
-
-@njit
-def add_products(tile, right, left, above, below):
-    """above += tile right and below += left'tile, in double precision."""
-    rows, columns = tile.shape
-    # Sums side by side, which the compiler turns into vectors.
-    sums = np.zeros(32)
-    even = columns - columns % 32
-    for i in range(rows):
-        sums[:] = 0.0
-        for j in range(0, even, 32):
-            for k in range(32):
-                value = np.float64(tile[i, j + k])
-                sums[k] += value * right[j + k]
-                below[j + k] += value * left[i]
-        total = 0.0
-        for k in range(32):
-            total += sums[k]
-        for j in range(even, columns):
-            value = np.float64(tile[i, j])
-            total += value * right[j]
-            below[j] += value * left[i]
-        above[i] += total
-
-
-@njit
-def mirror(tile, out):
-    """out = tile', a square of the processor's cache at a time."""
-    m, n = tile.shape
-    for top in range(0, m, 32):
-        for left in range(0, n, 32):
-            for j in range(left, min(left + 32, n)):
-                for i in range(top, min(top + 32, m)):
-                    out[j, i] = tile[i, j]
 
 
 class TilesPart:

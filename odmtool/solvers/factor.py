@@ -59,6 +59,13 @@ def cholesky_solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     return x
 
 
+def inverse_transposed(L: np.ndarray) -> np.ndarray:
+    """L^-T, upper triangular, from a lower triangular L whose upper triangle is zero."""
+    if not len(L):
+        return L.copy()  # LAPACK has no matrix of nothing
+    return np.ascontiguousarray(compiled("linalg", "_flapack").dtrtri(L, lower=1)[0].T)
+
+
 def conjugate_gradients(
     product: Callable, right: np.ndarray, precondition: Callable, *, atol: float, most: int,
     start: np.ndarray | None = None,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from odmtool.rows import sparse_tile, tiles
+from odmtool.rows import sparse_tile, tile_loops
 from twins.making import Twin, dense, matrix, table
 
 
@@ -127,13 +127,13 @@ def mirror_cases(generator):
 
 
 TWINS = table(
-    Twin(tiles.exponents, distances, distance_cases),
+    Twin(tile_loops.exponents, distances, distance_cases),
     # One unit of its own and one of math.exp.
-    Twin(tiles.exponentials, powers, power_cases, units=2),
-    Twin(tiles.sparse_exponents, sparse_distances, sparse_cases, the_tile),
-    Twin(tiles.add_products, both_products, product_cases),
+    Twin(tile_loops.exponentials, powers, power_cases, units=2),
+    Twin(tile_loops.sparse_exponents, sparse_distances, sparse_cases, the_tile),
+    Twin(tile_loops.add_products, both_products, product_cases),
     Twin(sparse_tile.count_large, large_before, large_cases),
     Twin(sparse_tile.take_large, large_values, taken_cases),
     Twin(sparse_tile.add_sparse_products, both_sparse_products, sparse_product_cases),
-    Twin(tiles.mirror, transpose, mirror_cases),
+    Twin(tile_loops.mirror, transpose, mirror_cases),
 )

@@ -37,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import losses
+from odmtool.rows.tiles import Tiles
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.points import Points
@@ -120,6 +121,7 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
         sums of the losses and of their absolute values, each of shape (q,).
     """
     points, alpha, count = basis.points, basis.inverse @ W, W.shape[1]
+    points.expect(points.size * len(alpha))
     F, A = (np.empty((points.size, count), order="F") for _ in range(2))
 
     def one(part: slice):
@@ -232,7 +234,7 @@ class Draw(NamedTuple):
         return float(min(hoeffding, max(self.mean + spread, 0.0)))
 
 
-def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int) -> list[Draw]:
+def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=None) -> list[Draw]:
     """Draw rows of E, for each column a of A.
 
     Parameters
@@ -245,7 +247,10 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int) ->
         From rows (an int array) to (C K_ZZ^-1 C'A) there.
     count : int, > 1
     seed : int
+    X : csr_matrix or ndarray, optional
+        The rows in another precision.
     """
+    X = points.X if X is None else X
     sizes = np.abs(A) * np.sqrt(left)[:, None]
     totals = sizes.sum(axis=0)
     shares = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
@@ -260,12 +265,13 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int) ->
 
     def one(start: int) -> None:
         some = rows[start : start + _ROWS]
-        own, product = points.X[some], -of_span(some)
+        own, product = X[some], -of_span(some)
         for k in range(0, len(active), 8 * _ROWS):
             others = active[k : k + 8 * _ROWS]
-            product += points.values(own, points.X[others]) @ A[others]
+            product += points.values(own, X[others]) @ A[others]
         products[start : start + _ROWS] = product
 
+    points.expect(len(rows) * len(active))
     points.map(one, range(0, len(rows), _ROWS))
     samples = A[rows] * products / chance[rows, None]
     means = times @ samples / count
@@ -308,14 +314,14 @@ def _squares(points: Points, A: np.ndarray) -> np.ndarray:
             total += np.einsum("ij,ij->j", A[top], product)
         return total
 
+    points.expect(points.size**2 / 2)
     return np.sum(points.map(one, points.blocks()), axis=0)
 
 
 def times(points: Points, a: np.ndarray) -> np.ndarray:
     """K a in double precision, one look at every pair of points."""
-    from odmtool.rows.tiles import Tiles
-
     tiles = Tiles(
-        points.kernel, points.X, [(0, points.size)], kept=0.0, memory=0.0, executor=points.executor
-    )
+        points.kernel, points.X, [(0, points.size)], kept=0.0, memory=0.0,
+        executor=points.executor, is_compiled=points.is_compiled,
+    )  # fmt: skip
     return tiles.times(a, is_last=True)

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.factor import inverse_transposed
 from odmtool.solvers.rounding import UNIT
 
 # Columns of L^-T at a time, so that its zeros are not multiplied.
@@ -52,8 +52,7 @@ class Basis:
     def __init__(self, points: Points, members: np.ndarray, factor: np.ndarray):
         self.points, self.members, self.factor = points, np.asarray(members), factor
         self.X = points.X[self.members]
-        inverse = dtrtri(factor, lower=1)[0] if len(factor) else factor  # LAPACK wants some
-        self.inverse = np.ascontiguousarray(inverse.T)
+        self.inverse = inverse_transposed(factor)
         self.error = self._error()
 
     def in_span(self, values: np.ndarray) -> np.ndarray:
@@ -115,6 +114,7 @@ def features(basis: Basis, *, certified: bool) -> Features:
             left[part] = points.diagonal[part] - np.einsum("ij,ij->i", block, block)
         Z[part] = block
 
+    points.expect(points.size * r)
     points.map(one, points.blocks())
     return Features(Z, bounded(left, basis) if certified else None)
 

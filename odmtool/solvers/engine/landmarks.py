@@ -15,9 +15,9 @@ Source   Chen, Epperly, Tropp & Webber, "Randomly pivoted Cholesky", 2023; Epper
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.factor import inverse_transposed
 
 # Candidates of a block, as a share of the landmarks so far, and their least and most.
 _SHARE, _LEAST, _MOST = 0.25, 32, 256
@@ -89,7 +89,7 @@ class Landmarks:
         members = drawn[taken]
         near, others = Z[members, :known].copy(), points.X[members]
         # A product instead of a solution: NumPy lets other threads work meanwhile.
-        inverse = np.ascontiguousarray(dtrtri(factor, lower=1)[0].T)
+        inverse = inverse_transposed(factor)
 
         def one(part: slice) -> None:
             rest = points.values(points.X[part], others)
@@ -98,6 +98,7 @@ class Landmarks:
             Z[part, known : known + len(taken)] = columns
             self.left[part] -= np.einsum("ij,ij->i", columns, columns)
 
+        points.expect(points.size * len(taken))
         points.map(one, points.blocks(4 * 512))
         # Of the landmarks themselves nothing is left; their rows of Z are the factor's.
         Z[members, known : known + len(taken)] = factor

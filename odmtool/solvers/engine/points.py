@@ -12,10 +12,14 @@ import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
+from odmtool.rows.tiles import tile_values
 from odmtool.solvers.rounding import value_error
 
 # Rows of a block, for the processor's cache.
 BLOCK = 512
+# So many kernel values are made before compiled code, which takes a third of a second to load,
+# pays; of sparse rows, which NumPy is slow with.
+_BY_NUMPY, _SPARSE = 60_000_000, 3_000_000
 
 
 class Points:
@@ -29,13 +33,11 @@ class Points:
         In double precision.
     executor : optional
         Shares this process's memory (:mod:`odmtool.rows.executor`).
-    compiled : bool
-        Use compiled code, which takes half a second to load.
     """
 
-    def __init__(self, kernel: Kernel, X, executor, compiled: bool = True):
-        self.kernel, self.X, self.executor, self._compiled = kernel, X, executor, compiled
-        self.size = X.shape[0]
+    def __init__(self, kernel: Kernel, X, executor):
+        self.kernel, self.X, self.executor, self.size = kernel, X, executor, X.shape[0]
+        self._by_numpy = _BY_NUMPY if isinstance(X, np.ndarray) else _SPARSE
         self.diagonal = kernels.diagonal(kernel, X).astype(float)
 
     @cached_property
@@ -45,14 +47,23 @@ class Points:
 
     def rows(self, members: np.ndarray) -> Points:
         """Some of the points."""
-        return Points(self.kernel, self.X[members], self.executor, self._compiled)
+        some = Points(self.kernel, self.X[members], self.executor)
+        some._by_numpy = self._by_numpy
+        return some
+
+    def expect(self, count: float) -> None:
+        """So many kernel values are about to be made."""
+        self._by_numpy -= count
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether kernel values come from compiled code now."""
+        return self._by_numpy < 0
 
     def values(self, A, B) -> np.ndarray:
         """Kernel values between rows of X or of :attr:`single`, in their precision."""
-        if not self._compiled:
+        if not self.is_compiled:
             return kernels.block(self.kernel, A, B)
-        from odmtool.rows.tiles import tile_values
-
         return tile_values(self.kernel, A, B, False)
 
     def blocks(self, size: int = BLOCK) -> list[slice]:

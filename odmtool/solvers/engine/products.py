@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import kernels
-from odmtool.rows.sparse_tile import SparseTile, add_sparse_products, sparse_tile
 from odmtool.rows.tiles import Tiles
 from odmtool.solvers.engine.certificate import times
 
@@ -30,23 +29,27 @@ class KeptTiles(Tiles):
         As of :class:`odmtool.rows.tiles.Tiles`.
     room : float
         Bytes for tiles.
+    is_compiled : bool
+        Else all tiles are kept as they are.
     """
 
-    def __init__(self, kernel, X, room: float, executor):
+    def __init__(self, kernel, X, room: float, executor, is_compiled: bool = True):
         super().__init__(
-            kernel, X, [(0, X.shape[0])], kept=0.0, memory=0.0, executor=executor
+            kernel, X, [(0, X.shape[0])], kept=0.0, memory=0.0, executor=executor,
+            is_compiled=is_compiled,
         )  # fmt: skip
         self._kept, self._room = {}, room
         self._is_dense = np.zeros(self._filled.shape, dtype=bool)
         self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
 
-    def _tile(self, i: int, j: int, scratch=None) -> np.ndarray | SparseTile:
+    def _tile(self, i: int, j: int, scratch=None):
+        """An ndarray or a SparseTile."""
         kept = self._kept.get((i, j))
         if kept is not None:
             return kept
         tile = super()._tile(i, j, scratch)
         # This depends on the values only, not on what there is room for.
-        found = None if self._is_dense[i, j] else sparse_tile(tile, self._least)
+        found = None if self._is_dense[i, j] else self._as_sparse(tile)
         self._is_dense[i, j] = found is None
         found = tile if found is None else found
         if found.nbytes <= self._room:
@@ -54,8 +57,17 @@ class KeptTiles(Tiles):
             found = self._kept[i, j] = tile.copy() if found is tile else found
         return found
 
+    def _as_sparse(self, tile: np.ndarray):
+        if not self._is_compiled:
+            return None
+        from odmtool.rows.sparse_tile import sparse_tile
+
+        return sparse_tile(tile, self._least)
+
     def _add(self, tile, right, left, above, below) -> None:
-        if isinstance(tile, SparseTile):
+        if not isinstance(tile, np.ndarray):
+            from odmtool.rows.sparse_tile import add_sparse_products
+
             vectors = right, left, above, below
             add_sparse_products(tile, *(v.reshape(len(v), -1) for v in vectors))
         else:
@@ -96,15 +108,19 @@ class Products:
 
     def of(self, asked: list[Asked]) -> list[np.ndarray]:
         """One pass for all; they are alike in precision."""
-        V = np.column_stack([one.v for one in asked])
+        V, points = np.column_stack([one.v for one in asked]), self._points
+        if self._tiles is None or asked[0].exactly:
+            points.expect(np.count_nonzero(V.any(axis=1)) ** 2 / 2)
         if asked[0].exactly:
             order = np.argsort(~V.any(axis=1), kind="stable")
-            return self._in_order(order, V, lambda v: times(self._points.rows(order), v))
+            return self._in_order(order, V, lambda v: times(points.rows(order), v))
         some = [one.wanted for one in asked]
         wanted = None if any(one is None for one in some) else np.any(some, axis=0)[self._order]
         if self._tiles is None:
-            points, X = self._points, self._points.single[self._order]
-            self._tiles = KeptTiles(points.kernel, X, self._room, points.executor)
+            X = points.single[self._order]
+            self._tiles = KeptTiles(
+                points.kernel, X, self._room, points.executor, points.is_compiled
+            )  # fmt: skip
         tiles = self._tiles
         return self._in_order(
             self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)

@@ -100,7 +100,10 @@ def forecast(
     (n, _q), r, Z = A.shape, len(landmarks.members), landmarks.features
     own = 1.0 if is_whole else _SAFETY * n / (n - r + 1)
     left, image = own * landmarks.left, Z.T @ A
-    found = certificate.draw(points, A, left, lambda some: Z[some] @ image, _DRAWN, seed)
+    # Single precision changes S by a millionth.
+    found = certificate.draw(
+        points, A, left, lambda some: Z[some] @ image, _DRAWN, seed, points.single
+    )
     by_trace = left.sum() * np.einsum("ij,ij->j", A, A)
     free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
     # The square of a tiny S is 0.

@@ -109,9 +109,8 @@ class Shared:
         self._tolerance, self._seed, self._draws = tolerance, seed, 0
         self._is_whole = m <= _SAMPLE and not has_others
         self._rest = _REST if has_others else 0.0
-        is_compiled = m * m > _SMALL
-        X = compressed(X) if kernel.name == "rbf" and is_compiled else X
-        self._points = Points(kernel, X, executor, compiled=is_compiled)
+        X = compressed(X) if kernel.name == "rbf" and m * m > _SMALL else X
+        self._points = Points(kernel, X, executor)
         size, random = min(m, _SAMPLE), np.random.default_rng(seed)
         rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
         most = most_landmarks(m, memory)

@@ -60,8 +60,8 @@ _OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
 _HESSIANS, _VECTORS = 16.0, 200.0
 # Rows of a tile, all of whose values are kept where it lies on the diagonal.
 _TILE = 1024
-# Fewer kernel values than this are made before compiled code has been loaded.
-_SMALL = 3_000_000
+# With more examples times landmarks than this, compiled code for sparse rows pays.
+_SMALL = 6_000_000
 
 
 class Room(NamedTuple):
@@ -168,10 +168,10 @@ def solve_all(
         return [found for group in groups for found in solve_all(group, stop, **shared)]
     X, Y, u, first, member = _merged(problems)
     gram = problems[0].gram
-    if gram.kernel.name == "rbf":
-        X = compressed(X)
     is_small = X.shape[0] * min(X.shape[0], 300) <= _SMALL
-    points = Points(gram.kernel, X, executor or Serial(), compiled=not is_small)
+    if gram.kernel.name == "rbf" and not is_small:
+        X = compressed(X)
+    points = Points(gram.kernel, X, executor or Serial())
     columns = Columns.of(Y, u, problems[0].loss)
     run = EngineRun(columns, points, stop, seed, progress, memory)
     pairs = zip(problems, run.result(), strict=True)

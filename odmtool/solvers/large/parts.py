@@ -20,7 +20,8 @@ from odmtool.core.kernels import Kernel
 from odmtool.rows.compressed import compressed
 from odmtool.rows.executor import Serial
 from odmtool.rows.spread import largest_square, pieces_of, row_bytes, stack
-from odmtool.rows.tiles import Tiles, add_products, tile_rows, tile_values
+from odmtool.rows.tile_loops import add_products
+from odmtool.rows.tiles import Tiles, tile_rows, tile_values
 from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop
 
