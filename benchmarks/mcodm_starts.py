@@ -27,8 +27,9 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.io.svmlight import read_svmlight
 from odmtool.solvers.base import Stop
-from odmtool.solvers.mcodm import rounds
+from odmtool.solvers.mcodm import auto, rounds
 from odmtool.solvers.mcodm.starts import MOST_STARTS
+from odmtool.solvers.mcodm.way import choose
 from odmtool.solvers.multi import MultiProblem
 
 FILES = ("connect-4", "dna", "glass", "iris", "pendigits", "satimage", "segment", "svmguide4",
@@ -108,12 +109,12 @@ def reference(X: np.ndarray, labels: np.ndarray, kernel: str, setting, starts: i
         else:
             scores = (X - X.mean(axis=0)) @ generator.standard_normal((X.shape[1], problem.k))
         scores[np.arange(problem.size), problem.target] = -np.inf
-        solution = rounds.solve(problem, STOP, rivals=scores.argmax(axis=1))
+        solution = rounds.solve(problem, STOP, choose(problem), rivals=scores.argmax(axis=1))
         least = min(least, solution.objective)
     for factor in (16, 1 / 16):
         other = problem_of(X, labels, kernel, (factor * lambda_, mu, theta))
-        start = rounds.solve(other, STOP, starts=1).duals
-        least = min(least, rounds.solve(problem, STOP, start=start).objective)
+        start = auto.solve(other, STOP, starts=1).duals
+        least = min(least, auto.solve(problem, STOP, start=start).objective)
     return least
 
 
@@ -132,7 +133,7 @@ def main() -> None:
             problem, found = problem_of(X, labels, arguments.kernel, setting), []
             for number, most in enumerate((1, MOST_STARTS)):
                 started = time.process_time()
-                found.append(rounds.solve(problem, STOP, starts=most).objective)
+                found.append(auto.solve(problem, STOP, starts=most).objective)
                 seconds[number] += time.process_time() - started
             least = reference(X, labels, arguments.kernel, setting, arguments.starts)
             least = min(least, *found)

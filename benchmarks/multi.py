@@ -29,7 +29,7 @@ from odmtool.core import losses, memory
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.solvers.base import Stop
-from odmtool.solvers.mcodm import rounds as mcodm
+from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.multi import MultiProblem
 
 RUNS = 3

@@ -10,7 +10,7 @@ from odmtool.errors import UsageError
 from odmtool.judge import mcodm as judge
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, choice, sample
-from odmtool.solvers.mcodm import auto, landmarks, rounds
+from odmtool.solvers.mcodm import auto, landmarks, way
 from odmtool.solvers.multi import MultiProblem
 
 KERNELS = {
@@ -78,7 +78,7 @@ def test_landmarks_that_are_not_enough_start_the_descent(force):
     """Wide rows: hardly anything of an example is in the span of others."""
     force("free", stages=(5,))
     problem = problem_of(Kernel("rbf", gamma=50.0))
-    found, plain = solve(problem), rounds.solve(problem, Stop(1e-3, 2000), solver="dcd")
+    found, plain = solve(problem), auto.solve(problem, Stop(1e-3, 2000), solver="dcd")
     assert found.solver == "dcd" and found.converged and found.failure is None
     assert found.objective == pytest.approx(plain.objective, rel=2e-3)
     assert found.iterations >= plain.iterations / 4
@@ -103,7 +103,7 @@ def test_landmarks_of_all_examples_where_those_of_the_sample_end(monkeypatch):
 def test_the_same_as_descent_on_all_kernel_values():
     problem = problem_of(KERNELS["rbf"])
     found = solve(problem, tolerance=1e-4)
-    plain = rounds.solve(problem, Stop(1e-5, 2000), solver="dcd")
+    plain = auto.solve(problem, Stop(1e-5, 2000), solver="dcd")
     assert found.converged and found.solver == "landmarks"
     assert found.objective == pytest.approx(plain.objective, rel=1e-3)
 
@@ -133,8 +133,8 @@ def test_a_start_and_a_seed():
 
 def test_auto_takes_landmarks_where_the_matrix_does_not_fit():
     kernel = KERNELS["rbf"]
-    assert auto.takes_landmarks(kernel, 40_000, 1e9)
-    assert not auto.takes_landmarks(kernel, 4000, 1e9)
-    assert not auto.takes_landmarks(Kernel("sigmoid", gamma=0.1), 40_000, 1e9)
+    assert way.takes_landmarks(kernel, 40_000, 1e9)
+    assert not way.takes_landmarks(kernel, 4000, 1e9)
+    assert not way.takes_landmarks(Kernel("sigmoid", gamma=0.1), 40_000, 1e9)
     with pytest.raises(UsageError, match="definite|negative"):
         solve(problem_of(Kernel("sigmoid", gamma=0.1)))

@@ -16,7 +16,7 @@ from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers import table
 from odmtool.solvers.base import Stop, ignore_progress
-from odmtool.solvers.mcodm.auto import takes_landmarks
+from odmtool.solvers.mcodm.way import takes_landmarks
 from odmtool.solvers.multi import MultiProblem, MultiSolution
 
 
@@ -73,6 +73,10 @@ class MCODM(MulticlassMachine):
     def parameters(self, total_weight: float) -> losses.MulticlassODMLoss:
         """The loss."""
         return losses.mcodm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
+
+    def takes_compressed(self, k: int) -> bool:
+        """See :meth:`Machine.takes_compressed`."""
+        return self.kernel == "linear"
 
     def takes_landmarks(self, m: int) -> bool:
         """See :meth:`Machine.takes_landmarks`."""

@@ -41,8 +41,9 @@ class MultiProblem(NamedTuple):
 
     Attributes
     ----------
-    X : csr_matrix or ndarray, shape (m, d), or None
-        Rows of a linear problem; a constant feature (``-B``) is its last column.
+    X : CSR, csr_matrix or ndarray, shape (m, d), or None
+        Rows of a linear problem (a CSR for mcODM only); a constant feature (``-B``) is its last
+        column.
     gram : Gram or None
         Kernel values of a kernel problem.
     target : ndarray of int, shape (m,)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core.losses import MulticlassODMLoss
-from odmtool.solvers.mcodm import descent, step, terms
+from odmtool.solvers.mcodm import descent, step
 from odmtool.solvers.multi import Duals
 from twins.making import Twin, bisect, dense, matrix, rows_of, table
 
@@ -112,73 +111,6 @@ def share_cases(generator):
 
 
 # ---- the best other class ------------------------------------------------------------------
-
-
-def others(scores, target, rival, best):
-    for i, (row, y) in enumerate(zip(scores, target, strict=True)):
-        rest = [j for j in range(len(row)) if j != y] or [0]
-        numbers = [j for j in rest if not np.isnan(row[j])]
-        rival[i] = max(rest, key=lambda j, row=row: row[j]) if len(numbers) == len(rest) else -9
-        best[i] = np.nan if rival[i] == -9 else row[rival[i]] if len(row) > 1 else -np.inf
-
-
-def a_rival(result, arguments):
-    """Beside NaN any other class will do."""
-    scores, target, rival, best = arguments
-    assert scores.shape[1] == 1 or np.all(rival != target)
-    return result, best, np.where(np.isnan(best), 0, rival)
-
-
-def others_cases(generator):
-    scores = generator.integers(0, 3, (40, 4)).astype(float)
-    yield scores, generator.integers(0, 4, 40), np.zeros(40, dtype=int), np.zeros(40)
-    wild = scores.copy()
-    wild[::7, 2], wild[::11], wild[5, 1] = np.nan, -np.inf, np.inf
-    yield wild, generator.integers(0, 4, 40), np.zeros(40, dtype=int), np.zeros(40)
-    yield np.ones((2, 1)), np.zeros(2, dtype=int), np.full(2, 9), np.zeros(2)
-
-
-# ---- objectives --------------------------------------------------------------------------------
-
-
-def excess(x, limit):
-    return np.maximum(0.0, x - limit) ** 2
-
-
-def excess_cases(generator):
-    yield from ((float(x), 1.5) for x in (*generator.standard_normal(5), 9, np.nan))
-    yield 3.0, np.inf
-
-
-def primal(loss, weight, target, values, scores, best):
-    examples = np.arange(len(target))
-    own = scores[examples, target]
-    against = np.where(values.rival >= 0, scores[examples, values.rival], 0.0)
-    below = loss.c1 * (weight @ excess(1 - loss.theta, own - best))
-    above = loss.c2 * (weight @ excess(own - best, 1 + loss.theta))
-    return below + above, below + loss.c2 * (weight @ excess(own - against, values.upper))
-
-
-def dual(loss, weight, target, values):
-    s, bounded = values.alpha[np.arange(len(target)), target], values.beta > 0
-    below = (1 - loss.theta) * s - s**2 / (4 * loss.c1 * weight)
-    beta, upper = values.beta[bounded], values.upper[bounded]
-    return below.sum() - (upper * beta + beta**2 / (4 * loss.c2 * weight[bounded])).sum()
-
-
-def dual_cases(generator):
-    for k in (2, 3, 8):
-        weight, target = generator.uniform(0.2, 3, 40), generator.integers(0, k, 40)
-        loss = MulticlassODMLoss(generator.uniform(0.05, 0.95), *generator.uniform(0.2, 3, 2))
-        yield loss, weight, target, duals(generator, target, k)
-
-
-def primal_cases(generator):
-    for loss, weight, target, values in dual_cases(generator):
-        scores = 3 * generator.standard_normal(values.alpha.shape)
-        yield loss, weight, target, values, scores, generator.standard_normal(40)
-    scores[3, target[3]] = np.nan
-    yield loss, weight, target, values, scores, generator.standard_normal(40)
 
 
 # ---- weights and scores ------------------------------------------------------------------------
@@ -289,10 +221,6 @@ TWINS = table(
     Twin(step.alpha_step, set_alpha, alpha_cases),
     Twin(step.beta_step, best_beta, beta_cases),
     Twin(step.gap_share, share, share_cases),
-    Twin(terms.best_others, others, others_cases, a_rival),
-    Twin(terms.primal_sums, primal, primal_cases),
-    Twin(terms.squared_excess, excess, excess_cases),
-    Twin(terms.dual_sum, dual, dual_cases),
     Twin(descent.move_betas, move, move_cases),
     Twin(descent.rebuild_weights, rebuild, rebuild_cases),
     Twin(descent.add_row, add, add_cases),

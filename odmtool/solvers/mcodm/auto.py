@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from odmtool import messages
-from odmtool.core.gram import BYTES
-from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import OF_MCODM
 from odmtool.errors import UsageError
 from odmtool.solvers import table
-from odmtool.solvers.auto import has_landmarks
 from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.mcodm import rounds
 from odmtool.solvers.mcodm.starts import MOST_STARTS
+from odmtool.solvers.mcodm.way import choose
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution
-
-
-def takes_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
-    """Whether ``auto`` takes landmarks for m examples.
-
-    Coordinate descent on a kernel matrix that fits in ``memory`` is mostly faster, and many times
-    slower on one that does not.
-    """
-    return BYTES * m * m > memory and has_landmarks(kernel, m, memory)
 
 
 def solve(
@@ -39,25 +29,17 @@ def solve(
     Raises
     ------
     UsageError
-        Also "landmarks" for a kernel that may have negative eigenvalues.
+        An unknown ``solver``, one that does not take the kernel, or "landmarks" for a kernel that
+        may have negative eigenvalues.
     """
     table.way_of(solver, OF_MCODM, problem.kernel_name)
-    gram = problem.gram
-    if solver == "landmarks" and not gram.kernel.is_positive_semidefinite:
+    if solver == "landmarks" and not problem.gram.kernel.is_positive_semidefinite:
         raise UsageError(messages.landmarks_need_definite())
-    is_large = gram is not None and gram.X is not None and outer == "cccp"
-    if is_large and (
-        solver == "landmarks"
-        or (solver == "auto" and takes_landmarks(gram.kernel, problem.size, gram.memory))
-    ):
+    way = choose(problem, solver, outer)
+    if way.has_landmarks:
         from odmtool.solvers.mcodm import landmarks
 
         return landmarks.solve(problem, stop, seed=seed, start=start, progress=progress)
-    from odmtool.solvers.mcodm import rounds
-
-    if solver == "landmarks":
-        solver = "auto"
     return rounds.solve(
-        problem, stop, outer=outer, starts=starts, solver=solver, seed=seed, start=start,
-        progress=progress,
-    )  # fmt: skip
+        problem, stop, way, outer=outer, starts=starts, seed=seed, start=start, progress=progress
+    )

@@ -1,68 +1,138 @@
-"""Newton's method of :mod:`odmtool.solvers.mcodm.newton` for dense rows, with products by BLAS.
+"""Newton's method of :mod:`odmtool.solvers.mcodm.newton` for dense rows, without compiled code.
 
-It serves features of a kernel, and data few of whose values are zero: there BLAS multiplies all
-examples sooner than loops over rows multiply those whose loss is not flat.
+It serves features of a kernel, data few of whose values are zero, and small problems, which are
+solved before compiled code has been loaded. The formulas are those of
+:mod:`odmtool.solvers.mcodm.hessian`, for all examples at once; products are those of BLAS.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers.mcodm.hessian import hessian_product
-from odmtool.solvers.mcodm.newton import LinearNewton
-from odmtool.solvers.multi import LARGEST_FACTOR, LARGEST_FEATURE_FACTOR, Duals, MultiProblem
-
-# Rows with a larger share of values that are not zero become an array.
-_DENSE = 0.4
+from odmtool.solvers.mcodm.newton import SmoothedNewton
+from odmtool.solvers.multi import LARGEST_FEATURE_FACTOR, Duals, MultiProblem
 
 
-def dense_rows(X, k: int) -> np.ndarray | None:
-    """The rows as an array; None if most values are zero, or d k unknowns are few.
-
-    Of few unknowns the whole Hessian is factored, which loops over rows make sooner.
-    """
-    m, d = X.shape
-    if isinstance(X, np.ndarray):
-        return X
-    return X.toarray() if d * k > LARGEST_FACTOR and X.nnz > _DENSE * m * d else None
-
-
-class DenseNewton(LinearNewton):
+class DenseNewton(SmoothedNewton):
     """The state of a problem whose X is an array."""
 
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
-        super().__init__(problem, duals, W)
         m = problem.size
-        # Rows of the identity: products with them are those of the scores.
-        self._rows = np.ones(m), np.arange(m, dtype=np.int32), np.arange(m + 1)
+        self._examples, self._c1 = np.arange(m), problem.parameters.c1 * problem.weight
+        self._free, self._count = np.zeros((m, problem.k), dtype=bool), np.zeros(m, dtype=int)
+        super().__init__(problem, duals, W)
 
-    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
-        """See :class:`LinearNewton`."""
+    @property
+    def active(self) -> int:
+        """Examples whose loss is not flat."""
+        return int(np.count_nonzero(self._count + (self.duals.beta > 0)))
+
+    def rivals_changed(self, _examples: np.ndarray, _before: np.ndarray) -> None:
+        """Betas of some examples go to other columns; W does not depend on them."""
         self._rebuild_dual_weights()
 
     def _rebuild_dual_weights(self) -> None:
         self._dual_W[:] = self._X.T @ self.duals.coefficients(self._target)
 
+    def _losses(self, change: np.ndarray, step: float) -> float:
+        Z = self._scores - step * change if step > 0 else self._scores
+        duals, loss, target, c1 = self.duals, self.problem.parameters, self._target, self._c1
+        examples, tau, threshold = self._examples, self._rho / (2 * self._c1), 1 - loss.theta
+        alpha = nearest_alphas(Z, self._centre, tau, threshold, c1, target)
+        duals.alpha[:] = alpha
+        np.less(alpha, 0, out=self._free)
+        self._count = np.count_nonzero(self._free, axis=1)
+        s, own = alpha[examples, target], Z[examples, target]
+        total = threshold * s.sum() - s @ (s / c1) / 4 - np.vdot(alpha, Z)
+        alpha -= self._centre
+        total -= tau @ np.einsum("ij,ij->i", alpha, alpha) / 2
+        against = np.where(duals.rival < 0, 0.0, Z[examples, duals.rival])
+        over = np.maximum(0.0, own - against - duals.upper)
+        c2 = loss.c2 * self.problem.weight
+        duals.beta[:] = 2 * c2 * over
+        return float(total + over @ (c2 * over))
+
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
         return V + self._X.T @ self._curvatures(self._X @ V)
 
-    def _curvatures(self, change: np.ndarray) -> np.ndarray:
-        """H_i times row i of a change of the scores, shape (m, k)."""
-        hessian_product(*self._rows, *self._model(), change, result := np.empty_like(change))
-        return result - change
+    def _curvatures(self, change: np.ndarray, rows=slice(None)) -> np.ndarray:
+        """H_i times row i of a change of the scores, shape (m, k); or of those of some rows."""
+        duals, target, free = self.duals, self._target[rows], self._free[rows]
+        examples, tau = np.arange(len(change)), self._rho / (2 * self._c1[rows])
+        D = tau + tau / self._rho
+        own = change[examples, target]
+        result = (change - own[:, None]) * free
+        s = result.sum(axis=1) / (self._count[rows] * D + tau)
+        result -= (D * s)[:, None]
+        result *= free / tau[:, None]
+        result[examples, target] = -s
+        beta, rival = duals.beta[rows], duals.rival[rows]
+        above = np.flatnonzero(beta > 0)
+        rival = rival[above]
+        against = np.where(rival < 0, 0.0, change[above, rival])
+        weight = self.problem.weight[rows][above]
+        move = 2 * self.problem.parameters.c2 * weight * (own[above] - against)
+        result[above, target[above]] += move
+        named = rival >= 0
+        result[above[named], rival[named]] -= move[named]
+        return result
+
+    def _hessian_weights(self) -> np.ndarray:
+        """The diagonals of the H_i, shape (m, k)."""
+        tau = self._rho / (2 * self._c1)
+        D = tau + tau / self._rho
+        n, examples, duals = self._count, self._examples, self.duals
+        share = 1 / (n * D + tau)
+        weights = self._free * ((1 - D * share) / tau)[:, None]
+        weights[examples, self._target] = n * share
+        above = np.flatnonzero(duals.beta > 0)
+        g = 2 * self.problem.parameters.c2 * self.problem.weight[above]
+        weights[above, self._target[above]] += g
+        named = duals.rival[above] >= 0
+        weights[above[named], duals.rival[above[named]]] += g[named]
+        return weights
 
     def _hessian(self) -> np.ndarray | None:
-        m, k = self.problem.size, self.problem.k
-        d = self.W.shape[0]
+        d, k = self.W.shape
         if d * k > LARGEST_FEATURE_FACTOR:
             return None
-        H = np.zeros((d * k, d * k))
+        H, X, duals = np.zeros((d * k, d * k)), self._X, self.duals
         for right in range(k):
-            unit = np.zeros((m, k))
+            # Rows whose H_i has a column for this class.
+            is_rival = (duals.rival == right) & (duals.beta > 0)
+            rows = np.flatnonzero(self._free[:, right] | (self._target == right) | is_rival)
+            unit = np.zeros((rows.size, k))
             unit[:, right] = 1.0
-            weights = self._curvatures(unit)
+            weights = self._curvatures(unit, rows)
             for left in range(right, k):
-                block = H[left * d : (left + 1) * d, right * d : (right + 1) * d]
-                block[:] = (self._X * weights[:, [left]]).T @ self._X
+                some = np.flatnonzero(weights[:, left])
+                part = X[rows[some]]
+                H[left * d : (left + 1) * d, right * d : (right + 1) * d] = (
+                    part.T @ (weights[some, left, None] * part)
+                )  # fmt: skip
         H.flat[:: d * k + 1] += 1.0
         return H
+
+
+def nearest_alphas(Z, centre, tau, threshold, c1, target) -> np.ndarray:
+    """The maximisers alpha of all examples, shape (m, k); see :mod:`odmtool.solvers.mcodm.step`."""
+    examples = np.arange(len(Z))
+    over = Z - tau[:, None] * centre
+    over -= (over[examples, target] - threshold)[:, None]
+    over[examples, target] = -np.inf
+    D = tau + 0.5 / c1
+    rest = np.maximum(0.0, over.max(axis=1)) * (D / (D + tau))
+    part, rows, number = over, examples, np.full(len(Z), Z.shape[1] + 1)
+    while rows.size:
+        above = part > rest[rows, None]
+        count = np.count_nonzero(above, axis=1)
+        goes_on = np.flatnonzero((count > 0) & (count < number[rows]))
+        part, above, count, rows = part[goes_on], above[goes_on], count[goes_on], rows[goes_on]
+        total = part.sum(axis=1, where=above)
+        number[rows] = count
+        rest[rows] = total * D[rows] / (count * D[rows] + tau[rows])
+    over -= rest[:, None]
+    np.maximum(over, 0.0, out=over)
+    over /= -tau[:, None]
+    over[examples, target] = -over.sum(axis=1)
+    return over

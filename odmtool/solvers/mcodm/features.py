@@ -9,25 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core.gram import BYTES, Gram
-from odmtool.core.kernel_table import STORED
+from odmtool.core.gram import Gram
 from odmtool.rows.executor import Serial
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
-from odmtool.solvers.multi import (
-    FEATURE_MATRICES,
-    LARGEST_FEATURES,
-    MultiProblem,
-)
-
-
-def has_features(problem: MultiProblem) -> bool:
-    """Whether a kernel problem is small enough, and its kernel positive semidefinite."""
-    gram, m = problem.gram, problem.size
-    is_fitting = gram.kernel.row.of != STORED and gram.kernel.is_positive_semidefinite
-    has_room = FEATURE_MATRICES * BYTES * m * m <= gram.memory
-    return is_fitting and gram.X is not None and has_room and m <= LARGEST_FEATURES
 
 
 class KernelFeatures:

@@ -34,13 +34,16 @@ from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.sample import Forecast, drawn_rows, forecast
 from odmtool.solvers.mcodm import rounds
 from odmtool.solvers.mcodm.terms import evaluate
+from odmtool.solvers.mcodm.way import Way, for_rounds
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution
 
 # The gap in the span, as a share of the tolerance.
 _INSIDE = 0.3
 # On the sample only the size of the duals matters: its gap, and epochs with every number of
 # landmarks.
-_ON_SAMPLE, _EPOCHS = 20.0, 15
+_ON_SAMPLE, _SAMPLE_EPOCHS = 20.0, 15
+# Epochs in the span before Newton's method.
+_EPOCHS = 50
 # Rows that are drawn where the free bound turns out to be too large.
 _DRAWN = 2000
 # Of the memory; bytes of a feature: three times eight, two indices, and one on the way.
@@ -86,10 +89,9 @@ class _Run:
                 break
             known = len(sample.landmarks.members)
             basis, found = self._span()
-            solution = self._rounds(
-                problem._replace(X=found.Z.astype(float), gram=None), duals,
-                tolerance=_INSIDE * tolerance, in_features=True,
-            )  # fmt: skip
+            inside = problem._replace(X=found.Z.astype(float), gram=None)
+            way = Way(max(_EPOCHS, for_rounds(inside).epochs))
+            solution = self._rounds(inside, duals, way, _INSIDE * tolerance)
             duals = solution.duals
             certified = self._certified(solution, basis, found, choice)
             is_over = self._stop.is_late or self._iterations >= self._stop.limit
@@ -100,7 +102,7 @@ class _Run:
                 sample = self._sample = self._drawn_examples(np.arange(problem.size))
                 known = 0
         del sample, self._sample
-        return self._rounds(problem, duals)
+        return self._rounds(problem, duals, for_rounds(problem))
 
     def _drawn_examples(self, rows: np.ndarray) -> _DrawnExamples:
         problem, m, gram = self._problem, self._problem.size, self._problem.gram
@@ -115,7 +117,7 @@ class _Run:
         basis = Basis(self._points, self._sample.members, factor)
         return basis, features(basis, certified=True)
 
-    def _rounds(self, problem, start, tolerance=None, **options) -> MultiSolution:
+    def _rounds(self, problem, start, way: Way, tolerance=None) -> MultiSolution:
         """Solve a problem by rounds, counting iterations on."""
         done, limit = self._iterations, max(0, self._stop.limit - self._iterations)
         stop = Stop(self._stop.tolerance if tolerance is None else tolerance, limit)
@@ -124,7 +126,7 @@ class _Run:
             self._progress(now._replace(iteration=done + now.iteration))
 
         solution = rounds.solve(
-            problem, stop, seed=self._seed, start=start, progress=progress, **options
+            problem, stop, way, starts=1, seed=self._seed, start=start, progress=progress
         )
         self._iterations += solution.iterations
         return solution._replace(iterations=self._iterations)
@@ -191,7 +193,7 @@ class _DrawnExamples:
             gram=None, target=problem.target[rows], weight=problem.weight[rows] * share
         )
         self._tolerance, self._duals = stop.tolerance, None
-        self._stop = Stop(_ON_SAMPLE * stop.tolerance, _EPOCHS)
+        self._stop = Stop(_ON_SAMPLE * stop.tolerance, _SAMPLE_EPOCHS)
         self.landmarks = Landmarks(self._points, most, seed)
 
     @property
@@ -209,7 +211,7 @@ class _DrawnExamples:
         """What the landmarks so far will give for all examples."""
         solution = rounds.solve(
             self._problem._replace(X=np.ascontiguousarray(self.landmarks.features)), self._stop,
-            seed=self._seed, start=self._duals, solver="dcd",
+            Way(np.inf), starts=1, seed=self._seed, start=self._duals,
         )  # fmt: skip
         self._duals = solution.duals
         return forecast(

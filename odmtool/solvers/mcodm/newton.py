@@ -26,19 +26,10 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from odmtool.solvers.base import relative
-from odmtool.solvers.dcd import compressed_rows
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 from odmtool.solvers.hessian import regularised_gram
-from odmtool.solvers.mcodm.descent import move_betas, rebuild_weights
-from odmtool.solvers.mcodm.hessian import (
-    Pieces,
-    hessian,
-    hessian_product,
-    hessian_weights,
-    smoothed,
-)
 from odmtool.solvers.mcodm.terms import Terms, evaluate
-from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FACTOR, Duals, MultiProblem
+from odmtool.solvers.multi import LARGEST_BLOCKS, Duals, MultiProblem
 
 _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6
@@ -54,19 +45,17 @@ _RHO = (1e-3, 1.0, 3.0)
 """Least, first and largest smoothing."""
 
 
-class LinearNewton:
+class SmoothedNewton:
     """The state: W, shape (d, k), scores, shape (m, k), duals and the centre of smoothing.
 
-    ``_dual_W`` is the W that the duals make; W less it is the smoothed problem's gradient.
+    ``_dual_W`` is the W that the duals make; W less it is the smoothed problem's gradient. What
+    goes over the examples is in a class for dense rows and one for sparse ones.
     """
 
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
         m, k = problem.size, problem.k
         self.problem, self.duals, self.W = problem, duals, W
-        self._X = sorted_rows(problem.X)
-        self._rows = compressed_rows(self._X)
-        self._target = problem.target.astype(np.int64)
-        self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
+        self._X, self._target = sorted_rows(problem.X), problem.target.astype(np.int64)
         self._rho, self._steps, self._gap = _RHO[1], 2, np.inf
         self._precondition, self._products, self._patience = None, 1, 0
         self._dual_W, self._centre = np.empty_like(W), np.empty((m, k))
@@ -75,7 +64,29 @@ class LinearNewton:
     @property
     def active(self) -> int:
         """Examples whose loss is not flat."""
-        return int(np.count_nonzero(self._pieces.count + (self.duals.beta > 0)))
+        raise NotImplementedError
+
+    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
+        """Take the betas of these examples to other columns; W does not depend on them."""
+        raise NotImplementedError
+
+    def _rebuild_dual_weights(self) -> None:
+        raise NotImplementedError
+
+    def _losses(self, change: np.ndarray, step: float) -> float:
+        """Set alpha and beta from the scores less step * change; the sum of smoothed losses."""
+        raise NotImplementedError
+
+    def _hessian_times(self, V: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _hessian(self) -> np.ndarray | None:
+        """The lower triangle of the Hessian, class by class; None if it is too large."""
+        raise NotImplementedError
+
+    def _hessian_weights(self) -> np.ndarray:
+        """The diagonals of the H_i, shape (m, k)."""
+        raise NotImplementedError
 
     def terms(self) -> Terms:
         """Of the present point."""
@@ -98,10 +109,6 @@ class LinearNewton:
 
     def compare(self, _terms: Terms) -> None:
         """Nothing is left out."""
-
-    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
-        """Take the betas of these examples to other columns; W does not depend on them."""
-        move_betas(*self._rows, examples, before, self.duals, self._dual_W)
 
     def settle(self) -> None:
         """Undo the rounding errors of increments, which at large lambda exceed F's last falls."""
@@ -155,21 +162,9 @@ class LinearNewton:
     def _product(self, W) -> np.ndarray:
         return np.asarray(self._X @ W)
 
-    def _rebuild_dual_weights(self) -> None:
-        rebuild_weights(*self._rows, self._target, self.duals, self._dual_W)
-
     def _smoothed(self, W, change, step) -> float:
         """The smoothed problem at W, whose scores are the present ones less step * change."""
-        loss = smoothed(
-            self._scores, change, step, *self._model()[:-2], self._centre, self.duals, self._pieces
-        )
-        return float(np.vdot(W, W)) / 2 + loss
-
-    def _model(self):
-        problem = self.problem
-        return (
-            problem.parameters, self._rho, self._target, problem.weight, self.duals, self._pieces
-        )  # fmt: skip
+        return float(np.vdot(W, W)) / 2 + self._losses(change, step)
 
     def _direction(self, gradient: np.ndarray) -> np.ndarray:
         """S with (I + sum_i H_i (x) x_i x_i') S = gradient, nearly."""
@@ -188,18 +183,6 @@ class LinearNewton:
             product, gradient, self._precondition, atol=accuracy, most=_MOST_PRODUCTS
         )
 
-    def _hessian_times(self, V: np.ndarray) -> np.ndarray:
-        hessian_product(*self._rows, *self._model(), V, result := np.empty_like(V))
-        return result
-
-    def _hessian(self) -> np.ndarray | None:
-        """The lower triangle of the Hessian, class by class; None if it is too large."""
-        size = self.W.size
-        if size > LARGEST_FACTOR:
-            return None
-        hessian(*self._rows, *self._model(), H := np.empty((size, size)))
-        return H
-
     def _preconditioner(self):
         """A function that divides by the Hessian or by a part of it."""
         d, k = self.W.shape
@@ -207,7 +190,7 @@ class LinearNewton:
             with contextlib.suppress(LinAlgError):
                 L, self._patience = cholesky_in_place(H), _PATIENCE
                 return lambda V: cholesky_solve(L, V.T.ravel()).reshape(k, d).T
-        weights = hessian_weights(*self._model())
+        weights = self._hessian_weights()
         # The losses see differences of scores only: gradients sum to 0 over the classes, and
         # the parts of the Hessian would lead out of that space.
         has_sum = bool(np.any((self.duals.rival < 0) & (self.duals.beta > 0)))
@@ -215,7 +198,7 @@ class LinearNewton:
         def centred(V):
             return V if has_sum else V - V.mean(axis=1, keepdims=True)
 
-        if blocks_fit(d, k):
+        if k * d * d <= LARGEST_BLOCKS:
             with contextlib.suppress(LinAlgError):
                 blocks = [
                     cholesky_in_place(regularised_gram(self._X, np.flatnonzero(s), s))
@@ -232,11 +215,6 @@ class LinearNewton:
         diagonal = 1.0 + np.asarray(squares.T @ weights)
         self._patience = 0
         return lambda V: centred(V / diagonal)
-
-
-def blocks_fit(d: int, k: int) -> bool:
-    """Whether the Hessian's diagonal blocks are small enough to be factored."""
-    return k * d * d <= LARGEST_BLOCKS
 
 
 def sorted_rows(X):

@@ -41,27 +41,16 @@ from functools import cache
 import numpy as np
 
 from odmtool import messages
-from odmtool.core.loss_table import OF_MCODM
+from odmtool.core.csr import scipy_rows
 from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers import table
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
-from odmtool.solvers.mcodm.dense import DenseNewton, dense_rows
-from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
-from odmtool.solvers.mcodm.features import KernelFeatures, has_features
-from odmtool.solvers.mcodm.newton import LinearNewton, blocks_fit
+from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.starts import MOST_STARTS, other_rivals, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
+from odmtool.solvers.mcodm.way import Way, is_narrow
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 from odmtool.solvers.rounding import Rounding
-
-# Epochs before Newton's method, if there are so many examples per feature.
-_EPOCHS = 5
-_NARROW = 5
-# With fewer, where coordinate descent nearly always ends before.
-_WIDE_EPOCHS = 300
-# The same for a kernel, where an epoch costs little beside the features.
-_KERNEL_EPOCHS = 50
 
 # The gap of the first round where few margins are as wanted: its W chooses the rivals. (Elsewhere
 # those of a first epoch are as good.)
@@ -81,14 +70,13 @@ _FALLS, _WORTH = 6, 1e-3
 def solve(
     problem: MultiProblem,
     stop: Stop,
+    way: Way,
     *,
     outer: str = "cccp",
     starts: int = MOST_STARTS,
-    solver: str = "auto",
     seed: int = 0,
     start: Duals | None = None,
     progress: ProgressCallback = ignore_progress,
-    in_features: bool = False,
     rivals: np.ndarray | None = None,
 ) -> MultiSolution:
     """Find a nearly stationary point.
@@ -99,19 +87,17 @@ def solve(
         ``parameters`` is an :class:`odmtool.core.losses.MulticlassODMLoss`.
     stop : Stop
         ``max_iter`` counts epochs and Newton steps of all rounds of a start together.
+    way : Way
+        How a round is solved.
     outer : str, "cccp" or "constant"
     starts : int
         Begin at so many places at most.
-    solver : str, "auto", "dcd" or "newton"
-        "newton" is for linear problems; it begins with an epoch of coordinate descent.
     seed : int
         Seeds the order of the examples.
     start : Duals, optional
         Of another solution of the same examples, for instance with another lambda.
     progress : callable
         Called after every iteration, without the objective, and after every round, with it.
-    in_features : bool
-        ``problem.X`` are features of a kernel: dense, with few columns.
     rivals : int array, shape (m,), optional
         Begin once, with these classes in the constraints from above; -1 is no constraint. Goes
         with ``start``, too.
@@ -119,27 +105,22 @@ def solve(
     Raises
     ------
     UsageError
-        An unknown ``outer`` or ``solver``, or "newton" for a kernel.
+        An unknown ``outer``.
     DivergedError
         Numbers overflow, or the kernel is not positive semidefinite and there is no solution.
     """
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))
-    table.way_of(solver, OF_MCODM, problem.kernel_name)
-    epochs = epochs_before_newton(problem, solver)
-    if in_features:
-        epochs = max(epochs, _KERNEL_EPOCHS)
-
     rounding = Rounding(problem.gram, problem.X)
     # Made when they are needed, once for all starts.
-    features = cache(lambda: KernelFeatures(problem.gram, seed))
+    features = cache(lambda: _kernel_features(problem, seed))
 
     def begun(start: Duals | None, rivals: np.ndarray | None) -> _Rounds:
-        rounds = _Rounds(problem, stop, outer, epochs, progress, features, rounding)
+        rounds = _Rounds(problem, stop, outer, way, progress, features, rounding)
         rounds.begin(seed, start, rivals)
         return rounds
 
-    is_alone = rivals is not None or start is not None or outer == "constant" or in_features
+    is_alone = rivals is not None or start is not None or outer == "constant"
     count = 1 if is_alone else start_count(problem, starts)
     with np.errstate(over="ignore", invalid="ignore"):
         first = begun(start, rivals)
@@ -166,27 +147,10 @@ def _lowest(best: _Rounds, begun, problem: MultiProblem, seed: int, count: int) 
     return best
 
 
-def epochs_before_newton(problem: MultiProblem, solver: str) -> float:
-    """After how many epochs Newton's method takes over; infinite if never.
+def _kernel_features(problem: MultiProblem, seed: int):
+    from odmtool.solvers.mcodm.features import KernelFeatures
 
-    With few examples per feature nearly every one can get the margin that it wants, and
-    coordinate descent is fast for every lambda (if not, Newton's method comes late); else it is
-    for small lambda only (benchmarks/multi.py measures it).
-    """
-    if solver == "dcd":
-        return np.inf
-    if problem.gram is not None:
-        return _KERNEL_EPOCHS if has_features(problem) else np.inf
-    if solver == "newton":
-        return 1
-    if not blocks_fit(problem.X.shape[1], problem.k):
-        return np.inf
-    return _EPOCHS if is_narrow(problem) else _WIDE_EPOCHS
-
-
-def is_narrow(problem: MultiProblem) -> bool:
-    """Whether there are many examples per feature; with a kernel there never are."""
-    return problem.gram is None and problem.X.shape[0] >= _NARROW * problem.X.shape[1]
+    return KernelFeatures(problem.gram, seed)
 
 
 def next_tolerance(last: float, tolerance: float) -> float:
@@ -203,10 +167,9 @@ def next_tolerance(last: float, tolerance: float) -> float:
 class _Rounds:
     """The outer loop."""
 
-    def __init__(self, problem, stop, outer, epochs, progress, make_features, rounding):
-        self._problem, self._stop, self._outer = problem, stop, outer
-        self._rounding = rounding
-        self._epochs, self._progress = epochs, progress
+    def __init__(self, problem, stop, outer, way, progress, make_features, rounding):
+        self._problem, self._stop, self._outer, self._way = problem, stop, outer, way
+        self._rounding, self._progress = rounding, progress
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
         self._iteration, self._rounds = 0, []
@@ -221,8 +184,14 @@ class _Rounds:
             theta = self._problem.parameters.theta
             self.duals.rival[:] = rivals
             self.duals.upper[:] = np.where(rivals < 0, np.inf, 1 + theta)
-        descent = LinearDescent if self._problem.gram is None else KernelDescent
-        self._solver = descent(self._problem, self.duals, seed)
+        if self._way.epochs:
+            from odmtool.solvers.mcodm import descent
+
+            linear, kernel = descent.LinearDescent, descent.KernelDescent
+            make = linear if self._problem.gram is None else kernel
+            self._solver = make(self._problem, self.duals, seed)
+        else:
+            self._take_newton()
         if rivals is None and start is not None:
             self._end_round()
         elif rivals is None and is_narrow(self._problem):
@@ -240,7 +209,7 @@ class _Rounds:
         """Work on the sub-problem until F has fallen, and make the next one."""
         tolerance = self._tolerance
         while True:
-            if self._name == "dcd" and self._iteration >= self._epochs:
+            if self._name == "dcd" and self._iteration >= self._way.epochs:
                 self._take_newton()
             is_stuck = self._improve(tolerance)
             terms = self._solver.terms()
@@ -259,26 +228,29 @@ class _Rounds:
 
     def _take_newton(self) -> None:
         """Go on with Newton's method, of a kernel problem on features."""
-        problem, duals, self._name = self._problem, self.duals, "dcd, then newton"
-        if problem.gram is None:
-            W = self._solver.W.copy()
-            self._point = self._solver.point(self._point)
-            if (rows := dense_rows(problem.X, problem.k)) is None:
-                self._solver = LinearNewton(problem, duals, W)
-            else:
-                self._solver = DenseNewton(problem._replace(X=rows), duals, W)
-            return
-        features = self._features = self._make_features()
-        if self._point is not None:
-            self._point = features.Z.T @ self._point
-        W = features.Z.T @ duals.coefficients(problem.target)
-        self._solver = DenseNewton(problem._replace(X=features.Z, gram=None), duals, W)
+        problem, duals, point = self._problem, self.duals, self._point
+        self._name = "dcd, then newton" if self._way.epochs else "newton"
+        if problem.gram is not None:
+            features = self._features = self._make_features()
+            if point is not None:
+                self._point = features.Z.T @ point
+            problem = problem._replace(X=features.Z, gram=None)
+        elif point is not None:
+            self._point = self._solver.point(point)
+        make, X = DenseNewton, problem.X
+        if self._way.is_sparse:
+            from odmtool.solvers.mcodm.sparse import SparseNewton as make
+
+            problem = problem._replace(X=scipy_rows(X))
+        elif not isinstance(X, np.ndarray):
+            problem = problem._replace(X=X.toarray())
+        self._solver = make(problem, duals, problem.X.T @ duals.coefficients(problem.target))
 
     def _improve(self, tolerance: float) -> bool:
         """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
         limit, least, waited = self._stop.max_iter, np.inf, 0
         if self._name == "dcd":
-            limit = min(limit, self._epochs)
+            limit = min(limit, self._way.epochs)
         self._solver.begin(tolerance)
         is_done = False
         while not is_done and self._iteration < limit and waited < _PATIENCE:

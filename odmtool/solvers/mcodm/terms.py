@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool._jit import njit
 from odmtool.solvers.multi import Duals, MultiProblem
 
 
@@ -37,61 +36,32 @@ class Terms(NamedTuple):
 
 def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
     """Scores have shape (m, k)."""
-    m, target = problem.size, problem.target
-    rival, best = np.empty(m, dtype=np.int64), np.empty(m)
-    best_others(scores, target, rival, best)
-    true_loss, relaxed_loss = primal_sums(
-        problem.parameters, problem.weight, target, duals, scores, best
-    )
-    margins = scores[np.arange(m), target] - best
-    return Terms(true_loss, relaxed_loss, dual_terms(problem, duals), rival, best, margins)
+    loss, weight = problem.parameters, problem.weight
+    examples, own = np.arange(problem.size), scores[np.arange(problem.size), problem.target]
+    others = scores.copy()
+    others[examples, problem.target] = -np.inf
+    rival = others.argmax(axis=1)
+    best = others[examples, rival]
+    margins = own - best
+    below = weight @ squared_excess(1 - loss.theta, margins)
+    above = weight @ squared_excess(margins, 1 + loss.theta)
+    against = np.where(duals.rival >= 0, scores[examples, duals.rival], 0.0)
+    relaxed = weight @ squared_excess(own - against, duals.upper)
+    return Terms(
+        loss.c1 * below + loss.c2 * above, loss.c1 * below + loss.c2 * relaxed,
+        dual_terms(problem, duals), rival, best, margins,
+    )  # fmt: skip
 
 
-@njit
-def best_others(scores, target, rival, best):
-    """The first of the best classes besides each example's own, and its score."""
-    m, k = scores.shape
-    for i in range(m):
-        y, top = target[i], -np.inf
-        place = 1 if y == 0 and k > 1 else 0
-        for j in range(k):
-            # Of what overflowed nothing is lost: NaN wins.
-            if j != y and (scores[i, j] > top or scores[i, j] != scores[i, j]):
-                top, place = scores[i, j], j
-        rival[i], best[i] = place, top
-
-
-@njit
-def primal_sums(loss, weight, target, duals, scores, best):
-    """The two losses of :class:`Terms`; ``best`` as there."""
-    below, above, relaxed = 0.0, 0.0, 0.0
-    for i in range(len(target)):
-        own, rival = scores[i, target[i]], duals.rival[i]
-        against = scores[i, rival] if rival >= 0 else 0.0
-        below += weight[i] * squared_excess(1 - loss.theta, own - best[i])
-        above += weight[i] * squared_excess(own - best[i], 1 + loss.theta)
-        relaxed += weight[i] * squared_excess(own - against, duals.upper[i])
-    return loss.c1 * below + loss.c2 * above, loss.c1 * below + loss.c2 * relaxed
-
-
-@njit
-def squared_excess(x, limit):
+def squared_excess(x, limit) -> np.ndarray:
     """max(0, x - limit)^2; NaN stays."""
-    return 0.0 if x <= limit else (x - limit) ** 2
+    return np.maximum(0.0, x - limit) ** 2
 
 
 def dual_terms(problem: MultiProblem, duals: Duals) -> float:
     """D(alpha, beta) + 1/2 |W|^2."""
-    return dual_sum(problem.parameters, problem.weight, problem.target, duals)
-
-
-@njit
-def dual_sum(loss, weight, target, duals):
-    """See :func:`dual_terms`."""
-    below, above = 0.0, 0.0
-    for i in range(len(target)):
-        s, beta = duals.alpha[i, target[i]], duals.beta[i]
-        below += (1 - loss.theta) * s - s * s / (4 * loss.c1 * weight[i])
-        if beta != 0:  # as with an infinite right-hand side
-            above += duals.upper[i] * beta + beta * beta / (4 * loss.c2 * weight[i])
-    return below - above
+    loss, weight, beta = problem.parameters, problem.weight, duals.beta
+    s = duals.alpha[np.arange(problem.size), problem.target]
+    below = (1 - loss.theta) * s.sum() - s @ (s / weight) / (4 * loss.c1)
+    upper = np.where(beta == 0, 0.0, duals.upper)
+    return float(below - upper @ beta - beta @ (beta / weight) / (4 * loss.c2))

@@ -1,0 +1,64 @@
+"""Newton's method of :mod:`odmtool.solvers.mcodm.newton` for sparse rows, by compiled loops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.mcodm.descent import move_betas, rebuild_weights
+from odmtool.solvers.mcodm.hessian import (
+    Pieces,
+    hessian,
+    hessian_product,
+    hessian_weights,
+    smoothed,
+)
+from odmtool.solvers.mcodm.newton import SmoothedNewton
+from odmtool.solvers.multi import LARGEST_FACTOR, Duals, MultiProblem
+
+
+class SparseNewton(SmoothedNewton):
+    """The state of a problem whose X is sparse."""
+
+    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
+        m, k = problem.size, problem.k
+        self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
+        super().__init__(problem, duals, W)
+        self._rows = compressed_rows(self._X)
+
+    @property
+    def active(self) -> int:
+        """Examples whose loss is not flat."""
+        return int(np.count_nonzero(self._pieces.count + (self.duals.beta > 0)))
+
+    def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
+        """Take the betas of these examples to other columns; W does not depend on them."""
+        move_betas(*self._rows, examples, before, self.duals, self._dual_W)
+
+    def _rebuild_dual_weights(self) -> None:
+        rebuild_weights(*self._rows, self._target, self.duals, self._dual_W)
+
+    def _losses(self, change: np.ndarray, step: float) -> float:
+        return smoothed(
+            self._scores, change, step, *self._model()[:-2], self._centre, self.duals, self._pieces
+        )
+
+    def _model(self):
+        problem = self.problem
+        return (
+            problem.parameters, self._rho, self._target, problem.weight, self.duals, self._pieces
+        )  # fmt: skip
+
+    def _hessian_times(self, V: np.ndarray) -> np.ndarray:
+        hessian_product(*self._rows, *self._model(), V, result := np.empty_like(V))
+        return result
+
+    def _hessian(self) -> np.ndarray | None:
+        size = self.W.size
+        if size > LARGEST_FACTOR:
+            return None
+        hessian(*self._rows, *self._model(), H := np.empty((size, size)))
+        return H
+
+    def _hessian_weights(self) -> np.ndarray:
+        return hessian_weights(*self._model())

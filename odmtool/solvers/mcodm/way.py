@@ -1,0 +1,106 @@
+"""The one place that chooses how mcODM is solved.
+
+A round's convex problem is solved by coordinate descent, by Newton's method, or by the one and then
+the other. Where the whole Hessian is small it is Newton's method from the start: it needs no
+compiled code, and little more time than with some epochs before. With many examples per feature it
+is better for every lambda but small ones. With few, nearly every example can get the margin that
+it wants, and coordinate descent is fast for every lambda (if not, Newton's method comes late); so
+it is where Newton's method would have nothing but the diagonal as a preconditioner
+(benchmarks/multi.py measures it).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.core.gram import BYTES
+from odmtool.core.kernel_table import STORED
+from odmtool.core.kernels import Kernel
+from odmtool.solvers.auto import has_landmarks
+from odmtool.solvers.multi import (
+    FEATURE_MATRICES,
+    LARGEST_BLOCKS,
+    LARGEST_FACTOR,
+    LARGEST_FEATURES,
+    MultiProblem,
+)
+
+# With fewer examples per feature a problem is wide.
+_NARROW = 5
+# Epochs before Newton's method: of narrow problems, of wide ones, where coordinate descent nearly
+# always ends before, and with a kernel, where an epoch costs little beside the features.
+_EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS = 5, 300, 50
+# Rows with a larger share of values that are not zero become an array.
+_DENSE = 0.4
+
+
+class Way(NamedTuple):
+    """How the convex problem of a round is solved.
+
+    Attributes
+    ----------
+    epochs : float
+        Of coordinate descent, before Newton's method; infinite if that never comes.
+    is_sparse : bool
+        Newton's method is for sparse rows, else for an array.
+    has_landmarks : bool
+        The rounds are those of :mod:`odmtool.solvers.mcodm.landmarks`.
+    """
+
+    epochs: float
+    is_sparse: bool = False
+    has_landmarks: bool = False
+
+
+def choose(problem: MultiProblem, solver: str = "auto", outer: str = "cccp") -> Way:
+    """For ``solver`` "auto", "dcd", "newton" or "landmarks"."""
+    gram = problem.gram
+    if gram is not None and gram.X is not None and outer == "cccp":
+        is_large = solver == "auto" and takes_landmarks(gram.kernel, problem.size, gram.memory)
+        if is_large or solver == "landmarks":
+            return Way(np.inf, has_landmarks=True)
+    return for_rounds(problem, solver)
+
+
+def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
+    """The same without landmarks."""
+    if problem.gram is not None:
+        return Way(_KERNEL_EPOCHS if solver != "dcd" and has_features(problem) else np.inf)
+    X, k = problem.X, problem.k
+    (m, d), is_array = X.shape, isinstance(X, np.ndarray)
+    is_small = d * k <= LARGEST_FACTOR
+    is_sparse = not (is_array or is_small or X.nnz > _DENSE * m * d)
+    if solver == "newton":
+        return Way(0, is_sparse)
+    if solver == "dcd" or k * d * d > LARGEST_BLOCKS:
+        return Way(np.inf)
+    if not is_narrow(problem):
+        return Way(_WIDE_EPOCHS, is_sparse)
+    return Way(0 if is_small else _EPOCHS, is_sparse)
+
+
+def is_narrow(problem: MultiProblem) -> bool:
+    """Whether there are many examples per feature; with a kernel there never are."""
+    return problem.gram is None and problem.X.shape[0] >= _NARROW * problem.X.shape[1]
+
+
+def has_features(problem: MultiProblem) -> bool:
+    """Whether a kernel problem is small enough for features of all examples.
+
+    Its kernel must be positive semidefinite, and its rows known.
+    """
+    gram, m = problem.gram, problem.size
+    is_fitting = gram.kernel.row.of != STORED and gram.kernel.is_positive_semidefinite
+    has_room = FEATURE_MATRICES * BYTES * m * m <= gram.memory
+    return is_fitting and gram.X is not None and has_room and m <= LARGEST_FEATURES
+
+
+def takes_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
+    """Whether ``auto`` takes landmarks for m examples.
+
+    Coordinate descent on a kernel matrix that fits in ``memory`` is mostly faster, and many times
+    slower on one that does not.
+    """
+    return BYTES * m * m > memory and has_landmarks(kernel, m, memory)
