@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import examples
-from scipy import sparse
+from scipy import sparse, stats
 
 from odmtool.core import kernels, losses
 from odmtool.core.gram import Gram
@@ -192,6 +192,16 @@ def test_the_drawn_bound_fails_as_rarely_as_it_says():
             draws += 1
             failures += certificate.drawn(point, basis, found.left, 60, (seed, k), 0.2) < gap
     assert failures <= 0.2 * draws
+
+
+@pytest.mark.parametrize("delta", [0.2, 1e-7])
+@pytest.mark.parametrize(("happened", "count"), [(0, 450), (1, 27), (12, 450), (27, 27)])
+def test_a_share_says_how_likely_it_may_have_been(happened, count, delta):
+    most = certificate.most_likely(happened / count, count, delta)
+    seldom = stats.binom.cdf(happened, count, most)
+    assert seldom <= delta * (1 + 1e-6) or most == 1
+    if happened == 0:
+        assert seldom == pytest.approx(delta)
 
 
 def test_drawn_rows_depend_on_the_seed_only():

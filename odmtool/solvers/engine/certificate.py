@@ -11,23 +11,24 @@ semidefinite and e_i = E_ii known (:mod:`odmtool.solvers.engine.features`). The 
 
 free    at most min(trace(E) |a|^2, T^2), T = sum_i |a_i| sqrt(e_i): no look at K at all
 drawn   with rows i drawn with p_i = |a_i| sqrt(e_i) / T, the mean of X = a_i (E a)_i / p_i, and
-        |X| <= T sqrt(a'Ea) by Cauchy-Schwarz. So with probability 1 - delta, by Hoeffding,
+        |X| <= T sqrt(a'Ea) by Cauchy-Schwarz. That limit is far above what X is, so that the
+        first tenth of the rows only says where to clip X: at c. Of the other S
 
-            a'Ea <= ((T h + sqrt(T^2 h^2 + 4 mean(X))) / 2)^2,   h^2 = 2 ln(1/delta) / S
+            a'Ea <= mean + sqrt(2 V ln(2/delta) / S) + 14 c ln(2/delta) / (3 (S-1))
+                    + q T sqrt(a'Ea)
 
-        and, with that bound B of |X| <= T sqrt(B), by the empirical Bernstein inequality
-
-            a'Ea <= mean(X) + sqrt(2 V ln(2/delta) / S) + 7 * 2 T sqrt(B) ln(2/delta) / (3 (S-1))
-
-        each with half of delta. S rows cost S m kernel values.
+        mean and variance V being those of the clipped X (the empirical Bernstein inequality),
+        and q at least the probability that |X| > c (Chernoff's inequality; about ln(1/delta) / S
+        where none was), each with half of delta: a quadratic inequality for sqrt(a'Ea). S rows
+        cost S m kernel values.
 exact   by one pass over K: a'Ka - C'a' K_ZZ^-1 C'a; or all of it at once, 1/2 (|w|^2 -
         2 sum_i a_i f(x_i) + a'Ka), where the coefficients alpha are not so large that rounding
         errors of |w|^2 count.
 
 Everything here is in double precision, and what rounding can have changed is added.
 
-Source  Hoeffding, JASA 58, 1963; Maurer & Pontil, "Empirical Bernstein bounds and sample
-        variance penalization", COLT 2009.
+Source  Maurer & Pontil, "Empirical Bernstein bounds and sample variance penalization", COLT
+        2009; Chernoff, Annals of Mathematical Statistics 23, 1952.
 """
 
 from __future__ import annotations
@@ -45,8 +46,11 @@ from odmtool.solvers.rounding import sum_error
 
 DELTA = 1e-6
 """The probability with which a bound by drawn rows may fail."""
+_BISECTIONS = 40
 # Drawn rows at a time.
 _ROWS = 256
+# The share of the rows that say where to clip, and how far beyond their largest |X|.
+_PILOTS, _BEYOND = 0.1, 1.5
 
 
 class Evaluation(NamedTuple):
@@ -181,8 +185,8 @@ def drawn(
     basis : Basis
     left : ndarray, shape (m,)
         Upper bounds of e_i.
-    count : int, > 1
-        S, the rows to draw.
+    count : int, > 2
+        The rows to draw.
     seed : int
     delta : float
     """
@@ -215,23 +219,54 @@ def outsides(points: list[Evaluation], basis: Basis, left, count: int, seed: int
 
 
 class Draw(NamedTuple):
-    """What drawn rows tell of a'Ea: T, and mean and variance of X.
+    """What drawn rows tell of a'Ea.
 
     Where rows are drawn for several a together, T is the largest |a_i| sqrt(e_i) / p_i.
+
+    Attributes
+    ----------
+    total : float
+        T.
+    limit : float
+        c.
+    mean, variance : float
+        Of the clipped X.
+    beyond : float
+        The share of the X that were clipped.
     """
 
     total: float
+    limit: float
     mean: float
     variance: float
+    beyond: float
 
     def bound(self, count: int, delta: float = DELTA) -> float:
-        """The smaller of the two bounds for ``count`` rows; see the head of this file."""
-        log = np.log(4 / delta)
-        width = self.total * np.sqrt(2 * np.log(2 / delta) / count)
-        hoeffding = ((width + np.sqrt(width**2 + 4 * max(self.mean, 0.0))) / 2) ** 2
-        reach = 2 * self.total * np.sqrt(hoeffding)
-        spread = np.sqrt(2 * self.variance * log / count) + 7 * reach * log / (3 * (count - 1))
-        return float(min(hoeffding, max(self.mean + spread, 0.0)))
+        """The bound by ``count`` rows, pilots included; see the head of this file."""
+        rows = count - _pilots(count)
+        log, chance = np.log(4 / delta), most_likely(self.beyond, rows, delta / 2)
+        spread = np.sqrt(2 * self.variance * log / rows)
+        certain = self.mean + spread + 14 * self.limit * log / (3 * (rows - 1))
+        reach = chance * self.total
+        return float((reach + np.sqrt(reach**2 + 4 * max(certain, 0.0))) / 2) ** 2
+
+
+def most_likely(share: float, count: int, delta: float) -> float:
+    """The largest probability of what happened in this share of ``count`` independent cases.
+
+    It is larger than that with probability delta at most: the q with S KL(share, q) = ln(1/delta).
+    """
+    low, high, enough = share, 1.0, np.log(1 / delta) / count
+    for _ in range(_BISECTIONS):
+        q = (low + high) / 2
+        divergence = -(1 - share) * np.log1p((share - q) / (1 - share)) if share < 1 else 0.0
+        divergence -= share * np.log(q / share) if share > 0 else 0.0
+        low, high = (q, high) if divergence < enough else (low, q)
+    return high
+
+
+def _pilots(count: int) -> int:
+    return max(1, int(_PILOTS * count))
 
 
 def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=None) -> list[Draw]:
@@ -245,7 +280,7 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=
         Upper bounds of e_i.
     of_span : callable
         From rows (an int array) to (C K_ZZ^-1 C'A) there.
-    count : int, > 1
+    count : int, > 2
     seed : int
     X : csr_matrix or ndarray, optional
         The rows in another precision.
@@ -256,10 +291,10 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=
     shares = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
     chance = shares.sum(axis=1)
     if not chance.any():
-        return [Draw(0.0, 0.0, 0.0)] * A.shape[1]
+        return [Draw(0.0, 0.0, 0.0, 0.0, 0.0)] * A.shape[1]
     chance /= chance.sum()
     rows = np.random.default_rng(seed).choice(len(chance), count, p=chance)
-    rows, times = np.unique(rows, return_counts=True)
+    rows, order = np.unique(rows, return_inverse=True)
     active = np.flatnonzero(A.any(axis=1))
     products = np.zeros((len(rows), A.shape[1]))
 
@@ -273,12 +308,14 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=
 
     points.expect(len(rows) * len(active))
     points.map(one, range(0, len(rows), _ROWS))
-    samples = A[rows] * products / chance[rows, None]
-    means = times @ samples / count
-    variances = times @ (samples - means) ** 2 / (count - 1)
+    samples = (A[rows] * products / chance[rows, None])[order.ravel()]
+    pilots, samples = np.split(samples, [_pilots(count)])
+    limit = _BEYOND * np.abs(pilots).max(axis=0)
+    clipped, beyond = np.clip(samples, -limit, limit), (np.abs(samples) > limit).mean(axis=0)
     drawable = chance > 0
     reach = (sizes[drawable] / chance[drawable, None]).max(axis=0)
-    return [Draw(*map(float, found)) for found in zip(reach, means, variances, strict=True)]
+    found = reach, limit, clipped.mean(axis=0), clipped.var(axis=0, ddof=1), beyond
+    return [Draw(*map(float, own)) for own in zip(*found, strict=True)]
 
 
 def exact(points: list[Evaluation], basis: Basis) -> list[float]:

@@ -52,8 +52,8 @@ class Forecast(NamedTuple):
     inside : float
         The gap in the span.
     outsides : list of Draw
-        Of every function (one of two classes, k of several): T, mean and variance of the drawn
-        rows, in units of S.
+        Of every function (one of two classes, k of several): what the drawn rows tell, in
+        units of S.
     active : float
         The share of examples with a dual variable.
     """
@@ -108,10 +108,14 @@ def forecast(
     free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
     # The square of a tiny S is 0.
     size = max(float(scale), float(np.finfo(float).tiny))
+    # With more rows, more of them say where to clip.
     outsides = [
-        Draw(d.total / np.sqrt(size), own * d.mean / size, own**2 * (d.variance / size) / size)
+        d._replace(
+            total=d.total / np.sqrt(size), limit=own * d.limit / size, mean=own * d.mean / size,
+            variance=own**2 * (d.variance / size) / size, beyond=0.0,
+        )
         for d in found
-    ]
+    ]  # fmt: skip
     active = float(A.any(axis=1).mean())
     return Forecast(r, inside + relative(float(free), scale), inside, outsides, active)
 
