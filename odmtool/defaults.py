@@ -29,7 +29,8 @@ SEED = 0
 SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
-MULTICLASS = ("ovr", "ovo", "ecoc")
+MULTICLASS = ("auto", "ovr", "ovo", "ecoc")
+"""auto: see :meth:`odmtool.machines.binary.BinaryMachine.reduction`."""
 PARTITION_BY = ("stratified", "random", "cluster", "cluster-strata")
 """How examples are put into parts."""
 

@@ -85,8 +85,6 @@ def test_places_that_have_no_codes_say_so(run):
 
 
 def test_only_many_classes_have_a_code():
-    class Machine:
-        multiclass, seed = "ecoc", 0
-
-    assert reduction.decoder(Machine, 2) is None
-    assert len(reduction.parts(np.array([0, 1, 0]), 2, Machine)) == 1
+    machine = ODM(multiclass="ecoc")
+    assert reduction.decoder(machine, 2) is None
+    assert len(reduction.parts(np.array([0, 1, 0]), 2, machine)) == 1

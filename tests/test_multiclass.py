@@ -89,7 +89,7 @@ def test_threads_change_nothing(multiclass, kernel):
 @pytest.mark.parametrize("bias", [-1.0, 2.0])
 def test_the_compact_form_answers_as_the_pairs_do(bias):
     X, labels = clusters()
-    arguments = dict(kernel="rbf", lambda_=64.0, bias=bias)
+    arguments = dict(kernel="rbf", multiclass="ovr", lambda_=64.0, bias=bias)
     pairs = ODM(**arguments).fit(X, labels)
     compact = ODM(model_format="compact", **arguments).fit(X, labels)
     tested = clusters(400, seed=5)[0]
@@ -98,6 +98,16 @@ def test_the_compact_form_answers_as_the_pairs_do(bias):
     if bias < 0:
         far = sparse.csr_matrix(np.full((1, 5), 1e6))
         assert pairs.predict(far) == compact.predict(far) == [compact.classes_[0]]
+
+
+@pytest.mark.parametrize("machine, k, reduction", [
+    (ODM(kernel="rbf"), 3, "ovo"), (ODM(kernel="rbf"), 51, "ovr"), (L1SVM(), 3, "ovr"),
+    (ODM(kernel="rbf", model_format="compact"), 3, "ovr"), (ODM(multiclass="ovo"), 99, "ovo"),
+])  # fmt: skip
+def test_more_classes_are_taken_in_pairs_by_kernels(machine, k, reduction):
+    assert machine.reduction(k) == reduction
+    assert machine.decides_by_votes(k) == (reduction == "ovo")
+    assert machine.copy(kernel="poly").reduction(3) == ("ovr" if machine.model_format else "ovo")
 
 
 def test_a_class_with_one_example_and_many_classes():
@@ -187,7 +197,8 @@ def test_threads_change_no_solver(multiclass, share):
 
 def test_memory_is_named_whole_whatever_the_threads():
     X, labels = clusters()
-    machine = ODM(kernel="rbf", solver="newton", jobs=2, memory=8.0 * len(labels) ** 2)
+    machine = ODM(kernel="rbf", multiclass="ovr", solver="newton", jobs=2,
+                  memory=8.0 * len(labels) ** 2)  # fmt: skip
     with pytest.raises(MemoryLimitError) as raised:
         machine.fit(X, labels)
     assert f"more than the {messages.size(machine.memory)} of memory" in str(raised.value)

@@ -216,7 +216,7 @@ def test_the_nystrom_model_is_that_of_memory(run, heart, tmp_path, options):
 
 def test_nystrom_of_three_classes(run, tmp_path, three):
     options = [*THREE, "-t", "rbf", "--solver", "nystrom", "--landmarks", "15", "-e", "1e-12"]
-    expected, _, _ = trained(run, tmp_path, *options, three)
+    expected, _, _ = trained(run, tmp_path, "--multiclass", "ovr", *options, three)
     model, _, _ = trained(run, tmp_path, "--cache", ".", *options, three)
     X = read_svmlight(three).X
     assert np.array_equal(model.predict(X), expected.predict(X))

@@ -60,7 +60,7 @@ def test_one_machine_is_the_same_wherever_the_rows_lie(place, heart, name):
     here = place(name, heart)
     machine = ODM(kernel="rbf", solver="nystrom", tolerance=1e-9, lambda_=2.0**4,
                   settings=Settings(landmarks=30))  # fmt: skip
-    here.check(machine)
+    machine = here.suited(machine)
     data = here.read()
     plan = here.plan(machine, data)
     assert plan.sentence and plan.warnings == ()
@@ -74,7 +74,8 @@ def test_one_machine_is_the_same_wherever_the_rows_lie(place, heart, name):
 
 
 def test_each_place_has_its_refusals(place, heart):
-    assert place("memory", heart).check(LDM(solver="dcd-dense")) is None
+    machine = LDM(solver="dcd-dense")
+    assert place("memory", heart).suited(machine) is machine
     refused = {
         "disk": (LDM(), MCODM(), ODM(solver="svrg"), ODM(kernel="rbf")),
         "workers": (ODM(), MCODM(), M3SVM(), ODM(solver="sodm", multiclass="ovo")),
@@ -82,7 +83,7 @@ def test_each_place_has_its_refusals(place, heart):
     for name, machines in refused.items():
         for machine in machines:
             with pytest.raises(UsageError):
-                place(name, heart).check(machine)
+                place(name, heart).suited(machine)
         with pytest.raises(UsageError, match="^-v "):
             place(name, heart).refuse("-v")
     assert place("memory", heart).refuse("-v") is None

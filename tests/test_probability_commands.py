@@ -374,7 +374,7 @@ def test_one_function_per_class_has_the_same_probabilities_in_every_form(run):
     for kernel, forms in (("linear", ["liblinear", "libsvm"]), ("rbf", ["libsvm", "compact"])):
         tables = []
         for form in forms:
-            shared = ["-q", "-b", "1", "-l", "32", "-B", "1", "-t", kernel]
+            shared = ["-q", "-s", "mcodm", "-b", "1", "-l", "32", "-B", "1", "-t", kernel]
             assert run("train", *shared, "--format", form, "d", "m").code == 0
             assert run("predict", "-b", "1", "d", "m", "out").code == 0
             header, *rows = Path("out").read_text().splitlines()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.utils.multiclass import _ovr_decision_function
 
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
@@ -154,10 +155,36 @@ def test_the_auc_of_a_search_is_that_of_scikit_learn_on_the_same_folds(run, hear
     assert f"auc={100 * np.mean(scores):.6g}\n" in printed
 
 
-def test_the_auc_of_pairs_of_classes_is_refused(run, tmp_path):
-    (tmp_path / "d").write_text("1 1:1\n2 1:2\n3 1:3\n" * 5)
-    outcome = run("cv", "-s", "odm", "--multiclass", "ovo", "--metric", "auc", "d")
-    assert outcome.code == 2 and "take --multiclass ovr" in outcome.err
+def test_the_auc_of_pairs_of_classes_is_that_of_votes_and_confidence(three_classes):
+    """Of probabilities, too, whose log odds are those of pairs whatever the machine is."""
+    X, labels = three_classes
+    data, classes = Data(X, labels), Data(X, labels).class_order()
+    fold, scores = folds(labels, 3, 0), []
+    machine = ODM(kernel="rbf", gamma=1.0)
+    for k in range(3):
+        fitted = machine.copy().fit(X[fold != k], labels[fold != k], classes=classes)
+        values = fitted.model_.decision_values(X[fold == k])
+        by_class = _ovr_decision_function(values <= 0, -values, 3)
+        each = [roc_auc_score(labels[fold == k] == c, by_class[:, i])
+                for i, c in enumerate(classes)]  # fmt: skip
+        scores.append(np.mean(each))
+    plan = SearchPlan(machine, [{}], data, fold, "auc")
+    (row,) = search(plan)
+    assert row.scores == pytest.approx(scores, abs=1e-12)
+    (calibrated,) = search(plan._replace(probability=True))
+    assert np.mean(calibrated.scores) > 0.9
+
+
+@pytest.fixture
+def three_classes():
+    """Three clouds in a plane, the second above the others."""
+    generator = np.random.default_rng(3)
+    labels = np.repeat([7, 2, 5], 40)
+    X = generator.standard_normal((120, 2)) * 0.7
+    X[labels == 2] += [1.5, 2.5]
+    X[labels == 5] += [3.0, 0.0]
+    order = generator.permutation(120)
+    return sparse.csr_matrix(X[order]), labels[order]
 
 
 def test_the_first_class_is_the_same_in_every_fold():

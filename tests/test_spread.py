@@ -148,6 +148,6 @@ def test_huge_values_are_refused(files, tmp_path):
 def test_what_needs_all_rows_is_refused(data):
     for options in ({}, {"solver": "sodm", "multiclass": "ovo"}):
         with pytest.raises(UsageError):
-            PLACE.check(ODM(**options))
+            PLACE.suited(ODM(**options))
     with pytest.raises(UsageError, match="weights above zero"):
         fit(ODM(solver="sodm"), data, weight=np.arange(270))

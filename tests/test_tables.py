@@ -107,8 +107,8 @@ def test_an_unknown_solver_is_refused_wherever_one_is_taken():
         lambda: many.solve(many.prepare(X, y)),
         lambda: scale.solve(binary, problem(None), None, None),
         lambda: tasks.parts_at_first(100, "magic", Settings()),
-        lambda: Disk(Source("data"), "folder").check(binary),
-        lambda: Workers(Source("data"), "scheduler").check(binary),
+        lambda: Disk(Source("data"), "folder").suited(binary),
+        lambda: Workers(Source("data"), "scheduler").suited(binary),
     ]
     for position, call in enumerate(calls):
         with pytest.raises(UsageError, match="'magic'"):

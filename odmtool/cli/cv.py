@@ -181,7 +181,7 @@ def cv(ctx, **options):
     data = _read(place, choice, job, pictures, manner.table, report)
     with naming(place.source.path):
         scaling = job.scale and (*job.scale, place.source.limit())
-        settled = choice.settled(data, scaling)
+        settled = choice.settled(data, scaling, values["kernel"])
     if settled is not choice:
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values, job)
@@ -315,7 +315,7 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     with naming(place.source.path):
         n = folds_for(job.folds, len(labels), report)
         if job.repeat is None:  # else the training parts are checked
-            check_classes(labels, n, job.metric, machine)
+            check_classes(labels, n, job.metric)
     return SearchPlan(
         machine, settings, known, folds(labels, n, job.seed), job.metric,
         probability=job.probability == "1",

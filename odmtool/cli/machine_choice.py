@@ -64,11 +64,15 @@ class MachineChoice(NamedTuple):
     def class_weight(self) -> dict:
         return self.common["class_weight"]
 
-    def settled(self, data, scaling: tuple[float, float, float] | None = None) -> MachineChoice:
+    def settled(
+        self, data, scaling: tuple[float, float, float] | None = None,
+        kernels: tuple[str, ...] | None = None,
+    ) -> MachineChoice:  # fmt: skip
         """The choice for the data that were read: for auto a name, balanced weights, lambda.
 
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
-        if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be.
+        if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be;
+        ``kernels`` those of a search, if they are others than the options'.
 
         Raises
         ------
@@ -77,8 +81,12 @@ class MachineChoice(NamedTuple):
         """
         choice = self
         if self.asked == "auto":
-            many = len(data.classes) > 2 and "multiclass" not in self.given
-            choice = choice._replace(asked="mcodm" if many else "odm")
+            is_linear = self._is_linear() if kernels is None else kernels == ("linear",)
+            is_mcodm = "multiclass" not in self.given and is_linear
+            many = len(data.classes) > 2
+            choice = choice._replace(asked="mcodm" if many and is_mcodm else "odm")
+            if many:  # the machine depends on the kernels that were searched
+                choice = choice._replace(given=choice.given | {"machine"})
         choice = choice._with_lambda(data, scaling)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
@@ -87,14 +95,18 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 
+    def _is_linear(self) -> bool:
+        """Whether no kernel is asked for."""
+        kernel = self.parameters["kernel"]
+        return all(name == "linear" for name in ([kernel] if isinstance(kernel, str) else kernel))
+
     def _with_lambda(self, data, scaling) -> MachineChoice:
         """With the default lambda for rows in memory, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
-        kernel, is_search = self.parameters["kernel"], isinstance(self.parameters["kernel"], tuple)
+        is_search = isinstance(self.parameters["kernel"], tuple)
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        is_linear = all(name == "linear" for name in (kernel if is_search else [kernel]))
-        is_meant = self.name in WITH_OWN_LAMBDA and is_open and is_linear
+        is_meant = self.name in WITH_OWN_LAMBDA and is_open and self._is_linear()
         if not (is_meant and hasattr(data.X, "indices")):
             return self
         if scaling is not None and data.X.shape[1] > data.X.shape[0]:

@@ -175,8 +175,9 @@ def machine_options(many: bool):
     options = [
         click.option("-s", "--machine", type=click.Choice(("auto", *MACHINES)),
                      default="auto", show_default=True,
-                     help="Machine; auto: odm for two classes, mcodm for more. LIBLINEAR's and "
-                          "svm-train's numbers are taken as the nearest machine."),
+                     help="Machine; auto: odm for two classes and with a kernel, mcodm for more "
+                          "without one. LIBLINEAR's and svm-train's numbers are taken as the "
+                          "nearest machine."),
         *(partial(_parameter, many, *row)() for row in _PARAMETERS),
         *_forms_of_papers(many),
         click.option("--outer", type=click.Choice(defaults.OUTER), default="cccp",
@@ -186,10 +187,11 @@ def machine_options(many: bool):
         click.option("--ism3-loss", type=click.Choice(defaults.ISM3_LOSSES), default="pairwise",
                      show_default=True, help="ism3: pairwise logistic, as in the paper, or "
                                              "softmax, as in its authors' script."),
-        click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="ovr",
+        click.option("--multiclass", type=click.Choice(defaults.MULTICLASS), default="auto",
                      show_default=True,
                      help="How a two-class machine handles more classes: one against the rest, "
-                          "one against one, or an error-correcting output code."),
+                          "one against one, or an error-correcting output code; auto: ovo with "
+                          "a kernel, ovr without."),
         click.option("--scale", type=Interval(), metavar="LOWER,UPPER",
                      help="Scale every feature to this range, as odm-scale does, and keep the "
                           "ranges in the model, so that odm-predict scales by itself. In a cross "

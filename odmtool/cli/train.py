@@ -190,16 +190,14 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
     from odmtool.core.memory import peak
 
     path = place.model_name() if job.model_file is None else job.model_file
-    machine = choice.make()
+    machine = place.suited(choice.make())
     check_training_files(place.inputs(), [path, job.json_file, job.margins, job.trace])
-    place.check(machine)
     started = time.perf_counter()
     data = training.read_data(place, choice.class_weight, report)
     data = training.scaled(data, job.scale, place, report)
     settled = choice.settled(data)
     if settled is not choice:
-        machine = settled.make()
-        place.check(machine)
+        machine = place.suited(settled.make())
     _refuse_one_class(data, job)
     settled.warn_of_unused(report)
     training.warn_of_one_class(data, report)

@@ -202,7 +202,7 @@ def fit(
 def warn_of_pairs(machine, k: int, report: Report) -> None:
     """Say so if a training for every pair of classes means very many."""
     pairs = k * (k - 1) // 2
-    if getattr(machine, "multiclass", "ovr") == "ovo" and pairs > _MANY_PAIRS:
+    if pairs > _MANY_PAIRS and machine.decides_by_votes(k):
         report.warning(messages.many_pairs(k, pairs))
 
 

@@ -49,8 +49,9 @@ class ODMClassifier(MachineClassifier):
         Seed of the folds and of the stochastic solvers; None draws a new one for every fit.
     memory : float, optional
         Bytes for kernel values; by default what is free.
-    multiclass : {"ovr", "ovo", "ecoc"}
-        More than two classes: one against the rest, one against one, or an error-correcting code.
+    multiclass : {"auto", "ovr", "ovo", "ecoc"}
+        More than two classes: one against the rest, one against one, or an error-correcting code;
+        "auto" is ovo with a kernel, ovr without.
     n_jobs : int, optional
         Threads for the problems of these; -1: as many as processors.
     landmarks : int
@@ -63,7 +64,7 @@ class ODMClassifier(MachineClassifier):
         self, *, lambda_=None, mu=ODM.mu, theta=ODM.theta, cost=None, kernel="linear",
         gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
-        multiclass="ovr", n_jobs=None, landmarks=DEFAULTS.landmarks,
+        multiclass="auto", n_jobs=None, landmarks=DEFAULTS.landmarks,
     ):  # fmt: skip
         self.lambda_ = lambda_
         self.mu = mu
@@ -108,7 +109,7 @@ class LDMClassifier(MachineClassifier):
         self, *, lambda_=LDM.lambda_, mu1=LDM.mu1, mu2=LDM.mu2, cost=None, kernel="linear",
         gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
-        multiclass="ovr", n_jobs=None,
+        multiclass="auto", n_jobs=None,
     ):  # fmt: skip
         self.lambda_ = lambda_
         self.mu1 = mu1

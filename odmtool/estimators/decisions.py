@@ -2,9 +2,8 @@
 
 Both have ``model_``, whose labels are integers, and ``classes_``, which are sorted as these
 integers are. Decision values are in scikit-learn's order and sign: of two classes one value,
-positive for ``classes_[1]``; of more one column per class. Where pairs of classes vote, a column
-is the number of votes plus the sum of the class's values, squeezed into (-1/3, 1/3), so that
-it decides between equal votes only, as in scikit-learn.
+positive for ``classes_[1]``; of more one column per class. Where pairs of classes vote, it is
+that of :func:`odmtool.models.decide.votes_and_confidence`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import messages
-from odmtool.models import votes
+from odmtool.models.decide import votes_and_confidence
 
 
 def canonical(X) -> sparse.csr_matrix:
@@ -49,7 +48,7 @@ class Decisions:
         if k == 2:
             return values[:, 0] if place[0] == 1 else -values[:, 0]
         if k > 2 and not self.model_.has_scores:
-            values = _votes_and_confidence(values, k)
+            values = votes_and_confidence(values, k)
         ordered = np.zeros((len(values), k))
         ordered[:, place] = values
         return ordered
@@ -76,13 +75,3 @@ class Decisions:
     def _places(self, codes) -> np.ndarray:
         """Where the integers of the model stand among the classes."""
         return np.searchsorted(np.sort(self.model_.labels), codes)
-
-
-def _votes_and_confidence(values: np.ndarray, k: int) -> np.ndarray:
-    """One column per class from one per pair of classes."""
-    first, second = np.triu_indices(k, 1)
-    total = np.zeros((len(values), k))
-    for pair, (i, j) in enumerate(zip(first, second, strict=True)):
-        total[:, i] += values[:, pair]
-        total[:, j] -= values[:, pair]
-    return votes(values, k) + total / (3 * (np.abs(total) + 1))

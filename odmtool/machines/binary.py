@@ -24,6 +24,8 @@ from odmtool.solvers.table import IN_PARTS
 if TYPE_CHECKING:
     from odmtool.solvers.multi import MultiSolution
 
+# With more of them the pairs are too many for a default.
+_MANY_CLASSES = 50
 # Solvers that take the rows of a smooth linear problem as they come from a file.
 _LIGHT = ("auto", "newton", "dcd")
 
@@ -34,15 +36,15 @@ class BinaryMachine(Machine):
 
     Parameters
     ----------
-    multiclass : {"ovr", "ovo", "ecoc"}
-        How it takes more than two classes (:mod:`odmtool.machines.reduction`).
+    multiclass : {"auto", "ovr", "ovo", "ecoc"}
+        How it takes more than two classes (:meth:`reduction`).
     jobs : int
         Threads for the binary problems of these, and for parts of the data.
     **others
         Those of :class:`Machine`.
     """
 
-    multiclass: str = "ovr"
+    multiclass: str = "auto"
     jobs: int = 1
 
     def loss(self, total_weight: float) -> losses.MarginLoss | losses.LDM:
@@ -77,7 +79,7 @@ class BinaryMachine(Machine):
     def facts(self, prepared: Prepared, solution) -> dict[str, str]:
         """What the model file records about how the model was made."""
         facts, classes = super().facts(prepared, solution), prepared.classes
-        if self.multiclass == "ecoc" and len(classes) > 2:
+        if len(classes) > 2 and self.reduction(len(classes)) == "ecoc":
             from odmtool.machines import codes
 
             words = codes.spelled(codes.code(len(classes), self.seed))
@@ -148,7 +150,18 @@ class BinaryMachine(Machine):
 
     def decides_by_votes(self, k: int) -> bool:
         """Whether there is a decision function for each pair of the k classes."""
-        return k > 2 and self.multiclass == "ovo"
+        return k > 2 and self.reduction(k) == "ovo"
+
+    def reduction(self, k: int) -> str:
+        """How it takes k > 2 classes: ovr, ovo or ecoc (:mod:`odmtool.machines.reduction`).
+
+        auto is ovo with a kernel, which is more accurate and faster (docs/defaults.md), and ovr
+        without, with many classes, and for the form of a model with one function per class.
+        """
+        if self.multiclass != "auto":
+            return self.multiclass
+        has_pairs = self.kernel != "linear" and self.model_format != "compact"
+        return "ovo" if has_pairs and k <= _MANY_CLASSES else "ovr"
 
     def decision_function(self, X) -> np.ndarray:
         """f(x) for every row of X, shape (m,), of two classes; positive means ``classes_[0]``."""

@@ -47,14 +47,14 @@ class Subproblem(NamedTuple):
     y: np.ndarray
 
 
-def problems(k: int, multiclass: str) -> list[tuple[int, int | None]]:
+def problems(k: int, reduction: str) -> list[tuple[int, int | None]]:
     """The binary problems of k classes: which class is +1, and which -1; None is all others.
 
     Those of ovo in LIBSVM's order of pairs (0-1, 0-2, ..., 1-2, ...); one for two classes.
     """
     if k <= 2:
         return [(0, None)]
-    if multiclass == "ovr":
+    if reduction == "ovr":
         return [(label, None) for label in range(k)]
     return [(i, j) for i in range(k) for j in range(i + 1, k)]
 
@@ -64,7 +64,7 @@ def decoder(machine, k: int) -> np.ndarray | None:
 
     None of the others, whose values are taken as they are; else of shape (problems, k).
     """
-    if machine.multiclass != "ecoc" or k <= 2:
+    if k <= 2 or machine.reduction(k) != "ecoc":
         return None
     words = codes.code(k, machine.seed)
     return words.T / words.shape[1]
@@ -72,13 +72,14 @@ def decoder(machine, k: int) -> np.ndarray | None:
 
 def parts(target: np.ndarray, k: int, machine) -> list[Subproblem]:
     """The binary problems of examples whose classes, 0..k-1, are ``target``."""
-    if machine.multiclass == "ecoc" and k > 2:
+    reduction = machine.reduction(k)
+    if reduction == "ecoc" and k > 2:
         return [Subproblem(None, letter[target]) for letter in codes.code(k, machine.seed).T]
     members = [np.flatnonzero(target == label) for label in range(k)]
     return [
         Subproblem(None, np.where(target == first, 1.0, -1.0)) if second is None
         else _pair(members[first], members[second])
-        for first, second in problems(k, machine.multiclass)
+        for first, second in problems(k, reduction)
     ]  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     Parameters
     ----------
     machine : BinaryMachine
-        Its ``multiclass`` says which problems, its ``jobs`` how many threads.
+        Its ``reduction`` says which problems, its ``jobs`` how many threads.
     prepared : Prepared
     start : sequence of ndarrays, optional
         The ``duals`` of an earlier solution.

@@ -18,10 +18,6 @@ def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
     return f"class ‹label={label}› has only {few}, fewer than the {folds} folds: {remedy}"
 
 
-auc_of_pairs = sentence(
-    "‹metric=auc› needs a value for each class, and ‹multiclass=ovo› gives one for each pair: "
-    "take ‹multiclass=ovr›"
-)
 test_size_range = sentence("‹test_size› must be between 0 and 1, not {test_size:g}")
 
 

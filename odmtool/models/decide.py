@@ -24,6 +24,20 @@ def votes(values: np.ndarray, k: int) -> np.ndarray:
     return np.bincount(winners.ravel(), minlength=len(values) * k).reshape(-1, k)
 
 
+def votes_and_confidence(values: np.ndarray, k: int) -> np.ndarray:
+    """A value for each of k classes from those of the pairs, as scikit-learn has it.
+
+    The number of votes plus the sum of the class's values, squeezed into (-1/3, 1/3), so that it
+    decides between equal votes only. Shapes as those of :func:`votes`.
+    """
+    first, second = np.triu_indices(k, 1)
+    total = np.zeros((len(values), k))
+    for pair, (i, j) in enumerate(zip(first, second, strict=True)):
+        total[:, i] += values[:, pair]
+        total[:, j] -= values[:, pair]
+    return votes(values, k) + total / (3 * (np.abs(total) + 1))
+
+
 def first_maximum(values: np.ndarray) -> np.ndarray:
     """Per row the first column that no later one exceeds; a nan exceeds nothing."""
     best = np.zeros(len(values), dtype=np.int64)

@@ -41,14 +41,17 @@ class Disk(Place):
         super().__init__(source)
         self._folder, self._keep = folder, keep
 
-    def check(self, machine) -> None:
-        """Raise UsageError if the machine cannot be trained so; needs no data."""
+    def suited(self, machine):
+        """See :meth:`Place.suited`."""
         if not any(names_for(machine.kind, kernel, DISK) for kernel in KERNELS):
             raise UsageError(messages.cache_not_for_machine(machine.name))
         way_of(machine.solver, machine.kind, machine.kernel, DISK)
+        if machine.multiclass == "auto":
+            return machine.copy(multiclass="ovr")
         is_by_pairs = machine.kernel == "linear" and machine.multiclass == "ovo"
         if machine.multiclass != "ovr" and not is_by_pairs:
             raise UsageError(messages.cache_needs_ovr(machine.multiclass))
+        return machine
 
     def refuse(self, wish: str) -> None:
         """Raise UsageError: not all rows are in memory, which ``wish`` needs."""

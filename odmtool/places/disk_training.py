@@ -109,7 +109,7 @@ class _Training(NamedTuple):
 
     def solve_all(self, basis=None) -> list:
         """The solutions of the binary problems."""
-        problems = reduction.problems(len(self.classes), self.machine.multiclass)
+        problems = reduction.problems(len(self.classes), self.machine.reduction(len(self.classes)))
         return [self.solve(self.signs(*problem), basis) for problem in problems]
 
     def signs(self, first: int, second: int | None) -> dict:

@@ -129,7 +129,7 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
 def is_newton(machine, X, k: int) -> bool:
     """Whether it is sure, before the training, that it needs no compiled code."""
     is_smooth = isinstance(machine, BinaryMachine) and machine.kind == SMOOTH
-    if machine.kernel != "linear" or not is_smooth or k > 2 and machine.multiclass == "ovo":
+    if machine.kernel != "linear" or not is_smooth or machine.decides_by_votes(k):
         return False
     return machine.solver == "newton" or machine.solver == "auto" and is_surely_newton(X)
 
@@ -162,9 +162,9 @@ def matrices(machine, X, k: int = 2) -> dict[str, float]:
 
 def _together(machine, k: int) -> int:
     """The number of problems with the same landmarks."""
-    if k <= 2 or machine.multiclass == "ovo":
+    if k <= 2 or machine.decides_by_votes(k):
         return 1
-    return k if machine.multiclass == "ovr" else length(k)
+    return k if machine.reduction(k) == "ovr" else length(k)
 
 
 def fold_matrices(machine, X, k: int) -> dict[str, float]:
@@ -183,9 +183,10 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
     weights = CLASS_WEIGHTS * d * k if machine.kernel == "linear" else 0
     if machine.name in CLASS_SCORES:
         return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, m, d, k))
-    if machine.multiclass == "ecoc":
+    reduction = machine.reduction(k)
+    if reduction == "ecoc":
         return BYTES * length(k) * (CLASS_DUALS * m + weights / k)
-    if machine.multiclass == "ovr":
+    if reduction == "ovr":
         return BYTES * (CLASS_DUALS * m * k + weights)
     pairs = k * (k - 1) // 2
     functions = CLASS_WEIGHTS * d if weights else COPIES * m
@@ -228,5 +229,5 @@ def _kernel_model(machine, X, k: int) -> float:
     m, row = X.shape[0], ENTRY * X.nnz / max(1, X.shape[0])
     if machine.model_format == "compact":
         return m * (BYTES * k + row)
-    times = k if machine.name in CLASS_SCORES or machine.multiclass != "ovo" else 1
+    times = 1 if machine.decides_by_votes(k) else k
     return times * m * (BYTES * (k - 1) + row)

@@ -144,8 +144,15 @@ class Place:
 
     # ---- may it ----------------------------------------------------------------
 
-    def check(self, machine) -> None:
-        """Raise UsageError if the machine cannot be trained here; needs no data."""
+    def suited(self, machine):
+        """The machine as it is trained here, what is open in it settled; needs no data.
+
+        Raises
+        ------
+        UsageError
+            It cannot be trained here.
+        """
+        return machine
 
     def refuse(self, wish: str) -> None:
         """Raise UsageError unless all rows are in memory, which ``wish`` needs."""

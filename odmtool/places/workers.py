@@ -37,11 +37,12 @@ class Workers(Place):
         super().__init__(source)
         self._scheduler, self._executor = scheduler, None
 
-    def check(self, machine: Machine) -> None:
-        """Raise UsageError if the machine needs the rows in one place."""
+    def suited(self, machine: Machine) -> Machine:
+        """See :meth:`Place.suited`; one that needs the rows in one place is refused."""
         way_of(machine.solver, machine.kind, machine.kernel, WORKERS)
-        if machine.multiclass != "ovr":
+        if machine.multiclass not in ("auto", "ovr"):
             raise UsageError(messages.files_need_ovr(machine.multiclass))
+        return machine.copy(multiclass="ovr")
 
     def refuse(self, wish: str) -> None:
         """Raise UsageError: the rows are elsewhere, and ``wish`` needs them here."""

@@ -102,7 +102,7 @@ def calibrate_chain(
             if result is NO_SOLUTION:
                 solved[number] = False
                 continue
-            values[number, fold == part] = _of_pairs(machine, result.values, k)
+            values[number, fold == part] = _of_pairs(result, k)
             unconverged[number] += not result.converged
     target = targets(data.labels[rows], data.class_order())
     weight = None if data.weight is None else data.weight[rows]
@@ -113,9 +113,9 @@ def calibrate_chain(
     return calibrations
 
 
-def _of_pairs(machine: Machine, values: np.ndarray, k: int) -> np.ndarray:
-    """Decision values as those of the pairs of k classes."""
-    return values if machine.decides_by_votes(k) else pair_values(values, k)
+def _of_pairs(result: FoldResult, k: int) -> np.ndarray:
+    """The decision values of a result as those of the pairs of k classes."""
+    return result.values if result.has_pairs else pair_values(result.values, k)
 
 
 def _sigmoids(values, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
@@ -191,9 +191,11 @@ def evaluate_calibrated(
         if calibration.A is None or result is NO_SOLUTION:
             yield NO_SOLUTION
             continue
-        pairs = _of_pairs(machine, result.values, len(order))
+        pairs = _of_pairs(result, len(order))
         probabilities = class_probabilities(pairs, calibration.A, calibration.B, len(order))
         predicted = order[probabilities.argmax(axis=1)]
         converged = result.converged and not calibration.unconverged
         log_odds = -(calibration.A * pairs + calibration.B)
-        yield result._replace(predicted=predicted, values=log_odds, converged=converged)
+        yield result._replace(
+            predicted=predicted, values=log_odds, converged=converged, has_pairs=len(order) > 2
+        )

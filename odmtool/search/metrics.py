@@ -12,12 +12,15 @@ f1        harmonic mean of precision and recall: of the first of two classes, th
 
 All take the classes in their order, the true and the predicted labels, shape (n,), and the
 decision values, shape (n, c): for two classes one, positive for the first; for more, one
-for each class (only ``auc`` looks at them).
+for each class (only ``auc`` looks at them). Of pairs of classes they are made by
+:func:`odmtool.models.decide.votes_and_confidence`.
 """
 
 from __future__ import annotations
 
 import numpy as np
+
+from odmtool.models.decide import votes_and_confidence
 
 
 def accuracy(classes: list[int], labels, predicted, values) -> float:
@@ -61,3 +64,11 @@ def _f1_of(label: int, labels, predicted) -> float:
 
 
 METRICS = {"accuracy": accuracy, "balanced": balanced, "auc": auc, "f1": f1}
+
+
+def score(metric: str, classes: list[int], labels, result) -> float:
+    """The metric of a :class:`odmtool.search.validation.FoldResult`."""
+    values = result.values
+    if metric == "auc" and result.has_pairs:
+        values = votes_and_confidence(values, len(classes))
+    return float(METRICS[metric](classes, labels, result.predicted, values))

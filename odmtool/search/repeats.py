@@ -24,7 +24,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.errors import DataError, UsageError
 from odmtool.search.journal import Writer
-from odmtool.search.metrics import METRICS
+from odmtool.search.metrics import score
 from odmtool.search.processes import in_processes
 from odmtool.search.search import SearchPlan, best, search
 from odmtool.search.strategies import STRATEGIES
@@ -155,7 +155,7 @@ def check_protocol(protocol: Protocol) -> None:
     plan, part = protocol.plan, protocol.splits[0].train  # all have as many of a class
     if plan.n_folds > len(part):
         raise UsageError(messages.fold_count(plan.n_folds, len(part)))
-    check_classes(plan.data.labels[part], plan.n_folds, plan.metric, plan.machine)
+    check_classes(plan.data.labels[part], plan.n_folds, plan.metric)
 
 
 def repeat(
@@ -231,11 +231,10 @@ def run_split(
         plan.machine, [winner.setting], known, split.train, split.test,
         plan.machine.copy(**winner.setting).gram(known.X),
     )  # fmt: skip
-    classes = whole.data.class_order()
     result = SplitResult(
         split.number, whole.settings.index(winner.setting), winner.accuracy, winner.mean,
         int((test.predicted == labels).sum()), len(labels),
-        float(METRICS[whole.metric](classes, labels, test.predicted, test.values)),
+        score(whole.metric, whole.data.class_order(), labels, test),
         sum(row.unconverged for row in rows) + (not test.converged),
     )  # fmt: skip
     with Writer(journal) if journal else nullcontext() as writer:

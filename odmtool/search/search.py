@@ -24,7 +24,7 @@ from odmtool.core.kernel_table import row_of
 from odmtool.machines import Machine
 from odmtool.search.calibration import evaluate_calibrated
 from odmtool.search.journal import Fit, Writer
-from odmtool.search.metrics import METRICS
+from odmtool.search.metrics import score
 from odmtool.search.processes import in_processes
 from odmtool.search.together import Together, shares_landmarks, takes_newton
 from odmtool.search.validation import (
@@ -265,13 +265,12 @@ def _chain(
 
 def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seconds) -> Fit:
     """What a result is worth."""
-    correct, score = 0, 0.0
+    correct, value = 0, 0.0
     if result is not NO_SOLUTION:
         correct = int((result.predicted == labels).sum())
-        classes = plan.data.class_order()
-        score = METRICS[plan.metric](classes, labels, result.predicted, result.values)
+        value = score(plan.metric, plan.data.class_order(), labels, result)
     gap, converged = float(result.gap), bool(result.converged)
-    return Fit(number, k, correct, score, gap, converged, round(seconds, 6))
+    return Fit(number, k, correct, value, gap, converged, round(seconds, 6))
 
 
 def _run(

@@ -108,12 +108,15 @@ class FoldResult(NamedTuple):
         Decision values: of two classes one, positive for the first class.
     gap : float
     converged : bool
+    has_pairs : bool
+        There is a value for each pair of more than two classes.
     """
 
     predicted: np.ndarray
     values: np.ndarray
     gap: float
     converged: bool
+    has_pairs: bool = False
 
 
 NO_SOLUTION = FoldResult(np.empty(0), np.empty(0), math.inf, False)
@@ -171,7 +174,7 @@ def _takes_landmarks(machine: Machine, gram: Gram) -> bool:
     return is_large and gram.X is not None and machine.takes_landmarks(gram.size)
 
 
-def check_classes(labels: np.ndarray, n: int, metric: str, machine: Machine) -> None:
+def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
     """Raise where the metric could not be computed.
 
     Leaving one out serves where only the predictions are counted.
@@ -180,14 +183,10 @@ def check_classes(labels: np.ndarray, n: int, metric: str, machine: Machine) -> 
     ------
     DataError
         A fold or what is left without it would lack a class.
-    UsageError
-        The metric takes other decision values than the machine gives.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) == 1:
         raise DataError(messages.one_class_to_search(classes[0]))
-    if metric == "auc" and len(classes) > 2 and getattr(machine, "multiclass", "") == "ovo":
-        raise UsageError(messages.auc_of_pairs())
     label, least = classes[counts.argmin()], counts.min()
     leaves_one_out = n == len(labels) and metric == "accuracy" and least > 1
     if least < n and not leaves_one_out:
@@ -250,7 +249,8 @@ def evaluate_chain(
         if len(present) == 1:
             # Who knows one class only always answers that.
             values = np.full((len(test), 1), 1.0 if present[0] == order[0] else -1.0)
-        yield FoldResult(predicted, values, solution.gap, solution.converged)
+        has_pairs = candidate.decides_by_votes(len(present))
+        yield FoldResult(predicted, values, solution.gap, solution.converged, has_pairs)
 
 
 def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram | None):

@@ -72,6 +72,8 @@ def summary(machine, data, seconds: dict[str, float]) -> str:
     gamma = f" (gamma {gamma:g})" if gamma and machine.kernel in ("rbf", "poly", "sigmoid") else ""
     k = len(data.classes)
     classes = "1 class" if k == 1 else f"{k} classes"
+    if k > 2 and hasattr(machine, "reduction"):
+        classes += f" ({machine.reduction(k)})"
     count = machine.support_count
     vectors = "" if count is None else f", {count} support vectors"
     spent = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items())
