@@ -14,10 +14,10 @@ from odmtool.judge.binary import certify_kernel, kernel_matrix
 from odmtool.rows import tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
-from odmtool.rows.sparse_tile import SparseTile
+from odmtool.rows.sparse_tile import SparseTile, sparse_tile
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, choice, products, sample, solve
+from odmtool.solvers.engine import certificate, choice, full, products, reduced, sample, solve
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, bounded, features
@@ -204,11 +204,51 @@ def test_a_share_says_how_likely_it_may_have_been(happened, count, delta):
         assert seldom == pytest.approx(delta)
 
 
-def test_drawn_rows_depend_on_the_seed_only():
+def test_a_tile_of_few_large_values_is_kept_without_the_others():
+    tile = np.where(np.random.default_rng(0).random((30, 40)) < 0.1, 0.5, 1e-9)
+    found = sparse_tile(tile, 1e-6)
+    rows, columns = np.nonzero(tile > 1e-6)
+    assert np.array_equal(found.columns, columns)
+    assert np.array_equal(found.values, tile[rows, columns])
+    assert np.array_equal(np.diff(found.starts), (tile > 1e-6).sum(axis=1))
+    assert sparse_tile(tile, 1e-12) is None
+
+
+@pytest.mark.parametrize("total, variance, n", [(30.0, 1e9, 200), (1.0, 1e-9, 20_000)])
+def test_bounds_of_draws_are_those_of_the_papers(total, variance, n):
+    """Hoeffding's where the variance is large, Maurer's and Pontil's where it is small."""
+    mean, delta = 5.0, 1e-3
+    width, log = total * np.sqrt(2 * np.log(2 / delta) / n), np.log(4 / delta)
+    hoeffding = ((width + np.sqrt(width**2 + 4 * mean)) / 2) ** 2
+    reach = 2 * total * np.sqrt(hoeffding)
+    bernstein = mean + np.sqrt(2 * variance * log / n) + 7 * reach * log / (3 * (n - 1))
+    assert (bernstein < hoeffding) == (variance < 1)
+    found = certificate.Draw(total, mean, variance).bound(n, delta)
+    assert found - mean == pytest.approx(min(hoeffding, bernstein) - mean, rel=1e-9)
+
+
+def test_a_weighted_gram_matrix_is_made_of_all_parts(monkeypatch):
+    monkeypatch.setattr(reduced, "_ROWS", 1)
+    generator = np.random.default_rng(0)
+    Z, weights, rows = generator.random((70, 3)), generator.random(50), np.arange(10, 60)
+    found = reduced.weighted_gram(Z, rows, weights, local_executor(2))
+    assert found == pytest.approx(Z[rows].T @ (weights[:, None] * Z[rows]))
+
+
+def test_the_memory_of_a_problem_is_what_it_keeps():
+    """Tiles of half the matrix in single precision, features, and three square matrices."""
+    m, r = 5000, solve.landmarks_in(5000, 1e12)
+    needed = 2.0 * m * (m + 1024) + r * (4 * m + 12 * solve.sample_size(m)) + 24 * r * r
+    assert solve.needed_bytes(m, 1e12) == needed
+
+
+def test_drawn_rows_depend_on_the_seed_only(monkeypatch):
     problem = problem_of(KERNELS["rbf"], "odm", 2.0**10)
     _chosen, basis, found, point, _coef = in_span(problem, 15)
     bounds = [certificate.drawn(point, basis, found.left, 60, seed) for seed in (3, 3, 4)]
     assert bounds[0] == bounds[1] != bounds[2]
+    monkeypatch.setattr(certificate, "_ROWS", 3)
+    assert bounds[0] == pytest.approx(certificate.drawn(point, basis, found.left, 60, 3))
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -234,8 +274,21 @@ def forced(way, monkeypatch):
 def test_newton_beyond_the_landmarks(loss, monkeypatch):
     """Where 48 landmarks are not enough, the full problem is solved from them."""
     forced("full", monkeypatch)
-    problem = problem_of(Kernel("rbf", 5.0), loss, 2.0**12, 400, weighted=True)
+    problem, expect = problem_of(Kernel("rbf", 5.0), loss, 2.0**12, 400, weighted=True), []
+
+    def compared(run, newtons, duals):
+        """Drawn examples tell about what all would."""
+        found, (one,) = full_gaps(run, newtons, duals), newtons
+        K = kernel_matrix(problem.gram.kernel, run.points.X, run.points.X)
+        t = one.y * (K @ duals[:, 0])
+        expect.append((found[0], one.shares(t, one.y * duals[:, 0]).sum()))
+        return found
+
+    full_gaps = full._expected_gaps
+    monkeypatch.setattr(full, "_expected_gaps", compared)
     solution = solve.solve(problem, Stop(1e-5, 100))
+    [(found, true)] = expect
+    assert found == pytest.approx(true, rel=0.2)
     assert solution.solver == "landmarks, then newton" and solution.converged
     best = newton.solve(problem, Stop(1e-12, 100))
     assert solution.primal - best.primal <= solution.gap * solution.primal * (1 + 1e-6)
@@ -251,7 +304,7 @@ def test_newton_goes_on_where_the_landmarks_are(monkeypatch):
     solution = solve.solve(problem, Stop(1e-3, 100), progress=seen.append)
     assert solution.solver == "landmarks, then newton" and solution.converged
     primals = np.array([now.primal for now in seen])
-    assert len(primals) > 2 and np.all(np.diff(primals) <= 0)
+    assert 2 < len(primals) < 9 and np.all(np.diff(primals) <= 0)
 
 
 @pytest.mark.parametrize("way, gamma", [("full", 2.0), ("drawn", 0.02)])

@@ -60,13 +60,35 @@ def test_a_step_that_goes_too_far_is_shortened_to_where_the_slope_is_none():
     X, together, _alone, _kept = problems_of([2.0**4, 2.0**8])
     Z, start = X.toarray(), np.zeros((X.shape[1], together.count))
     state = columns._Newton(Z, together, start, Serial())
-    state.look()
+    half, scale = state.look()
+    # At 0 the gradient is the examples' means with signs, and S the sum of the losses.
+    assert half == pytest.approx((state.gradient**2).sum(axis=0) / 2)
+    whole = columns.Block(together.loss, together.signs[together.row].T, together.weight[:, None])
+    assert scale == pytest.approx(whole.values(0 * state.F).sum(axis=0))
     direction = -state.gradient
     lengths = state._lengths(direction, Z @ direction)
     there = columns._Newton(Z, together, lengths * direction, Serial())
     there.look()
     before, after = (np.abs((s.gradient * direction).sum(axis=0)) for s in (state, there))
     assert np.all(lengths < 1) and np.all(after < 1e-4 * before)
+
+
+@pytest.mark.parametrize("m, most", [(500, 500), (20_000, 3000)])
+def test_as_many_landmarks_as_fit_into_the_memory(m, most):
+    assert shared.most_landmarks(m, 1e12) == most and shared.most_landmarks(m, 0.0) == 200
+    memory = shared.needed_bytes(m, 1e12) / 2
+    r = shared.most_landmarks(m, memory)
+    # Features twice, in single precision and for the sample in double; three square matrices.
+    needed = [2 * n * (4 * m + 8 * min(m, 12_000)) + 24 * n * n for n in (r, r + 1)]
+    assert 200 < r < most and needed[0] <= 0.7 * memory < needed[1]
+    assert shared.needed_bytes(m, memory) == needed[0]
+
+
+def test_where_nobody_else_does_a_small_tolerance_is_reached():
+    """Single precision ends at gaps of about 1e-7."""
+    X, together, _alone, _kept = problems_of([2.0**4])
+    found = shared.Shared(RBF, X, 1e-8, 0, 1e9, Serial()).solve(together)
+    assert found.converged.all() and found.gap.max() <= 1e-8
 
 
 def test_bounds_of_columns_are_confirmed(monkeypatch):

@@ -23,7 +23,9 @@ def tried(kernel=None, lambda_=42.0, **arguments):
 @pytest.mark.parametrize("kernel", [None, "rbf", "poly", "precomputed"])
 def test_the_judge_confirms_the_gap(kernel, weighted, dense, lambda_):
     p = tried(kernel, lambda_, dense=dense, weight=weights() if weighted else None)
-    solution = solvers.solve(p, tolerance=1e-6)
+    steps = []
+    solution = solvers.solve(p, tolerance=1e-6, progress=lambda now: steps.append(now.iteration))
+    assert max(np.diff([0, *steps])) <= 1 and steps[-1] == solution.iterations
     judged = certificate(p, solution)
     assert solution.converged and judged.gap - 1e-12 <= solution.gap <= 1e-6
     assert judged.primal == pytest.approx(solution.primal, rel=1e-9)
@@ -63,6 +65,9 @@ def test_features_that_nobody_scaled():
     options = {"kernel": "poly", "gamma": 1.0, "degree": 3, "tolerance": 1e-6}
     fitted = KMOMD(**options, lambda_=1024).fit(100 * X, y.astype(int))
     assert fitted.solution_.converged
+    # Relative to 1/2 |w|^2 and what the duals cost, which together are -D.
+    found = fitted.solution_
+    assert found.gap >= (found.primal - found.dual) / -found.dual * (1 - 1e-9)
     # In other units, powers of two, it is the same to the last digit: no scale inside would help.
     same = KMOMD(**options, lambda_=1024 * 2.0**-42).fit(2.0**7 * 100 * X, y.astype(int))
     assert np.array_equal(same.solution_.coef, fitted.solution_.coef)
@@ -139,6 +144,7 @@ def test_refusals(run, heart, arguments, sentence):
 
 def test_one_class_has_no_points():
     X, _ = examples()
-    assert set(KMOMD().fit(X, np.ones(60, int)).predict(X)) == {1}
+    fitted = KMOMD().fit(X, np.ones(60, int))
+    assert set(fitted.predict(X)) == {1} and fitted.solution_.iterations == 0
     K = precomputed_rows(X)
     assert set(KMOMD(kernel="precomputed").fit(K, np.ones(60, int)).predict(K)) == {1}

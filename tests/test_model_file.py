@@ -147,7 +147,7 @@ def test_round_trip_is_exact(tmp_path, facts):
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(weights=arrays(float, (4, 3), elements=finite), bias=st.floats(0, 1e300))
 def test_round_trip_of_any_weights(tmp_path_factory, weights, bias):
     path = str(tmp_path_factory.mktemp("models") / "m.model")
@@ -156,7 +156,7 @@ def test_round_trip_of_any_weights(tmp_path_factory, weights, bias):
     assert_same_model(read_model(path), model)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     coef=arrays(float, (5, 2), elements=finite),
     values=arrays(float, (5, 6), elements=finite),

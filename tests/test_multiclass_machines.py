@@ -364,7 +364,6 @@ def test_cost_says_what_lambda_says(run, name, same):
     (["-s", "m3svm", "-l", "0.01,1", "--power", "2,4"], 4),
     (["-s", "ism3", "--power", "1.5,2,4"], 3),
     (["-s", "mcodm", "-l", "1,16", "-t", "rbf", "-g", "0.1,1"], 4),
-    (["-l", "1,16"], 2),
 ])  # fmt: skip
 def test_a_search_with_a_journal(run, tmp_path, arguments, count):
     put("d", *clusters(3))

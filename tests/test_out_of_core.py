@@ -91,6 +91,12 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     loss = losses.odm(2.0**16, 0.5, 0.3, 60)
     rows, X, y, u = setting(loss, False)
     problem = passes._Passes(rows, loss, None, Threads(1))
+    some, lengths = np.linspace(-1, 1, 7), np.array([0.0, 0.3, 2.0])
+    t = y * (X @ some)
+    slopes = [(u * losses.derivative(loss, s * t)) @ t for s in lengths]
+    blocks_of = range(rows.count)
+    found = passes._slopes(blocks_of, rows, loss, None, 0 * some, some, lengths)
+    assert found == pytest.approx(np.array(slopes))
     first = problem.at(np.zeros(7))
     direction = -first.gradient  # far too long
     point = problem.step(first, direction)

@@ -259,7 +259,7 @@ def test_resume_does_nothing_again_and_loses_nothing(run, heart, tmp_path, monke
 def test_kill_and_resume(run, start, heart, tmp_path, jobs):
     whole = run("cv", *WIDE, heart)
     generator = np.random.default_rng(int(jobs))
-    for _ in range(3):
+    for _ in range(2):
         process = start("cv", *WIDE, "-j", jobs, "--journal", "j", heart, start_new_session=True)
         journal, grown = tmp_path / "j", 0
         before = journal.stat().st_size if journal.exists() else 0

@@ -18,7 +18,7 @@ from odmtool.rows.tiles import Tiles, tile_values
 from odmtool.solvers import dcd, newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import sodm
-from odmtool.solvers.large.parts import parts_of
+from odmtool.solvers.large.parts import parts_of, single_precision_is_enough
 from odmtool.solvers.large.sodm import Scheme
 
 EIGHT = Scheme(8, 2, strata=5)
@@ -260,3 +260,9 @@ def test_single_precision_is_left_where_it_would_be_seen():
             executor=Serial(), cascade=False,
         )  # fmt: skip
         assert (parts.X.dtype == np.float32) == single
+
+
+def test_values_of_a_polynomial_need_double_precision():
+    X = examples()[0].toarray()
+    assert single_precision_is_enough(Kernel("rbf", 0.3), X, 1e-2)
+    assert not single_precision_is_enough(Kernel("poly", 0.3, 1.0, 3), X, 1e-2)

@@ -11,7 +11,7 @@ from odmtool.machines import L1SVM, ODM
 from odmtool.places.place import Source, TrainingData
 from odmtool.places.workers import Workers
 from odmtool.rows.executor import Serial, Threads
-from odmtool.rows.spread import SpreadRows
+from odmtool.rows.spread import SpreadRows, row_bytes
 from odmtool.solvers.settings import Settings
 
 
@@ -127,6 +127,10 @@ def test_the_first_wrong_file_is_named(files, tmp_path):
         Data(f"{tmp_path}/x-0.svm,{tmp_path}/none.svm")
     with pytest.raises(FileError, match="no file on the workers matches"):
         Data(f"{tmp_path}/y-*.svm")
+
+
+def test_the_bytes_of_rows():
+    assert row_bytes(np.eye(3)) == 72 and row_bytes(sparse.csr_matrix(np.eye(3))) == 3 * (8 + 4)
 
 
 def test_addresses_are_read_by_fsspec(files, tmp_path):
