@@ -26,6 +26,7 @@ PAIRS = (
     ("min", "max"), ("minimum", "maximum"), ("zeros", "ones"), ("zeros_like", "ones_like"),
     ("any", "all"), ("argmin", "argmax"), ("floor", "ceil"), ("nanmin", "nanmax"),
 )  # fmt: skip
+_MARK = "# speed only: "
 OTHER_NAME = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])}
 
 
@@ -45,7 +46,7 @@ class Mutant(NamedTuple):
     is_compiled : bool
         Whether compiled code depends on it.
     speed_only : str
-        What its line, or a comment above it, says after "speed only:".
+        What a comment above the line, or the function, says after "speed only:".
     key : str
         The same as long as its function, or outside of functions its line, is the same.
     """
@@ -66,9 +67,10 @@ class Mutant(NamedTuple):
 
 def mutants(path: str, source: str) -> Iterator[Mutant]:
     """All possible mutants of a file; some of them are no valid Python (:func:`is_valid`)."""
-    tree, starts, reasons = ast.parse(source), [0], marked(source.splitlines())
+    tree, starts = ast.parse(source), [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
+    reasons = marked(source, tree)
     used = {
         name.id
         for node in ast.walk(tree) if is_compiled(node)
@@ -89,19 +91,37 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
             text = text + missing if is_bare else f"({text}{missing})"
             lines = (first, function.end_lineno) if function else (node.lineno, node.lineno)
             begin = starts[lines[0] - 1]
-            around = source.encode()[begin : starts[lines[1]]]
-            known = repr((path, around, start - begin, end - begin, text)).encode()
+            around, before = (
+                without_marks(source.encode()[begin:until]) for until in (starts[lines[1]], start)
+            )
+            known = repr((path, around, len(before), len(before) + end - start, text)).encode()
             key, reason = hashlib.sha256(known).hexdigest()[:16], reasons.get(node.lineno, "")
             yield Mutant(path, start, end, text, node.lineno, first, uses, reason, key)
 
 
-def marked(lines: list[str]) -> dict[int, str]:
-    """The lines of which a comment says that they change only speed, and why."""
+def without_marks(source: bytes) -> bytes:
+    """Marks do not make another function of it."""
+    lines = source.splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.strip().startswith(_MARK.encode()))
+
+
+def marked(source: str, tree: ast.Module) -> dict[int, str]:
+    """The lines of which a comment above says that they change only speed, and why.
+
+    Above a function, all of its lines; above the first import, those of the file.
+    """
     found = {}
-    for number, line in enumerate(lines, start=1):
-        code, mark, reason = line.partition("# speed only: ")
-        if mark:
-            found[number + (not code.strip())] = reason
+    for number, line in enumerate(source.splitlines(), start=2):
+        if line.strip().startswith(_MARK):
+            found[number] = line.strip().removeprefix(_MARK)
+    for node in ast.walk(tree):
+        first = min((mark.lineno for mark in getattr(node, "decorator_list", ())), default=0)
+        reason = found.get(first or getattr(node, "lineno", 0))
+        is_whole = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        if reason and is_whole:
+            found |= dict.fromkeys(range(1, len(source.splitlines()) + 1), reason)
+        if reason and isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found |= dict.fromkeys(range(node.lineno, node.end_lineno + 1), reason)
     return found
 
 

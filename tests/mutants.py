@@ -14,8 +14,8 @@ What survives goes through a second round, of --budget seconds of tests from all
 compiled function, only the second round compiles what is made of it; the first runs the tests
 that call it interpreted.
 
-A line with "# speed only: why", or below such a comment, is not tried: whatever is changed there,
-the result is certified. These mutants are listed and counted for themselves.
+What stands below a comment "# speed only: why", a line or a function, is not tried: whatever is
+changed there, the result is certified. These mutants are listed and counted for themselves.
 
 What is known is kept in the folder: of each file of tests what it calls, until this file or what
 it calls changes, and journal.jsonl, from which an interrupted run goes on; a mutant is the same as

@@ -214,17 +214,14 @@ def test_a_tile_of_few_large_values_is_kept_without_the_others():
     assert sparse_tile(tile, 1e-12) is None
 
 
-@pytest.mark.parametrize("total, variance, n", [(30.0, 1e9, 200), (1.0, 1e-9, 20_000)])
-def test_bounds_of_draws_are_those_of_the_papers(total, variance, n):
-    """Hoeffding's where the variance is large, Maurer's and Pontil's where it is small."""
-    mean, delta = 5.0, 1e-3
-    width, log = total * np.sqrt(2 * np.log(2 / delta) / n), np.log(4 / delta)
-    hoeffding = ((width + np.sqrt(width**2 + 4 * mean)) / 2) ** 2
-    reach = 2 * total * np.sqrt(hoeffding)
-    bernstein = mean + np.sqrt(2 * variance * log / n) + 7 * reach * log / (3 * (n - 1))
-    assert (bernstein < hoeffding) == (variance < 1)
-    found = certificate.Draw(total, mean, variance).bound(n, delta)
-    assert found - mean == pytest.approx(min(hoeffding, bernstein) - mean, rel=1e-9)
+def test_the_bound_by_drawn_rows_is_that_of_the_papers():
+    """a'Ea is at most the B with B = T q sqrt(B) + Maurer's and Pontil's bound of the mean."""
+    total, limit, mean, variance, beyond, n, delta = 30.0, 2.0, 5.0, 4.0, 0.01, 900, 1e-3
+    rows, log = n - certificate._pilots(n), np.log(4 / delta)
+    certain = mean + np.sqrt(2 * variance * log / rows) + 7 * 2 * limit * log / (3 * (rows - 1))
+    q = certificate.most_likely(beyond, rows, delta / 2)
+    bound = certificate.Draw(total, limit, mean, variance, beyond).bound(n, delta)
+    assert bound == pytest.approx(total * q * np.sqrt(bound) + certain, rel=1e-9)
 
 
 def test_a_weighted_gram_matrix_is_made_of_all_parts(monkeypatch):
@@ -240,6 +237,12 @@ def test_the_memory_of_a_problem_is_what_it_keeps():
     m, r = 5000, solve.landmarks_in(5000, 1e12)
     needed = 2.0 * m * (m + 1024) + r * (4 * m + 12 * solve.sample_size(m)) + 24 * r * r
     assert solve.needed_bytes(m, 1e12) == needed
+    # Four problems: Hessian and factor of each, and vectors of the examples.
+    m, memory = 20_000, 1e9
+    room = solve.Room.of(m, memory, 4)
+    needed = [n * (4 * m + 8 * room.sample) + 4 * (200 * m + 16 * n * n)
+              for n in (room.landmarks, room.landmarks + 1)]  # fmt: skip
+    assert 48 < room.landmarks < 2500 and needed[0] <= memory - room.tiles < needed[1]
 
 
 def test_drawn_rows_depend_on_the_seed_only(monkeypatch):
@@ -287,6 +290,7 @@ def test_newton_beyond_the_landmarks(loss, monkeypatch):
     full_gaps = full._expected_gaps
     monkeypatch.setattr(full, "_expected_gaps", compared)
     solution = solve.solve(problem, Stop(1e-5, 100))
+    assert solution.warm_start is solution.coef
     [(found, true)] = expect
     assert found == pytest.approx(true, rel=0.2)
     assert solution.solver == "landmarks, then newton" and solution.converged
@@ -341,7 +345,7 @@ def test_a_sample_serves_all(monkeypatch):
     solution = solve.solve(problem, Stop(1e-3, 100))
     assert solution.converged and solution.solver == "landmarks"
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-9)
-    assert solution.support_count < 300
+    assert solution.support_count < 300 and solution.warm_start is solution.eta
 
 
 def far_examples(m, far, lambda_):

@@ -21,6 +21,7 @@ from odmtool.solvers.ldm import dense as ldm_dense
 from odmtool.solvers.ldm import descent as ldm
 from odmtool.solvers.ldm import dual as ldm_dual
 from odmtool.solvers.ldm import newton as ldm_newton
+from odmtool.solvers.ldm import reduced
 
 ALL_KERNELS = [None, "rbf", "poly", "rbf with bias", "precomputed"]
 SOLVERS = {"dcd": ldm, "newton": ldm_newton, "path": path, "dcd-dense": ldm_dense}
@@ -472,3 +473,16 @@ def test_rounding_does_not_keep_newton_going_round():
     problem = Problem(X, None, y, np.ones(4), losses.ldm(1.0, 1.0, 1024.0, 4.0))
     solution = solvers.solve(problem, solver="newton", max_iter=50)
     assert not solution.converged and solution.iterations <= 50
+
+
+def test_a_gap_that_is_not_enough_for_the_whole_problem_is_made_smaller(monkeypatch):
+    gaps, certified = [], reduced.certified
+
+    def doubtful(*arguments):
+        found = certified(*arguments)
+        gaps.append(found.gap)
+        return found._replace(converged=found.converged and len(gaps) > 1)
+
+    monkeypatch.setattr(reduced, "certified", doubtful)
+    assert ldm_newton.solve(ldm_problem(), Stop(1e-2, 100)).converged
+    assert len(gaps) == 2 and gaps[1] < gaps[0]

@@ -19,7 +19,8 @@ from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import is_thin
 from odmtool.solvers.newton import step_length
-from odmtool.solvers.spaces import FunctionSpace
+from odmtool.solvers.rounding import UNIT, value_error
+from odmtool.solvers.spaces import FunctionSpace, matrix_bytes
 
 
 def test_theta_0_mu_1_is_ridge_regression():
@@ -342,3 +343,15 @@ def test_a_gap_that_does_not_suffice_is_still_the_smaller_of_two():
     demanded, both = (space.gap(*point, far)[0] for far in (0.0, np.inf))
     assert not solution.converged and both < demanded / 10
     assert solution.primal - solution.dual == pytest.approx(both, rel=1e-6)
+
+
+def test_the_memory_of_the_matrix_of_a_linear_problem():
+    """A matrix and its factor, as large as the fewer of rows and columns, or none at all."""
+    assert matrix_bytes(10**6, 300) == matrix_bytes(300, 10**6) == 2 * 8 * 300**2
+    assert matrix_bytes(10**6, 10**6) == 0
+
+
+def test_a_squared_distance_is_off_by_what_is_lost_of_the_largest():
+    """Of rows that lie opposite each other, (|u| + |v|)^2 = 4; nine roundings of it."""
+    error = value_error(Kernel("rbf", 1e6), np.array([[1.0], [-1.0]]), 1.0)
+    assert error == pytest.approx(1e6 * 4 * 9 * UNIT, rel=1e-3)

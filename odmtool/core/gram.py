@@ -143,6 +143,7 @@ class RowCache:
         self.rows = np.empty((self.capacity, m), gram.dtype)
         self.slot = np.full(m, -1)
         self._owner = np.full(self.capacity, -1)
+        # speed only: which rows of the cache are overwritten first
         self._next = 0
 
     def fetch(self, examples: np.ndarray) -> None:
@@ -156,6 +157,7 @@ class RowCache:
         # The ring of slots from the oldest on, without those in use now.
         ring = np.roll(np.arange(self.capacity), -self._next)
         places = ring[~kept[ring]][: missing.size]
+        # speed only: which rows of the cache are overwritten first
         self._next = int(places[-1] + 1) % self.capacity
         evicted = self._owner[places]
         self.slot[evicted[evicted >= 0]] = -1

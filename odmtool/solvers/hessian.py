@@ -59,6 +59,7 @@ class ChangingHessian:
             self._H -= self._of(np.maximum(-change, 0.0))
         diagonal = self._H.diagonal()
         self._largest = np.maximum(self._largest, diagonal)
+        # speed only: the gap decides when it ends, not how precise a step was
         left = np.finfo(float).eps * self._largest
         return self._anew(s) if np.any(left > _MOST_LEFT * diagonal) else self._H.copy()
 

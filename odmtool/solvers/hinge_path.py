@@ -60,6 +60,7 @@ class HingePath:
     def __init__(self, Q: np.ndarray, weight: np.ndarray, nu: float):
         m = len(weight)
         self._Q, self._weight, self._nu = Q, weight, nu
+        # speed only: any numbers that differ: they decide among ties
         self._target = 1.0 + _APART * (0.5 + np.arange(m) * _GOLDEN % 1.0 / 2)
         self._drawn = nu * (Q @ weight)
         self._t = self._drawn.copy()

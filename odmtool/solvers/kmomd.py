@@ -142,6 +142,7 @@ def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np
     """Coefficients for a C not much smaller than that of the problem, and the steps to there."""
     step, wanted = 0, rows.c
     factor = rows.smallest_factor()
+    # speed only: where Newton's method begins
     while factor < 1 and step < stop.max_iter:
         rows.c = factor * wanted
         point = rows.renewed(coef)

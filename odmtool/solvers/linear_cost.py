@@ -11,6 +11,7 @@ limit.
 The rates are seconds of one core, measured once; only their proportions matter.
 """
 
+# speed only: the cheapest solver is guessed, and each of them certifies
 from __future__ import annotations
 
 import numpy as np

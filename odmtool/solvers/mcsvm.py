@@ -90,6 +90,7 @@ def solve(
             generator.shuffle(order[:active])
             active, threshold, estimate = state.epoch(cost, order, active, threshold)
             epoch += 1
+            # speed only: the gap is looked at sooner
             if not np.isfinite(estimate):
                 break
             progress(Progress(epoch, None, relative(estimate, primal), active))

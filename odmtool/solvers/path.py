@@ -81,6 +81,7 @@ def solve(
     if solution.converged or solution.iterations >= stop.max_iter:
         return solution
     # Far from the solution the duals are worth less than none.
+    # speed only: where Newton's method begins
     eta = solution.eta if solution.gap < 1 else None
     second = _newton(problem, stop, eta, progress)
     return second._replace(

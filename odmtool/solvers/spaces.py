@@ -118,6 +118,7 @@ class FunctionSpace:
             return demanded, eta, t
         # The second gap is at least this, because no derivative grows faster than ``most``.
         with np.errstate(divide="ignore"):
+            # speed only: whether another bound is tried, too
             least = (difference**2 / most).sum() / 2
         if least > min(demanded, far):
             return demanded, eta, t
@@ -218,6 +219,7 @@ class WeightSpace:
         # Solving to a tenth of the gradient, and more precisely the closer we are, keeps the
         # convergence faster than linear.
         accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(gradient)
+        # speed only: the gap decides when it ends, not how precise a step was
         active = np.flatnonzero(slopes > 0)
         rows, s = self._X[active], slopes[active]
         squares = rows**2 if isinstance(rows, np.ndarray) else rows.squared()

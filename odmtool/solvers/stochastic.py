@@ -34,6 +34,7 @@ from odmtool.solvers.rounding import Rounding
 
 # The hinge has no curvature; its jump by lambda/M counts as if it were spread over a band of
 # margins of this width when the first step size is chosen.
+# speed only: the first step size; it is halved where it is too long
 _HINGE_WIDTH = 4.0
 # The dual point gets this share of the tolerance, the primal point the rest.
 _DUAL_SHARE = 0.25

@@ -142,7 +142,9 @@ def _until_rest(run: Stages, stop: Stop, progress) -> int:
     while True:
         point, n = run.point, len(history) - 1
         progress(Progress(stages, point.primal, np.nan, len(point.t), point.t))
+        # speed only: when the gap is looked at for the first time
         fall = history[n // 2] - point.primal
+        # speed only: when the gap is looked at for the first time
         is_at_rest = n >= _LEAST_SNAPSHOTS and fall <= stop.tolerance / 2 * point.scale
         if is_at_rest or run.is_stuck or stages >= stop.max_iter:
             return stages

@@ -10,8 +10,10 @@ from odmtool.solvers.engine.cost import Cost
 STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
 """Numbers of landmarks at which is decided whether to go on."""
 # Numbers of drawn rows.
+# speed only: the cheapest way is guessed, and every way ends with a certificate
 _DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # A forecast bound, as a share of the tolerance.
+# speed only: the cheapest way is guessed, and every way ends with a certificate
 _HOPED = 0.6
 
 
@@ -68,6 +70,7 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
     return best or Choice("full", 0.0)
 
 
+# speed only: the cheapest way is guessed, and every way ends with a certificate
 def _is_enough(r: int, best: Choice | None, before, forecast, cost: Cost, tolerance) -> bool:
     """Whether more landmarks cannot make it cheaper."""
     later = [cost.span(s) for s in STAGES if s > r]
@@ -83,6 +86,7 @@ def _is_enough(r: int, best: Choice | None, before, forecast, cost: Cost, tolera
     return later[0] >= best.seconds
 
 
+# speed only: the cheapest way is guessed, and every way ends with a certificate
 def _ways(forecast, cost: Cost, tolerance: float) -> list[Choice]:
     """The ways to a certificate with the landmarks so far."""
     hoped, span = _HOPED * tolerance, cost.span(forecast.landmarks)

@@ -24,6 +24,7 @@ from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.newton import SUFFICIENT_DECREASE
 
 # Rows of a task, at least and at most.
+# speed only: how rows are split among threads
 _FEWEST, _MOST_ROWS, _TASKS = 256, 4096, 8
 _STEPS, _GRADIENTS, _BISECTIONS = 25, 100, 25
 # A column alone, whose steps are cheap.
@@ -31,10 +32,13 @@ _STEPS_OF_ONE = 60
 # Steps without progress of a column, after which rounding is all that moves.
 _PATIENCE = 3
 # The residual of a Newton system, as a share of the gradient and of what is wanted.
+# speed only: the gap decides when it ends, not how precise a step was
 _LOOSE, _WANTED = 0.05, 0.5
 # Columns whose system is solved are left out when this share of the columns is.
+# speed only: who is done is left out sooner or later
 _SHARE = 0.75
 # A factor is made anew when products cost as much as it, if they are more than so many.
+# speed only: an old factor only takes more products
 _PRODUCTS = 8
 
 
@@ -248,6 +252,7 @@ class _Newton:
         rise = along + squared / 2 + np.sum(self._executor.map(one, self._parts), axis=0)
         zero, lengths = np.zeros(len(along)), np.ones(len(along))
         bad = np.flatnonzero(rise > SUFFICIENT_DECREASE * slope_at(zero, everything))
+        # speed only: a step may be shorter than it need be
         bad = bad[slope_at(np.ones(len(bad)), bad) > 0] if bad.size else bad
         if bad.size:
             low, high = np.zeros(len(bad)), np.ones(len(bad))
@@ -294,6 +299,7 @@ def solve(
         steps += 1
         length = np.sqrt(2 * gap[left])
         wanted = _WANTED * np.sqrt(2 * tolerance * scale[left])
+        # speed only: the gap decides when it ends, not how precise a step was
         state.step(np.maximum(_LOOSE * length, np.minimum(wanted, length / 2)))
     return W, reached, steps
 

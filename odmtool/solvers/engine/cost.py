@@ -3,6 +3,7 @@
 Only ratios matter; they were measured on a processor with AVX2 (docs/kernel-engine.md).
 """
 
+# speed only: the cheapest way is guessed, and every way ends with a certificate
 from __future__ import annotations
 
 from typing import NamedTuple

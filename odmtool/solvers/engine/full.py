@@ -46,13 +46,17 @@ from odmtool.solvers.newton import step_length
 from odmtool.solvers.rounding import sum_error
 
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).
+# speed only: the gap decides when it ends, not how precise a step was
 _RESIDUAL = 0.3
 # That share is divided by the second number after a step that is shorter than the first.
+# speed only: the gap decides when it ends, not how precise a step was
 _SHORT, _FINER = 0.1, 4.0
 _GRADIENTS = 200
 # A gap in single precision must be below this share of the tolerance to be looked at in double.
+# speed only: no gap counts before it was looked at in double precision
 _SURE = 0.9
 # Examples from which the gap of a point is estimated, and the share of the tolerance it may have.
+# speed only: from which of two points it goes on
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
 # So many steps that lower neither the gap nor P by more than this share: only rounding is left.
 _PATIENCE, _SINGLE = 5, 1e-7
@@ -204,6 +208,7 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
     primal, scale, gap, eta = newton.values()
     while True:
         now = relative(gap, scale)
+        # speed only: no gap counts before it was looked at in double precision
         if now <= _SURE * tolerance and not is_certain:
             yield from newton.refine()
             primal, scale, gap, eta = newton.values()

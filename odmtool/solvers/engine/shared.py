@@ -25,18 +25,24 @@ from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
 
 # Of more examples, landmarks are chosen among so many.
+# speed only: landmarks from fewer examples are as well certified by all
 _SAMPLE = 12_000
 # The first number of landmarks, by what they grow, and their most of many examples.
+# speed only: more landmarks follow until the gap is proven, or others solve the problem
 _FIRST, _GROWTH, _MOST = 200, 1.6, 3000
 # Where others may solve what landmarks do not: the most, as a share of the examples.
+# speed only: the rest goes to a solver that certifies it
 _FEW = 0.45
 # And the share of the problems for which there are no more landmarks.
+# speed only: the rest goes to a solver that certifies it
 _REST = 0.1
 # Shares of the tolerance: the gap in the span, and the expected gap that is worth a proof.
 _INSIDE, _HOPED = 1e-3, 0.8
 # Rows drawn to expect it, and to prove it where a pass takes longer than these.
+# speed only: a look only decides whether a proof is tried; the bound knows how many rows were drawn
 _LOOK, _DRAWN, _LARGE = 400, 5000, 40_000
 # Fewer kernel values than this are made before compiled code has been loaded.
+# speed only: compiled and plain kernel values are both certified
 _SMALL = 3_000_000
 # Of the memory that may be taken: features, and matrices of landmarks by landmarks.
 _MEMORY = 0.7
@@ -132,6 +138,7 @@ class Shared:
             some = problems.take(live)
             W[:, live] = self._in_span(Z, some, W[:, live])
             points = certificate.evaluate(basis, some, W[:, live])
+            # speed only: the rest goes to a solver that certifies it
             is_last = self._landmarks.is_full or live.size <= self._rest * q
             gap, wrong = self._bounds(points, is_last)
             failure += wrong
@@ -158,6 +165,7 @@ class Shared:
     def _prepare(self) -> tuple[np.ndarray, Basis]:
         """Features of the landmarks so far, and the basis that they belong to."""
         landmarks = self._landmarks
+        # speed only: features are kept while the landmarks are the same
         if self._basis is None or len(self._basis.members) < len(landmarks.members):
             members = self._rows[landmarks.members]
             factor = np.tril(landmarks.features[landmarks.members])

@@ -47,12 +47,14 @@ from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows, sample_size
 
 # Rows drawn where the free bound turned out to be too large.
+# speed only: the bound knows how many rows were drawn
 _DRAWN = 10_000
 # The gap in the span, as a share of the tolerance.
 _INSIDE = 1e-3
 # Of the memory that may be taken; the rest is for copies on the way.
 _MEMORY = 0.8
 # Tiles above the diagonal, in units of the memory, of which keeping some still pays.
+# speed only: tiles that are not kept are computed again
 _TILES_WORTH = 8
 # Bytes of a number of the sample's features, which are there twice; of the landmarks' matrices.
 _OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
@@ -61,6 +63,7 @@ _HESSIANS, _VECTORS = 16.0, 200.0
 # Rows of a tile, all of whose values are kept where it lies on the diagonal.
 _TILE = 1024
 # With more examples times landmarks than this, compiled code for sparse rows pays.
+# speed only: compiled and plain kernel values are both certified
 _SMALL = 6_000_000
 
 

@@ -229,6 +229,7 @@ def solve(
         As for :func:`odmtool.solvers.newton.solve`; the seed is the sample's.
     """
     y, weight, sample = problem.y, problem.weight, None
+    # speed only: where Newton's method begins
     rows = sample_of(*X.shape, X.shape[0], seed)
     if rows is not None:
         sample = SampledGram(X.subset(rows), y[rows], weight[rows], weight.sum(), problem.loss)

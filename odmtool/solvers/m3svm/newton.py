@@ -189,6 +189,7 @@ class _Run:
         self._dual = np.zeros_like(self._scores) if self._is_hinge else None
         if is_warm and self._is_hinge:
             z, q = objective.losses.root(self._scores, smoothing.delta)
+            # speed only: where duals begin of which only steps are made
             self._dual = _INSIDE * z / q
 
     def smooth(self, smoothing: Smoothing) -> None:
@@ -235,6 +236,7 @@ class _Run:
         self._scores = objective.scores(self.V)
         self._judge()
         is_better = self.value < before[0] * (1 - _ROUNDING) or self.size < before[1]
+        # speed only: how long to go on where rounding is all that moves
         self._waited = 0 if is_better else self._waited + 1
         return min(step, inside) >= _LONG
 
@@ -249,6 +251,7 @@ class _Run:
         losses, (z, q, _omega), v = self._objective.losses, pull, self._dual
         rise = (1 - v * z / q) * losses.differences(change) / q - v + z / q
         rise = losses.without_own(rise)
+        # speed only: duals of which only steps are made
         room = np.where(rise > 0, 1 - v, 1 + v)
         fastest = np.max(np.abs(rise) / np.maximum(room, 1e-300), initial=0.0)
         share = min(1.0, _INSIDE / fastest) if fastest > 0 else 1.0

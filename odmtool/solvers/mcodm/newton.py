@@ -34,9 +34,11 @@ from odmtool.solvers.multi import LARGEST_BLOCKS, Duals, MultiProblem
 _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6
 _ROUNDING = 1e-15
+# speed only: the gap decides when it ends, not how precise a step was
 _LOOSE = 0.2
 _MOST_PRODUCTS = 1000
 # A factor is used again until conjugate gradients with it take more than so many products.
+# speed only: an old factor only takes more products
 _PATIENCE = 6
 # What a smoothed problem's solution lacks, against what the smoothing costs, when it is solved.
 _SOLVED = 0.3
