@@ -17,7 +17,17 @@ from odmtool.rows.executor import Serial, local_executor
 from odmtool.rows.sparse_tile import SparseTile, sparse_tile
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, choice, full, products, reduced, sample, solve
+from odmtool.solvers.engine import (
+    certificate,
+    choice,
+    cost,
+    full,
+    products,
+    reduced,
+    sample,
+    solve,
+    thinned,
+)
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, bounded, features
@@ -298,6 +308,28 @@ def test_newton_beyond_the_landmarks(loss, monkeypatch):
     assert solution.primal - best.primal <= solution.gap * solution.primal * (1 + 1e-6)
     truth = judged(problem, solution.coef, solution.eta)
     assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-5 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("way, gamma", [("drawn", 0.001), ("exact", 0.01), ("full", 2.0)])
+def test_features_of_some_examples_are_enough(way, gamma, monkeypatch):
+    """With so many examples that only those of a quarter are kept."""
+    forced(way, monkeypatch)
+    for module in (cost, sample, solve, thinned):
+        monkeypatch.setattr(module, "MOST", 150)
+    monkeypatch.setattr(sample, "_SAMPLE", 100)
+    kept, solve_some = [], thinned.solve
+    monkeypatch.setattr(thinned, "solve", lambda *a: kept.append(a[1]) or solve_some(*a))
+    problem = problem_of(Kernel("rbf", gamma), "odm", 2.0**10, 600, weighted=True, dense=True)
+    X = problem.gram.X
+    problem = problem._replace(gram=Gram(problem.gram.kernel, X, 1e8))
+    Y = [problem.y, np.where(X[:, 0] > np.median(X[:, 0]), 1.0, -1.0)]
+    solutions = solve.solve_all([problem._replace(y=y) for y in Y], Stop(1e-3, 100))
+    assert {len(Z) for Z in kept} == {150}
+    for y, solution in zip(Y, solutions, strict=True):
+        assert solution.converged and (solution.solver == "landmarks") == (way != "full")
+        truth = judged(problem._replace(y=y), solution.coef, solution.eta)
+        assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-3 * (1 + 1e-6)
+        assert truth.primal == pytest.approx(solution.primal, rel=1e-9)
 
 
 def test_newton_goes_on_where_the_landmarks_are(monkeypatch):

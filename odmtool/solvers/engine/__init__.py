@@ -5,6 +5,7 @@ points           the distinct examples, and kernel values between them
 landmarks        randomly pivoted Cholesky on a sample
 features         what the landmarks' span holds of every example, and what not
 reduced          Newton's method in the span
+thinned          the same with features of some examples, and passes over all
 certificate      bounds of the full problem's gap
 full             Newton's method in function space, preconditioned by the features
 products         what that multiplies by K, for all problems at once

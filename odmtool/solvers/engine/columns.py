@@ -75,6 +75,12 @@ class Columns(NamedTuple):
         loss = MarginLoss(*(field[which] for field in self.loss))
         return self._replace(loss=loss, row=self.row[which])
 
+    def rows(self, rows: np.ndarray) -> Columns:
+        """The problems on some examples, whose weights become those of all."""
+        weight = self.weight[rows]
+        weight = weight * (self.weight.sum() / weight.sum())
+        return self._replace(signs=self.signs[:, rows], weight=weight)
+
     @classmethod
     def of(cls, Y: np.ndarray, weight: np.ndarray, loss: MarginLoss) -> Columns:
         """Problems that differ in their y only, rows of ``Y``, shape (q, m)."""
@@ -158,7 +164,7 @@ class _Newton:
 
     def step(self, accuracy: np.ndarray) -> None:
         """A Newton step; ``accuracy`` is what the residuals may be."""
-        direction, change = self._directions(accuracy)
+        direction, change = self.directions(accuracy)
         lengths = self._lengths(direction, change)
         self.W = self.W + lengths * direction
         # Carried along in single precision, F would drift away from W.
@@ -192,7 +198,7 @@ class _Newton:
         self._last = 0
         return self._apply(V)
 
-    def _directions(self, accuracy):
+    def directions(self, accuracy):
         """d_j with (I + Z' S_j Z) d_j = -g_j, by conjugate gradients, and Z D."""
         direction, change = np.zeros_like(self.W), np.zeros_like(self.F)
         live, S = np.arange(self.W.shape[1]), self.S
@@ -302,6 +308,14 @@ def solve(
         # speed only: the gap decides when it ends, not how precise a step was
         state.step(np.maximum(_LOOSE * length, np.minimum(wanted, length / 2)))
     return W, reached, steps
+
+
+def directions(Z: np.ndarray, columns: Columns, W, gradient: np.ndarray, executor) -> np.ndarray:
+    """-H_j^-1 g_j of every column, H_j the Hessian at W, shape (r, q)."""
+    state = _Newton(Z, columns, W, executor)
+    state.look()
+    state.gradient = gradient
+    return state.directions(_LOOSE * np.linalg.norm(gradient, axis=0))[0]
 
 
 def solve_in_span(

@@ -16,6 +16,10 @@ _DOUBLE, _SINGLE = 1.8e10, 3.6e10
 _VALUE, _ENTRY = 6e-9, 6e-10
 # In single precision.
 _SINGLE_SHARE = 0.4
+MOST = 100_000
+"""Examples whose features are kept; of more there are passes (:mod:`.thinned`)."""
+# So many.
+_PASSES = 3
 # Hessians that Newton's method makes, those of a few changed examples added up.
 _HESSIANS = 1.6
 # Reading a kernel value that is kept, in a product with one vector.
@@ -52,8 +56,9 @@ class Cost(NamedTuple):
 
     def span(self, r: int) -> float:
         """Features, Newton's method in the span, margins: everything but the certificate."""
-        products = self.size * r**2 * (1 / _DOUBLE + _HESSIANS / _SINGLE)
-        return products + 2 * self.size * r * self.value + r**3 / _DOUBLE
+        kept, passes = min(self.size, MOST), 2 + _PASSES * (self.size > MOST)
+        products = r**2 * (self.size / _DOUBLE + kept * _HESSIANS / _SINGLE)
+        return products + passes * self.size * r * self.value + r**3 / _DOUBLE
 
     def rows(self, count: int, active: int) -> float:
         """Drawn rows, with so many examples in each."""

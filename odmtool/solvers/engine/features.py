@@ -86,6 +86,7 @@ class Features(NamedTuple):
     Attributes
     ----------
     Z : float32 ndarray, shape (m, r)
+        Or of some examples only.
     left : ndarray, shape (m,), or None
         Upper bounds of e_i, rounding included; None where no more than Z was asked for.
     """
@@ -94,7 +95,7 @@ class Features(NamedTuple):
     left: np.ndarray | None
 
 
-def features(basis: Basis, *, certified: bool) -> Features:
+def features(basis: Basis, *, certified: bool, rows: np.ndarray | None = None) -> Features:
     """The features of all points.
 
     Parameters
@@ -102,17 +103,26 @@ def features(basis: Basis, *, certified: bool) -> Features:
     basis : Basis
     certified : bool
         Also e_i, for which everything is in double precision.
+    rows : int array, ascending, optional
+        Z is wanted of these only.
     """
     points, r = basis.points, len(basis.members)
-    Z, left = np.empty((points.size, r), np.float32), np.empty(points.size)
+    if not certified and rows is not None:
+        points, rows = points.rows(rows), None
     X = points.X if certified else points.single
-    landmarks = X[basis.members]
+    landmarks = basis.X.astype(X.dtype, copy=False)
+    Z = np.empty((points.size if rows is None else len(rows), r), np.float32)
+    left = np.empty(points.size)
 
     def one(part: slice) -> None:
         block = basis.in_span(points.values(X[part], landmarks))
         if certified:
             left[part] = points.diagonal[part] - np.einsum("ij,ij->i", block, block)
-        Z[part] = block
+        if rows is None:
+            Z[part] = block
+            return
+        a, b = np.searchsorted(rows, (part.start, part.stop))
+        Z[a:b] = block[rows[a:b] - part.start]
 
     points.expect(points.size * r)
     points.map(one, points.blocks())

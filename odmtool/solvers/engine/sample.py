@@ -16,11 +16,12 @@ from odmtool.solvers.base import relative
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Draw
 from odmtool.solvers.engine.columns import Columns, solve_in_span
+from odmtool.solvers.engine.cost import MOST
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
 
-# Examples on which landmarks are chosen.
-_SAMPLE = 8000
+# Examples on which landmarks are chosen, at least, and their share of all.
+_SAMPLE, _SHARE = 8000, 1 / 64
 # The gap on the sample, as a share of the tolerance.
 _ON_SAMPLE = 1e-2
 # Rows drawn to estimate what landmarks leave.
@@ -31,7 +32,7 @@ _SAFETY = 1.2
 
 def sample_size(m: int) -> int:
     """Of how many of m examples: all of them if they are hardly more than the sample."""
-    return _SAMPLE if m > 1.25 * _SAMPLE else m
+    return max(_SAMPLE, int(_SHARE * m)) if m > 1.25 * _SAMPLE else m
 
 
 def drawn_rows(m: int, seed: int) -> np.ndarray:
@@ -77,7 +78,7 @@ class Forecast(NamedTuple):
 
 def forecast(
     points: Points, landmarks: Landmarks, A: np.ndarray, inside: float, scale: float,
-    is_whole: bool, seed: int,
+    m: int, seed: int,
 ) -> Forecast:  # fmt: skip
     """What landmarks will give for all examples, from the solution on the sample.
 
@@ -93,29 +94,31 @@ def forecast(
         The relative gap in the span.
     scale : float
         S.
-    is_whole : bool
-        The sample is all there is.
+    m : int
+        All examples; n if the sample is all there is.
     seed : int
     """
     (n, _q), r, Z = A.shape, len(landmarks.members), landmarks.features
-    own = 1.0 if is_whole else _SAFETY * n / (n - r + 1)
+    own = 1.0 if m == n else _SAFETY * n / (n - r + 1)
     left, image = own * landmarks.left, Z.T @ A
-    # Single precision changes S by a millionth.
-    found = certificate.draw(
-        points, A, left, lambda some: Z[some] @ image, _DRAWN, seed, points.single
-    )
+    # Single precision changes S by a millionth, but not for the lambdas of many examples.
+    X = points.single if m <= MOST else None
+    found = certificate.draw(points, A, left, lambda some: Z[some] @ image, _DRAWN, seed, X)
     by_trace = left.sum() * np.einsum("ij,ij->j", A, A)
     free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
     # The square of a tiny S is 0.
     size = max(float(scale), float(np.finfo(float).tiny))
-    # With more rows, more of them say where to clip.
-    outsides = [
-        d._replace(
-            total=d.total / np.sqrt(size), limit=own * d.limit / size, mean=own * d.mean / size,
-            variance=own**2 * (d.variance / size) / size, beyond=0.0,
-        )
-        for d in found
-    ]  # fmt: skip
+    outsides = []
+    for d, alone in zip(found, landmarks.left @ A**2, strict=True):
+        # What every example adds by itself, sum a_i^2 e_i, falls as there are more of them.
+        mean = max(d.mean - alone, 0.0) + alone * n / m if m > n else d.mean
+        share = min(1.0, mean / d.mean) if d.mean > 0 else 1.0
+        # With more rows, more of them say where to clip.
+        outsides.append(d._replace(
+            total=d.total / np.sqrt(size), limit=own * np.sqrt(share) * d.limit / size,
+            mean=own * mean / size, variance=own**2 * share * (d.variance / size) / size,
+            beyond=0.0,
+        ))  # fmt: skip
     active = float(A.any(axis=1).mean())
     return Forecast(r, inside + relative(float(free), scale), inside, outsides, active)
 
@@ -141,12 +144,10 @@ class DrawnExamples:
     def __init__(
         self, columns: Columns, points: Points, rows: np.ndarray, most: int, seed: int, tolerance
     ):
-        self.is_whole = len(rows) == points.size
+        self.is_whole, self._size = len(rows) == points.size, points.size
         self._rows, self._seed, self._tolerance = rows, seed, _ON_SAMPLE * tolerance
         self.points = points if self.is_whole else points.rows(rows)
-        weight = columns.weight[rows]
-        weight = weight * (columns.weight.sum() / weight.sum())
-        self._columns = columns._replace(signs=columns.signs[:, rows], weight=weight)
+        self._columns = columns.rows(rows)
         self.landmarks = Landmarks(self.points, most, seed)
         self.W, self._Z = np.zeros((0, columns.count)), None
 
@@ -192,6 +193,6 @@ class DrawnExamples:
             worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
         found = forecast(
             self.points, self.landmarks, A[:, [worst]], float(inside.max()), scale[worst],
-            self.is_whole, self._seed,
+            self._size, self._seed,
         )  # fmt: skip
         return found._replace(active=float(A.any(axis=1).mean()))

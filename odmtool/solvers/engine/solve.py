@@ -36,21 +36,21 @@ from odmtool.solvers.base import (
     ignore_progress,
     relative,
 )
-from odmtool.solvers.engine import certificate
+from odmtool.solvers.engine import certificate, thinned
 from odmtool.solvers.engine.certificate import Evaluation
 from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
 from odmtool.solvers.engine.columns import Columns, solve_in_span
-from odmtool.solvers.engine.cost import Cost
+from odmtool.solvers.engine.cost import MOST, Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows, sample_size
 
-# Rows drawn where the free bound turned out to be too large.
+# Rows drawn where the free bound turned out to be too large; so many times as many again.
 # speed only: the bound knows how many rows were drawn
-_DRAWN = 10_000
-# The gap in the span, as a share of the tolerance.
-_INSIDE = 1e-3
+_DRAWN, _AGAIN = 10_000, 5
+# The gap in the span, as a share of the tolerance; where every step is a pass.
+_INSIDE, _THINNED = 1e-3, 0.02
 # Of the memory that may be taken; the rest is for copies on the way.
 _MEMORY = 0.8
 # Tiles above the diagonal, in units of the memory, of which keeping some still pays.
@@ -76,12 +76,15 @@ class Room(NamedTuple):
         Examples on which landmarks are chosen.
     tiles : float
         Bytes for tiles of the kernel matrix.
+    features : float
+        Bytes for features.
     landmarks : int
         At most.
     """
 
     sample: int
     tiles: float
+    features: float
     landmarks: int
 
     @classmethod
@@ -89,13 +92,18 @@ class Room(NamedTuple):
         """Half is for tiles, unless so few of them could be kept that it makes no difference."""
         sample = sample_size(m)
         tiles = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
-        room, a_landmark = memory - tiles, 4.0 * m + 8 * sample
+        room, a_landmark = memory - tiles, 4.0 * min(m, MOST) + 8 * sample
+        features = room
         if q > 1:
             # The r with a_landmark r + _HESSIANS q r^2 bytes.
             square, room = 2 * _HESSIANS * q, max(0.0, room - _VECTORS * m * q)
             room = (math.sqrt(a_landmark**2 + 2 * square * room) - a_landmark) / square
             a_landmark = 1.0
-        return cls(sample, tiles, most_landmarks(m, room, a_landmark))
+        return cls(sample, tiles, features, most_landmarks(m, room, a_landmark))
+
+    def beyond(self, m: int, r: int) -> int:
+        """Of r landmarks, those whose features of all examples there is room for."""
+        return min(r, int(self.features / (4.0 * m)))
 
 
 def landmarks_in(m: int, memory: float) -> int:
@@ -106,13 +114,15 @@ def landmarks_in(m: int, memory: float) -> int:
 def needed_bytes(m: int, memory: float, q: int = 1) -> float:
     """What q problems of m examples take at most of ``memory``, rows and vectors apart.
 
-    Tiles above the diagonal; features of all examples in single precision and of the sample in
-    both; matrices of landmarks by landmarks; and what several problems have each.
+    Tiles above the diagonal; features in single precision, and of the sample in both; matrices
+    of landmarks by landmarks; and what several problems have each.
     """
     q = _together(m, q, _MEMORY * memory)
     room = Room.of(m, _MEMORY * memory, q)
     r = room.landmarks
-    features = r * (4.0 * m + _OF_SAMPLE * room.sample)
+    features = r * (4.0 * min(m, MOST) + _OF_SAMPLE * room.sample)
+    # Of all examples where landmarks are not enough.
+    features = max(features, 4.0 * m * room.beyond(m, r))
     own = 0.0 if q == 1 else q * (_HESSIANS * r * r + _VECTORS * m)
     return min(room.tiles, 2.0 * m * (m + _TILE)) + features + _SQUARES * r * r + own
 
@@ -224,7 +234,7 @@ class EngineRun:
         self.iterations, self.draws, self._progress = 0, 0, progress
         self._states = [(0.0, np.inf, 0)] * columns.count
         rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory, columns.count)
-        self.tile_room, self._columns = room.tiles, columns
+        self.tile_room, self._columns, self._room = room.tiles, columns, room
         self.sample = DrawnExamples(columns, points, rows, room.landmarks, seed, stop.tolerance)
 
     def report(self, j: int, iteration: int, primal: float, gap: float, active: int) -> None:
@@ -263,6 +273,7 @@ class EngineRun:
                 self.sample = None  # its features are large
                 points, spaces = [points[k] for k in left], [space]
                 if space is None:
+                    found = self._of_all(basis, found)
                     spaces = [self._space(found, y) for y in self.Y[live]]
                 coefs = [solutions[j].coef for j in live]
                 further = full.solve(self, live, spaces, points, coefs, gaps[left])
@@ -280,17 +291,32 @@ class EngineRun:
         self, choice: Choice
     ) -> tuple[list[Evaluation], Basis, Features, FeatureSpace | None]:
         """The solutions in the span of the landmarks, as points of the full problems."""
-        sample = self.sample
+        sample, m = self.sample, self.points.size
         basis = Basis(self.points, sample.members, sample.factor)
+        rows = thinned.kept_rows(m, self.seed)
         if sample.is_whole:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
         else:
             sample.rest()
-            found = features(basis, certified=choice.way in ("free", "drawn"))
+            found = features(basis, certified=choice.way in ("free", "drawn"), rows=rows)
         inside, executor = _INSIDE * self.stop.tolerance, self.points.executor
+        if rows is not None:
+            sample.W, points, steps = thinned.solve(
+                basis, found.Z, rows, self._columns, sample.W, _THINNED * self.stop.tolerance
+            )
+            self.iterations += steps
+            return points, basis, found, None
         sample.W, steps, space = solve_in_span(found.Z, self._columns, sample.W, inside, executor)
         self.iterations += steps
         return certificate.evaluate(basis, self._columns, sample.W), basis, found, space
+
+    def _of_all(self, basis: Basis, found: Features) -> Features:
+        """Features of all examples, with as many landmarks as there is room for."""
+        if len(found.Z) == self.points.size:
+            return found
+        r = self._room.beyond(self.points.size, len(basis.members))
+        basis = Basis(self.points, basis.members[:r], basis.factor[:r, :r])
+        return features(basis, certified=False)
 
     def _certify(self, points, basis, found: Features, choice: Choice):
         """P - D of the points or bounds of it, and the probabilities that these are wrong."""
@@ -306,10 +332,13 @@ class EngineRun:
         if choice.way == "full":
             return bound, failure
         left = np.flatnonzero(~(bound <= enough))
-        if choice.way != "exact" and 2 * count < self.points.size:
+        # More rows where a pass is out of reach.
+        while left.size and choice.way != "exact" and 2 * count < self.points.size:
             drawn = self._drawn([points[k] for k in left], basis, found, count)
             bound[left], failure[left] = np.minimum(bound[left], drawn), certificate.DELTA
-            left = left[~(bound[left] <= enough[left])]
+            left, count = left[~(bound[left] <= enough[left])], _AGAIN * count
+            if self.points.size <= MOST:
+                break
         if left.size:
             exact = certificate.exact([points[k] for k in left], basis)
             bound[left], failure[left] = np.minimum(bound[left], exact), 0.0

@@ -186,7 +186,8 @@ class _DrawnExamples:
     """The problem on some of its examples, in the span of more and more landmarks."""
 
     def __init__(self, problem: MultiProblem, points: Points, rows, most: int, seed: int, stop):
-        self.is_whole, self._seed, self._rows = len(rows) == points.size, seed, rows
+        self.is_whole, self._size = len(rows) == points.size, points.size
+        self._seed, self._rows = seed, rows
         self._points = points if self.is_whole else points.rows(rows)
         share = problem.weight.sum() / problem.weight[rows].sum()
         self._problem = problem._replace(
@@ -216,5 +217,5 @@ class _DrawnExamples:
         self._duals = solution.duals
         return forecast(
             self._points, self.landmarks, self._duals.coefficients(self._problem.target),
-            _INSIDE * self._tolerance, solution.objective, self.is_whole, self._seed,
+            _INSIDE * self._tolerance, solution.objective, self._size, self._seed,
         )  # fmt: skip
