@@ -12,14 +12,19 @@ import numpy as np
 from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.multi import LARGEST_FEATURE_FACTOR, Duals, MultiProblem
 
+# Numbers of the scores of so many rows that all that is made of them stays in a core's cache.
+_PART = 2**14
+
 
 class DenseNewton(SmoothedNewton):
     """The state of a problem whose X is an array."""
 
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
-        m = problem.size
-        self._examples, self._c1 = np.arange(m), problem.parameters.c1 * problem.weight
-        self._free, self._count = np.zeros((m, problem.k), dtype=bool), np.zeros(m, dtype=int)
+        m, k = problem.size, problem.k
+        self._c1 = problem.parameters.c1 * problem.weight
+        self._free, self._count = np.zeros((m, k), dtype=bool), np.zeros(m, dtype=int)
+        length = max(1, _PART // k)
+        self._parts = [slice(first, first + length) for first in range(0, m, length)]
         super().__init__(problem, duals, W)
 
     @property
@@ -35,28 +40,38 @@ class DenseNewton(SmoothedNewton):
         self._dual_W[:] = self._X.T @ self.duals.coefficients(self._target)
 
     def _losses(self, change: np.ndarray, step: float) -> float:
-        Z = self._scores - step * change if step > 0 else self._scores
-        duals, loss, target, c1 = self.duals, self.problem.parameters, self._target, self._c1
-        examples, tau, threshold = self._examples, self._rho / (2 * self._c1), 1 - loss.theta
-        alpha = nearest_alphas(Z, self._centre, tau, threshold, c1, target)
-        duals.alpha[:] = alpha
-        np.less(alpha, 0, out=self._free)
-        self._count = np.count_nonzero(self._free, axis=1)
+        return sum(self._losses_of(rows, change, step) for rows in self._parts)
+
+    def _losses_of(self, rows: slice, change: np.ndarray, step: float) -> float:
+        """The same of some rows."""
+        Z = self._scores[rows]
+        if step > 0:
+            Z = Z - step * change[rows]
+        duals, loss, problem = self.duals, self.problem.parameters, self.problem
+        target, c1, centre = self._target[rows], self._c1[rows], self._centre[rows]
+        examples, tau, threshold = np.arange(len(Z)), self._rho / (2 * c1), 1 - loss.theta
+        alpha = nearest_alphas(Z, centre, tau, threshold, c1, target)
+        duals.alpha[rows], self._free[rows] = alpha, alpha < 0
+        self._count[rows] = np.count_nonzero(self._free[rows], axis=1)
         s, own = alpha[examples, target], Z[examples, target]
         total = threshold * s.sum() - s @ (s / c1) / 4 - np.vdot(alpha, Z)
-        alpha -= self._centre
+        alpha -= centre
         total -= tau @ np.einsum("ij,ij->i", alpha, alpha) / 2
-        against = np.where(duals.rival < 0, 0.0, Z[examples, duals.rival])
-        over = np.maximum(0.0, own - against - duals.upper)
-        c2 = loss.c2 * self.problem.weight
-        duals.beta[:] = 2 * c2 * over
+        rival = duals.rival[rows]
+        against = np.where(rival < 0, 0.0, Z[examples, rival])
+        over = np.maximum(0.0, own - against - duals.upper[rows])
+        c2 = loss.c2 * problem.weight[rows]
+        duals.beta[rows] = 2 * c2 * over
         return float(total + over @ (c2 * over))
 
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
-        return V + self._X.T @ self._curvatures(self._X @ V)
+        change = self._X @ V
+        for rows in self._parts:
+            change[rows] = self._curvatures(change[rows], rows)
+        return V + self._X.T @ change
 
-    def _curvatures(self, change: np.ndarray, rows=slice(None)) -> np.ndarray:
-        """H_i times row i of a change of the scores, shape (m, k); or of those of some rows."""
+    def _curvatures(self, change: np.ndarray, rows) -> np.ndarray:
+        """H_i times row i of a change of the scores of some rows."""
         duals, target, free = self.duals, self._target[rows], self._free[rows]
         examples, tau = np.arange(len(change)), self._rho / (2 * self._c1[rows])
         D = tau + tau / self._rho
@@ -81,7 +96,7 @@ class DenseNewton(SmoothedNewton):
         """The diagonals of the H_i, shape (m, k)."""
         tau = self._rho / (2 * self._c1)
         D = tau + tau / self._rho
-        n, examples, duals = self._count, self._examples, self.duals
+        n, examples, duals = self._count, np.arange(self.problem.size), self.duals
         share = 1 / (n * D + tau)
         weights = self._free * ((1 - D * share) / tau)[:, None]
         weights[examples, self._target] = n * share

@@ -94,6 +94,10 @@ class SmoothedNewton:
         """Of the present point."""
         return evaluate(self.problem, self.duals, self._scores)
 
+    def scores(self) -> np.ndarray:
+        """f_l(x_i), shape (m, k)."""
+        return self._scores
+
     def squared_norm(self) -> float:
         return float(np.vdot(self.W, self.W))
 

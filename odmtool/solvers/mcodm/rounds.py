@@ -64,7 +64,7 @@ _NO_ROOM = 0.1
 # So many Newton steps without a smaller gap: only rounding is left.
 _PATIENCE = 50
 # A start is given up when so many falls as its last would not make it better by this share.
-_FALLS, _WORTH = 6, 1e-3
+_FALLS, _WORTH = 12, 1e-3
 
 
 def solve(
@@ -131,7 +131,7 @@ def solve(
 def _lowest(best: _Rounds, begun, problem: MultiProblem, seed: int, count: int) -> _Rounds:
     """The lowest end of several starts; what does not converge ends the search, and is left."""
     for number in range(1, count) if best.converged else ():
-        if (rivals := other_rivals(problem, best.duals, seed, number)) is None:
+        if (rivals := other_rivals(problem, best.duals, best.scores(), seed, number)) is None:
             break
         try:
             other = begun(best.duals, rivals)
@@ -196,6 +196,10 @@ class _Rounds:
             self._end_round()
         elif rivals is None and is_narrow(self._problem):
             self._tolerance = _FIRST
+
+    def scores(self) -> np.ndarray:
+        """f_l(x_i) of the point that belongs to the duals, shape (m, k)."""
+        return self._solver.scores()
 
     def run(self, rival: float = np.inf) -> None:
         """Work to the end, or until the objective will hardly fall below that of a rival."""

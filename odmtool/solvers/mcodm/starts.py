@@ -4,11 +4,13 @@ Problem     F, the objective of mcODM, is the least of as many convex problems a
             name a rival for every example (:mod:`odmtool.solvers.mcodm.rounds`), and the rounds
             end at one of them that is stationary. Which one depends on the first rivals.
 Starts      The first names none: no margin is too large. Each of the others goes on from the best
-            end so far, with other rivals, drawn, for a share of the examples whose margins are
-            held down there; that is a quarter to a half of the work of a start from nothing, and it
-            leads to lower ends. Small problems have up to seven starts, large ones the first only.
-            So have the fits of a cross validation, where more take several times as long and
-            choose no better settings (docs/solvers.md).
+            end so far: some of the examples that their best rival holds down there are held down
+            by the second best instead. Those are taken whose constraint costs much, by its
+            multiplier, and whose second best score needs to rise by little. That is a quarter to
+            a half of the work of a start from nothing, and leads to lower ends. Small problems
+            have up to seven starts, large ones the first only. So have the fits of a cross
+            validation, where more take several times as long and choose no better settings
+            (docs/solvers.md).
 Source      iterated local search; benchmarks/mcodm_starts.py compares what comes of it with
             fourteen starts of other kinds.
 """
@@ -17,14 +19,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from odmtool.solvers.mcodm.way import is_narrow
 from odmtool.solvers.multi import Duals, MultiProblem
 
 MOST_STARTS = 7
-# Of the examples that are held down, one after the other: which is best differs.
-_SHARES = (0.1, 0.2, 0.4)
-# So many numbers of the rows and of a w, times classes, are worth one start; with a kernel, where
+# Of the examples that are held down, one after the other: which is best differs; and by how much
+# what they promise is disturbed.
+_SHARES, _NOISE = (0.1, 0.2, 0.05), 0.3
+# So many numbers of the rows and of a w, times classes, are worth one start, and more where
+# features are many: ends differ more there, and coordinate descent is fast. With a kernel, where
 # Newton's method has as many unknowns as examples times classes, so many of their squares.
-_ROW_NUMBERS, _SQUARED_UNKNOWNS = 2e5, 1e6
+_ROW_NUMBERS, _WIDE_NUMBERS, _SQUARED_UNKNOWNS = 1e6, 4e6, 1e7
 
 
 def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
@@ -38,28 +43,33 @@ def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
         return _share(_SQUARED_UNKNOWNS, most, (problem.k * problem.size) ** 2)
     X = problem.X
     stored = X.size if isinstance(X, np.ndarray) else X.nnz
-    return _share(_ROW_NUMBERS, most, problem.k * (stored + X.shape[1]))
+    budget = _ROW_NUMBERS if is_narrow(problem) else _WIDE_NUMBERS
+    return _share(budget, most, problem.k * (stored + X.shape[1]))
 
 
 def _share(budget: float, most: int, numbers: int) -> int:
     return int(np.clip(budget / max(1, numbers), 1, most))
 
 
-def other_rivals(problem: MultiProblem, duals: Duals, seed: int, number: int) -> np.ndarray | None:
+def other_rivals(
+    problem: MultiProblem, duals: Duals, scores: np.ndarray, seed: int, number: int
+) -> np.ndarray | None:
     """The first rivals of start ``number`` >= 1, int array of shape (m,), for k >= 3 classes.
 
-    Those of ``duals``, but for a share of the examples whose margins they hold down; None if they
-    hold down none.
+    Those of ``duals``, but for the second best class of a share of the examples whose margins they
+    hold down; None if they hold down none. ``scores``, shape (m, k), are those of the point.
     """
-    k, generator = problem.k, np.random.default_rng((seed, number))
     held = np.flatnonzero(duals.beta > 0)
     if held.size == 0:
         return None
+    rivals, examples, f = duals.rival.copy(), np.arange(held.size), scores[held]
+    present = f[examples, rivals[held]]
+    f[examples, problem.target[held]] = f[examples, rivals[held]] = -np.inf
+    second = f.argmax(axis=1)
+    lift = np.maximum(present - f[examples, second], np.finfo(float).tiny)
+    promise = np.log(duals.beta[held]) - np.log(lift)
+    promise += _NOISE * np.random.default_rng((seed, number)).gumbel(size=held.size)
     share = _SHARES[number % len(_SHARES)]
-    chosen = generator.permutation(held)[: int(np.ceil(share * held.size))]
-    rivals, own = duals.rival.copy(), problem.target[chosen]
-    # Counted from the own class on, rivals are 1 to k - 1.
-    present = (rivals[chosen] - own) % k - 1
-    drawn = (present + generator.integers(1, k - 1, size=chosen.size)) % (k - 1) + 1
-    rivals[chosen] = (own + drawn) % k
+    chosen = np.argsort(-promise, kind="stable")[: int(np.ceil(share * held.size))]
+    rivals[held[chosen]] = second[chosen]
     return rivals
