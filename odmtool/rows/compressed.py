@@ -7,10 +7,14 @@ take a tenth of the time that BLAS takes for dense rows.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy import sparse
 
 from odmtool.rows.spread import pieces_of
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 # Up to this share of entries that are not 0, sparse products are faster than dense ones.
 # speed only: sparse and dense rows have the same distances
@@ -50,4 +54,6 @@ def _entries(X: np.ndarray, common: np.ndarray) -> int:
 
 
 def _without(X: np.ndarray, common: np.ndarray) -> sparse.csr_matrix:
+    from scipy import sparse
+
     return sparse.csr_matrix(X - common)

@@ -52,18 +52,18 @@ def tile_values(
 
 def _rbf(kernel: Kernel, A, B, tile) -> None:
     """The same for the kernel that has compiled code of its own."""
-    from odmtool.rows.tile_loops import exponentials, exponents, sparse_exponents
+    from odmtool.rows import tile_loops
 
     if not isinstance(A, np.ndarray) and A.shape[1] <= _WIDEST:
         columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
-        sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
+        tile_loops.sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
     else:
         kernels.products(A, B, tile)
-        exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
+        tile_loops.exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
     if tile.dtype == np.float64:
-        exponentials(tile)
+        tile_loops.exponentials(tile)
     else:
-        np.exp(tile, out=tile)
+        tile_loops.single_exponentials(tile)
     if kernel.bias:
         tile += kernel.bias**2
 

@@ -42,6 +42,17 @@ def power_cases(generator):
     yield (np.empty((0, 3)),)
 
 
+def single_powers(tile):
+    for i, row in enumerate(tile):
+        tile[i] = [math.exp(max(float(x), -87.0)) for x in row]
+
+
+def single_power_cases(generator):
+    with np.errstate(over="ignore"):
+        for (tile,) in power_cases(generator):
+            yield (tile.astype(np.float32),)
+
+
 def sparse_distances(a, b, gamma, columns, tile):
     A, B = (dense(*rows, len(columns)) for rows in (a, b))
     for i, u in enumerate(A):
@@ -130,6 +141,7 @@ TWINS = table(
     Twin(tile_loops.exponents, distances, distance_cases),
     # One unit of its own and one of math.exp.
     Twin(tile_loops.exponentials, powers, power_cases, units=2),
+    Twin(tile_loops.single_exponentials, single_powers, single_power_cases, units=2),
     Twin(tile_loops.sparse_exponents, sparse_distances, sparse_cases, the_tile),
     Twin(tile_loops.add_products, both_products, product_cases),
     Twin(sparse_tile.count_large, large_before, large_cases),

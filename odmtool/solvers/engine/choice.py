@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from odmtool.solvers.base import Stop
-from odmtool.solvers.engine.cost import Cost
+from odmtool.solvers.engine.cost import NEAR, Cost
 
 STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
 """Numbers of landmarks at which is decided whether to go on."""
@@ -15,6 +16,11 @@ _DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # A forecast bound, as a share of the tolerance.
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 _HOPED = 0.6
+# Forecasts whose trend is believed: a power of the number of landmarks, which will be larger.
+_FORECASTS, _FASTER = 3, 1.0
+# A model of landmarks is worth so many times the seconds of one with all duals, or of that by one
+# pass, which is sure; and some more.
+_COMPACT, _SURE, _MORE = 3.0, 1.5, 0.3
 
 
 class Choice(NamedTuple):
@@ -55,41 +61,65 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
     known : int
         So many landmarks were not enough.
     """
-    best, landmarks, forecast, tolerance = None, sample.landmarks, None, stop.tolerance
+    best, landmarks, tolerance, seen = None, sample.landmarks, stop.tolerance, []
     for r in STAGES:
         if r <= known:
             continue
-        before = forecast
         landmarks.grow(r)
-        forecast = sample.forecast()
-        found = [*_ways(forecast, cost, tolerance), *([best] if best else [])]
+        seen.append(sample.forecast())
+        found = [*_ways(seen[-1], cost, tolerance), *([best] if best else [])]
         best = min(found, key=lambda choice: choice.seconds, default=None)
         is_over = landmarks.is_full or stop.is_late
-        if is_over or _is_enough(r, best, before, forecast, cost, tolerance):
+        if is_over or not _is_more_worth(best, seen, cost, landmarks.points.size, tolerance):
             break
     return best or Choice("full", 0.0)
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate
-def _is_enough(r: int, best: Choice | None, before, forecast, cost: Cost, tolerance) -> bool:
-    """Whether more landmarks cannot make it cheaper."""
-    later = [cost.span(s) for s in STAGES if s > r]
-    if not later:
+def _is_more_worth(best: Choice | None, seen: list, cost: Cost, drawn: int, tolerance) -> bool:
+    """Whether more landmarks make it cheaper than the best way so far, or Newton's method, is.
+
+    Parameters
+    ----------
+    best : Choice or None
+    seen : list of Forecast
+        By the landmarks so far.
+    cost : Cost
+    drawn : int
+        Size of the sample.
+    tolerance : float
+    """
+    now = seen[-1]
+    later = [s for s in STAGES if s > now.landmarks]
+    if best is not None or not later:
+        return bool(later) and cost.span(later[0]) < best.seconds
+    # Where Newton's method gets nowhere in the span, it would not beyond it, and the forecast
+    # says nothing.
+    if len(seen) < _FORECASTS or now.inside > tolerance:
         return True
-    if best is None:
-        # Landmarks cost more than passes that use those there are. Where Newton's method gets
-        # nowhere in the span, it would not beyond it, and the forecast says nothing.
-        active = forecast.active * cost.size
-        is_far = forecast.exact > 3 * tolerance and forecast.inside <= tolerance
-        slow = before is not None and is_far and forecast.exact > 0.5 * before.exact
-        return slow and later[0] > 4 * cost.pass_over(active, is_kept=False)
-    return later[0] >= best.seconds
+    before, active, spent = seen[-_FORECASTS], now.active * cost.size, 0.0
+    power = math.log(max(before.exact, now.exact) / now.exact)
+    power /= math.log(now.landmarks / before.landmarks)
+    excess, demanded = now.exact / tolerance, now.demanded / tolerance
+    stays = cost.span(now.landmarks) + cost.beyond(active, excess, demanded)
+    most = (_SURE if demanded <= NEAR else _COMPACT) * stays + _MORE
+    on_sample = cost._replace(size=drawn)
+    for r in later:
+        spent += on_sample.span(r)
+        trend = (now.landmarks / r) ** power
+        hoped, seconds = trend * (now.landmarks / r) ** _FASTER, spent + cost.span(r)
+        if excess * hoped <= _HOPED:
+            return seconds + cost.whole(active) < most
+        # The demanded duals have a gap that is about a square.
+        if seconds + cost.beyond(active, excess * trend, demanded * hoped**2) < stays:
+            return True
+    return False
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 def _ways(forecast, cost: Cost, tolerance: float) -> list[Choice]:
     """The ways to a certificate with the landmarks so far."""
-    hoped, span = _HOPED * tolerance, cost.span(forecast.landmarks)
+    hoped, span = _HOPED * tolerance, cost.span(forecast.landmarks, is_certified=True)
     active, ways = forecast.active * cost.size, []
     if forecast.free <= hoped:
         ways.append(Choice("free", span))
@@ -98,5 +128,6 @@ def _ways(forecast, cost: Cost, tolerance: float) -> list[Choice]:
             ways.append(Choice("drawn", span + cost.rows(count, active), count))
             break
     if forecast.exact <= hoped:
-        ways.append(Choice("exact", span + cost.whole(active)))
+        seconds = cost.span(forecast.landmarks) + cost.whole(active)
+        ways.append(Choice("exact", seconds))
     return ways

@@ -6,6 +6,7 @@ Only ratios matter; they were measured on a processor with AVX2 (docs/kernel-eng
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,13 @@ _PASSES = 3
 # Hessians that Newton's method makes, those of a few changed examples added up.
 _HESSIANS = 1.6
 # Reading a kernel value that is kept, in a product with one vector.
-_KEPT = 1e-9
+_KEPT = 6e-10
+# Bytes of one, in single precision.
+_BYTES = 4
+# Products with K that Newton's method needs, per root of (gap / tolerance).
+_PRODUCTS = 1.2
+NEAR = 0.5
+"""A gap of the demanded duals, in tolerances, that lets hope that they are enough."""
 
 
 class Cost(NamedTuple):
@@ -36,28 +43,35 @@ class Cost(NamedTuple):
     entries : float
         Entries of a row that take part in an inner product.
     is_sparse : bool
+    tiles : float
+        Bytes for kernel values that are kept.
     """
 
     size: int
     entries: float
     is_sparse: bool
+    tiles: float = 0.0
 
     @classmethod
-    def of(cls, X) -> Cost:
+    def of(cls, X, tiles: float = 0.0) -> Cost:
         """The cost for these rows."""
         if isinstance(X, np.ndarray):
-            return cls(len(X), X.shape[1], False)
-        return cls(X.shape[0], X.nnz / max(1, X.shape[0]), True)
+            return cls(len(X), X.shape[1], False, tiles)
+        return cls(X.shape[0], X.nnz / max(1, X.shape[0]), True, tiles)
 
     @property
     def value(self) -> float:
         """One kernel value in double precision."""
         return _VALUE + self.entries * (_ENTRY if self.is_sparse else 2 / _DOUBLE)
 
-    def span(self, r: int) -> float:
-        """Features, Newton's method in the span, margins: everything but the certificate."""
+    def span(self, r: int, is_certified: bool = False) -> float:
+        """Features, Newton's method in the span, margins: everything but the certificate.
+
+        A bound that is made of what is left of the examples wants features in double precision.
+        """
         kept, passes = min(self.size, MOST), 2 + _PASSES * (self.size > MOST)
-        products = r**2 * (self.size / _DOUBLE + kept * _HESSIANS / _SINGLE)
+        features = self.size / (_DOUBLE if is_certified else _SINGLE)
+        products = r**2 * (features + kept * _HESSIANS / _SINGLE)
         return products + passes * self.size * r * self.value + r**3 / _DOUBLE
 
     def rows(self, count: int, active: int) -> float:
@@ -68,6 +82,17 @@ class Cost(NamedTuple):
         """One pass over K of the active examples in double precision."""
         return active**2 / 2 * (self.value + _KEPT)
 
-    def pass_over(self, active: int, is_kept: bool) -> float:
-        """The same in single precision."""
-        return active**2 / 2 * (_KEPT if is_kept else _SINGLE_SHARE * self.value + _KEPT)
+    def beyond(self, active: float, excess: float, demanded: float) -> float:
+        """Newton's method in function space from landmarks whose gap is ``excess`` tolerances.
+
+        Its values are those between active examples and all. They are made once in single
+        precision, as far as they are not kept again for every product, and at last in double.
+        Where the duals that the landmarks' model demands have a gap of ``demanded`` tolerances
+        that is small enough, the last pass is all.
+        """
+        values, passes = active * (self.size - active / 2), 1 + _PRODUCTS * math.sqrt(excess)
+        if demanded <= NEAR:
+            return values * (self.value + _KEPT)
+        made = 1 - min(1.0, self.tiles / max(1.0, _BYTES * values))
+        single = _SINGLE_SHARE * self.value * (1 + (passes - 1) * made)
+        return values * (single + passes * _KEPT + self.value)

@@ -51,9 +51,10 @@ class Points:
         some._by_numpy = self._by_numpy
         return some
 
-    def expect(self, count: float) -> None:
-        """So many kernel values are about to be made."""
-        self._by_numpy -= count
+    def expect(self, count: float, *, in_all: bool = False) -> None:
+        """So many kernel values are about to be made, or from now on in all."""
+        if not in_all or count > self._by_numpy:
+            self._by_numpy -= count
 
     @property
     def is_compiled(self) -> bool:

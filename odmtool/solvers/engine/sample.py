@@ -18,7 +18,7 @@ from odmtool.solvers.engine.certificate import Draw
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import MOST
 from odmtool.solvers.engine.landmarks import Landmarks
-from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.points import BLOCK, Points
 
 # Examples on which landmarks are chosen, at least, and their share of all.
 _SAMPLE, _SHARE = 8000, 1 / 64
@@ -26,6 +26,8 @@ _SAMPLE, _SHARE = 8000, 1 / 64
 _ON_SAMPLE = 1e-2
 # Rows drawn to estimate what landmarks leave.
 _DRAWN = 400
+# Examples that tell the gap of the demanded duals.
+_LOOKED_AT = 100
 # A sample's own landmarks leave less of it than of other examples.
 _SAFETY = 1.2
 
@@ -57,6 +59,8 @@ class Forecast(NamedTuple):
         units of S.
     active : float
         The share of examples with a dual variable.
+    demanded : float
+        The gap of the duals that the model demands, if it is known.
     """
 
     landmarks: int
@@ -64,6 +68,7 @@ class Forecast(NamedTuple):
     inside: float
     outsides: list[Draw]
     active: float
+    demanded: float = np.inf
 
     @property
     def exact(self) -> float:
@@ -99,7 +104,7 @@ def forecast(
     seed : int
     """
     (n, _q), r, Z = A.shape, len(landmarks.members), landmarks.features
-    own = 1.0 if m == n else _SAFETY * n / (n - r + 1)
+    own = _unseen(m == n, n, r)
     left, image = own * landmarks.left, Z.T @ A
     # Single precision changes S by a millionth, but not for the lambdas of many examples.
     X = points.single if m <= MOST else None
@@ -121,6 +126,11 @@ def forecast(
         ))  # fmt: skip
     active = float(A.any(axis=1).mean())
     return Forecast(r, inside + relative(float(free), scale), inside, outsides, active)
+
+
+def _unseen(is_whole: bool, n: int, r: int) -> float:
+    """How many times more is left of other examples than of the n of the sample."""
+    return 1.0 if is_whole else _SAFETY * n / (n - r + 1)
 
 
 class DrawnExamples:
@@ -195,4 +205,22 @@ class DrawnExamples:
             self.points, self.landmarks, A[:, [worst]], float(inside.max()), scale[worst],
             self._size, self._seed,
         )  # fmt: skip
-        return found._replace(active=float(A.any(axis=1).mean()))
+        demanded = self._demanded(Z, A[:, worst], block.slopes(f)[:, worst]) / scale[worst]
+        return found._replace(active=float(A.any(axis=1).mean()), demanded=float(demanded))
+
+    def _demanded(self, Z: np.ndarray, a: np.ndarray, slopes: np.ndarray) -> float:
+        """P - D at the duals a, about: 1/2 sum_i s_i (E a)_i^2, from some examples."""
+        points, active = self.points, np.flatnonzero(a)
+        if not active.size:
+            return 0.0
+        rows = np.random.default_rng(self._seed).choice(active, _LOOKED_AT)
+        own, X, image = points.single[rows], points.single[active], Z.T @ a
+
+        def one(start: int) -> np.ndarray:
+            part = slice(start, start + BLOCK)
+            return points.values(own, X[part]) @ a[active[part]]
+
+        points.expect(_LOOKED_AT * active.size)
+        apart = np.sum(points.map(one, range(0, active.size, BLOCK)), axis=0) - Z[rows] @ image
+        size = _unseen(self.is_whole, *Z.shape)
+        return active.size * float(np.mean(slopes[rows] * (size * apart) ** 2)) / 2

@@ -36,7 +36,7 @@ from odmtool.solvers.base import (
     ignore_progress,
     relative,
 )
-from odmtool.solvers.engine import certificate, thinned
+from odmtool.solvers.engine import certificate, full, thinned
 from odmtool.solvers.engine.certificate import Evaluation
 from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
 from odmtool.solvers.engine.columns import Columns, solve_in_span
@@ -230,11 +230,11 @@ class EngineRun:
         self.points, self.stop, self.seed = points, stop, seed
         self.Y, loss = columns.signs.astype(float), MarginLoss(*(f[0] for f in columns.loss))
         self.loss = losses.scaled(loss, columns.weight)
-        self.cost = Cost.of(points.X)
         self.iterations, self.draws, self._progress = 0, 0, progress
         self._states = [(0.0, np.inf, 0)] * columns.count
         rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory, columns.count)
         self.tile_room, self._columns, self._room = room.tiles, columns, room
+        self.cost = Cost.of(points.X, room.tiles)
         self.sample = DrawnExamples(columns, points, rows, room.landmarks, seed, stop.tolerance)
 
     def report(self, j: int, iteration: int, primal: float, gap: float, active: int) -> None:
@@ -267,9 +267,6 @@ class EngineRun:
             self._columns = self._columns.take(left)
             self.sample.take(left)
             if choice.way == "full" or self.sample.landmarks.is_full:
-                # Not before it is needed: it loads compiled code.
-                from odmtool.solvers.engine import full
-
                 self.sample = None  # its features are large
                 points, spaces = [points[k] for k in left], [space]
                 if space is None:
@@ -293,7 +290,8 @@ class EngineRun:
         """The solutions in the span of the landmarks, as points of the full problems."""
         sample, m = self.sample, self.points.size
         basis = Basis(self.points, sample.members, sample.factor)
-        rows = thinned.kept_rows(m, self.seed)
+        rows, own = thinned.kept_rows(m, self.seed), 2 * len(basis.members) + choice.count
+        self.points.expect(m * own, in_all=True)
         if sample.is_whole:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
         else:
