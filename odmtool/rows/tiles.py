@@ -99,7 +99,7 @@ class Tiles:
         is_compiled: bool = True,
     ):  # fmt: skip
         self.kernel, self.X, self._memory, self._executor = kernel, X, memory, executor
-        self._is_compiled = is_compiled
+        self.is_compiled = is_compiled
         self._ranges, self.size = ranges, X.shape[0]
         step = step or tile_rows(self.size)
         self._edges = np.concatenate([*(np.arange(a, b, step) for a, b in ranges), [self.size]])
@@ -175,7 +175,7 @@ class Tiles:
         return tile
 
     def _values(self, A, B, on_diagonal: bool, out: np.ndarray) -> np.ndarray:
-        return tile_values(self.kernel, A, B, on_diagonal, out, self._is_compiled)
+        return tile_values(self.kernel, A, B, on_diagonal, out, self.is_compiled)
 
     def _row_times(self, i: int, v: np.ndarray, is_last: bool, used: np.ndarray) -> np.ndarray:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
@@ -194,7 +194,7 @@ class Tiles:
         return product
 
     def _add(self, tile, right, left, above, below) -> None:
-        if right.ndim == 1 and self._is_compiled:
+        if right.ndim == 1 and self.is_compiled:
             from odmtool.rows.tile_loops import add_products
 
             add_products(tile, right, left, above, below)

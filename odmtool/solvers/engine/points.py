@@ -19,7 +19,7 @@ from odmtool.solvers.rounding import value_error
 BLOCK = 512
 # So many kernel values are made before compiled code, which takes a third of a second to load,
 # pays; of sparse rows, which NumPy is slow with.
-_BY_NUMPY, _SPARSE = 60_000_000, 3_000_000
+_BY_NUMPY, _SPARSE = 80_000_000, 3_000_000
 
 
 class Points:

@@ -14,6 +14,8 @@ from odmtool.core import kernels
 from odmtool.rows.tiles import Tiles
 from odmtool.solvers.engine.certificate import times
 
+# What a product takes longer without compiled code, in kernel values.
+_AS_VALUES = 0.1
 # A kernel value below this share of the largest is less than the rounding of a sum.
 _NOTHING = 2.0**-30
 
@@ -58,7 +60,7 @@ class KeptTiles(Tiles):
         return found
 
     def _as_sparse(self, tile: np.ndarray):
-        if not self._is_compiled:
+        if not self.is_compiled:
             return None
         from odmtool.rows.sparse_tile import sparse_tile
 
@@ -122,6 +124,9 @@ class Products:
                 points.kernel, X, self._room, points.executor, points.is_compiled
             )  # fmt: skip
         tiles = self._tiles
+        # Products without compiled code are slower, too.
+        points.expect(_AS_VALUES * np.count_nonzero(V.any(axis=1)) ** 2 / 2)
+        tiles.is_compiled = points.is_compiled
         return self._in_order(
             self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)
         )  # fmt: skip
