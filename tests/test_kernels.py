@@ -144,6 +144,11 @@ def test_far_away_rows_give_exact_values():
     assert np.array_equal(K, [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
 
 
+def test_the_mean_distance_is_that_of_all_pairs():
+    X = sparse.csr_matrix([[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
+    assert kernels.mean_distance(X) == pytest.approx((5 + 5 + 0) / 3)
+
+
 def test_precomputed_looks_values_up():
     X, _ = examples(m=12)
     rows = precomputed_rows(X)

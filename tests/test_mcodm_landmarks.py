@@ -1,5 +1,7 @@
 """mcODM in the span of landmarks: the judge confirms every bound of the full problem's gap."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ from odmtool.judge import mcodm as judge
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, choice, sample
 from odmtool.solvers.mcodm import auto, landmarks, way
-from odmtool.solvers.multi import MultiProblem
+from odmtool.solvers.mcodm.terms import evaluate
+from odmtool.solvers.multi import Duals, MultiProblem
 
 KERNELS = {
     "rbf": Kernel("rbf", gamma=0.03),
@@ -138,3 +141,21 @@ def test_auto_takes_landmarks_where_the_matrix_does_not_fit():
     assert not way.takes_landmarks(Kernel("sigmoid", gamma=0.1), 40_000, 1e9)
     with pytest.raises(UsageError, match="definite|negative"):
         solve(problem_of(Kernel("sigmoid", gamma=0.1)))
+
+
+@pytest.mark.parametrize("own", [-2.0, 3.0])
+def test_what_errors_of_scores_do_to_the_losses(monkeypatch, own):
+    """Where the own class scores too low, and where it scores higher than it need."""
+    problem, error = problem_of(KERNELS["rbf"]), 1e-3
+    m, none, examples = problem.size, np.zeros(problem.size), np.arange(problem.size)
+    rival, scores = (problem.target + 1) % 4, np.zeros((m, 4))
+    scores[examples, problem.target] = own
+    duals = Duals(np.zeros((m, 4)), none, rival, none + 1.3)
+    terms, moved = evaluate(problem, duals, scores), scores.copy()
+    moved[examples, problem.target] += error * np.sign(own)
+    moved[examples, rival] -= error * np.sign(own)
+    change = evaluate(problem, duals, moved).relaxed_loss - terms.relaxed_loss
+    monkeypatch.setattr(certificate, "margin_errors", lambda *_: np.array([error]))
+    run, point = SimpleNamespace(_problem=problem), SimpleNamespace(a=none)
+    bound = landmarks._Run._rounding(run, None, [point], scores, terms, duals)
+    assert change <= bound <= 1.01 * change

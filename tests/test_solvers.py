@@ -19,7 +19,7 @@ from odmtool.solvers.base import Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import is_thin
 from odmtool.solvers.newton import step_length
-from odmtool.solvers.rounding import UNIT, value_error
+from odmtool.solvers.rounding import UNIT, Rounding, value_error
 from odmtool.solvers.spaces import FunctionSpace, matrix_bytes
 
 
@@ -355,3 +355,13 @@ def test_a_squared_distance_is_off_by_what_is_lost_of_the_largest():
     """Of rows that lie opposite each other, (|u| + |v|)^2 = 4; nine roundings of it."""
     error = value_error(Kernel("rbf", 1e6), np.array([[1.0], [-1.0]]), 1.0)
     assert error == pytest.approx(1e6 * 4 * 9 * UNIT, rel=1e-3)
+
+
+def test_what_errors_of_kernel_values_do_to_demanded_duals():
+    p, generator = problem("rbf"), np.random.default_rng(0)
+    rounding = Rounding(p.gram, None)
+    slopes, coef, difference = generator.random(p.size), *generator.normal(size=(2, p.size))
+    off = rounding.error * np.outer(rounding.sizes, rounding.sizes)
+    moved, apart = off @ np.abs(coef), np.abs(difference)
+    expected = slopes @ moved**2 / 2 + apart @ off @ apart / 2
+    assert rounding.of_demanded(slopes, coef, difference, None, 0.0) == pytest.approx(expected)

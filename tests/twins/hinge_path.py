@@ -119,6 +119,9 @@ def next_cases(generator):
         slope, moving = np.zeros(len(g)), np.zeros(len(g))
         direction(Q, g, active, inverse, n, slope, moving)
         yield u, target, side, t, g, active, alpha, rho, n, slope, moving
+        # As no path of these examples has it: duals that rise faster than their bounds.
+        inside, faster = rho * u[active[:n]] * generator.random(n), generator.exponential(3.0, n)
+        yield u, target, side, t, g, active, inside, rho, n, u[active[:n]] + faster, moving
 
 
 def append_cases(generator):
