@@ -148,7 +148,7 @@ def test_what_errors_of_scores_do_to_the_losses(monkeypatch, own):
     """Where the own class scores too low, and where it scores higher than it need."""
     problem, error = problem_of(KERNELS["rbf"]), 1e-3
     m, none, examples = problem.size, np.zeros(problem.size), np.arange(problem.size)
-    rival, scores = (problem.target + 1) % 4, np.zeros((m, 4))
+    rival, scores = (problem.target + 1) % 4, np.full((m, 4), 0.5)
     scores[examples, problem.target] = own
     duals = Duals(np.zeros((m, 4)), none, rival, none + 1.3)
     terms, moved = evaluate(problem, duals, scores), scores.copy()
