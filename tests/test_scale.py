@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from odmtool.cli import entry, scale
 from odmtool.core import scaling
+from odmtool.core.csr import CSR
 from odmtool.errors import FileError
 
 SET = os.path.join(os.path.dirname(__file__), "..", "data", "breast-cancer")
@@ -436,3 +438,12 @@ def test_quiet_keeps_warnings(tmp_path, capfd, monkeypatch):
     Path("data").write_text("1 1:1\n-1 1:1\n")
     assert run("-q", "-o", "out", "data") == 0
     assert capfd.readouterr().err.startswith("odm-scale: warning: ")
+
+
+def test_a_constant_feature_is_none_that_the_ranges_do_not_know():
+    """Feature 1 is scaled, 2 is constant in the ranges, 3 is not in them."""
+    least, most = np.array([1.0, 7.0]), np.array([2.0, 7.0])
+    ranges = scaling.Ranges(0.0, 1.0, np.array([1, 2]), least, most)
+    scaler = scaling.Scaler(ranges, remembers=True)
+    found = scaler.scale(CSR.of(csr_matrix([[1.0, 8.0, 5.0], [2.0, 9.0, 6.0]])))
+    assert found.shape[0] == 2 and scaler.unseen.varying()[0].tolist() == [3]
