@@ -159,7 +159,8 @@ def test_pairs_of_classes_are_trained_alone(every_size_is_large):
 @pytest.mark.parametrize(
     ("k", "values", "machine"),
     [(2, VALUES, {}),
-     (3, VALUES | dict(theta=(0.5,)), dict(class_weight={CLASSES[0]: 3.0}))],
+     (3, VALUES | dict(theta=(0.5,)),
+      dict(class_weight={CLASSES[0]: 3.0}, multiclass="ovr"))],
 )  # fmt: skip
 def test_searches_are_those_of_fits_one_by_one(k, values, machine, every_size_is_large):
     plan = plan_of(k, values, **machine)
