@@ -51,7 +51,7 @@ fuzz: $(VENV)/.tested ## attack the readers for five minutes, guided by coverage
 load: $(VENV)/.installed ## many rows through a pipe, many commands at once, a long journal
 	$(BIN)/python benchmarks/load.py
 
-mutants: $(VENV)/.tested ## change the code at random and count what the tests notice (hours)
+mutants: $(VENV)/.tested ## change the code at random and count what the tests notice (an hour)
 	$(BIN)/python tests/mutants.py --jobs $(JOBS)
 
 lint: $(VENV)/.tested ## check the code with ruff
