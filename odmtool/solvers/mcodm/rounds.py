@@ -52,7 +52,7 @@ from odmtool.solvers.mcodm.way import Way, is_narrow
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 from odmtool.solvers.rounding import Rounding
 
-# The gap of the first round where few margins are as wanted: its W chooses the rivals. (Elsewhere
+# The gap of the first round where few margins are as wanted: its W names the rivals. (Elsewhere
 # those of a first epoch are as good.)
 _FIRST = 0.1
 # A round's gap against that of the round before, and of the last two against the tolerance.
@@ -172,6 +172,7 @@ class _Rounds:
         self._rounding, self._progress = rounding, progress
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
+        self._inner = np.inf
         self._iteration, self._rounds = 0, []
         self._change = np.inf
         self._tolerance = 1.0
@@ -216,6 +217,8 @@ class _Rounds:
             if self._name == "dcd" and self._iteration >= self._way.epochs:
                 self._take_newton()
             is_stuck = self._improve(tolerance)
+            while self._names_rivals_too_soon() and not is_stuck:
+                is_stuck = self._improve(tolerance)
             terms = self._solver.terms()
             self._solver.compare(terms)
             objective = self._solver.squared_norm() / 2 + terms.true_loss
@@ -229,6 +232,11 @@ class _Rounds:
                 self._finish(not has_room and self._gap <= self._stop.tolerance)
                 return
             tolerance /= 2
+
+    def _names_rivals_too_soon(self) -> bool:
+        """Whether Newton's method alone has not yet solved the first problem."""
+        is_first = not self._rounds and not self._way.epochs
+        return is_first and self._inner > self._tolerance and self._iteration < self._stop.max_iter
 
     def _take_newton(self) -> None:
         """Go on with Newton's method, of a kernel problem on features."""
@@ -262,6 +270,7 @@ class _Rounds:
             self._iteration += 1
             if not np.isfinite(gap):
                 raise DivergedError(messages.overflow())
+            self._inner = gap
             if self._name != "dcd":
                 least, waited = (gap, 0) if gap < least else (least, waited + 1)
             self._progress(Progress(self._iteration, None, gap, self._solver.active))
