@@ -119,8 +119,8 @@ def test_no_time_at_all(run, three_classes, options):
 
 
 def test_the_limit_of_iterations_is_not_the_gap(run, three_classes):
-    outcome = run("train", "-t", "rbf", "--solver", "landmarks", "-l", "0.01", "--max-iter", "1",
-                  three_classes, "m")  # fmt: skip
+    outcome = run("train", "-s", "mcodm", "-t", "rbf", "--solver", "landmarks", "-l", "0.01",
+                  "--max-iter", "1", three_classes, "m")  # fmt: skip
     assert "but the objective may still fall" in outcome.err and "landmarks)" in outcome.err
 
 
