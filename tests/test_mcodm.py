@@ -344,9 +344,9 @@ def test_a_class_without_examples():
 @pytest.mark.parametrize("memory", [60 * 8 * 7, 60 * 8 * 20])
 def test_few_cached_rows_give_the_same_result(memory):
     bounded, whole = problem("rbf", memory=memory), problem("rbf")
-    a, b = solve(bounded, 1e-4), solve(whole, 1e-4)
-    assert_confirmed(bounded, a, 1e-4)
-    assert a.objective == pytest.approx(b.objective, rel=1e-4)
+    a, b = solve(bounded, 1e-6), solve(whole, 1e-6)
+    assert_confirmed(bounded, a, 1e-6)
+    assert a.objective == pytest.approx(b.objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])
