@@ -55,6 +55,8 @@ from odmtool.solvers.rounding import Rounding
 # The gap of the first round where few margins are as wanted: its W names the rivals. (Elsewhere
 # those of a first epoch are as good.)
 _FIRST = 0.1
+# Newton steps for it at most, where rounding keeps the gap from that.
+_FIRST_STEPS = 200
 # A round's gap against that of the round before, and of the last two against the tolerance.
 _FRACTION = 0.1
 _LAST_BUT_ONE = 2.0
@@ -236,7 +238,8 @@ class _Rounds:
     def _names_rivals_too_soon(self) -> bool:
         """Whether Newton's method alone has not yet solved the first problem."""
         is_first = not self._rounds and not self._way.epochs
-        return is_first and self._inner > self._tolerance and self._iteration < self._stop.max_iter
+        most = min(_FIRST_STEPS, self._stop.max_iter)
+        return is_first and self._inner > self._tolerance and self._iteration < most
 
     def _take_newton(self) -> None:
         """Go on with Newton's method, of a kernel problem on features."""
