@@ -32,6 +32,8 @@ _NARROW = 5
 # Epochs before Newton's method: of narrow problems, of wide ones, where coordinate descent nearly
 # always ends before, and with a kernel, where an epoch costs little beside the features.
 _EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS = 5, 300, 50
+# With more of them a Newton step of all takes longer than some epochs.
+_FEW_CLASSES = 32
 # Rows with a larger share of values that are not zero become an array.
 _DENSE = 0.4
 
@@ -78,7 +80,7 @@ def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
         return Way(np.inf)
     if not is_narrow(problem):
         return Way(_WIDE_EPOCHS, is_sparse)
-    return Way(0 if is_small else _EPOCHS, is_sparse)
+    return Way(0 if is_small and k <= _FEW_CLASSES else _EPOCHS, is_sparse)
 
 
 def is_narrow(problem: MultiProblem) -> bool:
