@@ -334,6 +334,14 @@ def test_features_of_some_examples_are_enough(way, gamma, monkeypatch):
         assert truth.primal == pytest.approx(solution.primal, rel=1e-9)
 
 
+def test_drawn_rows_do_not_depend_on_kept_ones(monkeypatch):
+    """Their bound holds for a point that was made without them."""
+    seeds, generator = [], np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda s: seeds.append(s) or generator(s))
+    assert len(thinned.kept_rows(thinned.MOST + 1, seed=7)) == thinned.MOST
+    assert len(seeds) == 1 and seeds[0] not in [7, *((7, draw) for draw in range(1, 9))]
+
+
 def test_newton_goes_on_where_the_landmarks_are(monkeypatch):
     """The first step is not the point of the duals that they demand, which is farther away."""
     forced("full", monkeypatch)

@@ -452,6 +452,11 @@ def test_the_way():
     assert choose(wide).epochs == np.inf and choose(wide, "newton").is_sparse
     assert not choose(wide._replace(X=wide.X.toarray()), "newton").is_sparse
     assert 0 < choose(wide._replace(X=wide.X[:, :400])).epochs < np.inf
+    # As an array these rows would take a thousand times the memory.
+    long = p._replace(X=sparse.csr_matrix((4000, 250)), target=np.zeros(4000, int))
+    assert choose(long) == Way(0)
+    long = long._replace(X=sparse.csr_matrix((4001, 250)))
+    assert choose(long).is_sparse and 0 < choose(long).epochs < np.inf
 
 
 def test_what_rounding_keeps_from_the_tolerance_ends():

@@ -36,6 +36,8 @@ _EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS = 5, 300, 50
 _FEW_CLASSES = 32
 # Rows with a larger share of values that are not zero become an array.
 _DENSE = 0.4
+# Others do up to so many numbers, where the Hessian is small.
+_FEW_NUMBERS = 1_000_000
 
 
 class Way(NamedTuple):
@@ -71,9 +73,10 @@ def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
     if problem.gram is not None:
         return Way(_KERNEL_EPOCHS if solver != "dcd" and has_features(problem) else np.inf)
     X, k = problem.X, problem.k
-    (m, d), is_array = X.shape, isinstance(X, np.ndarray)
-    is_small = d * k <= LARGEST_FACTOR
-    is_sparse = not (is_array or is_small or X.nnz > _DENSE * m * d)
+    m, d = X.shape
+    is_dense = isinstance(X, np.ndarray) or X.nnz > _DENSE * m * d
+    is_small = d * k <= LARGEST_FACTOR and (is_dense or m * d <= _FEW_NUMBERS)
+    is_sparse = not (is_dense or is_small)
     if solver == "newton":
         return Way(0, is_sparse)
     if solver == "dcd" or k * d * d > LARGEST_BLOCKS:
