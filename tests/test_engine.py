@@ -312,23 +312,28 @@ def test_newton_beyond_the_landmarks(loss, monkeypatch):
     assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-5 * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("way, gamma", [("drawn", 0.001), ("exact", 0.01), ("full", 2.0)])
+@pytest.mark.parametrize("way, gamma", [("drawn", 0.02), ("exact", 0.01), ("full", 2.0)])
 def test_features_of_some_examples_are_enough(way, gamma, monkeypatch):
-    """With so many examples that only those of a quarter are kept."""
-    forced(way, monkeypatch)
+    """Where features of few are kept; rows are drawn, ever more, before there is a pass."""
+    monkeypatch.setattr(choice, "_ways", lambda *_: [choice.Choice(way, 0.0, 20)])
     for module in (cost, sample, solve, thinned):
         monkeypatch.setattr(module, "MOST", 150)
     monkeypatch.setattr(sample, "_SAMPLE", 100)
     kept, solve_some = [], thinned.solve
     monkeypatch.setattr(thinned, "solve", lambda *a: kept.append(a[1]) or solve_some(*a))
-    problem = problem_of(Kernel("rbf", gamma), "odm", 2.0**10, 600, weighted=True, dense=True)
+    draws, draw = [], certificate.drawn_for_all
+    monkeypatch.setattr(certificate, "drawn_for_all", lambda *a: draws.append(a[3]) or draw(*a))
+    m = 2000 if way == "drawn" else 600
+    problem = problem_of(Kernel("rbf", gamma), "odm", 2.0**10, m, weighted=True, dense=True)
     X = problem.gram.X
     problem = problem._replace(gram=Gram(problem.gram.kernel, X, 1e8))
     Y = [problem.y, np.where(X[:, 0] > np.median(X[:, 0]), 1.0, -1.0)]
     solutions = solve.solve_all([problem._replace(y=y) for y in Y], Stop(1e-3, 100))
     assert {len(Z) for Z in kept} == {150}
+    assert draws[:3] == ([20, 100, 500] if way == "drawn" else [])
     for y, solution in zip(Y, solutions, strict=True):
-        assert solution.converged and (solution.solver == "landmarks") == (way != "full")
+        assert solution.converged and (way == "exact") <= (solution.solver == "landmarks")
+        assert (way == "full") <= (solution.solver == "landmarks, then newton")
         truth = judged(problem._replace(y=y), solution.coef, solution.eta)
         assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-3 * (1 + 1e-6)
         assert truth.primal == pytest.approx(solution.primal, rel=1e-9)

@@ -10,7 +10,7 @@ from odmtool import messages
 from odmtool.core import kernels
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
-from odmtool.errors import MemoryLimitError
+from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.machines import L1SVM, L2SVM, ODM
 
 svm = pytest.importorskip("sklearn.svm")
@@ -108,6 +108,11 @@ def test_more_classes_are_taken_in_pairs_by_kernels(machine, k, reduction):
     assert machine.reduction(k) == reduction
     assert machine.decides_by_votes(k) == (reduction == "ovo")
     assert machine.copy(kernel="poly").reduction(3) == ("ovr" if machine.model_format else "ovo")
+
+
+def test_an_unknown_way_is_refused():
+    with pytest.raises(UsageError, match="unknown multiclass 'ova'; choose auto, ovr, ovo, ecoc"):
+        ODM(multiclass="ova").fit(*clusters())
 
 
 def test_a_class_with_one_example_and_many_classes():

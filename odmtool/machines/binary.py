@@ -14,6 +14,7 @@ import numpy as np
 from odmtool import messages, solvers
 from odmtool.core import loss_table, losses
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
+from odmtool.defaults import MULTICLASS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
@@ -59,6 +60,8 @@ class BinaryMachine(Machine):
     def check(self) -> None:
         """Raise UsageError if a parameter is out of range; needs no data."""
         super().check()
+        if self.multiclass not in MULTICLASS:
+            raise UsageError(messages.unknown_multiclass(self.multiclass, MULTICLASS))
         if self.kind == OF_KMOMD and self.bias >= 0:
             raise UsageError(messages.machine_has_intercept(self.name))
         table.way_of(self.solver, self.kind, self.kernel)

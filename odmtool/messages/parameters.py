@@ -35,6 +35,10 @@ def unknown_solver(name: str, solvers: tuple[str, ...]) -> str:
     return f"unknown solver {quoted(name)}; choose {', '.join(solvers)}"
 
 
+def unknown_multiclass(name: str, ways) -> str:
+    return f"unknown ‹multiclass› {quoted(name)}; choose {', '.join(ways)}"
+
+
 def unknown_outer(name: str, loops) -> str:
     return f"unknown outer loop {quoted(name)}; choose {', '.join(loops)}"
 
