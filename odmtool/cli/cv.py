@@ -175,13 +175,15 @@ def cv(ctx, **options):
     )  # fmt: skip
     say_remarks(ctx, report)
     values = _values(choice, job)
+    # The grid may add kernels, on which machine and lambda depend.
+    choice = choice._replace(parameters=choice.parameters | {"kernel": values["kernel"]})
     machine, settings = _machine_and_settings(choice, values, job)
     check_pictures(pictures, settings)
     manner = ctx.meta["stock"].manner
     data = _read(place, choice, job, pictures, manner.table, report)
     with naming(place.source.path):
         scaling = job.scale and (*job.scale, place.source.limit())
-        settled = choice.settled(data, scaling, values["kernel"])
+        settled = choice.settled(data, scaling)
     if settled is not choice:
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values, job)

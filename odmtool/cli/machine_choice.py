@@ -65,14 +65,12 @@ class MachineChoice(NamedTuple):
         return self.common["class_weight"]
 
     def settled(
-        self, data, scaling: tuple[float, float, float] | None = None,
-        kernels: tuple[str, ...] | None = None,
-    ) -> MachineChoice:  # fmt: skip
+        self, data, scaling: tuple[float, float, float] | None = None
+    ) -> MachineChoice:
         """The choice for the data that were read: for auto a name, balanced weights, lambda.
 
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
-        if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be;
-        ``kernels`` those of a search, if they are others than the options'.
+        if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be.
 
         Raises
         ------
@@ -81,11 +79,10 @@ class MachineChoice(NamedTuple):
         """
         choice = self
         if self.asked == "auto":
-            is_linear = self._is_linear() if kernels is None else kernels == ("linear",)
-            is_mcodm = "multiclass" not in self.given and is_linear
-            many = len(data.classes) > 2
-            choice = choice._replace(asked="mcodm" if many and is_mcodm else "odm")
-            if many:  # the machine depends on the kernels that were searched
+            has_many = len(data.classes) > 2
+            is_mcodm = has_many and "multiclass" not in self.given and self._is_linear()
+            choice = choice._replace(asked="mcodm" if is_mcodm else "odm")
+            if has_many:  # the machine depends on the kernels that were searched
                 choice = choice._replace(given=choice.given | {"machine"})
         choice = choice._with_lambda(data, scaling)
         weights = data.by_integer(self.class_weight)

@@ -77,7 +77,6 @@ label_is_a_number = sentence(
 )
 
 
-
 def labels_of_files(is_numbers: bool, other: str) -> str:
     own, others = ("numbers", "words") if is_numbers else ("words", "numbers")
     return f"its labels are {own}, those of {other} are {others}; give only numbers or only words"

@@ -63,9 +63,7 @@ class Points:
 
     def values(self, A, B) -> np.ndarray:
         """Kernel values between rows of X or of :attr:`single`, in their precision."""
-        if not self.is_compiled:
-            return kernels.block(self.kernel, A, B)
-        return tile_values(self.kernel, A, B, False)
+        return tile_values(self.kernel, A, B, False, is_compiled=self.is_compiled)
 
     def blocks(self, size: int = BLOCK) -> list[slice]:
         """Slices of neighbouring rows, the same for any number of threads."""
