@@ -56,6 +56,7 @@ def test_a_run_is_done_interrupted_and_reported(tmp_path, monkeypatch, capsys):
                            protocols=[declared.Protocol(2, 0.2, 2)])  # fmt: skip
     for module in (runner, report):
         monkeypatch.setattr(module, "tables", lambda: [quick])
+    monkeypatch.setattr(done, "KEPT", tmp_path / "results.csv")
     runner.main()
     assert "2 of 2 runs are done" in capsys.readouterr().out
     X = read_svmlight(str(results / "sets" / "iris")).X.toarray()
@@ -65,11 +66,34 @@ def test_a_run_is_done_interrupted_and_reported(tmp_path, monkeypatch, capsys):
     # A torn line counts as nothing.
     journal = next(results.glob(f"runs/{run.name}.journal"))
     journal.write_text(journal.read_text()[:-15])
-    assert done.found(results, run).count == 1
+    kept = done.found(results, run)
+    assert kept.count == 2  # as results.csv keeps it
+    monkeypatch.setattr(done, "KEPT", tmp_path / "none.csv")
+    torn = done.found(results, run)
+    assert torn.count == 1 and torn.scores[1] == pytest.approx(kept.scores[1], abs=1e-4)
     monkeypatch.setattr(sys, "argv", ["report.py", str(results), str(tmp_path)])
     report.main()
     page = capsys.readouterr().out
     assert "| iris | " in page and "1 to 2 |" in page and "aloi" in page
+
+
+def test_results_are_kept_where_they_are_news(tmp_path, monkeypatch):
+    monkeypatch.setattr(done, "KEPT", tmp_path / "results.csv")
+    table = TABLES[0]
+    run = declared.run_of(table, declared.data_sets()[0], table.ours, table.protocols[0])
+    (tmp_path / "runs").mkdir()
+    journal = Path(f"{done.folder(tmp_path, run)}.journal")
+
+    def splits(*correct):
+        rows = [f"[{n}, 0, 0.5, 0.5, {c}, 12, 1.0, 0] sum" for n, c in enumerate(correct, 1)]
+        journal.write_text("\n".join(["header", *rows, ""]))
+        done.keep(tmp_path, [run])
+        return done.found(tmp_path / "nothing here", run).scores
+
+    assert splits(6, 4) == {1: 50.0, 2: 33.3333}
+    assert splits(3) == {1: 50.0, 2: 33.3333}
+    assert splits(3, 6, 9) == {1: 25.0, 2: 50.0, 3: 75.0}
+    assert done.KEPT.read_text().count("\n") == 2
 
 
 def test_classes_and_widths(tmp_path):

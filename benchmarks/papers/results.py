@@ -1,16 +1,26 @@
-"""What the runs have given so far, from their journals and tables."""
+"""What the runs have given so far: from their journals and tables, and from earlier hours.
+
+``results.csv`` keeps the accuracies of every run, so that the next hour of ``make papers`` goes on
+from there in any clone. One line is a run: its name, which changes when its declaration does; the
+day; the seconds of all its splits; the accuracies in percent, split by split.
+"""
 
 from __future__ import annotations
 
+import csv
+import datetime
+import functools
 import json
 from pathlib import Path
 from typing import NamedTuple
 
-from declared import Run
+from declared import HERE, Run
 
 from odmtool.search.repeats import Comparison, SplitResult, compare, summarise
 
 SIGNIFICANT = 0.05
+KEPT = HERE / "results.csv"
+_COLUMNS = ("run", "day", "seconds", "accuracies")
 
 
 class Found(NamedTuple):
@@ -39,6 +49,45 @@ def folder(results: Path, run: Run) -> Path:
 
 def found(results: Path, run: Run) -> Found | None:
     """What a run has given, also if it was interrupted; None if it has given nothing."""
+    given = [_in_folder(results, run), _kept(KEPT).get(run.name)]
+    return max((known for known in given if known), key=lambda known: known.count, default=None)
+
+
+@functools.cache
+def _kept(path: Path) -> dict[str, Found]:
+    return {name: _of_line(line) for name, line in _lines(path).items()}
+
+
+def _lines(path: Path) -> dict[str, dict[str, str]]:
+    """The lines of a file of kept results, by run."""
+    if not path.exists():
+        return {}
+    with open(path, newline="") as stream:
+        return {row["run"]: row for row in csv.DictReader(stream)}
+
+
+def _of_line(line: dict[str, str]) -> Found:
+    scores = [float(score) for score in line["accuracies"].split()]
+    return Found(dict(enumerate(scores, 1)), float(line["seconds"]))
+
+
+def keep(results: Path, runs: list[Run]) -> None:
+    """Write what these runs have given in ``results`` into :data:`KEPT`, where that is news."""
+    lines, today = _lines(KEPT), datetime.date.today().isoformat()
+    for run in runs:
+        known, kept = _in_folder(results, run), _kept(KEPT).get(run.name)
+        if known and (kept is None or known.count > kept.count):
+            scores = " ".join(f"{known.scores[split]:.6g}" for split in sorted(known.scores))
+            values = run.name, today, f"{known.seconds:.0f}", scores
+            lines[run.name] = dict(zip(_COLUMNS, values, strict=True))
+    with open(KEPT, "w", newline="") as stream:
+        writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines[name] for name in sorted(lines))
+    _kept.cache_clear()
+
+
+def _in_folder(results: Path, run: Run) -> Found | None:
     path = folder(results, run)
     seconds = path.with_name(path.name + ".seconds")
     time = float(seconds.read_text()) if seconds.exists() else 0.0
@@ -65,7 +114,7 @@ def _of_seeds(path: Path) -> dict[int, float]:
     """The best setting's accuracy of every cross validation."""
     tables = path.parent.glob(path.name + ".seed-*.json")
     return {
-        int(table.stem.rpartition("-")[2]): 100 * max(r["accuracy"] for r in json.loads(text))
+        1 + int(table.stem.rpartition("-")[2]): 100 * max(r["accuracy"] for r in json.loads(text))
         for table in tables
         if (text := table.read_text())
     }

@@ -6,6 +6,8 @@ usage: python benchmarks/papers/run.py [--minutes 60] [--jobs 2] [--only PATTERN
 Runs are done from the quickest on, by an estimate, as many at a time as there are jobs, until the
 time is up; then what is running is interrupted, and the same command goes on there. What is left
 out, and which sets are in none of the directories, is printed. --minutes 0 does everything.
+What was finished is kept in ``results.csv`` beside this file, and is not done again in any clone;
+without that file everything is.
 --only takes the runs whose name matches a shell pattern (--list prints the names).
 ``report.py`` makes docs/papers.md of the results.
 """
@@ -145,6 +147,7 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    done.keep(arguments.results, wanted)
     left = [run for run in unfinished if not done.is_finished(arguments.results, run)]
     for run in left:
         print(f"left out or not finished: {run.name}")
