@@ -154,21 +154,13 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Ties go to the
     stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
-    from odmtool.cli.training import limit_jobs, refuse_scale
+    from odmtool.cli.training import limit_jobs
 
     if options["cache"] is not None:
         raise UsageError(messages.no_cache_for_searches())
     common.limit_threads(1)
-    job, pictures = (common.taken(kind, options) for kind in (Job, Pictures))
     choice, place = machine_choice(ctx, options), place_of(options)
-    if job.strategy is None:
-        is_quick = job.grid in (None, "quick") and _grid(choice, job)
-        job = job._replace(strategy="halving" if is_quick else "full")
-    check_repeat(ctx, job, place.inputs())
-    if job.seconds and job.csv_file is None:
-        raise UsageError(messages.goes_with("--seconds", "--csv"))
-    place.refuse("odm-cv")
-    refuse_scale(place, job.scale)
+    job, pictures = _job(ctx, options, choice, place), common.taken(Pictures, options)
     report = Report(
         ctx.command_path, options["quiet"], options["verbose"],
         product_on_stdout=is_on_stdout(job.model_file, job.csv_file, job.json_file),
@@ -214,6 +206,22 @@ def cv(ctx, **options):
     write_pictures(pictures, place.source.path, rows, plan, report)
     if manner.last_line:
         report.result(last_line(manner.last_line, winner))
+
+
+def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:
+    """What is to be done, checked as far as that needs no data."""
+    from odmtool.cli.training import refuse_scale
+
+    job = common.taken(Job, options)
+    if job.strategy is None:
+        is_quick = job.grid in (None, "quick") and _grid(choice, job)
+        job = job._replace(strategy="halving" if is_quick else "full")
+    check_repeat(ctx, job, place.inputs())
+    if job.seconds and job.csv_file is None:
+        raise UsageError(messages.goes_with("--seconds", "--csv"))
+    place.refuse("odm-cv")
+    refuse_scale(place, job.scale)
+    return job
 
 
 def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
