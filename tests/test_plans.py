@@ -70,7 +70,7 @@ def test_what_is_measured_stays_a_little_below_the_plan():
     }  # fmt: skip
     for name, number in measured.items():
         assert number <= getattr(memory, name) <= 1.2 * number + 0.1
-    assert memory.ENTRY == np.dtype(float).itemsize + np.dtype(np.int32).itemsize
+    assert np.dtype(float).itemsize + np.dtype(np.int32).itemsize == memory.ENTRY
     assert memory.SHARE == 0.25 and path_bytes(7) == 4 * doubles(7, 7)
     assert memory.CLASS_SCORES == {"mcodm": 8, "mcsvm": 8, "m3svm": 14, "ism3": 14}
 
@@ -196,6 +196,7 @@ def test_problems_that_are_solved_side_by_side():
 def test_how_often_mcodm_begins():
     """As often as its numbers go into a million of narrow rows, into four millions of wide ones;
     with a kernel, as the square of its unknowns goes into ten millions."""
+
     def of_rows(m, d, k=3):
         return start_count(multi(Rows(m, d), k))
 
