@@ -412,7 +412,8 @@ def _largest_value(gram: Gram) -> float:
     if gram.X is None:
         return float(np.abs(gram.diagonal()).max(initial=0.0))
     if kernel.row.of == STORED:
-        return float(abs(gram.X).max())
+        # Column 0 holds the serial numbers.
+        return float(abs(gram.X[:, 1:]).max())
     upwards = kernel._replace(gamma=abs(kernel.gamma), coef0=abs(kernel.coef0))
     return float(
         np.max(np.concatenate(_each(gram.X, partial(kernels.diagonal, upwards))), initial=0.0)

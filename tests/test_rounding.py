@@ -1,0 +1,294 @@
+"""What rounding may hide, against the sums of solvers/rounding.py written out example by example.
+
+And these bounds are none too small: margins are really off by less, which numbers of 50 digits say.
+"""
+
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+from problems import KERNELS, OTHER_LOSSES, examples, precomputed_rows, problem, weights
+from scipy import sparse
+
+from odmtool.core import kernels, losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.judge import binary as judge
+from odmtool.solvers import rounding
+from odmtool.solvers.base import Stop
+from odmtool.solvers.rounding import UNIT, ExactMargins, Rounding, SpanRounding
+
+EPS = 2.0**-52
+
+
+def sums(m):
+    return (m**0.5 + 64) * UNIT
+
+
+def points(m=60, seed=5):
+    """Margins, coefficients and duals of no solution."""
+    generator = np.random.default_rng(seed)
+    return generator.normal(0, 2, m), generator.normal(0, 1, m), generator.normal(0.2, 0.7, m)
+
+
+def naive_shares(loss, t, eta, delta):
+    """By how much the shares l(t) + eta t of P - D may grow; losses one by one."""
+    total = 0.0
+    for i in range(len(t)):
+        own = type(loss)(*(float(field[i]) for field in loss))
+        d = float(delta[i])
+
+        def share(x, own=own, eta=eta[i]):
+            return float(losses.value(own, np.array([x]))[0]) + eta * x
+
+        total += max(0.0, share(t[i] + d) - share(t[i]), share(t[i] - d) - share(t[i]))
+    return total
+
+
+def naive_value_error(kernel, X, most):
+    """The row's own rounding of inner products of n terms, less the constant of -B, and 8 more."""
+    X = np.asarray(X.toarray() if sparse.issparse(X) else X)
+    n = int((X != 0).sum(axis=1).max())
+    return relative_and_absolute(kernel, X, n), most
+
+
+def relative_and_absolute(kernel, X, n):
+    size, share = float((X**2).sum(axis=1).max()), (n + 8) * UNIT
+    largest = abs(kernel.gamma) * size + abs(kernel.coef0)
+    if kernel.name == "rbf":
+        return np.exp(abs(kernel.gamma) * share * 4 * size) - 1 + 16 * EPS, 0.0
+    if kernel.name == "poly":
+        power = kernel.degree
+        off = share * largest
+        slope = power * (largest + off) ** (power - 1)
+        return 0.0, slope * off + (2 * power + 4) * EPS * largest**power
+    if kernel.name == "sigmoid":
+        return 0.0, share * largest + 8 * EPS
+    return 0.0, share * size
+
+
+@pytest.mark.parametrize("name", [*KERNELS, "precomputed", None])
+def test_the_error_of_a_margin(name):
+    p = problem(name)
+    found = Rounding.of(p)
+    if name == "precomputed":
+        most, value = np.abs(p.gram.matrix()).max(), 0.0
+        sizes = np.full(60, np.sqrt(most))  # such a matrix need not be definite
+    else:
+        kernel = Kernel("linear") if name is None else KERNELS[name]
+        X = examples()[0]
+        n = int(np.diff(X.indptr).max()) if name is None else p.gram.X.shape[1]
+        squares = np.diagonal(judge.kernel_matrix(kernel, X, X))
+        if not kernel.is_positive_semidefinite:
+            upwards = kernel._replace(coef0=abs(kernel.coef0))
+            squares = np.full(60, np.diagonal(judge.kernel_matrix(upwards, X, X)).max())
+        dense = X.toarray()
+        if kernel.name == "rbf":
+            dense = dense - dense.mean(axis=0)
+        relative, absolute = relative_and_absolute(kernel, dense, n)
+        most, sizes = squares.max(), np.sqrt(squares)
+        of_most = absolute + min(1.0, relative) * (most - kernel.bias**2) + 8 * UNIT * most
+        value = of_most / most
+        rows = p.X if name is None else p.gram.X
+        assert rounding.value_error(kernel, rows, most) == pytest.approx(of_most, rel=1e-9)
+    np.testing.assert_allclose(found.sizes, sizes, rtol=1e-12, atol=1e-14)
+    assert found.error == pytest.approx(value + sums(60), rel=1e-9)
+    order = np.argsort(-np.arange(60))
+    other = found.ordered(order)
+    assert np.array_equal(other.sizes, found.sizes[order]) and other.error == found.error
+    assert other.exact is None and np.array_equal(found.sizes, Rounding.of(p).sizes)
+
+
+@pytest.mark.parametrize("name", ["poly", "rbf", "sigmoid", None])
+def test_the_gap_that_may_be_hidden(name):
+    p = problem(name)
+    found, (t, coef, eta) = Rounding.of(p), points()
+    loss = losses.scaled(OTHER_LOSSES["three jumps"], weights())
+    e, r = found.error, found.sizes
+    if name is None:
+        # Of a linear problem, by w.
+        w, apart = np.arange(7.0), 0.3
+        off = e * sum(abs(coef[i]) * r[i] for i in range(60))
+        delta = e * np.sqrt(91.0) * r
+        expected = naive_shares(loss, t, eta, delta) + off * apart + off**2 / 2
+        assert found.gap(loss, t, coef, eta, 0.0, w, apart) == pytest.approx(expected, rel=1e-6)
+        assert found.off(coef) == pytest.approx(off, rel=1e-12)
+        bent = sum(s * r[i] ** 2 for i, s in enumerate(losses.slopes_largest(loss)))
+        slopes = losses.slopes_largest(loss)
+        hidden = bent * (e * np.sqrt(91.0)) ** 2 / 2 + off * apart + off**2 / 2
+        asked = found.of_demanded(slopes, coef, coef - eta, w, apart)
+        assert asked == pytest.approx(hidden, rel=1e-12)
+        zero = np.zeros(60)
+        of_primal = naive_shares(loss, t, zero, delta)
+        assert found.primal(loss, t, w) == pytest.approx(of_primal, rel=1e-6)
+        return
+    size = sum(abs(coef[i]) * r[i] for i in range(60))
+    beside = sum(abs(coef[i] - eta[i]) * r[i] for i in range(60))
+    expected = naive_shares(loss, t, eta, e * size * r) + e * beside**2 / 2
+    assert found.gap(loss, t, coef, eta) == pytest.approx(expected, rel=1e-6)
+    slopes = losses.slopes_largest(loss)
+    hidden = (slopes @ r**2) * (e * size) ** 2 / 2 + e * beside**2 / 2
+    asked = found.of_demanded(slopes, coef, coef - eta)
+    assert asked == pytest.approx(hidden, rel=1e-12)
+
+
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+def test_of_distances_each_value_has_its_own_error(bias):
+    """Where the matrix is there, sums over it bound more closely what rounding may hide."""
+    p, kernel = problem("rbf"), Kernel("rbf", 2.0, bias=bias)
+    gram = Gram(kernel, p.gram.X)
+    found, (t, coef, eta) = Rounding(gram), points()
+    loss = losses.scaled(p.loss, weights())
+    first = found.gap(loss, t, coef, eta)
+    K = gram.matrix() - bias**2
+    np.fill_diagonal(K, 0.0)
+    bits = sums(60) + 8 * UNIT
+    relative = relative_and_absolute(kernel, gram.X, gram.X.shape[1])[0]
+    r, between = np.sqrt(1 + bias**2), np.abs(coef - eta)
+    size, beside = np.abs(coef).sum() * r, between.sum() * r
+    delta = relative * (K @ np.abs(coef)) + bits * size * r
+    apart = relative * (between @ K @ between) + bits * beside**2
+    expected = naive_shares(loss, t, eta, delta) + apart / 2
+    assert expected < first
+    assert found.gap(loss, t, coef, eta) == pytest.approx(expected, rel=1e-6)
+    assert found.gap(loss, t, coef, eta, first) == first  # which was enough
+    assert found.gap(loss, t, coef, eta, 0.999 * first) < first
+
+
+def test_of_several_classes():
+    p = problem("poly")
+    found, generator = Rounding.of(p), np.random.default_rng(2)
+    C, weight, loss = generator.normal(0, 1, (60, 3)), weights(), losses.mcodm(8.0, 0.5, 0.2, 60)
+    e, r = found.error, found.sizes
+    size = np.sqrt(sum((r @ np.abs(C[:, k])) ** 2 for k in range(3)))
+    for norm in (None, 7.0):
+        length = size if norm is None else norm
+        moved = max(loss.c1, loss.c2) * sum(weight * (2 * e * length * r) ** 2)
+        off = e * size
+        expected = 2 * np.sqrt(3.0 * moved) + moved + off * length + off**2 / 2
+        assert found.of_classes(loss, weight, C, 3.0, norm) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_other_bounds():
+    error = sums(100)
+    gap = rounding.demanded_gap(0.2, 3.0, 5.0, 7.0, 100)
+    assert gap == pytest.approx((0.2 + error * 5) ** 2 / 2 + 7 * (error * 3) ** 2 / 2, rel=1e-14)
+    # What rounding alone leaves, where nothing is apart.
+    alone = rounding.demanded_gap(0.0, 3.0, 5.0, 7.0, 100)
+    assert alone == pytest.approx(error**2 * (25 + 63) / 2, rel=1e-12)
+    change = rounding.primal_error(3.0, 5.0, 7.0, 100)
+    assert change == pytest.approx(error * 3 * 5 + 7 * (error * 3) ** 2 / 2, rel=1e-14)
+    far = rounding.primal_error(1e18, 0.0, 7.0, 100)
+    assert far == pytest.approx(7 * (error * 1e18) ** 2 / 2, rel=1e-12)
+    assert rounding.sum_error(100) == 74 * 2.0**-53
+    L = np.array([[2.0, 0.0], [1.0, 0.5]])
+    inverse = np.linalg.norm(np.linalg.inv(L))
+    gradient, a = np.array([3e-9, 4e-9]), np.array([1.0, 2.0])
+    for factor, one, other in ((None, 1.0, 0.0), (L, inverse, np.linalg.norm(L))):
+        size = one * 9.0 + other * np.sqrt(5)
+        expected = rounding.demanded_gap(5e-9, np.sqrt(5), size, 4.0, 77)
+        found = SpanRounding(factor, 77).gap(gradient, a, 9.0, 4.0)
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def exact_margins(kernel, X, y, coef):
+    """With 50 digits."""
+    getcontext().prec = 50
+    rows = [[Decimal(float(x)) for x in row] for row in X]
+    gamma, coef0 = Decimal(kernel.gamma), Decimal(kernel.coef0)
+
+    def value(u, v):
+        z = sum(a * b for a, b in zip(u, v, strict=True))
+        if kernel.name == "linear":
+            return z + Decimal(kernel.bias) ** 2
+        return (gamma * z + coef0) ** kernel.degree + Decimal(kernel.bias) ** 2
+
+    v = [Decimal(float(a)) * int(b) for a, b in zip(coef, y, strict=True)]
+    return [
+        int(label) * sum(value(row, other) * c for other, c in zip(rows, v, strict=True) if c)
+        for row, label in zip(rows, y, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kernel", [
+    Kernel("linear", bias=3.0), Kernel("poly", 0.3, 0.5, 3), Kernel("poly", 0.3, 0.5, 2, 1.5),
+])  # fmt: skip
+def test_margins_are_off_by_less_than_is_said(kernel, monkeypatch):
+    X, y = examples(23, 4)
+    X, (_, coef, eta) = 1e3 * X.toarray(), points(23)
+    coef[5:9] = 0.0
+    truth = exact_margins(kernel, X, y, coef)
+    gram = Gram(kernel, X)
+    bounds, exact = Rounding(gram, y=y), ExactMargins(kernel, X, y)
+    for block in (2**17, 40):  # all at once, and two rows at a time
+        monkeypatch.setattr(rounding, "_BLOCK", block)
+        more = exact.of(coef)
+        allowed = exact.off(more, coef)
+        for mine, bound, true in zip(more, allowed, truth, strict=True):
+            assert abs(Decimal(float(mine)) - true) <= Decimal(float(bound))
+        assert np.all(allowed <= 1.01 * UNIT * np.abs(more) + 1e-20 * np.abs(more).max())
+    known = y * (gram.matrix() @ (y * coef))
+    delta = bounds.error * bounds.sizes * (np.abs(coef) @ bounds.sizes)
+    for mine, bound, true in zip(known, delta, truth, strict=True):
+        assert abs(Decimal(float(mine)) - true) <= Decimal(float(bound))
+    loss = losses.scaled(losses.odm(8.0, 0.5, 0.2, 23), np.ones(23))
+    shares = naive_shares(loss, more, eta, exact.off(more, coef))
+    assert exact.gap(loss, more, coef, eta) == pytest.approx(shares, rel=1e-3)
+    assert np.array_equal(exact.of(np.zeros(23)), np.zeros(23))
+
+
+def test_margins_are_made_exact_only_where_that_decides():
+    """Not where the gap is small, or large without rounding, too; and not in vain for ever."""
+    p = problem("poly")
+    found, (t, coef, _) = Rounding.of(p), points()
+    asked = []
+
+    def verdict(hidden, seeming, exactly):
+        def evaluate(margins, source):
+            kind = "exact" if source is found.exact else "none" if source is not found else "mine"
+            asked.append(kind)
+            gap = {"mine": hidden, "none": seeming, "exact": exactly}[kind]
+            return 1.0 + gap, 1.0, 1.0
+        return evaluate
+
+    def run(*gaps):
+        asked.clear()
+        (primal, *_), margins = found.settled(verdict(*gaps), t, coef, 0.125)
+        return primal - 1, margins is t, "".join(kind[0] for kind in asked)
+
+    assert run(0.125, 0.0, 0.0) == (0.125, True, "m")
+    assert run(0.25, 0.25, 0.0) == (0.25, True, "mn")
+    assert run(0.25, 0.125, 0.0625) == (0.0625, False, "mne")
+    assert run(0.25, 0.125, np.inf) == (0.25, True, "mne")  # a look in vain
+    for _ in range(4):
+        assert run(0.25, 0.125, 0.25) == (0.25, False, "mne")
+    assert run(0.25, 0.125, 0.0) == (0.25, True, "mn")
+    assert Rounding(p.gram).exact is None and Rounding.of(problem("rbf")).exact is None
+    assert np.array_equal(found.exact.of(coef), ExactMargins(p.gram.kernel, p.gram.X, p.y).of(coef))
+
+
+def test_the_objectives_of_a_point():
+    p, (_, coef, _) = problem("poly"), points()
+    found, coef = Rounding.of(p), np.abs(coef)
+    loss, t = losses.scaled(p.loss, p.weight), p.margins(np.abs(coef))
+    (primal, dual, scale), margins = found.objectives(loss, t, coef, Stop(1e-3))
+    values = losses.value(loss, t)
+    assert primal == pytest.approx(coef @ t / 2 + values.sum(), rel=1e-12)
+    assert scale == pytest.approx(coef @ t / 2 + np.abs(values).sum(), rel=1e-12)
+    bare = losses.dual_value(loss, coef).sum() - coef @ t / 2
+    assert dual == pytest.approx(bare - found.gap(loss, t, coef, coef), rel=1e-14)
+    assert margins is t
+
+
+@pytest.mark.parametrize("kernel", [Kernel("sigmoid", -0.1, 0.4), Kernel("poly", 0.3, -0.5, 3)])
+def test_the_largest_value_of_an_indefinite_kernel(kernel):
+    X, _ = examples()
+    gram = Gram(kernel, X)
+    before = rounding._largest_value(gram)
+    K = kernels.gram(kernel, X)
+    assert before >= np.abs(K).max() == pytest.approx(
+        rounding._largest_value(Gram.of_matrix(kernel, K)), rel=1e-14
+    )
+    # A serial number, 60 for the last, is no kernel value.
+    for rows in (precomputed_rows(X), precomputed_rows(X).toarray()):
+        assert rounding._largest_value(Gram(Kernel("precomputed"), rows)) == rows[:, 1:].max() == 1
