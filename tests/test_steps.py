@@ -1,0 +1,101 @@
+"""No solver takes more iterations than it did: a wrong step is certified late, and not wrongly.
+
+The numbers are those of two very different sets of packages, and a tenth more is allowed: where
+rounding differs, a late step may, too.
+"""
+
+import pytest
+import test_m3svm
+import test_mcodm
+import test_mcsvm
+from problems import problem
+
+from odmtool import solvers
+from odmtool.core import losses
+from odmtool.solvers import mcsvm, mcsvm_newton
+from odmtool.solvers.base import Stop
+from odmtool.solvers.m3svm import newton as m3svm
+from odmtool.solvers.mcodm import auto as mcodm
+
+LOSSES = {
+    "odm": lambda lambda_: losses.odm(lambda_, 0.5, 0.3, 60),
+    "l1svm": lambda lambda_: losses.l1svm(lambda_, 60),
+    "ldm": lambda lambda_: losses.ldm(1.0, 1.0, lambda_, 60),
+    "kmomd": lambda lambda_: losses.kmomd(lambda_, 60),
+}
+# For lambda 1/8, 64 and 2^14; coordinate descent is not tried where it takes thousands.
+BINARY = {
+    ("odm", "newton", None): (1, 4, 5),
+    ("odm", "newton", "rbf"): (1, 3, 10),
+    ("odm", "newton", "poly"): (1, 5, 7),
+    ("odm", "dcd", None): (5, 170),
+    ("odm", "dcd", "rbf"): (3, 28),
+    ("odm", "dcd", "poly"): (4, 45),
+    ("odm", "svrg", None): (3, 12, 16),
+    ("odm", "landmarks", "rbf"): (1, 4, 13),
+    ("odm", "landmarks", "poly"): (1, 1, 1),
+    ("l1svm", "newton", None): (1, 22, 20),
+    ("l1svm", "newton", "rbf"): (1, 29, 31),
+    ("l1svm", "newton", "poly"): (1, 24, 53),
+    ("l1svm", "dcd", None): (2, 941),
+    ("l1svm", "dcd", "rbf"): (2, 24),
+    ("l1svm", "path", None): (0, 86, 104),
+    ("l1svm", "path", "rbf"): (0, 53, 107),
+    ("l1svm", "path", "poly"): (0, 59, 118),
+    ("ldm", "newton", None): (5, 17, 16),
+    ("ldm", "newton", "rbf"): (1, 32, 30),
+    ("ldm", "newton", "poly"): (1, 20, 40),
+    ("ldm", "dcd", None): (8, 137),
+    ("ldm", "dcd", "rbf"): (5, 31),
+    ("ldm", "path", None): (0, 80, 106),
+    ("ldm", "path", "rbf"): (0, 53, 103),
+    ("ldm", "svrg", None): (10, 115),
+    ("kmomd", "newton", None): (0, 2, 2),
+    ("kmomd", "newton", "rbf"): (0, 0, 17),
+    ("kmomd", "newton", "poly"): (0, 1, 9),
+}
+
+
+def assert_no_more(solution, known):
+    assert solution.converged and solution.iterations <= known + known // 10
+
+
+@pytest.mark.parametrize("machine, solver, kernel", BINARY)
+def test_two_classes(machine, solver, kernel):
+    counts = BINARY[machine, solver, kernel]
+    for lambda_, known in zip((1 / 8, 64.0, 2.0**14), counts, strict=False):
+        tried = problem(kernel, loss=LOSSES[machine](lambda_))
+        found = solvers.solve(tried, solver=solver, tolerance=1e-6, max_iter=3000)
+        assert_no_more(found, known)
+
+
+@pytest.mark.parametrize("solver, kernel, counts, rounds", [
+    ("dcd", None, (24, 743), (7, 8)), ("dcd", "rbf", (38, 96), (8, 8)),
+    ("newton", None, (14, 19, 22), (12, 10, 9)), ("auto", "rbf", (38, 57, 143), (8, 13, 25)),
+])  # fmt: skip
+def test_several_classes(solver, kernel, counts, rounds):
+    for lambda_, known, most in zip((1 / 8, 32.0, 2.0**12), counts, rounds, strict=False):
+        tried = test_mcodm.problem(kernel, lambda_=lambda_)
+        found = mcodm.solve(tried, Stop(1e-6, 3000), solver=solver, starts=1)
+        assert_no_more(found, known)
+        assert len(found.rounds) <= most + most // 10
+
+
+@pytest.mark.parametrize("module, kernel, counts", [
+    (mcsvm, None, (16, 261)), (mcsvm, "rbf", (15, 123)), (mcsvm_newton, None, (36, 29, 46)),
+])  # fmt: skip
+def test_the_machine_of_crammer_and_singer(module, kernel, counts):
+    for lambda_, known in zip((1 / 8, 60.0, 2.0**12), counts, strict=False):
+        found = module.solve(test_mcsvm.problem(kernel, lambda_=lambda_), Stop(1e-6, 3000))
+        assert_no_more(found, known)
+
+
+@pytest.mark.parametrize("loss, counts", [
+    ("hinge", (17, 16, 13, 13, 10, 11)), ("pairwise", (8, 7, 7, 4, 7, 5)),
+    ("softmax", (7, 6, 6, 5, 7, 6)),
+])  # fmt: skip
+def test_pairs_of_classes(loss, counts):
+    cases = [(power, lambda_) for lambda_ in (1e-3, 0.3, 10.0) for power in (1.5, 4.0)]
+    for (power, lambda_), known in zip(cases, counts, strict=True):
+        found = m3svm.solve(test_m3svm.problem(loss, power, lambda_), Stop(1e-8, 300))
+        assert_no_more(found, known)
