@@ -350,7 +350,7 @@ def test_drawn_rows_do_not_depend_on_kept_ones(monkeypatch):
 def test_newton_goes_on_where_the_landmarks_are(monkeypatch):
     """The first step is not the point of the duals that they demand, which is farther away."""
     forced("full", monkeypatch)
-    monkeypatch.setattr("odmtool.solvers.engine.points._BY_NUMPY", 0)
+    monkeypatch.setattr("odmtool.solvers.engine.points.BY_NUMPY", 0)
     problem, seen = problem_of(Kernel("rbf", 0.1), "odm", 2.0**14, 400, seed=1), []
     solution = solve.solve(problem, Stop(1e-3, 100), progress=seen.append)
     assert solution.solver == "landmarks, then newton" and solution.converged

@@ -150,7 +150,7 @@ ROOMS = {
     "core": BASE,
     "judge": [*BASE, "core"],
     "rows": [*BASE, "core"],
-    "models": [*BASE, "core"],
+    "models": [*BASE, "core", "rows"],
     "io": [*BASE, "core", "models"],
     "solvers": [*BASE, "core", "rows"],
     "machines": [*BASE, "core", "rows", "models", "solvers"],

@@ -20,7 +20,7 @@ from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
 
 # Rows that a thread predicts at a time.
-_ROWS_OF_A_TASK = 512
+_ROWS_OF_A_TASK = 1024
 
 
 class Settings(NamedTuple):
@@ -209,11 +209,15 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
 
     names = LabelNames(model, files.display_name(job.model))
     name_labels(names.names)
+    is_linear = isinstance(model, LinearModel)
     tally = Tally(names, _ruler(job, model), _confusion(job))
     if job.probability == "1":
         predict_block, form = model.predict_with_probabilities, " %g"
-    else:
+    elif job.decision_values or job.margins is not None:
         predict_block, form = model.predict_with_values, " %.17g" if job.decision_values else ""
+    else:
+        predict_block, form = _labels_only(model), ""
+    has_values = not is_linear and (form or job.margins is not None)
     of_rows = RowLabels(may_miss=True)
     size = svmlight.AT_ONCE if job.is_service else 4 * svmlight.BLOCK_BYTES
     blocks = svmlight.iter_svmlight(
@@ -229,11 +233,13 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
             if not len(block.labels):
                 tally.skipped += block.skipped
                 continue
-            if isinstance(model, LinearModel):
+            if is_linear:
                 rows = block.rows
                 labels, values = predict_block(rows)
             else:
                 rows = block.X
+                if has_values:
+                    model.expect(rows.shape[0])
                 labels, values = _in_threads(predict_block, rows, jobs)
             tally.add(model, block, rows, labels, values if job.probability == "0" else None)
             stream.write(_lines(names.texts(labels.tolist()), values, form))
@@ -243,6 +249,13 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))
     return tally
+
+
+def _labels_only(model):
+    """Labels and no values, which of a kernel model take longer."""
+    import numpy as np
+
+    return lambda rows: (model.predict(rows), np.empty((rows.shape[0], 0)))
 
 
 def _in_threads(predict_block, rows, jobs: int):

@@ -150,7 +150,9 @@ def _sigmoid_rounding(kernel: Kernel, size, share, maths):
 
 def _rbf_rounding(kernel: Kernel, size, share, maths):
     # A larger power would overflow; it says as little.
-    return maths.expm1(maths.minimum(abs(kernel.gamma) * (share * size), 700.0)) + 16 * _EPS, 0.0
+    off = maths.minimum(abs(kernel.gamma) * (share * size), 700.0)
+    # Of a value that is next to nothing, or 0, a share says nothing; see tile_loops.exponentials.
+    return maths.expm1(off) + 16 * _EPS, 2 * maths.exp(off - 700.0)
 
 
 _ROWS = (

@@ -24,6 +24,35 @@ def votes(values: np.ndarray, k: int) -> np.ndarray:
     return np.bincount(winners.ravel(), minlength=len(values) * k).reshape(-1, k)
 
 
+def sure_winners(values: np.ndarray, bound: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes with most votes, and where values that are off could give another one.
+
+    Parameters
+    ----------
+    values, bound : ndarray, shape (m, k (k - 1) / 2)
+        Values as those of :func:`votes`, and how far off they may be.
+
+    Returns
+    -------
+    (int array, shape (m,), bool array, shape (m,))
+    """
+    first, second = np.triu_indices(k, 1)
+    rows = np.arange(len(values))
+    wins, losses = values > bound, values < -bound
+
+    def count(mask, of):
+        places = (of + k * rows[:, None])[mask]
+        return np.bincount(places, minlength=len(rows) * k).reshape(-1, k)
+
+    least = count(wins, first) + count(losses, second)
+    most = k - 1 - count(losses, first) - count(wins, second)
+    best = least.argmax(axis=1)
+    # A tie goes to the first class.
+    is_behind = most < least[rows, best][:, None] + (np.arange(k) > best[:, None])
+    is_behind[rows, best] = True
+    return best, ~is_behind.all(axis=1)
+
+
 def votes_and_confidence(values: np.ndarray, k: int) -> np.ndarray:
     """A value for each of k classes from those of the pairs, as scikit-learn has it.
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odmtool.core.kernel_table import DISTANCES, STORED
-from odmtool.models.decide import most_probable, sigmoids_among, votes
+from odmtool.core.kernel_table import STORED
+from odmtool.models.decide import most_probable, sigmoids_among, sure_winners, votes
 from odmtool.models.probability import class_probabilities
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from odmtool.models.rows import KernelRows
     from odmtool.models.scores import Scores
 
-# Kernel values held at a time (a block of rows times all support vectors).
-_BLOCK_VALUES = 2**21
 _EPS = np.finfo(float).eps
 
 
@@ -89,13 +87,15 @@ class KernelModel:
         values = np.empty((n_rows, n_pairs))
         if n_pairs == 0:
             return values
-        columns = self._rows.columns.size
-        step = max(1, _BLOCK_VALUES // max(1, len(self.coef), n_pairs, columns))
-        for start in range(0, n_rows, step):
-            rows = X[start : start + step]
+        way = self._rows.way(n_rows)
+        for part in self._rows.blocks(n_rows, n_pairs):
             with np.errstate(all="ignore"):
-                values[start : start + step] = self._block_values(rows, boundary, margin)
+                values[part] = self._block_values(X[part], way, boundary, margin)
         return values
+
+    def expect(self, n_rows: int) -> None:
+        """So many rows are about to come, in parts; see :mod:`odmtool.models.rows`."""
+        self._rows.expect(n_rows)
 
     def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """Labels, int64, shape (m,), and :meth:`decision_values`."""
@@ -108,7 +108,19 @@ class KernelModel:
 
     def predict(self, X: csr_matrix) -> np.ndarray:
         """Labels, int64, shape (m,)."""
-        return self.predict_with_values(X)[0]
+        best = self._winners(X) if self.scores is None else self.scores.best(X)
+        return np.asarray(self.labels, dtype=np.int64)[best]
+
+    def _winners(self, X: csr_matrix) -> np.ndarray:
+        """The places of the classes with most votes, shape (m,)."""
+        k = len(self.labels)
+
+        def decide(rows):
+            return sure_winners(*self._values_and_bound(rows, "single"), k)
+
+        best, in_doubt = self._rows.by_single(X, len(self.rho), decide)
+        best[in_doubt] = votes(self._pair_values(X[in_doubt]), k).argmax(axis=1)
+        return best
 
     @property
     def has_probabilities(self) -> bool:
@@ -161,39 +173,41 @@ class KernelModel:
 
         return KernelRows(self.kernel, self.support_vectors)
 
-    def _block_values(self, X: csr_matrix, boundary, margin) -> np.ndarray:
+    @cached_property
+    def _largest(self) -> np.ndarray:
+        """The largest absolute coefficient of every support vector, shape (n_sv,)."""
+        return np.abs(self.coef).max(axis=1, initial=0.0)
+
+    def _block_values(self, X: csr_matrix, way: str, boundary, margin) -> np.ndarray:
         """Decision values of a block of rows, those near a boundary in LIBSVM's order."""
-        K, relative, absolute = self._rows.values_and_errors(X)
-        values = self._pair_sums(K, self.coef) - self.rho
-        bound = self._rounding_bound(K, relative, absolute) + margin
-        near = ~(np.abs(values - boundary) > bound)
+        values, bound = self._values_and_bound(X, way)
+        near = ~(np.abs(values - boundary) > bound + margin)
         for row in np.flatnonzero(near.any(axis=1)):
             in_order = self._rows.in_stock_order(X[row])
             for pair in np.flatnonzero(near[row]):
                 values[row, pair] = self._stock_value(in_order, pair)
         return values
 
-    def _pair_sums(self, K: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """sum_s coef_s K_s over the two classes of every pair, shape (rows, pairs)."""
+    def _values_and_bound(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
+        """Decision values, and how far they may be from LIBSVM's, shapes (rows, pairs)."""
         first, second = self._pairs
-        parts = np.stack([K[:, rows] @ coef[rows] for rows in self._class_rows])
-        return (parts[first, :, second - 1] + parts[second, :, first]).T
+        sums, sizes = self._rows.sums(X, way, self._class_rows, self.coef, self._largest)
+        values = (sums[first, :, second - 1] + sums[second, :, first]).T - self.rho
+        return values, self._rounding_bound(sizes, *self._rows.errors(X, way))
 
-    def _rounding_bound(self, K, relative, absolute) -> np.ndarray:
+    def _rounding_bound(self, sizes, relative, absolute) -> np.ndarray:
         """How far a value and LIBSVM's may be apart, shape (rows, pairs).
 
         A sum of n terms is off by at most n eps times the sum of their absolute
-        values, in any order; the errors of the kernel values come on top.
+        values, in any order; the errors of the kernel values come on top. ``sizes``, shape
+        (classes, rows), are these sums with the largest of the coefficients.
         """
         eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
         first, second = self._pairs
         terms = np.take(self.n_support, first) + np.take(self.n_support, second)
-        coef = np.abs(self.coef)
-        # Those of distances are not negative.
-        size = self._pair_sums(K if self.kernel.row.of == DISTANCES else np.abs(K), coef)
-        per_value = self._pair_sums(np.ones((1, len(coef))), coef)
-        bound = (2 * (terms + 4) * eps + relative[:, None]) * size
-        bound += (absolute[:, None] + tiny) * per_value
+        weights = np.array([self._largest[rows].sum() for rows in self._class_rows])
+        bound = (2 * (terms + 4) * eps + relative[:, None]) * (sizes[first] + sizes[second]).T
+        bound += (absolute[:, None] + tiny) * (weights[first] + weights[second])
         return bound + 4 * eps * np.abs(self.rho) + (terms + 1) * tiny
 
     def _stock_value(self, kernel_values: np.ndarray, pair: int) -> float:
@@ -243,7 +257,7 @@ class CompactModel:
     is_precomputed = KernelModel.is_precomputed
     largest_serial = KernelModel.largest_serial
     shares_features = KernelModel.shares_features
-    predict = KernelModel.predict
+    expect = KernelModel.expect
     has_probabilities = KernelModel.has_probabilities
 
     def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
@@ -275,3 +289,7 @@ class CompactModel:
         """Labels, int64, shape (m,), those of LIBSVM's form, and :meth:`decision_values`."""
         best, values = self.scores.winners(X)
         return np.asarray(self.labels, dtype=np.int64)[::-1][best], values[:, ::-1]
+
+    def predict(self, X: csr_matrix) -> np.ndarray:
+        """Labels, int64, shape (m,)."""
+        return np.asarray(self.labels, dtype=np.int64)[::-1][self.scores.best(X)]

@@ -1,8 +1,16 @@
-"""Kernel values of rows to predict, also in the order of LIBSVM's operations."""
+"""Kernel values of rows to predict, and how far they may be from those of LIBSVM.
+
+There are four ways. What is printed is computed in double precision, with compiled code if there
+is enough to do; where a decision is within rounding of its boundary, in the order of LIBSVM's
+operations. If only labels are asked for, values in single precision decide where they leave no
+doubt.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +18,20 @@ from scipy.sparse import csr_matrix
 
 from odmtool.core.columns import with_width
 from odmtool.core.kernel_table import DISTANCES, STORED
+from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, tile_values
 
 if TYPE_CHECKING:
     from odmtool.core.kernels import Kernel
 
-# Numbers of a block of repeated rows.
+# Numbers of a block of rows besides its kernel values.
 _BLOCK_VALUES = 2**21
+# Rows and support vectors of a tile, for the processor's cache.
+_ROWS, _VECTORS = 256, 512
+# A larger share of rows in doubt costs more than single precision saves.
+_IN_DOUBT = 0.2
+
+SINGLE, DOUBLE, COMPILED = "single", "double", "compiled"
+"""Ways to kernel values."""
 
 
 class KernelRows:
@@ -30,38 +46,133 @@ class KernelRows:
         from odmtool.core import kernels
 
         self.kernel, self.row = kernel, kernel.row
-        self.vectors = support_vectors
+        self.vectors, n = support_vectors, support_vectors.shape[0]
+        self._expected = self._seen = self._in_doubt = 0
+        self._parts = [slice(k, min(k + _VECTORS, n)) for k in range(0, n, _VECTORS)]
         if self.row.of == STORED:
             serials = kernels.serial_numbers(support_vectors)
             self.columns, self.positions = np.unique(serials, return_inverse=True)
             return
         self.columns = np.unique(support_vectors.indices)
         self.known_vectors, _ = self._known(support_vectors)
-        self.fast_vectors = kernels.prepare(self.known_vectors)
+        vectors = kernels.prepare(self.known_vectors)
+        self._is_dense = isinstance(vectors, np.ndarray)
+        self._tiles = [vectors[part] for part in self._parts]
         self.largest_norm = float(_norms(support_vectors).max(initial=0.0))
         self.most_terms = int(np.diff(support_vectors.indptr).max(initial=0))
 
-    def values_and_errors(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Kernel values, shape (rows, n_sv), and bounds of their distance from LIBSVM's.
+    def expect(self, n_rows: int) -> None:
+        """So many rows are about to come, in parts, of which each is to be treated alike."""
+        self._expected += n_rows
 
-        The distance is at most relative * |value| + absolute; both have shape (rows,).
+    def way(self, n_rows: int) -> str:
+        """How to make kernel values for so many rows whose decision values are asked for."""
+        if not self.row.factors or self.kernel.gamma < 0:
+            return DOUBLE
+        least = BY_NUMPY if self._is_dense else SPARSE_BY_NUMPY
+        is_much = max(n_rows, self._expected) * self.vectors.shape[0] > least
+        return COMPILED if is_much else DOUBLE
+
+    def by_single(self, X: csr_matrix, numbers: int, decide) -> tuple[np.ndarray, np.ndarray]:
+        """What values in single precision decide, and which rows they leave in doubt.
+
+        ``decide`` tells both of a block of rows, of which each takes so many numbers. Where such
+        values cannot be had, or decided too little so far, all rows are in doubt.
         """
+        best, in_doubt = np.zeros(X.shape[0], dtype=np.int64), np.ones(X.shape[0], dtype=bool)
+        can = self.row.factors and self.kernel.gamma >= 0 and self._is_dense
+        for part in self.blocks(X.shape[0], numbers) if can else ():
+            if self._in_doubt <= _IN_DOUBT * self._seen:
+                with np.errstate(all="ignore"):
+                    best[part], in_doubt[part] = decide(X[part])
+                self._seen += part.stop - part.start
+                self._in_doubt += int(in_doubt[part].sum())
+        self.expect(int(in_doubt.sum()))
+        return best, in_doubt
+
+    def blocks(self, n_rows: int, numbers: int) -> list[slice]:
+        """Slices of rows, each of which takes so many numbers."""
+        step = max(1, min(_ROWS, _BLOCK_VALUES // max(1, numbers, self.columns.size)))
+        return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
+
+    def sums(
+        self, X: csr_matrix, way: str, groups: list[slice], coef, weight
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """K coef and |K| weight over groups of neighbouring support vectors.
+
+        Parameters
+        ----------
+        X : csr_matrix, shape (rows, d)
+        way : str
+            See :meth:`way`.
+        groups : list of g slices
+        coef : ndarray, shape (n_sv, c)
+        weight : ndarray, shape (n_sv,)
+
+        Returns
+        -------
+        (ndarray, shape (g, rows, c), ndarray, shape (g, rows))
+        """
+        products = np.zeros((len(groups), X.shape[0], coef.shape[1]))
+        sizes = np.zeros((len(groups), X.shape[0]))
+        for part, K in self._values(X, way):
+            # Those of distances are not negative.
+            size = K if self.row.of == DISTANCES else np.abs(K)
+            for i, group in enumerate(groups):
+                start, stop = max(part.start, group.start), min(part.stop, group.stop)
+                if start < stop:
+                    some = slice(start - part.start, stop - part.start)
+                    products[i] += K[:, some] @ coef[start:stop]
+                    sizes[i] += size[:, some] @ weight[start:stop]
+        return products, sizes
+
+    def _values(self, X: csr_matrix, way: str) -> Iterator[tuple[slice, np.ndarray]]:
+        """Kernel values with one run of support vectors after the other, in the same place."""
         from odmtool.core import kernels
 
-        kernel, row = self.kernel, self.row
-        known, beyond = self._known(X)
+        kernel, row, (known, beyond) = self.kernel, self.row, self._known(X)
         if row.of == STORED:
-            no_error = np.zeros(X.shape[0])
-            return known.toarray()[:, self.positions], no_error, no_error
-        if isinstance(self.fast_vectors, np.ndarray):
             known = known.toarray()
-        if not row.factors:
-            K = kernels.block(kernel, known, self.fast_vectors, beyond=beyond)
-        else:
-            K = kernels.block(kernel, known, self.fast_vectors)
-            if beyond.any():
-                K *= row.values(kernel, beyond, np)[:, None]
-        return K, *self._errors(X)
+            yield from ((part, known[:, self.positions[part]]) for part in self._parts)
+            return
+        factor = row.values(kernel, beyond.astype(float), np)[:, None] if row.factors else None
+        known = known.toarray() if self._is_dense else known
+        if way == SINGLE:
+            known = self._rows_for_exponents(known, beyond)
+        scratch = np.empty(X.shape[0] * _VECTORS)
+        for part, vectors in zip(self._parts, self._tiles, strict=True):
+            shape = X.shape[0], vectors.shape[0]
+            K = scratch[: shape[0] * shape[1]].reshape(shape)
+            if way == SINGLE:
+                np.exp(known @ self._vectors_for_exponents[part].T, out=K)
+            elif factor is None:
+                kernels.block(kernel, known, vectors, K, beyond=beyond)
+            else:
+                tile_values(kernel, known, vectors, False, K, way == COMPILED)
+                if beyond.any():
+                    K *= factor
+            yield part, K
+
+    def _rows_for_exponents(self, known: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+        """In single precision (2 gamma u, -gamma |u|^2, -gamma), whose inner product with
+        (v, 1, |v|^2) is -gamma |u - v|^2.
+        """  # fmt: skip
+        m, d = known.shape
+        rows, gamma = np.empty((m, d + 2), np.float32), self.kernel.gamma
+        rows[:, :d] = 2 * gamma * known
+        rows[:, d] = -gamma * (np.einsum("ij,ij->i", known, known) + beyond)
+        rows[:, d + 1] = -gamma
+        return rows
+
+    @cached_property
+    def _vectors_for_exponents(self) -> np.ndarray:
+        """(v, 1, |v|^2) in single precision."""
+        vectors = np.empty((self.vectors.shape[0], self.columns.size + 2), np.float32)
+        with np.errstate(over="ignore"):
+            for part, dense in zip(self._parts, self._tiles, strict=True):
+                vectors[part, :-2], vectors[part, -2] = dense, 1.0
+                vectors[part, -1] = np.einsum("ij,ij->i", dense, dense)
+        return vectors
 
     def in_stock_order(self, x: csr_matrix) -> np.ndarray:
         """Kernel values of one row with LIBSVM's order of operations, shape (n_sv,)."""
@@ -87,20 +198,40 @@ class KernelRows:
         beyond = np.bincount(owner[~known], X.data[~known] ** 2, minlength=n_rows)
         return kept, beyond
 
-    def _errors(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of rounding, ours and LIBSVM's together; see :meth:`values_and_errors`.
+    def errors(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of rounding of kernel values, ours and LIBSVM's together.
+
+        They are at most relative * |value| + absolute apart; both have shape (rows,).
 
         An inner product of n terms is off by at most n eps |u| |v|, a squared
         distance by n eps (|u| + |v|)^2, in any order and also as
         |u|^2 + |v|^2 - 2 u'v.
         """
-        norms = _norms(X)
-        share = 2 * (np.diff(X.indptr) + self.most_terms + 4) * np.finfo(float).eps
+        if self.row.of == STORED:
+            return np.zeros((2, X.shape[0]))
+        norms, terms = _norms(X), np.diff(X.indptr)
+        share = 2 * (terms + self.most_terms + 4) * np.finfo(float).eps
         is_distance = self.row.of == DISTANCES
         size = (norms + self.largest_norm) ** 2 if is_distance else norms * self.largest_norm
+        if way == SINGLE:
+            return self._single_errors(size, share, np.minimum(terms, self.most_terms))
         nothing = np.zeros(X.shape[0])
         relative, absolute = self.row.rounding(self.kernel, size, share, np)
         return nothing + relative, nothing + absolute
+
+    def _single_errors(self, size, share, terms) -> tuple[np.ndarray, np.ndarray]:
+        """The same for :meth:`_rows_for_exponents`; ``share`` is that of double precision.
+
+        The exponent is a sum of so many products and two more, all of whose factors are rounded.
+        NumPy's exponential is within three units in the last place; an exponent below -87
+        gives next to nothing, or 0. Numbers that underflow are lost in the units of the
+        exponential, unless others are huge.
+        """
+        unit, gamma = float(np.finfo(np.float32).eps) / 2, self.kernel.gamma
+        off = (1.01 * (terms + 8) * unit + share) * size
+        off = np.minimum(gamma * off, 700.0)
+        is_lost = ~(size < 1e30)
+        return np.expm1(off) + 10 * unit * np.exp(off), 2 * np.exp(off - 80.0) + is_lost
 
 
 def _norms(X: csr_matrix) -> np.ndarray:

@@ -49,6 +49,10 @@ class ScaledModel:
     def has_probabilities(self) -> bool:
         return self.trained.has_probabilities
 
+    def expect(self, n_rows: int) -> None:
+        """So many rows are about to come, in parts; of a kernel model."""
+        self.trained.expect(n_rows)
+
     def decision_values(self, X: csr_matrix) -> np.ndarray:
         """Those of the model, for rows that are not scaled."""
         return self._joined(lambda rows: (self.trained.decision_values(rows),), X)[0]
@@ -59,7 +63,7 @@ class ScaledModel:
 
     def predict(self, X: csr_matrix) -> np.ndarray:
         """Labels, int64, shape (m,)."""
-        return self.predict_with_values(X)[0]
+        return self._joined(lambda rows: (self.trained.predict(rows),), X)[0]
 
     def predict_with_probabilities(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """Labels, int64, shape (m,), and probabilities of the classes, shape (m, k)."""

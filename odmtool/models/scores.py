@@ -20,9 +20,6 @@ from scipy.sparse import csr_matrix
 from odmtool.models.decide import votes
 from odmtool.models.rows import KernelRows
 
-# Kernel values, or values of pairs, held at a time.
-_BLOCK_VALUES = 2**21
-
 
 class ClassVectors(NamedTuple):
     """The vectors of one class.
@@ -54,31 +51,41 @@ class Scores:
     def __init__(self, kernel, vectors: csr_matrix, blocks: list[ClassVectors], offset: np.ndarray):
         self.rows = KernelRows(kernel, vectors)
         self.blocks, self.offset = blocks, offset
-        self.C, self._size = np.zeros((2, vectors.shape[0], len(blocks)))
+        self.C, size = np.zeros((2, vectors.shape[0], len(blocks)))
         for column, (place, coef) in enumerate(blocks):
             np.add.at(self.C[:, column], place, coef)
-            np.add.at(self._size[:, column], place, np.abs(coef))
+            np.add.at(size[:, column], place, np.abs(coef))
+        self._largest = size.max(axis=1)
         self._terms = 2 * max(len(block.place) for block in blocks) + 4
 
     def values(self, X: csr_matrix) -> np.ndarray:
         """The scores, shape (m, k)."""
         values = np.empty((X.shape[0], len(self.blocks)))
-        for part in self._parts(X.shape[0], len(self.blocks)):
-            with np.errstate(all="ignore"):
-                values[part] = self._scores(X[part])[0]
+        for part, scores, _ in self._scores(X, len(self.blocks)):
+            values[part] = scores
         return values
 
     def winners(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """The place of the class that svm-predict finds, shape (m,), and the scores."""
         best, values = np.empty(X.shape[0], dtype=np.int64), np.empty((X.shape[0], self.C.shape[1]))
-        for part in self._parts(X.shape[0], len(self.blocks)):
+        for part, scores, bound in self._scores(X, len(self.blocks)):
             with np.errstate(all="ignore"):
-                scores, bound = self._scores(X[part])
                 best[part], values[part] = scores.argmax(axis=1), scores
                 for row in np.flatnonzero(_has_near_rival(scores, bound)):
                     place = part.start + row
                     best[place] = self._winner(X[place], scores[row], bound[row])
         return best, values
+
+    def best(self, X: csr_matrix) -> np.ndarray:
+        """The places of :meth:`winners`, shape (m,)."""
+
+        def decide(rows):
+            scores, bound = self._block_scores(rows, "single")
+            return scores.argmax(axis=1), _has_near_rival(scores, bound)
+
+        best, in_doubt = self.rows.by_single(X, len(self.blocks), decide)
+        best[in_doubt] = self.winners(X[in_doubt])[0]
+        return best
 
     def pair_values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
         """f_i - f_j for all pairs, those within margin and rounding of a boundary as LIBSVM
@@ -86,9 +93,8 @@ class Scores:
         """  # fmt: skip
         first, second = np.triu_indices(len(self.blocks), 1)
         values = np.empty((X.shape[0], len(first)))
-        for part in self._parts(X.shape[0], len(first)):
+        for part, scores, bound in self._scores(X, len(first)):
             with np.errstate(all="ignore"):
-                scores, bound = self._scores(X[part])
                 values[part] = scores[:, first] - scores[:, second]
                 bound = bound[:, first] + bound[:, second] + margin
                 near = ~(np.abs(values[part] - boundary) > bound)
@@ -98,24 +104,29 @@ class Scores:
                     values[place, pairs] = exact
         return values
 
-    def _parts(self, n_rows: int, numbers: int):
-        """Slices of rows; a row takes ``numbers`` numbers, or its kernel values."""
-        step = max(1, _BLOCK_VALUES // max(1, len(self.C), self.rows.columns.size, numbers))
-        return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+    def _scores(self, X: csr_matrix, numbers: int):
+        """Blocks of rows, of which each takes so many numbers: slices, scores, and bounds."""
+        way = self.rows.way(X.shape[0])
+        for part in self.rows.blocks(X.shape[0], numbers):
+            with np.errstate(all="ignore"):
+                scores_and_bound = self._block_scores(X[part], way)
+            yield part, *scores_and_bound
 
-    def _scores(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+    def _block_scores(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
         """Scores of a block of rows, and how much rounding each may contribute to the distance
         of f_i - f_j from LIBSVM's; both have the shape (rows, k).
 
         A sum of n terms is off by at most n eps times the sum of their absolute values, in any
-        order; the errors of the kernel values come on top.
+        order; the errors of the kernel values come on top. With the largest coefficients of all
+        classes it is the same for each but for the offset.
         """  # fmt: skip
         eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
-        K, relative, absolute = self.rows.values_and_errors(X)
-        bound = (2 * self._terms * eps + relative[:, None]) * (np.abs(K) @ self._size)
-        bound += (absolute[:, None] + tiny) * self._size.sum(axis=0)
-        bound += 4 * eps * np.abs(self.offset) + self._terms * tiny
-        return K @ self.C + self.offset, bound
+        vectors = [slice(0, len(self.C))]
+        (sums,), (size,) = self.rows.sums(X, way, vectors, self.C, self._largest)
+        relative, absolute = self.rows.errors(X, way)
+        bound = (2 * self._terms * eps + relative) * size
+        bound += (absolute + tiny) * self._largest.sum() + self._terms * tiny
+        return sums + self.offset, bound[:, None] + 4 * eps * np.abs(self.offset)
 
     def _winner(self, x: csr_matrix, scores, bound) -> int:
         """The class with most votes; only those that may get them are looked at."""

@@ -30,6 +30,10 @@ _AT_ONCE = 128
 # Up to so many features, sparse rows become columns of a dense matrix on the way.
 _WIDEST = 4096
 
+BY_NUMPY, SPARSE_BY_NUMPY = 80_000_000, 3_000_000
+"""So many kernel values are made before compiled code, which takes a third of a second to load,
+pays; of sparse rows, which NumPy is slow with."""
+
 
 def tile_rows(m: int) -> int:
     """Rows of a tile for m examples."""

@@ -12,14 +12,11 @@ import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
-from odmtool.rows.tiles import tile_values
+from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, tile_values
 from odmtool.solvers.rounding import value_error
 
 # Rows of a block, for the processor's cache.
 BLOCK = 512
-# So many kernel values are made before compiled code, which takes a third of a second to load,
-# pays; of sparse rows, which NumPy is slow with.
-_BY_NUMPY, _SPARSE = 80_000_000, 3_000_000
 
 
 class Points:
@@ -37,7 +34,7 @@ class Points:
 
     def __init__(self, kernel: Kernel, X, executor):
         self.kernel, self.X, self.executor, self.size = kernel, X, executor, X.shape[0]
-        self._by_numpy = _BY_NUMPY if isinstance(X, np.ndarray) else _SPARSE
+        self._by_numpy = BY_NUMPY if isinstance(X, np.ndarray) else SPARSE_BY_NUMPY
         self.diagonal = kernels.diagonal(kernel, X).astype(float)
 
     @cached_property
