@@ -154,3 +154,132 @@ def test_scaled_is_a_multiple(name, t, eta, u):
     assert losses.value(scaled, t)[0] == pytest.approx(
         u * losses.value(loss, np.array([t]))[0], abs=1e-9
     )
+
+
+# ---- on every piece, and where pieces meet: nothing is left to chance ---------------------------
+
+
+def places(loss):
+    """Margins beyond, on and between the knots."""
+    middle = (loss.lo + loss.hi) / 2
+    return np.array([
+        loss.lo - 2, loss.lo - 0.25, loss.lo, middle, loss.lo / 4 + loss.hi * 0.75, loss.hi,
+        loss.hi + 0.25, loss.hi + 2,
+    ])  # fmt: skip
+
+
+def one_sided(loss, t):
+    """The derivatives from the left and from the right."""
+    below = loss.left_lo + loss.slope_below * (t - loss.lo)
+    inside = loss.right_lo + loss.slope_between * (t - loss.lo)
+    above = loss.right_hi + loss.slope_above * (t - loss.hi)
+    left = below if t <= loss.lo else inside if t <= loss.hi else above
+    right = below if t < loss.lo else inside if t < loss.hi else above
+    return left, right
+
+
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_the_printed_formulas_on_every_piece(name):
+    row = loss_table.MACHINES[name]
+    for mu, theta in ((0.3, 0.4), (1.0, 0.0), (0.05, 0.9)):
+        own = {n: v for n, v in {"mu": mu, "theta": theta}.items() if n in row.parameters}
+        loss = row.loss(lambda_=21.0, **own, total_weight=7)
+        t = places(loss)
+        expected = [LOSSES[name](x, 3.0, **own) for x in t]
+        np.testing.assert_allclose(losses.value(loss, t), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_values_slopes_and_minimisers_on_every_piece(name):
+    loss = ROWS[name]
+    t = places(loss)
+    sides = [one_sided(loss, x) for x in t]
+    # A piece ends where the next one begins, and the derivative there is that of the piece below.
+    assert np.array_equal(losses.derivative(loss, t), [left for left, _ in sides])
+    slopes = [
+        loss.slope_below if x <= loss.lo else loss.slope_between if x <= loss.hi
+        else loss.slope_above for x in t
+    ]  # fmt: skip
+    assert np.array_equal(losses.slope(loss, t), slopes)
+    # The value is the integral of the derivative, here by the trapezoid rule on each piece.
+    knots = np.unique([*t, loss.lo, loss.hi])
+    values = losses.value(loss, knots)
+    for a, b, rise in zip(knots, knots[1:], np.diff(values), strict=False):
+        area = (b - a) * (one_sided(loss, a)[1] + one_sided(loss, b)[0]) / 2
+        assert rise == pytest.approx(area, rel=1e-9, abs=1e-12)
+    assert losses.value(loss, np.array([loss.lo]))[0] == pytest.approx(loss.value_lo, abs=1e-15)
+    assert losses.largest_slope(loss) == max(loss[2], loss[4], loss[6])
+    assert losses.magnitude(loss) == max(abs(number) for number in loss)
+    # Every number of a subdifferential, its ends too, has its margin as a minimiser.
+    ends = {d for side in sides for d in side} | {sum(side) / 2 for side in sides}
+    for g in [*ends, min(ends) - 0.5, max(ends) + 0.5]:
+        found = losses.minimiser(loss, np.array([-g]))[0]
+        dual = losses.dual_value(loss, np.array([-g]))[0]
+        if not np.isfinite(found):
+            assert dual == -np.inf
+            assert not (loss.slope_below if g < loss.left_lo else loss.slope_above)
+            continue
+        left, right = one_sided(loss, found)
+        assert left - 1e-9 <= g <= right + 1e-9
+        assert dual == pytest.approx(losses.value(loss, np.array([found]))[0] - g * found)
+        assert losses.nearest_dual(loss, np.array([-g]))[0] == -g
+    far = losses.nearest_dual(loss, np.array([-1e9, 1e9]))
+    assert far[0] == (-1e9 if loss.slope_above > 0 else -loss.right_hi)
+    assert far[1] == (1e9 if loss.slope_below > 0 else -loss.left_lo)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_losses_of_many_examples_on_every_piece(name):
+    loss = ROWS[name]
+    t = places(loss)
+    u = np.linspace(0.5, 2.25, len(t))
+    scaled = losses.scaled(loss, u)
+    for k, (field, many) in enumerate(zip(loss, scaled, strict=True)):
+        assert np.array_equal(many, field * (u if k > 1 else np.ones(len(t))))
+    assert np.array_equal(losses.slopes_largest(scaled), losses.largest_slope(loss) * u)
+    for pieces in (Pieces(loss, u), Pieces(scaled, np.ones(len(t)))):
+        functions = losses.value, losses.derivative, losses.slope
+        for mine, function in zip(pieces.at(t), functions, strict=True):
+            np.testing.assert_allclose(mine, u * function(loss, t), rtol=1e-12, atol=1e-13)
+
+
+def test_a_sheared_loss_has_moved_margins_and_the_same_derivatives():
+    """t + sigma eta, eta = -l'(t): also at the knots, and from both sides of them."""
+    loss, sigma = ODM, 0.3 / losses.largest_slope(ODM)
+    sheared = losses.shifted(loss, sigma)
+    for t in places(loss):
+        for g in one_sided(loss, t):
+            moved = np.array([t - sigma * g])
+            assert losses.derivative(sheared, moved)[0] == pytest.approx(g, rel=1e-12, abs=1e-12)
+            before, after = (
+                losses.dual_value(one, np.array([-g]))[0] for one in (loss, sheared)
+            )
+            # The dual of Q + sigma I, with sigma / 2 eta^2 given back.
+            assert after == pytest.approx(before + sigma / 2 * g * g, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("slopes", [(0.0, 0.0), (0.7, 0.4)])
+def test_a_smoothed_jump(slopes):
+    """Its dual is that of the loss less a proximal term; and nothing changes at eta itself."""
+    jump = losses.MarginLoss(1.0, 1.0, slopes[0], -1.5, 0.0, -0.5, slopes[1], 0.5, 0.25)
+    loss = losses.scaled(jump, np.array([1.0, 2.0, 0.5]))
+    width, eta = 0.2, np.array([0.3, 2.0, -0.1])
+    smooth = losses.smoothed(loss, width, eta)
+    sigma = width / (loss.right_hi - loss.left_lo)
+    for other in (np.array([0.1, 2.9, 0.2]), eta, -loss.right_hi, -loss.left_lo):
+        expected = losses.dual_value(loss, other) - sigma / 2 * (other - eta) ** 2
+        assert losses.dual_value(smooth, other) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    if any(slopes):
+        for other in (-loss.right_hi - 1, -loss.left_lo + 1):
+            expected = losses.dual_value(loss, other) - sigma / 2 * (other - eta) ** 2
+            assert losses.dual_value(smooth, other) == pytest.approx(expected, rel=1e-9)
+    assert losses.derivative(smooth, np.ones(3)) == pytest.approx(-eta, abs=1e-12)
+
+
+def test_the_loss_of_ldm_for_a_mean_margin():
+    """mu1/M (t - b)^2 - mu2/M t + lambda/M max(0, 1 - t), less what is constant."""
+    loss, b = losses.ldm(3.0, 5.0, 7.0, 4.0), 0.4
+    row = losses.ldm_row(loss, b)
+    for t in (-1.0, 0.5, 1.0, 1.5, 3.0):
+        expected = 0.75 * (t - b) ** 2 - 1.25 * t + 1.75 * max(0.0, 1 - t)
+        assert losses.value(row, np.array([t]))[0] == pytest.approx(expected, rel=1e-12)
