@@ -193,7 +193,8 @@ class Trial:
     def _tried(self, copy: Copy, mutant: Mutant, source: bytes) -> tuple[str, str]:
         """Run tests until one fails."""
         request, compiling = {}, 0
-        names = self._tests.of_function(mutant)
+        # What is called while modules are imported, no test calls.
+        names = self._tests.of_function(mutant) or self._tests.of_file(mutant)
         if mutant.is_compiled and self._is_second:
             names, compiling = self._tests.of_file(mutant), _COMPILING
             cache = copy.folder / "cache-of-one"

@@ -191,3 +191,44 @@ def test_a_matrix_just_fits():
         for memory, fits in ((matrices * 8 * 50**2, True), (matrices * 8 * 50**2 - 1, False)):
             p = of_kernel(50)._replace(gram=gram.within(memory))
             assert solver.fits(p) == fits and solver.fits(linear(5, 5))
+
+
+def test_the_most_iterations_of_every_solver():
+    """What docs/solvers.md says of --max-iter: the most, unless the user says otherwise."""
+    found = {
+        (solver.name, one.module): one.limit for solver in table.SOLVERS.values()
+        for one in solver.ways
+    }  # fmt: skip
+    epochs, rounds, steps = 1000, 2000, 200
+    assert found == {
+        ("auto", "auto"): None, ("auto", "mcodm.auto"): rounds, ("auto", "kmomd"): steps,
+        ("auto", "mcsvm_auto"): 10_000, ("auto", "m3svm.newton"): steps,
+        ("dcd", "dcd"): epochs, ("dcd", "ldm.descent"): epochs, ("dcd", "mcodm.rounds"): rounds,
+        ("dcd", "mcsvm"): 10_000, ("dcd", "large.block_descent"): epochs,
+        ("newton", "newton"): steps, ("newton", "proximal"): steps, ("newton", "ldm.newton"): steps,
+        ("newton", "kmomd"): steps, ("newton", "mcodm.rounds"): rounds,
+        ("newton", "mcsvm_newton"): steps, ("newton", "m3svm.newton"): steps,
+        ("newton", "large.passes"): steps, ("path", "path"): 1_000_000,
+        ("landmarks", "engine.solve"): steps, ("landmarks", "mcodm.auto"): rounds,
+        ("dcd-dense", "ldm.dense"): 20_000, ("svrg", "svrg"): 100, ("asgd", "asgd"): 100,
+        ("adam", "m3svm.adam"): 500, ("sodm", "large.sodm"): epochs,
+        ("nystrom", "large.nystrom"): steps, ("nystrom", "large.passes"): steps,
+        ("dsvrg", "large.dsvrg"): 100,
+    }  # fmt: skip
+
+
+def test_where_a_solver_can_be_used():
+    """By place, kernel and loss, as the rows say it: no solver more, none less."""
+    every = {"linear", "rbf", "precomputed"}
+    memory = {name: {k for k in every if name in table.names_for("smooth", k)} for name in (
+        "auto", "dcd", "newton", "svrg", "landmarks", "sodm", "nystrom", "dsvrg", "path", "asgd",
+    )}  # fmt: skip
+    assert memory == {
+        "auto": every, "dcd": every, "newton": every, "svrg": {"linear"}, "landmarks": {"rbf"},
+        "sodm": {"linear", "rbf"}, "nystrom": {"rbf"}, "dsvrg": {"linear"}, "path": set(),
+        "asgd": set(),
+    }  # fmt: skip
+    assert table.names_at("disk") == ["auto", "dcd", "newton", "nystrom"]
+    assert table.names_at("workers") == ["sodm", "nystrom", "dsvrg"] == list(table.IN_PARTS)
+    assert table.settings_of_solver("svrg") == ["snapshot"]
+    assert set(table.settings_of_solver("auto")) == {"outer"}

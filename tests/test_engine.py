@@ -462,3 +462,24 @@ def test_examples_without_duplicates_stay():
     X = np.random.default_rng(0).standard_normal((40, 3))
     first, member = first_of_each(X, np.ones(40))
     assert first.tolist() == member.tolist() == list(range(40))
+
+
+def test_the_error_of_what_is_left_is_that_of_the_head_of_its_file():
+    """Over some examples: the largest sum of |coefficients| amplifies errors of kernel values."""
+    X = examples(40, 5)[0].toarray()
+    points = Points(Kernel("rbf", 0.3), X, Serial())
+    members = np.argsort(-np.abs(X).sum(axis=1))[:4]  # no two are the same
+    K = kernel_matrix(Kernel("rbf", 0.3), X, X[members])
+    L = np.linalg.cholesky(K[members])
+    basis = Basis(points, members, L)
+    inverse = np.linalg.inv(L)
+    beta = max(sum(abs(x) for x in inverse.T @ (inverse @ row)) for row in K)
+    product = max(np.linalg.norm(np.abs(inverse) @ np.abs(row)) for row in K)
+    roundings = (4 + 8) * 2.0**-53
+    expected = (points.value_error + roundings) * (1 + 2 * beta) ** 2 + 4 * roundings * product
+    assert basis.error == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(basis.inverse, inverse.T, atol=1e-12)
+    np.testing.assert_allclose(basis.in_span(K), K @ inverse.T, atol=1e-12)
+    crossed = np.arange(4.0)
+    expected = np.linalg.solve(K[members], crossed)
+    np.testing.assert_allclose(basis.projection(crossed), expected, rtol=1e-9)

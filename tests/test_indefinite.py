@@ -121,3 +121,17 @@ def test_sigmoid_with_a_tiny_lambda():
     p = problem("sigmoid", lambda_=2.0**-10)
     solution = solvers.solve(p, solver="newton", tolerance=1e-6)
     assert solution.converged and np.any(solution.coef != 0)
+
+
+def test_one_example_is_enough_to_diverge():
+    """k(x, x) of -1 / (largest slope) leaves its dual without a bound, before any epoch."""
+    from odmtool.solvers import dcd
+    from odmtool.solvers.base import Stop
+
+    K, y, loss = np.eye(4), np.array([1.0, -1, 1, -1]), losses.odm(4.0, 1.0, 0.0, 4)
+    K[2, 2] = -1 / losses.largest_slope(loss)  # 1 + k(x, x) slope is 0
+    gram = Gram.of_matrix(Kernel("precomputed"), K)
+    with pytest.raises(DivergedError):
+        dcd.solve(Problem(None, gram, y, np.ones(4), loss), Stop(1e-3, 0))
+    K[2, 2] *= 1 - 1e-9
+    dcd.solve(Problem(None, gram, y, np.ones(4), loss), Stop(1e-3, 0))

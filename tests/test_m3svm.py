@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -431,3 +432,32 @@ def test_overflow_is_an_error():
     X, target = examples()
     with pytest.raises(DivergedError):
         m3svm.solve(problem(data=(X * 1e307, target)), Stop())
+
+
+def test_the_first_half_that_lowers_the_objective_enough():
+    """Steps 1, 1/2, ... against F less a share of what the slope promises; none: 0."""
+    asked = []
+
+    def searched(values, slope=-2.0):
+        asked.clear()
+        iterator = iter(values)
+
+        def value(V, scores, smoothing):
+            asked.append(float(V[0, 0]))
+            return next(iterator)
+
+        state = SimpleNamespace(
+            gradient=np.array([[slope]]), value=10.0, V=np.zeros((1, 1)), _scores=np.zeros((1, 1)),
+            _smoothing=None, _objective=SimpleNamespace(value=value),
+        )  # fmt: skip
+        step = m3svm._Run._line_search(state, np.ones((1, 1)), np.ones((1, 1)))
+        return step, state.value
+
+    share = m3svm._SUFFICIENT_DECREASE
+    assert searched([9.0]) == (1.0, 9.0) and asked == [1.0]
+    assert searched([10.0, 9.5]) == (0.5, 9.5) and asked == [1.0, 0.5]
+    enough = 10 - share * 2
+    assert searched([enough - 1e-12])[0] == 1.0
+    assert searched([enough + 1e-9, 1.0])[0] == 0.5
+    assert searched([np.nan, np.inf, 9.9]) == (0.25, 9.9)
+    assert searched([11.0] * m3svm._HALVINGS) == (0.0, 10.0) and len(asked) == m3svm._HALVINGS

@@ -16,7 +16,8 @@ from odmtool.judge import mcodm as objective_multi
 from odmtool.solvers import table
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
-from odmtool.solvers.mcodm import rounds
+from odmtool.solvers.mcodm import descent, rounds
+from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm.starts import other_rivals
 from odmtool.solvers.mcodm.step import alpha_step, beta_step
 from odmtool.solvers.mcodm.way import Way, choose
@@ -472,3 +473,48 @@ def test_a_single_class_has_no_margin(solver):
     alone = MultiProblem(X, None, np.zeros(5, dtype=int), 1, np.ones(5), loss)
     with pytest.raises(DivergedError):
         mcodm.solve(alone, Stop(1e-6, 20), solver=solver)
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_a_change_of_rivals_moves_the_point_to_where_its_duals_make_it(kernel):
+    """W, or all scores, are those that the duals make, computed anew."""
+    p, generator = problem(kernel), np.random.default_rng(4)
+    m = p.size
+    target = p.target
+    rival = (target + generator.integers(1, 4, m)) % 4
+    rival[::5] = -1
+    duals = Duals(np.zeros((m, 4)), generator.random(m), rival, np.full(m, 1.3))
+    state = (LinearDescent if kernel is None else KernelDescent)(p, duals, 0)
+    before, some = rival.copy(), np.arange(0, m, 2)
+    rival[some] = (target[some] + 1) % 4
+    rival[some[::7]] = -1
+    state.rivals_changed(some, before[some])
+    C = duals.coefficients(target)
+    if kernel is None:
+        np.testing.assert_allclose(state.W, p.X.T @ C, atol=1e-12)
+    K = (p.X @ p.X.T).toarray() if kernel is None else p.gram.matrix()
+    np.testing.assert_allclose(state.scores(), K @ C, atol=1e-12)
+    assert state.squared_norm() == pytest.approx(np.vdot(C, K @ C), rel=1e-12)
+    assert state.dual_squared_norm() == state.squared_norm() and state.active == m
+    np.testing.assert_allclose(state.point(state.keep()), p.X.T @ C if kernel is None else C)
+
+
+def test_when_descent_looks_at_all_classes_again():
+    """Where the true gap is more than a multiple of what the epoch saw, relative to P."""
+    state = LinearDescent(problem(), nothing(problem()), 0)
+    state.begin(1e-3)
+    state.iterate()
+    terms, norm = state.terms(), state.squared_norm()
+    primal = terms.relaxed_loss + norm / 2
+    share = (terms.relaxed_loss + norm - terms.dual_terms) / primal
+    assert state._threshold < np.inf
+    state._gap = share / descent._TRUST
+    state.compare(terms._replace(dual_terms=terms.dual_terms + 1e-9 * primal))
+    assert state._threshold < np.inf
+    state.compare(terms._replace(dual_terms=terms.dual_terms - 1e-9 * primal))
+    assert state._threshold == np.inf
+
+
+def nothing(p):
+    m, k = p.size, p.k
+    return Duals(np.zeros((m, k)), np.zeros(m), np.full(m, -1), np.full(m, np.inf))

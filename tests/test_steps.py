@@ -50,6 +50,7 @@ BINARY = {
     ("ldm", "path", None): (0, 80, 106),
     ("ldm", "path", "rbf"): (0, 53, 103),
     ("ldm", "svrg", None): (10, 115),
+    ("ldm", "asgd", None): (20, 202),
     ("kmomd", "newton", None): (0, 2, 2),
     ("kmomd", "newton", "rbf"): (0, 0, 17),
     ("kmomd", "newton", "poly"): (0, 1, 9),
@@ -99,3 +100,59 @@ def test_pairs_of_classes(loss, counts):
     for (power, lambda_), known in zip(cases, counts, strict=True):
         found = m3svm.solve(test_m3svm.problem(loss, power, lambda_), Stop(1e-8, 300))
         assert_no_more(found, known)
+
+
+# Whose path does not depend on the tolerance, so that a gap can be met exactly.
+STEADY = [
+    ("odm", "newton", None), ("odm", "svrg", None), ("odm", "landmarks", "poly"),
+    ("l1svm", "newton", None), ("l1svm", "newton", "rbf"), ("l1svm", "dcd", "rbf"),
+    ("l1svm", "path", None), ("ldm", "newton", None), ("ldm", "newton", "rbf"),
+    ("ldm", "dcd", None), ("ldm", "path", None), ("kmomd", "newton", None),
+    ("kmomd", "newton", "poly"),
+]  # fmt: skip
+
+
+def solve(machine, solver, kernel, **stop):
+    tried = problem(kernel, loss=LOSSES[machine](64.0))
+    return solvers.solve(tried, solver=solver, **stop)
+
+
+@pytest.mark.parametrize("machine, solver, kernel", STEADY)
+def test_a_gap_equal_to_the_tolerance_is_small_enough(machine, solver, kernel):
+    first = solve(machine, solver, kernel, tolerance=1e-4, max_iter=3000)
+    again = solve(machine, solver, kernel, tolerance=first.gap, max_iter=3000)
+    assert again.converged and (again.gap, again.iterations) == (first.gap, first.iterations)
+
+
+# Not landmarks and ldm's svrg, after which others go on.
+@pytest.mark.parametrize("machine, solver, kernel", [
+    case for case in BINARY
+    if case[1] in ("newton", "dcd") and BINARY[case][1] > 1 or case == ("odm", "svrg", None)
+])  # fmt: skip
+def test_the_last_iteration_is_one_that_is_allowed(machine, solver, kernel):
+    """With as many as it takes it converges; with one less it ends there, and tells its gap."""
+    steps = []
+    first = solve(machine, solver, kernel, tolerance=1e-4, max_iter=3000)
+    enough = solve(machine, solver, kernel, tolerance=1e-4, max_iter=first.iterations)
+    assert enough.converged and enough.iterations == first.iterations
+    less = solve(
+        machine, solver, kernel, tolerance=1e-4, max_iter=first.iterations - 1,
+        progress=lambda now: steps.append(now.iteration),
+    )  # fmt: skip
+    assert less.iterations == first.iterations - 1 == steps[-1]
+    # Coordinate descent may look at its gap later than it could.
+    assert less.converged == (less.gap <= 1e-4) and (less.gap > first.gap or solver != "newton")
+
+
+@pytest.mark.parametrize("make, run", [
+    (test_mcodm.problem, lambda p, stop: mcodm.solve(p, stop, starts=1)),
+    (test_mcsvm.problem, mcsvm.solve), (test_mcsvm.problem, mcsvm_newton.solve),
+    (test_m3svm.problem, m3svm.solve),
+])  # fmt: skip
+def test_the_last_iteration_with_several_classes(make, run):
+    first = run(make(), Stop(1e-4, 3000))
+    enough = run(make(), Stop(1e-4, first.iterations))
+    assert first.converged and enough.converged and enough.iterations == first.iterations
+    less = run(make(), Stop(1e-4, first.iterations - 1))
+    assert less.iterations == first.iterations - 1 and less.converged == (less.gap <= 1e-4)
+    assert run(make(), Stop(1e-4, 0)).iterations == 0

@@ -17,9 +17,11 @@ _DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 _HOPED = 0.6
 # Forecasts whose trend is believed: a power of the number of landmarks, which will be larger.
+# speed only: the cheapest way is guessed, and every way ends with a certificate
 _FORECASTS, _FASTER = 3, 1.0
 # A model of landmarks is worth so many times the seconds of one with all duals, or of that by one
 # pass, which is sure; and some more.
+# speed only: the cheapest way is guessed, and every way ends with a certificate
 _COMPACT, _SURE, _MORE = 3.0, 1.5, 0.3
 
 

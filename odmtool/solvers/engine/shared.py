@@ -130,7 +130,7 @@ class Shared:
     def solve(self, problems: Columns, start: np.ndarray | None = None) -> Found:
         """Solve problems; ``start`` holds coefficients of fewer features, or as many."""
         m, q = self._points.size, problems.count
-        found = Found(np.zeros((0, q)), np.empty((m, q), order="F"), np.empty(q), np.zeros(q, bool))
+        found = Found(np.zeros((0, q)), np.empty((m, q), order="F"), np.empty(q), np.empty(q, bool))
         W, live, failure = np.zeros((0, q)) if start is None else start, np.arange(q), 0.0
         while True:
             Z, basis = self._prepare()

@@ -22,6 +22,7 @@ from odmtool.solvers.engine.columns import Columns, directions, solve_in_span
 from odmtool.solvers.engine.cost import MOST
 from odmtool.solvers.engine.features import Basis
 
+# speed only: what is left of the gap then, other solvers close
 _STEPS = 12
 # Where P no longer falls by this share of it, rounding is all that moves.
 _LEAST = 1e-12

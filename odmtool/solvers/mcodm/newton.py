@@ -36,6 +36,7 @@ _SHORTEST_STEP = 1e-6
 _ROUNDING = 1e-15
 # speed only: the gap decides when it ends, not how precise a step was
 _LOOSE = 0.2
+# speed only: a step that took all of them is as good as any, and the gap decides
 _MOST_PRODUCTS = 1000
 # A factor is used again until conjugate gradients with it take more than so many products.
 # speed only: an old factor only takes more products
