@@ -534,3 +534,19 @@ def test_compiled_code_is_used_from_some_number_of_rows_on(monkeypatch):
     assert refused._rows.way(1) == "double"
     labels, _ = refused.predict_with_values(X)
     assert (refused.predict(X) == labels).all() and refused._rows._seen == 0
+
+
+@pytest.mark.parametrize("widest, way", [(10, "double"), (100, "compiled")])
+def test_sparse_vectors_stay_sparse(widest, way, monkeypatch):
+    monkeypatch.setattr("odmtool.models.rows.WIDEST", widest)
+    monkeypatch.setattr("odmtool.models.rows._WIDE_VECTORS", 16)
+    monkeypatch.setattr("odmtool.models.rows.SPARSE_BY_NUMPY", 0)
+    rng = np.random.default_rng(16)
+    model = make.kernel_model(rng, make.KERNELS["rbf"], 3, 60)
+    model.support_vectors = csr_matrix(np.diag(rng.normal(size=60)))
+    X = csr_matrix(np.where(rng.random((20, 63)) < 0.2, rng.normal(size=(20, 63)), 0.0))
+    labels, values = model.predict_with_values(X)
+    assert model._rows.way(20) == way
+    naive = np.array([naive_pair_values(model, X, row) for row in range(20)])
+    assert np.allclose(values, naive, rtol=1e-12, atol=1e-12)
+    assert (model.predict(X) == labels).all() and model._rows._seen == 0

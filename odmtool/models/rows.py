@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 
 from odmtool.core.columns import with_width
 from odmtool.core.kernel_table import DISTANCES, STORED
-from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, tile_values
+from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, WIDEST, tile_values
 
 if TYPE_CHECKING:
     from odmtool.core.kernels import Kernel
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _BLOCK_VALUES = 2**21
 # Rows and support vectors of a tile, for the processor's cache.
 _ROWS, _VECTORS = 256, 512
+# Long sparse rows are multiplied by SciPy, which has to turn the vectors into columns first.
+_WIDE_VECTORS = 8192
 # A larger share of rows in doubt costs more than single precision saves.
 _IN_DOUBT = 0.2
 
@@ -48,15 +50,17 @@ class KernelRows:
         self.kernel, self.row = kernel, kernel.row
         self.vectors, n = support_vectors, support_vectors.shape[0]
         self._expected = self._seen = self._in_doubt = 0
-        self._parts = [slice(k, min(k + _VECTORS, n)) for k in range(0, n, _VECTORS)]
         if self.row.of == STORED:
             serials = kernels.serial_numbers(support_vectors)
             self.columns, self.positions = np.unique(serials, return_inverse=True)
+            self._parts = _runs(n, _VECTORS)
             return
         self.columns = np.unique(support_vectors.indices)
         self.known_vectors, _ = self._known(support_vectors)
         vectors = kernels.prepare(self.known_vectors)
         self._is_dense = isinstance(vectors, np.ndarray)
+        self._is_wide = not self._is_dense and self.columns.size > WIDEST
+        self._parts = _runs(n, _WIDE_VECTORS if self._is_wide else _VECTORS)
         self._tiles = [vectors[part] for part in self._parts]
         self.largest_norm = float(_norms(support_vectors).max(initial=0.0))
         self.most_terms = int(np.diff(support_vectors.indptr).max(initial=0))
@@ -67,7 +71,7 @@ class KernelRows:
 
     def way(self, n_rows: int) -> str:
         """How to make kernel values for so many rows whose decision values are asked for."""
-        if not self.row.factors or self.kernel.gamma < 0:
+        if not self.row.factors or self.kernel.gamma < 0 or self._is_wide:
             return DOUBLE
         least = BY_NUMPY if self._is_dense else SPARSE_BY_NUMPY
         is_much = max(n_rows, self._expected) * self.vectors.shape[0] > least
@@ -93,7 +97,7 @@ class KernelRows:
     def blocks(self, n_rows: int, numbers: int) -> list[slice]:
         """Slices of rows, each of which takes so many numbers."""
         step = max(1, min(_ROWS, _BLOCK_VALUES // max(1, numbers, self.columns.size)))
-        return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
+        return _runs(n_rows, step)
 
     def sums(
         self, X: csr_matrix, way: str, groups: list[slice], coef, weight
@@ -139,7 +143,7 @@ class KernelRows:
         known = known.toarray() if self._is_dense else known
         if way == SINGLE:
             known = self._rows_for_exponents(known, beyond)
-        scratch = np.empty(X.shape[0] * _VECTORS)
+        scratch = np.empty(X.shape[0] * max((p.stop - p.start for p in self._parts), default=0))
         for part, vectors in zip(self._parts, self._tiles, strict=True):
             shape = X.shape[0], vectors.shape[0]
             K = scratch[: shape[0] * shape[1]].reshape(shape)
@@ -232,6 +236,11 @@ class KernelRows:
         off = np.minimum(gamma * off, 700.0)
         is_lost = ~(size < 1e30)
         return np.expm1(off) + 10 * unit * np.exp(off), 2 * np.exp(off - 80.0) + is_lost
+
+
+def _runs(n: int, length: int) -> list[slice]:
+    """0 to n in slices of a length."""
+    return [slice(k, min(k + length, n)) for k in range(0, n, length)]
 
 
 def _norms(X: csr_matrix) -> np.ndarray:

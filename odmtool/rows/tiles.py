@@ -27,8 +27,8 @@ _TILES = 64
 _WAITING = 4
 # Rows of a tile whose values are in double precision at a time.
 _AT_ONCE = 128
-# Up to so many features, sparse rows become columns of a dense matrix on the way.
-_WIDEST = 4096
+WIDEST = 4096
+"""Up to so many features, sparse rows become columns of a dense matrix on the way."""
 
 BY_NUMPY, SPARSE_BY_NUMPY = 80_000_000, 3_000_000
 """So many kernel values are made before compiled code, which takes a third of a second to load,
@@ -58,7 +58,7 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
     """The same for the kernel that has compiled code of its own."""
     from odmtool.rows import tile_loops
 
-    if not isinstance(A, np.ndarray) and A.shape[1] <= _WIDEST:
+    if not isinstance(A, np.ndarray) and A.shape[1] <= WIDEST:
         columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
         tile_loops.sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
     else:
