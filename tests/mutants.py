@@ -148,12 +148,19 @@ class Tests:
     def of_function(self, mutant: Mutant) -> set[str]:
         """The tests that call the function which is changed; of no function, those of the file."""
         if not mutant.function:
-            return self.of_file(mutant)
+            return self.of_file(mutant) | self.of_importers(mutant)
         return self._by_function.get((mutant.path, mutant.function), set())
 
     def of_file(self, mutant: Mutant) -> set[str]:
         """The tests that call any function of the file."""
         return self._by_file.get(mutant.path, set())
+
+    def of_importers(self, mutant: Mutant) -> set[str]:
+        """The tests of files that import the file, which may read a number there."""
+        folder, _, stem = mutant.path.removesuffix(".py").replace("/", ".").rpartition(".")
+        told = re.compile(rf"from {folder} import .*\b{stem}\b|from {folder}\.{stem} import")
+        sources = {name: (ROOT / name).read_text() for name in set(map(file_of, self.seconds))}
+        return {name for name in self.seconds if told.search(sources[file_of(name)])}
 
     def in_order(self, names: set[str], budget: float) -> list[str]:
         """As many as can be run in so many seconds, and one at least; none if there are none.

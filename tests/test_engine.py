@@ -483,3 +483,28 @@ def test_the_error_of_what_is_left_is_that_of_the_head_of_its_file():
     crossed = np.arange(4.0)
     expected = np.linalg.solve(K[members], crossed)
     np.testing.assert_allclose(basis.projection(crossed), expected, rtol=1e-9)
+
+
+def test_the_gap_in_the_span_has_what_rounding_may_hide(monkeypatch):
+    """Larger than |L^-T q|^2 / 2 by what errors of the kernel values do to q."""
+    problem = problem_of(KERNELS["rbf"], "odm", 8.0, m=40)
+    points = Points(problem.gram.kernel, problem.gram.X, Serial())
+    members = np.array([1, 8, 20, 30])
+    K = kernel_matrix(problem.gram.kernel, problem.gram.X, problem.gram.X)
+    L = np.linalg.cholesky(K[np.ix_(members, members)])
+    basis = Basis(points, members, L)
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    W = np.array([[0.3], [-0.2], [0.5], [0.1]])
+    (point,) = certificate.evaluate(basis, columns, W)
+    alpha = np.linalg.inv(L).T @ W[:, 0]
+    a = point.a
+    q = K[np.ix_(members, members)] @ alpha - K[members] @ a
+    seeming = np.linalg.norm(np.linalg.inv(L) @ q)
+    # So large that it shows beside the gap itself.
+    error = 0.01
+    monkeypatch.setattr(certificate, "_value_error", lambda basis: error)
+    (further,) = certificate.evaluate(basis, columns, W)
+    products = error * (np.abs(alpha).sum() + np.abs(a).sum())
+    hidden = np.linalg.norm(np.linalg.inv(L)) * np.sqrt(4) * products
+    assert point.inside == pytest.approx(seeming**2 / 2, rel=1e-6)
+    assert further.inside == pytest.approx((seeming + hidden) ** 2 / 2, rel=1e-6)

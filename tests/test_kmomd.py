@@ -146,5 +146,7 @@ def test_one_class_has_no_points():
     X, _ = examples()
     fitted = KMOMD().fit(X, np.ones(60, int))
     assert set(fitted.predict(X)) == {1} and fitted.solution_.iterations == 0
+    for nothing in (fitted.solution_.coef, fitted.solution_.eta, fitted.solution_.w):
+        assert not nothing.any()
     K = precomputed_rows(X)
     assert set(KMOMD(kernel="precomputed").fit(K, np.ones(60, int)).predict(K)) == {1}

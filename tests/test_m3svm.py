@@ -17,7 +17,7 @@ from odmtool.judge import m3svm as judge
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import adam as m3svm_adam
 from odmtool.solvers.m3svm import newton as m3svm
-from odmtool.solvers.m3svm.objective import LOSSES, M3SVMParameters, Objective
+from odmtool.solvers.m3svm.objective import LOSSES, M3SVMParameters, Objective, Pairs
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem
 
@@ -461,3 +461,14 @@ def test_the_first_half_that_lowers_the_objective_enough():
     assert searched([enough + 1e-9, 1.0])[0] == 0.5
     assert searched([np.nan, np.inf, 9.9]) == (0.25, 9.9)
     assert searched([11.0] * m3svm._HALVINGS) == (0.0, 10.0) and len(asked) == m3svm._HALVINGS
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_the_diagonal_of_what_bends_pairs_is_that_of_its_products(power):
+    W = np.random.default_rng(3).standard_normal((5, 4))
+    pairs = Pairs(W, problem(power=power).parameters, 0.7)
+    found, unit = pairs.diagonal(), np.zeros_like(W)
+    for place in np.ndindex(W.shape):
+        unit[place] = 1.0
+        assert found[place] == pytest.approx(max(0.0, pairs.product(unit)[place]), rel=1e-9)
+        unit[place] = 0.0

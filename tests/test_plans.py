@@ -9,7 +9,7 @@ from test_choices import Rows, multi, of_kernel
 
 from odmtool.core import memory
 from odmtool.errors import MemoryLimitError
-from odmtool.rows import kmeans, partition
+from odmtool.rows import cluster, kmeans, partition
 from odmtool.solvers.base import path_bytes
 from odmtool.solvers.engine import sample, shared, solve
 from odmtool.solvers.engine.choice import STAGES, most_landmarks
@@ -210,3 +210,18 @@ def test_how_often_mcodm_begins():
     gram = of_kernel(100, 8 * 100**2).gram
     assert start_count(multi(None, gram=gram)) == 7
     assert start_count(multi(None, gram=gram.within(8 * 100**2 - 1))) == 1
+
+
+def test_what_a_task_may_take_on_the_least_worker():
+    """Seven tenths of a worker's limit without the program, by thread; a host is shared."""
+    def worker(host, threads, limit, free):
+        return cluster.WorkerMeans({}, host, threads, limit, free)
+
+    one = worker("a", 2, 2e9, 9e9)
+    assert cluster.task_memory([one]) == (0.7 * 2e9 - 2e8) / 2
+    assert cluster.task_memory([one._replace(limit=np.inf)]) == 9e9 / 2
+    assert cluster.task_memory([one._replace(limit=2e8)]) == 0
+    many = [one, worker("a", 3, 9e9, 1e9), worker("b", 1, 9e9, 5e8)]
+    assert cluster.task_memory(many) == 1e9 / 5
+    assert cluster.task_memory(many[::-1]) == 1e9 / 5
+    assert cluster.task_memory([one, worker("b", 1, 9e9, 5e7)]) == 5e7

@@ -34,7 +34,9 @@ from odmtool.solvers.multi import Duals, MultiProblem
 
 # So many classes, and one more for each width of a vector register, cost as much, taken one
 # by one, as all of them together.
+# speed only: one by one or all together, the sums are the same
 _FEW = 4
+# speed only: one by one or all together, the sums are the same
 _WIDTH = 8
 # Classes and examples with more slack than so many average changes of a score are left out.
 _SLACK = 1.0
