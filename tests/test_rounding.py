@@ -32,7 +32,10 @@ def points(m=60, seed=5):
 
 
 def naive_shares(loss, t, eta, delta):
-    """By how much the shares l(t) + eta t of P - D may grow; losses one by one."""
+    """By how much the shares l(t) + eta t of P - D may grow; losses one by one.
+
+    Such a difference has three or four digits, whoever computes it.
+    """
     total = 0.0
     for i in range(len(t)):
         own = type(loss)(*(float(field[i]) for field in loss))
@@ -56,7 +59,7 @@ def relative_and_absolute(kernel, X, n):
     size, share = float((X**2).sum(axis=1).max()), (n + 8) * UNIT
     largest = abs(kernel.gamma) * size + abs(kernel.coef0)
     if kernel.name == "rbf":
-        return np.exp(abs(kernel.gamma) * share * 4 * size) - 1 + 16 * EPS, 0.0
+        return np.expm1(abs(kernel.gamma) * share * 4 * size) + 16 * EPS, 0.0
     if kernel.name == "poly":
         power = kernel.degree
         off = share * largest
@@ -90,9 +93,9 @@ def test_the_error_of_a_margin(name):
         of_most = absolute + min(1.0, relative) * (most - kernel.bias**2) + 8 * UNIT * most
         value = of_most / most
         rows = p.X if name is None else p.gram.X
-        assert rounding.value_error(kernel, rows, most) == pytest.approx(of_most, rel=1e-9)
+        assert rounding.value_error(kernel, rows, most) == pytest.approx(of_most, rel=1e-9, abs=0)
     np.testing.assert_allclose(found.sizes, sizes, rtol=1e-12, atol=1e-14)
-    assert found.error == pytest.approx(value + sums(60), rel=1e-9)
+    assert found.error == pytest.approx(value + sums(60), rel=1e-9, abs=0)
     order = np.argsort(-np.arange(60))
     other = found.ordered(order)
     assert np.array_equal(other.sizes, found.sizes[order]) and other.error == found.error
@@ -111,25 +114,26 @@ def test_the_gap_that_may_be_hidden(name):
         off = e * sum(abs(coef[i]) * r[i] for i in range(60))
         delta = e * np.sqrt(91.0) * r
         expected = naive_shares(loss, t, eta, delta) + off * apart + off**2 / 2
-        assert found.gap(loss, t, coef, eta, 0.0, w, apart) == pytest.approx(expected, rel=1e-6)
-        assert found.off(coef) == pytest.approx(off, rel=1e-12)
+        hidden = found.gap(loss, t, coef, eta, 0.0, w, apart)
+        assert hidden == pytest.approx(expected, rel=1e-3, abs=0)
+        assert found.off(coef) == pytest.approx(off, rel=1e-12, abs=0)
         bent = sum(s * r[i] ** 2 for i, s in enumerate(losses.slopes_largest(loss)))
         slopes = losses.slopes_largest(loss)
         hidden = bent * (e * np.sqrt(91.0)) ** 2 / 2 + off * apart + off**2 / 2
         asked = found.of_demanded(slopes, coef, coef - eta, w, apart)
-        assert asked == pytest.approx(hidden, rel=1e-12)
+        assert asked == pytest.approx(hidden, rel=1e-12, abs=0)
         zero = np.zeros(60)
         of_primal = naive_shares(loss, t, zero, delta)
-        assert found.primal(loss, t, w) == pytest.approx(of_primal, rel=1e-6)
+        assert found.primal(loss, t, w) == pytest.approx(of_primal, rel=1e-3, abs=0)
         return
     size = sum(abs(coef[i]) * r[i] for i in range(60))
     beside = sum(abs(coef[i] - eta[i]) * r[i] for i in range(60))
     expected = naive_shares(loss, t, eta, e * size * r) + e * beside**2 / 2
-    assert found.gap(loss, t, coef, eta) == pytest.approx(expected, rel=1e-6)
+    assert found.gap(loss, t, coef, eta) == pytest.approx(expected, rel=1e-3, abs=0)
     slopes = losses.slopes_largest(loss)
     hidden = (slopes @ r**2) * (e * size) ** 2 / 2 + e * beside**2 / 2
     asked = found.of_demanded(slopes, coef, coef - eta)
-    assert asked == pytest.approx(hidden, rel=1e-12)
+    assert asked == pytest.approx(hidden, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.5])
@@ -150,7 +154,7 @@ def test_of_distances_each_value_has_its_own_error(bias):
     apart = relative * (between @ K @ between) + bits * beside**2
     expected = naive_shares(loss, t, eta, delta) + apart / 2
     assert expected < first
-    assert found.gap(loss, t, coef, eta) == pytest.approx(expected, rel=1e-6)
+    assert found.gap(loss, t, coef, eta) == pytest.approx(expected, rel=1e-3, abs=0)
     assert found.gap(loss, t, coef, eta, first) == first  # which was enough
     assert found.gap(loss, t, coef, eta, 0.999 * first) < first
 
@@ -166,20 +170,22 @@ def test_of_several_classes():
         moved = max(loss.c1, loss.c2) * sum(weight * (2 * e * length * r) ** 2)
         off = e * size
         expected = 2 * np.sqrt(3.0 * moved) + moved + off * length + off**2 / 2
-        assert found.of_classes(loss, weight, C, 3.0, norm) == pytest.approx(expected, rel=1e-12)
+        hidden = found.of_classes(loss, weight, C, 3.0, norm)
+        assert hidden == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 def test_the_other_bounds():
     error = sums(100)
     gap = rounding.demanded_gap(0.2, 3.0, 5.0, 7.0, 100)
-    assert gap == pytest.approx((0.2 + error * 5) ** 2 / 2 + 7 * (error * 3) ** 2 / 2, rel=1e-14)
+    expected = (0.2 + error * 5) ** 2 / 2 + 7 * (error * 3) ** 2 / 2
+    assert gap == pytest.approx(expected, rel=1e-14, abs=0)
     # What rounding alone leaves, where nothing is apart.
     alone = rounding.demanded_gap(0.0, 3.0, 5.0, 7.0, 100)
-    assert alone == pytest.approx(error**2 * (25 + 63) / 2, rel=1e-12)
+    assert alone == pytest.approx(error**2 * (25 + 63) / 2, rel=1e-12, abs=0)
     change = rounding.primal_error(3.0, 5.0, 7.0, 100)
-    assert change == pytest.approx(error * 3 * 5 + 7 * (error * 3) ** 2 / 2, rel=1e-14)
+    assert change == pytest.approx(error * 3 * 5 + 7 * (error * 3) ** 2 / 2, rel=1e-14, abs=0)
     far = rounding.primal_error(1e18, 0.0, 7.0, 100)
-    assert far == pytest.approx(7 * (error * 1e18) ** 2 / 2, rel=1e-12)
+    assert far == pytest.approx(7 * (error * 1e18) ** 2 / 2, rel=1e-12, abs=0)
     assert rounding.sum_error(100) == 74 * 2.0**-53
     L = np.array([[2.0, 0.0], [1.0, 0.5]])
     inverse = np.linalg.norm(np.linalg.inv(L))
@@ -188,7 +194,7 @@ def test_the_other_bounds():
         size = one * 9.0 + other * np.sqrt(5)
         expected = rounding.demanded_gap(5e-9, np.sqrt(5), size, 4.0, 77)
         found = SpanRounding(factor, 77).gap(gradient, a, 9.0, 4.0)
-        assert found == pytest.approx(expected, rel=1e-12)
+        assert found == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 def exact_margins(kernel, X, y, coef):
@@ -233,7 +239,7 @@ def test_margins_are_off_by_less_than_is_said(kernel, monkeypatch):
         assert abs(Decimal(float(mine)) - true) <= Decimal(float(bound))
     loss = losses.scaled(losses.odm(8.0, 0.5, 0.2, 23), np.ones(23))
     shares = naive_shares(loss, more, eta, exact.off(more, coef))
-    assert exact.gap(loss, more, coef, eta) == pytest.approx(shares, rel=1e-3)
+    assert exact.gap(loss, more, coef, eta) == pytest.approx(shares, rel=1e-3, abs=0)
     assert np.array_equal(exact.of(np.zeros(23)), np.zeros(23))
 
 
@@ -273,10 +279,10 @@ def test_the_objectives_of_a_point():
     loss, t = losses.scaled(p.loss, p.weight), p.margins(np.abs(coef))
     (primal, dual, scale), margins = found.objectives(loss, t, coef, Stop(1e-3))
     values = losses.value(loss, t)
-    assert primal == pytest.approx(coef @ t / 2 + values.sum(), rel=1e-12)
-    assert scale == pytest.approx(coef @ t / 2 + np.abs(values).sum(), rel=1e-12)
+    assert primal == pytest.approx(coef @ t / 2 + values.sum(), rel=1e-12, abs=0)
+    assert scale == pytest.approx(coef @ t / 2 + np.abs(values).sum(), rel=1e-12, abs=0)
     bare = losses.dual_value(loss, coef).sum() - coef @ t / 2
-    assert dual == pytest.approx(bare - found.gap(loss, t, coef, coef), rel=1e-14)
+    assert dual == pytest.approx(bare - found.gap(loss, t, coef, coef), rel=1e-14, abs=0)
     assert margins is t
 
 
