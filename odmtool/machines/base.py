@@ -20,7 +20,7 @@ from odmtool.core.csr import scipy_rows
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
-from odmtool.core.loss_table import SMOOTH, MachineRow
+from odmtool.core.loss_table import BINARY, MachineRow
 from odmtool.core.memory import default_memory
 from odmtool.defaults import (
     BIAS,
@@ -250,9 +250,9 @@ class Machine:
 
     def takes_landmarks(self, m: int) -> bool:
         """Whether its solver takes landmarks for m examples, and keeps no kernel matrix."""
-        if self.solver != "auto" or self.kernel == "linear" or self.kind != SMOOTH:
+        if self.solver != "auto" or self.kernel == "linear" or self.kind not in BINARY:
             return self.solver == "landmarks"
-        return has_landmarks(self.kernel_for(1), m, self.memory_limit())
+        return has_landmarks(self.kernel_for(1), m, self.memory_limit(), self.kind)
 
     def takes_compressed(self, k: int) -> bool:
         """Whether a CSR of k classes is enough, with no more than it can do."""

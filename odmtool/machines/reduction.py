@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core.gram import Gram
+from odmtool.core.loss_table import SMOOTH
 from odmtool.machines import codes
 from odmtool.machines.data import Prepared
 from odmtool.machines.pairs import PairGrams
@@ -129,7 +130,7 @@ def is_for_cluster(machine) -> bool:
 def _shares_landmarks(machine, prepared: Prepared, todo: list[Subproblem]) -> bool:
     """Whether all problems are solved together, with the same landmarks."""
     gram, is_on_all = prepared.gram, all(part.examples is None for part in todo)
-    if gram is None or len(todo) == 1 or not is_on_all:
+    if gram is None or len(todo) == 1 or not is_on_all or machine.kind != SMOOTH:
         return False
     return machine.takes_landmarks(gram.size) and gram.kernel.is_positive_semidefinite
 

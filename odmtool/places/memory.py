@@ -14,7 +14,7 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.labels import distinct
-from odmtool.core.loss_table import OF_KMOMD, OF_LDM, OF_MCODM, SMOOTH
+from odmtool.core.loss_table import OF_KMOMD, OF_LDM, SMOOTH
 from odmtool.core.memory import (
     CLASS_DUALS,
     CLASS_SCORES,
@@ -148,8 +148,8 @@ def matrices(machine, X, k: int = 2) -> dict[str, float]:
         count = min(machine.settings.landmarks, m)
         found["matrices"] = HESSIAN_MATRICES * BYTES * count**2
         return found | {"landmarks": min(limit / 4, BYTES * 2e7)}
-    # Those of mcodm take less than the rows of the matrix that follow where they are not enough.
-    if machine.takes_landmarks(m) and machine.kind != OF_MCODM:
+    # Those of others take less than the rows of the matrix that follow where they are not enough.
+    if machine.takes_landmarks(m) and machine.kind == SMOOTH:
         from odmtool.solvers.engine.solve import needed_bytes
 
         needed = needed_bytes(m, limit, _together(machine, k))

@@ -7,8 +7,8 @@ for about as long as Newton's method would take, or until its gap falls too slow
 (:mod:`odmtool.solvers.trend`), and Newton from there if that was not enough: whichever is right,
 little is lost. For linear problems with a smooth loss both are estimated
 (:mod:`odmtool.solvers.linear_cost`; benchmarks/solvers.py measures what comes of it). Where
-Newton's method does not apply, it is coordinate descent only. Large problems with a kernel and a
-smooth loss get landmarks (docs/kernel-engine.md).
+Newton's method does not apply, it is coordinate descent only. Large problems with a kernel get
+landmarks (docs/kernel-engine.md).
 """
 
 from __future__ import annotations
@@ -49,12 +49,15 @@ class Schedule(NamedTuple):
 
 def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
     """What ``auto`` does with a problem, alone or one of so many that compiled code pays."""
-    newton = table.SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
+    kind = problem.loss.kind
+    newton = table.SOLVERS["newton"].way(kind, problem.kernel_name)
+    if kind == OF_KMOMD:
+        return Schedule("newton")
+    if kind != SMOOTH and takes_landmarks(problem.gram, kind):
+        return Schedule("landmarks")
     if newton is None:
         return Schedule("dcd")
-    if problem.loss.kind == OF_KMOMD:
-        return Schedule("newton")
-    if problem.loss.kind != SMOOTH:
+    if kind != SMOOTH:
         return _choose_with_jump(problem)
     is_first = is_one_of_many and problem.gram is not None and problem.size <= DESCENT_GRAM
     is_large = takes_landmarks(problem.gram)
@@ -79,22 +82,24 @@ def _descent_first(epochs: float) -> Schedule:
     return Schedule("dcd", min(_MOST_EPOCHS, int(epochs)))
 
 
-def takes_landmarks(gram: Gram | None) -> bool:
-    """Whether a kernel problem, with a smooth loss, gets landmarks; its rows must be here."""
+def takes_landmarks(gram: Gram | None, kind: str = SMOOTH) -> bool:
+    """Whether a kernel problem with such a loss gets landmarks; its rows must be here."""
     if gram is None or gram.X is None:
         return False
-    return has_landmarks(gram.kernel, gram.size, gram.memory)
+    return has_landmarks(gram.kernel, gram.size, gram.memory, kind)
 
 
-def has_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
-    """Whether ``auto`` takes landmarks for m examples, if the loss is smooth.
+def has_landmarks(kernel: Kernel, m: int, memory: float, kind: str = SMOOTH) -> bool:
+    """Whether ``auto`` takes landmarks for m examples, if the loss is of this kind.
 
     The kernel must be positive semidefinite and computed from rows, the examples many, and
     in ``memory`` bytes there must be room for some landmarks.
     """
-    if kernel.row.of == STORED or not kernel.is_positive_semidefinite:
+    if kernel.row.of == STORED or not kernel.is_positive_semidefinite or kind == OF_KMOMD:
         return False
-    return m > _SMALL_GRAM and memory >= _LANDMARKS_ROOM * m + _SAMPLE_ROOM
+    # Where the derivative jumps, the problem in the span takes coordinate descent, too.
+    least = _SMALL_GRAM if kind == SMOOTH else DESCENT_GRAM
+    return m > least and memory >= _LANDMARKS_ROOM * m + _SAMPLE_ROOM
 
 
 def _choose_with_jump(problem: Problem) -> Schedule:

@@ -18,6 +18,7 @@ from odmtool import messages
 from odmtool.core import kernel_table, loss_table
 from odmtool.core.kernel_table import STORED
 from odmtool.core.loss_table import (
+    JUMPS,
     MARGIN,
     OF_KMOMD,
     OF_LDM,
@@ -122,6 +123,7 @@ class Solver(NamedTuple):
 
 
 _BINARY = (*MARGIN, OF_LDM)
+_JUMPS = (ONE_JUMP, JUMPS, OF_LDM)
 _ANYWHERE = (MEMORY, WORKERS)
 
 _ROWS = (
@@ -175,6 +177,7 @@ _ROWS = (
         "landmarks", "a kernel by some hundred examples", "Newton steps",
         (
             Way("engine.solve", (SMOOTH,), 200, linear=False, stored=False, has_jobs=True),
+            Way("engine.jumps", _JUMPS, 1000, linear=False, stored=False, has_jobs=True),
             Way("mcodm.auto", (OF_MCODM,), 2000, linear=False, stored=False),
         ),
         "A model in the span of a few examples whose gap of the whole problem is bounded; where "

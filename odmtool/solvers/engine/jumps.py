@@ -1,0 +1,171 @@
+"""Losses whose derivative jumps, and LDM, with a kernel in the span of landmarks.
+
+Problem     min over w of 1/2 |w|^2 + sum_i u_i l(t_i), the losses of l1svm and svr, or LDM
+            (:mod:`odmtool.solvers.ldm.descent`), with a kernel that is positive semidefinite.
+Method      :mod:`odmtool.solvers.engine.span`. The linear machine on the features is trained by
+            coordinate descent, and by Newton's method from there where that is too slow.
+Certificate With the duals eta, a = y eta, and L the sum of the losses,
+
+                P(w) - D(eta) = 1/2 |w - w(eta)|^2 + L(t) + L*(-eta) + sum_i eta_i t_i.
+
+Otherwise   the same solvers on kernel values, from the duals so far.
+Stop        when the bound of the relative gap is at most the tolerance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.core.loss_table import OF_LDM
+from odmtool.solvers import dcd, proximal
+from odmtool.solvers.base import (
+    Problem,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+    objective_values,
+    relative,
+)
+from odmtool.solvers.engine import certificate
+from odmtool.solvers.engine.choice import Choice
+from odmtool.solvers.engine.features import Basis, Features
+from odmtool.solvers.engine.span import SpanRun
+from odmtool.solvers.ldm import descent, dual
+from odmtool.solvers.ldm import newton as ldm_newton
+from odmtool.solvers.table import SOLVERS
+
+# Epochs before Newton's method: in the span, and on kernel values for each example.
+_EPOCHS, _EPOCHS_PER_EXAMPLE = 100, 1 / 20
+
+
+def solve(
+    problem: Problem,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback = ignore_progress,
+    executor=None,
+) -> Solution:
+    """Solve a kernel problem; parameters as in :func:`odmtool.solvers.engine.solve.solve`.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a positive semidefinite kernel of rows that are known.
+    start : ndarray, shape (m,), optional
+        Dual variables to start from.
+
+    Returns
+    -------
+    Solution
+        ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is then a
+        bound, ``failure`` the probability with which it may be wrong.
+    """
+    run = _Run(problem, stop, seed, progress, executor)
+    found, eta = run.in_span(start)
+    return found or run.otherwise(eta)
+
+
+class _Run(SpanRun):
+    """One problem on its way."""
+
+    def __init__(self, problem: Problem, stop: Stop, seed: int, progress, executor):
+        super().__init__(problem.gram, stop, seed, executor)
+        self._problem, self._progress = problem, progress
+
+    def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
+        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
+        problem = self._problem
+        weight = problem.weight[rows] * (problem.weight.sum() / problem.weight[rows].sum())
+        sample = Problem(Z, None, problem.y[rows], weight, problem.loss)
+        found = _descent(problem).solve(sample, stop, seed=self.seed, start=duals)
+        return found.eta, (sample.y * found.eta)[:, None], found.primal
+
+    def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
+        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
+        found = self._solve(self._problem._replace(X=Z, gram=None), _EPOCHS, duals, tolerance)
+        return found, found.eta
+
+    def otherwise(self, eta: np.ndarray | None) -> Solution:
+        """By kernel values, from these duals."""
+        problem = self._problem
+        epochs = int(_EPOCHS_PER_EXAMPLE * problem.size)
+        found = self._solve(problem, epochs, eta, self.stop.tolerance)
+        return found._replace(solver=f"landmarks, then {found.solver}", iterations=self.iterations)
+
+    def _solve(self, problem: Problem, epochs: int, start, tolerance: float) -> Solution:
+        """By coordinate descent, for so many epochs where Newton's method can follow."""
+        newton = _newton(problem)
+        stop = Stop(tolerance, epochs if newton else self.stop.limit, newton is not None)
+        found = self._counted(_descent(problem), problem, stop, start)
+        if newton and not found.converged:
+            found = self._counted(newton, problem, Stop(tolerance, self.stop.limit), found.eta)
+        return found
+
+    def _counted(self, solver, problem: Problem, stop: Stop, start) -> Solution:
+        """Solve a problem, counting iterations on."""
+        done = self.iterations
+
+        def progress(now):
+            self._progress(now._replace(iteration=done + now.iteration))
+
+        found = solver.solve(problem, stop, seed=self.seed, start=start, progress=progress)
+        self.iterations += found.iterations
+        return found
+
+    def certified(self, solution, basis: Basis, found: Features, choice: Choice) -> Solution:
+        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
+        problem, eta, none = self._problem, solution.eta, np.zeros(1)
+        a = (problem.y * eta)[:, None]
+        points = certificate.located(basis, solution.w[:, None], lambda p, f: (a[p], none, none))
+        (point,) = points
+        t = problem.y * point.f
+        primal, of_dual, scale = _objectives(problem, point.norm, t, eta)
+        own = max(primal - of_dual - point.norm + float(eta @ t), 0.0)
+        own += self._rounding(float(certificate.margin_errors(basis, points)[0]), t, eta)
+        enough = self.stop.tolerance * scale - own
+        outside, failure = self.outside(points, basis, found.left, enough, choice)
+        gap, coef = relative(own + outside, scale), np.zeros(problem.size)
+        coef[basis.members] = problem.y[basis.members] * point.alpha
+        return Solution(
+            None, coef, eta, primal, primal - own - outside, gap, self.iterations,
+            gap <= self.stop.tolerance, "landmarks", failure=failure,
+        )  # fmt: skip
+
+    def _rounding(self, most: float, t: np.ndarray, eta: np.ndarray) -> float:
+        """What errors of the margins, ``most`` at most, can do to the losses and to eta't."""
+        row = losses.scaled(_row(self._problem, t), self._problem.weight)
+        steepest = np.abs(losses.derivative(row, t)) + np.abs(row.left_lo) + np.abs(row.right_lo)
+        steepest += np.abs(row.right_hi)
+        curved = np.maximum(np.maximum(row.slope_below, row.slope_between), row.slope_above)
+        size = np.abs(eta).sum() + 2 * steepest.sum()
+        return float(most * size + (2 * most) ** 2 * curved.sum())
+
+
+def _descent(problem: Problem):
+    return descent if problem.loss.kind == OF_LDM else dcd
+
+
+def _newton(problem: Problem):
+    """The module of Newton's method for a problem, if there is one, and room for its matrices."""
+    if problem.loss.kind == OF_LDM:
+        return ldm_newton if ldm_newton.fits(problem) else None
+    way = SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
+    return proximal if way and way.fits(problem) else None
+
+
+def _row(problem: Problem, t: np.ndarray):
+    """The loss, for LDM with the mean of these margins."""
+    if problem.loss.kind != OF_LDM:
+        return problem.loss
+    return losses.ldm_row(problem.loss, problem.weight @ t / problem.weight.sum())
+
+
+def _objectives(problem: Problem, norm: float, t, eta) -> tuple[float, float, float]:
+    """P, D and S, as if w and w(eta) had the same |w|^2."""
+    if problem.loss.kind == OF_LDM:
+        return dual.certificate(problem.loss, problem.weight, norm, t, eta)
+    return objective_values(losses.scaled(problem.loss, problem.weight), norm, norm, t, eta)

@@ -1,0 +1,161 @@
+"""Any convex problem with a kernel in the span of landmarks, where another solver does the work.
+
+Problem     min over w of 1/2 |w|^2 + L(f), L convex in the values f of one function or of several,
+            with a kernel that is positive semidefinite.
+Method      Landmarks are chosen on a sample, and what they would give is forecast there
+            (:mod:`odmtool.solvers.engine.choice`). With the landmarks' features the problem is
+            a linear one of few unknowns, which a solver of linear machines solves.
+Certificate Its w is a feasible point of the full problem, and its duals, whose coefficients a make
+            v = sum_i a_i phi(x_i), are feasible duals of it. By Fenchel's inequality
+
+                P(w) - D = 1/2 |w - v|^2 + L(f) + L*(-a) + sum_i a_i f(x_i).
+
+            Everything is known but what v has outside the span, which
+            :mod:`odmtool.solvers.engine.certificate` bounds function by function.
+Otherwise   more landmarks, from all examples where they span the sample. Where they are not enough
+            the duals so far are a start for others.
+Stop        when the bound is at most the tolerance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.core.gram import Gram
+from odmtool.rows.compressed import compressed
+from odmtool.rows.executor import Serial
+from odmtool.solvers.base import Stop
+from odmtool.solvers.engine import certificate
+from odmtool.solvers.engine.certificate import DELTA
+from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
+from odmtool.solvers.engine.cost import Cost
+from odmtool.solvers.engine.features import Basis, Features, features
+from odmtool.solvers.engine.landmarks import Landmarks
+from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.sample import Forecast, drawn_rows, forecast
+
+INSIDE = 0.3
+"""The gap in the span, as a share of the tolerance."""
+
+# On the sample only the size of the duals matters: its gap, and epochs with every number of
+# landmarks.
+_ON_SAMPLE, _SAMPLE_EPOCHS = 20.0, 15
+# Rows that are drawn where the free bound turns out to be too large.
+_DRAWN = 2000
+# Of the memory; bytes of a feature: three times eight, two indices, and one on the way.
+_MEMORY, _FEATURE_BYTES, _SAMPLE_BYTES = 0.8, 32, 48
+
+
+class SpanRun:
+    """A problem on its way. A subclass says how it is solved with given features.
+
+    Parameters
+    ----------
+    gram : Gram
+        Its rows are known.
+    stop : Stop
+    seed : int
+        Seeds the sample, the landmarks and the drawn rows.
+    executor : optional
+        Shares this process's memory (:mod:`odmtool.rows.executor`).
+
+    Attributes
+    ----------
+    iterations : int
+        Counted by the subclass.
+    """
+
+    def __init__(self, gram: Gram, stop: Stop, seed: int, executor=None):
+        X = compressed(gram.X) if gram.kernel.name == "rbf" else gram.X
+        self.points, self._cost = Points(gram.kernel, X, executor or Serial()), Cost.of(X)
+        self.gram, self.stop, self.seed = gram, stop, seed
+        self.iterations, self._draws = 0, 0
+
+    def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
+        """Solve the problem on some examples, with the weight of all, by their features Z.
+
+        Returns the duals, their coefficients (shape (n, q)) and S.
+        """
+        raise NotImplementedError
+
+    def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
+        """Solve the linear problem on the features of all examples; returns it and its duals."""
+        raise NotImplementedError
+
+    def certified(self, solution, basis: Basis, found: Features, choice: Choice):
+        """The solution in the span as one of the full problem, with a bound of its gap."""
+        raise NotImplementedError
+
+    def in_span(self, duals):
+        """The certified solution, or None where landmarks are not enough; and the duals so far."""
+        sample, known = self._drawn_examples(drawn_rows(self.gram.size, self.seed)), 0
+        while not (known and sample.landmarks.is_full):
+            choice = choose(sample, self._cost, self.stop, known)
+            if choice.way == "full" and not self.stop.is_late:
+                break
+            known, self._is_last = len(sample.landmarks.members), sample.is_last
+            factor = np.tril(sample.landmarks.features[sample.landmarks.members])
+            basis = Basis(self.points, sample.members, factor)
+            found = features(basis, certified=True)
+            inside = INSIDE * self.stop.tolerance
+            solution, duals = self.solve_inside(found.Z.astype(float), duals, inside)
+            certified = self.certified(solution, basis, found, choice)
+            is_over = self.stop.is_late or self.iterations >= self.stop.limit
+            if certified.gap <= self.stop.tolerance or is_over:
+                return certified, duals
+            if sample.landmarks.is_full and not sample.is_last:
+                # These span the sample, and not the few examples far from it.
+                sample, known = self._drawn_examples(np.arange(self.gram.size)), 0
+        return None, duals
+
+    def outside(self, points, basis, left, enough: float, choice: Choice) -> tuple[float, float]:
+        """A bound of 1/2 |w - v|^2, of all functions, and the probability that it is wrong."""
+        bound = sum(certificate.free(point, left) for point in points)
+        if bound <= enough:
+            return bound, 0.0
+        if choice.way != "exact":
+            self._draws += 1
+            count, delta = choice.count or _DRAWN, DELTA / 2**self._draws / len(points)
+            seed = (self.seed, self._draws)
+            drawn = sum(certificate.drawn_for_all(points, basis, left, count, seed, delta))
+            # Where there are no more landmarks a pass is cheaper than what comes then.
+            if drawn <= enough or not self._is_last:
+                return (drawn, DELTA) if drawn < bound else (bound, 0.0)
+        return min(bound, sum(certificate.exact(points, basis))), 0.0
+
+    def _drawn_examples(self, rows: np.ndarray) -> _DrawnExamples:
+        m, gram = self.gram.size, self.gram
+        room = _MEMORY * min(gram.memory, 2 * gram.bytes)
+        most = most_landmarks(m, room, _FEATURE_BYTES * m + _SAMPLE_BYTES * len(rows))
+        return _DrawnExamples(self, rows, most)
+
+
+class _DrawnExamples:
+    """The problem on some of its examples, in the span of more and more landmarks."""
+
+    def __init__(self, run: SpanRun, rows: np.ndarray, most: int):
+        self.is_whole = len(rows) == run.points.size
+        self._run, self._rows, self._duals = run, rows, None
+        self._points = run.points if self.is_whole else run.points.rows(rows)
+        self._stop = Stop(_ON_SAMPLE * run.stop.tolerance, _SAMPLE_EPOCHS)
+        self.landmarks = Landmarks(self._points, most, run.seed)
+
+    @property
+    def members(self) -> np.ndarray:
+        """The landmarks, among all examples."""
+        return self._rows[self.landmarks.members]
+
+    @property
+    def is_last(self) -> bool:
+        """No more landmarks can be had, from all examples neither."""
+        landmarks = self.landmarks
+        return landmarks.is_full and (self.is_whole or not landmarks.is_exhausted)
+
+    def forecast(self) -> Forecast:
+        """What the landmarks so far will give for all examples."""
+        run, Z = self._run, np.ascontiguousarray(self.landmarks.features)
+        self._duals, A, scale = run.solve_sample(Z, self._rows, self._stop, self._duals)
+        return forecast(
+            self._points, self.landmarks, A, INSIDE * run.stop.tolerance, scale,
+            run.points.size, run.seed,
+        )  # fmt: skip
