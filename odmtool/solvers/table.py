@@ -138,7 +138,8 @@ _ROWS = (
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
         ),
         "Newton's method where it is fast or coordinate descent is slow, `landmarks` for kernels "
-        "of more than 1500 examples, else coordinate descent; never one of the others.",
+        "of more than 1500 examples (ldm, l1svm, svr: 2500), else coordinate descent; never one of "
+        "the others.",
     ),
     Solver(
         "dcd", "dual coordinate descent", "epochs",
@@ -181,7 +182,7 @@ _ROWS = (
             Way("mcodm.auto", (OF_MCODM,), 2000, linear=False, stored=False),
         ),
         "A model in the span of a few examples whose gap of the whole problem is bounded; where "
-        "few are not enough, Newton's method from there (mcodm: dcd). Neither a precomputed kernel "
+        "few are not enough, Newton's method from there (ldm, l1svm, svr, mcodm: dcd). Neither a precomputed kernel "
         "nor one with negative eigenvalues (sigmoid).",
     ),
     Solver(

@@ -12,5 +12,7 @@ products         what that multiplies by K, for all problems at once
 solve            which of these, in what order
 columns          Newton's method for many problems on the same features
 shared           certified solutions of many problems on the same rows
+span             any convex problem in the span, by a linear solver on the features
+jumps            the same for losses with a kink, and LDM
 ===============  ============================================================
 """

@@ -141,7 +141,7 @@ class _Run(SpanRun):
         steepest = np.abs(losses.derivative(row, t)) + np.abs(row.left_lo) + np.abs(row.right_lo)
         steepest += np.abs(row.right_hi)
         curved = np.maximum(np.maximum(row.slope_below, row.slope_between), row.slope_above)
-        size = np.abs(eta).sum() + 2 * steepest.sum()
+        size = np.abs(eta).sum() + steepest.sum()
         return float(most * size + (2 * most) ** 2 * curved.sum())
 
 
