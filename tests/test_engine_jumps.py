@@ -89,7 +89,7 @@ def test_newton_follows_where_descent_is_slow(force, monkeypatch):
     for loss in ("l1svm", "ldm"):
         problem = problem_of(KERNELS["rbf"], loss, 2.0**14)
         found = jumps.solve(problem, Stop(1e-3, 1000))
-        assert found.solver == "landmarks" and 2 < found.iterations
+        assert found.solver == "landmarks" and found.iterations > 2
         assert judged(problem, found).gap <= found.gap * (1 + 1e-9)
     # svr has no Newton method, so that its epochs go on.
     assert jumps._newton(problem_of(KERNELS["rbf"], "svr")) is None

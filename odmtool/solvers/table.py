@@ -182,8 +182,8 @@ _ROWS = (
             Way("mcodm.auto", (OF_MCODM,), 2000, linear=False, stored=False),
         ),
         "A model in the span of a few examples whose gap of the whole problem is bounded; where "
-        "few are not enough, Newton's method from there (ldm, l1svm, svr, mcodm: dcd). Neither a precomputed kernel "
-        "nor one with negative eigenvalues (sigmoid).",
+        "few are not enough, Newton's method from there (ldm, l1svm, svr, mcodm: dcd). Neither a "
+        "precomputed kernel nor one with negative eigenvalues (sigmoid).",
     ),
     Solver(
         "dcd-dense", "descent on the papers' dense dual", "epochs",
