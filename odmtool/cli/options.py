@@ -183,7 +183,12 @@ def limit_threads(count: int) -> None:
     One by default: BLAS threads of several processes on one machine (a shell loop, a
     grid search) wait for each other and can make each run ten times slower. What the
     user has set in the environment stands.
+
+    The checksums of models come first, too: OpenSSL ends the process when it is loaded where NumPy
+    has left too little memory.
     """
+    import hashlib  # noqa: F401
+
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", str(count))
 
