@@ -1,5 +1,7 @@
 """The kernel engine: its bounds are never violated, and its models are near the optimum."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from odmtool.rows import tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
 from odmtool.rows.sparse_tile import SparseTile, sparse_tile
+from odmtool.rows.tiles import tile_values
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import (
@@ -446,6 +449,93 @@ def test_kept_tiles_are_those_made_again(gamma, room, monkeypatch):
     assert bool(found) == (room > 0) and (SparseTile in found) == (room > 0 and gamma > 1)
     K = kernels.gram(kernel, X.toarray())
     assert first == pytest.approx(K @ v, abs=1e-4)
+
+
+class Run(NamedTuple):
+    """What Products needs of a run."""
+
+    points: Points
+    tile_room: float
+
+
+@pytest.mark.parametrize("gamma", [0.3, 40.0])
+@pytest.mark.parametrize("room", [0.0, 5000.0, 20_000.0, np.inf])
+def test_products_where_more_and_more_examples_have_duals(gamma, room, monkeypatch):
+    """Examples are put into another order, and tiles of these made again."""
+    monkeypatch.setattr(tiles, "_ROWS", 16)
+    X, kernel, random = examples(90, 5)[0], Kernel("rbf", gamma), np.random.default_rng(0)
+    K, points = kernels.gram(kernel, X.toarray()), Points(kernel, X, Serial())
+    points._by_numpy = -1  # compiled code
+    is_active = random.random(90) < 0.3
+    product = products.Products(Run(points, room), is_active)
+    for _ in range(5):
+        v = np.where(is_active, random.standard_normal(90), 0.0)
+        for wanted in (is_active, None):
+            found = product.of([products.Asked(v, wanted)])[0]
+            some = slice(None) if wanted is None else wanted
+            assert found[some] == pytest.approx((K @ v)[some], abs=1e-4)
+        is_active |= random.random(90) < 0.1
+
+
+def test_a_few_more_examples_with_duals_do_not_make_all_tiles(monkeypatch):
+    monkeypatch.setattr(tiles, "_ROWS", 10)
+    X, kernel = examples(200, 5)[0], Kernel("rbf", 0.3)
+    points, is_active = Points(kernel, X, Serial()), np.arange(200) % 10 == 0
+    points._by_numpy, made = -1, []
+
+    def values(kernel, A, B, *others):
+        made.append(A.shape[0] * B.shape[0])
+        return tile_values(kernel, A, B, *others)
+
+    monkeypatch.setattr(tiles, "tile_values", values)
+    product = products.Products(Run(points, 0.0), is_active)
+    product.of([products.Asked(is_active.astype(float), is_active)])
+    made.clear()
+    # One more in every tile of the others.
+    is_active |= np.arange(200) % 10 == 5
+    product.of([products.Asked(is_active.astype(float), is_active)])
+    assert sum(made) == 4 * 5 / 2 * 100
+    assert sum(made) < 200 * 200 / 10
+
+
+def test_tiles_of_the_first_examples_are_kept_before_others(monkeypatch):
+    monkeypatch.setattr(tiles, "_ROWS", 10)
+    X, kernel = examples(60, 5)[0].astype(np.float32), Kernel("rbf", 0.3)
+    # Room for the six tiles of the first three in each direction, and for one more.
+    kept = products.KeptTiles(kernel, X, 7 * 400.0, Serial())
+    kept.begins_with(30)
+    v = np.random.default_rng(0).standard_normal(60)
+    before = kept.times(v, is_last=True)
+    first = {(i, j) for i in range(3) for j in range(i, 3)}
+    assert first < set(kept._kept) and len(kept._kept) == 7 and kept.is_short
+    order = np.r_[:30, 59:29:-1]
+    kept.exchange(X[order], 30)
+    assert set(kept._kept) == first
+    assert kept.times(v[order], is_last=True) == pytest.approx(before[order], abs=1e-4)
+
+
+def test_a_step_makes_one_product_for_all_examples(monkeypatch):
+    """The others are between examples with duals."""
+    asked, steps = [], []
+    of, step = products.Products.of, full.FullNewton.step
+
+    def counted(self, some):
+        asked.extend(some)
+        return of(self, some)
+
+    def counted_step(self, *gaps):
+        steps.append(1)
+        return (yield from step(self, *gaps))
+
+    monkeypatch.setattr(products.Products, "of", counted)
+    monkeypatch.setattr(full.FullNewton, "step", counted_step)
+    monkeypatch.setattr(sample, "_SAMPLE", 60)
+    problem = far_examples(600, 40, 2.0**4)
+    solution = solve.solve(problem, Stop(1e-3, 40))
+    assert solution.solver == "landmarks, then newton" and solution.converged
+    assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
+    everywhere = [one for one in asked if one.wanted is None and not one.exactly]
+    assert steps and len(everywhere) <= len(steps) < len(asked) - len(everywhere)
 
 
 @pytest.mark.parametrize("dense", [False, True])

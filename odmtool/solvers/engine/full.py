@@ -127,15 +127,17 @@ class FullNewton:
         """
         y, t = self.y, self.y * self.f
         slopes, demanded = losses.slope(self.loss, t), -y * losses.derivative(self.loss, t)
-        at_demanded = yield Asked(demanded)
+        # Products for all examples are dear, so there is one, of the target.
+        known = (slopes > 0) | (demanded != 0)
+        at_demanded = yield Asked(demanded, known)
         apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
         gap = min(gap, max(apart / 2, least))
         accuracy = self._share * np.sqrt(2 * gap)
-        residual = slopes * (self.f - at_demanded)
+        residual = np.where(slopes > 0, slopes * (self.f - at_demanded), 0.0)
         change = yield from self._correction(slopes, residual, accuracy)
         target, at_target = demanded + change, at_demanded
-        if change.any():
-            at_target = at_demanded + (yield Asked(change))
+        if change.any() or not known.all():
+            at_target = yield Asked(target)
         before, self.a, self.f = (self.a, self.f), target, at_target
         found = self.values()
         if found[2] < gap:
@@ -224,8 +226,9 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             break
         highest = max(highest, primal - gap)
         try:
-            far, least = max(primal - highest, _LEAST * scale), _LEAST * scale
-            primal, scale, gap, eta = yield from newton.step(far, least)
+            floor = _LEAST * scale
+            far = max(primal - highest, floor)
+            primal, scale, gap, eta = yield from newton.step(far, floor)
         except LinAlgError:
             break  # singular to working precision: no better step can be had
         iterations, is_certain = iterations + 1, False

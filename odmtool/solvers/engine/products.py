@@ -1,7 +1,9 @@
 """K times vectors of all examples, one pass for as many as are asked for.
 
 In single precision the tiles of K are kept as far as there is room; in double precision, for
-certificates, they are made again.
+certificates, they are made again. Examples with duals stand before the others, so that few tiles
+have to do with them. Newton's steps give duals to some more, here and there: these move up, or
+else every tile of the others would have one of them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _NOTHING = 2.0**-30
 class KeptTiles(Tiles):
     """K in single precision, whose tiles above the diagonal are kept while they fit.
 
-    One nearly all of whose values are below rounding is kept as sparse rows.
+    One nearly all of whose values are below rounding is kept as sparse rows. Those between the
+    first examples (:meth:`begins_with`) have precedence.
 
     Parameters
     ----------
@@ -33,6 +36,11 @@ class KeptTiles(Tiles):
         Bytes for tiles.
     is_compiled : bool
         Else all tiles are kept as they are.
+
+    Attributes
+    ----------
+    is_short : bool
+        A tile was not kept, because there was no room for it.
     """
 
     def __init__(self, kernel, X, room: float, executor, is_compiled: bool = True):
@@ -40,9 +48,25 @@ class KeptTiles(Tiles):
             kernel, X, [(0, X.shape[0])], kept=0.0, memory=0.0, executor=executor,
             is_compiled=is_compiled,
         )  # fmt: skip
-        self._kept, self._room = {}, room
+        self._kept, self._room, self._block, self._reserved = {}, room, 0, 0
+        self.is_short = False
         self._is_dense = np.zeros(self._filled.shape, dtype=bool)
         self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
+
+    # speed only: tiles that are not kept are made again
+    def begins_with(self, count: int) -> None:
+        """Most products are between the first ``count`` examples: room is left for their tiles."""
+        self._block = block = int(np.searchsorted(self._edges, count))
+        side, size = int(np.diff(self._edges).max()), self.X.dtype.itemsize
+        known = sum(j < block for _i, j in self._kept)
+        self._reserved = size * side**2 * (block * (block + 1) // 2 - known)
+
+    def exchange(self, X, start: int) -> None:
+        """Take the rows of ``X``, which differ from ``start`` on, shape (m, d)."""
+        self.X, first = X, int(np.searchsorted(self._edges, start, side="right")) - 1
+        for key in [key for key in self._kept if key[1] >= first]:
+            self._room += self._kept.pop(key).nbytes
+        self._is_dense[:, first:] = False
 
     def _tile(self, i: int, j: int, scratch=None):
         """An ndarray or a SparseTile."""
@@ -54,9 +78,14 @@ class KeptTiles(Tiles):
         found = None if self._is_dense[i, j] else self._as_sparse(tile)
         self._is_dense[i, j] = found is None
         found = tile if found is None else found
-        if found.nbytes <= self._room:
+        # speed only: tiles that are not kept are made again
+        is_first = j < self._block
+        if found.nbytes <= self._room - (0 if is_first else self._reserved):
             self._room -= found.nbytes
+            self._reserved -= min(self._reserved, tile.nbytes) if is_first else 0
             found = self._kept[i, j] = tile.copy() if found is tile else found
+        else:
+            self.is_short = True
         return found
 
     def _as_sparse(self, tile: np.ndarray):
@@ -106,7 +135,7 @@ class Products:
     def __init__(self, run, is_active: np.ndarray):
         # Tiles of examples without duals are left out; so these stand together.
         self._points, self._order = run.points, np.argsort(~is_active, kind="stable")
-        self._room, self._tiles = run.tile_room, None
+        self._room, self._tiles, self._first = run.tile_room, None, int(is_active.sum())
 
     def of(self, asked: list[Asked]) -> list[np.ndarray]:
         """One pass for all; they are alike in precision."""
@@ -116,6 +145,7 @@ class Products:
         if asked[0].exactly:
             order = np.argsort(~V.any(axis=1), kind="stable")
             return self._in_order(order, V, lambda v: times(points.rows(order), v))
+        self._move_up(V.any(axis=1))
         some = [one.wanted for one in asked]
         wanted = None if any(one is None for one in some) else np.any(some, axis=0)[self._order]
         if self._tiles is None:
@@ -123,6 +153,7 @@ class Products:
             self._tiles = KeptTiles(
                 points.kernel, X, self._room, points.executor, points.is_compiled
             )  # fmt: skip
+            self._tiles.begins_with(self._first)
         tiles = self._tiles
         # Products without compiled code are slower, too.
         points.expect(_AS_VALUES * np.count_nonzero(V.any(axis=1)) ** 2 / 2)
@@ -130,6 +161,20 @@ class Products:
         return self._in_order(
             self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)
         )  # fmt: skip
+
+    def _move_up(self, is_active: np.ndarray) -> None:
+        """Let the examples with new duals follow those that have had some."""
+        first = self._first
+        is_new = is_active[self._order[first:]]
+        # Where all tiles are kept, they would be made again for nothing.
+        if not is_new.any() or (self._tiles is not None and not self._tiles.is_short):
+            return
+        order = np.argsort(~is_new, kind="stable")
+        self._order[first:] = self._order[first:][order]
+        self._first += int(is_new.sum())
+        if self._tiles is not None:
+            self._tiles.exchange(self._points.single[self._order], first)
+            self._tiles.begins_with(self._first)
 
     @staticmethod
     def _in_order(order: np.ndarray, V: np.ndarray, times) -> list[np.ndarray]:
