@@ -8,10 +8,11 @@ Update   with the slopes s_i = u_i l''(t_i) and the duals eta that the margins d
 
              (I + S^1/2 K S^1/2) z = S^1/2 (f - K (y eta))
 
-         is solved by conjugate gradients. The preconditioner has Z Z' in place of K; by Woodbury's
-         formula it is I - W (I + W'W)^-1 W', W = S^1/2 Z, whose matrix is the Hessian of the
-         problem in the landmarks' span. The whole step is taken where P - D there is smaller, else
-         the exact minimum of P along it.
+         is solved by conjugate gradients, with products between active examples; one product
+         for all examples follows, K of the target. The preconditioner has Z Z' in place of K;
+         by Woodbury's formula it is I - W (I + W'W)^-1 W', W = S^1/2 Z, whose matrix is the
+         Hessian of the problem in the landmarks' span. The whole step is taken where P - D there
+         is smaller, else the exact minimum of P along it.
          The gradients stop at a residual of 0.3 sqrt(2 (P - D)), the distance of w from the
          optimum. D is the largest so far, or that of eta, P - D(eta) = 1/2 |w - w(eta)|^2: of
          landmarks the coefficients are far from duals. After a short step they stop at a quarter
