@@ -61,6 +61,9 @@ class LinearModel:
         """Whether there is one decision value per class, and the largest wins."""
         return len(self.labels) > 2
 
+    def expect(self, n_rows: int) -> None:
+        """So many rows are about to come, in parts, as for kernels; here that changes nothing."""
+
     def decision_values(self, X: CSR | csr_matrix) -> np.ndarray:
         """Shape (m, 1) for two classes, else one value per class, shape (m, k)."""
         with np.errstate(all="ignore"):

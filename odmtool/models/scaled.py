@@ -50,7 +50,7 @@ class ScaledModel:
         return self.trained.has_probabilities
 
     def expect(self, n_rows: int) -> None:
-        """So many rows are about to come, in parts; of a kernel model."""
+        """So many rows are about to come, in parts."""
         self.trained.expect(n_rows)
 
     def decision_values(self, X: csr_matrix) -> np.ndarray:
