@@ -209,7 +209,7 @@ def test_the_most_iterations_of_every_solver():
         ("newton", "kmomd"): steps, ("newton", "mcodm.rounds"): rounds,
         ("newton", "mcsvm_newton"): steps, ("newton", "m3svm.newton"): steps,
         ("newton", "large.passes"): steps, ("path", "path"): 1_000_000,
-        ("landmarks", "engine.solve"): steps, ("landmarks", "engine.jumps"): epochs,
+        ("landmarks", "engine.solve"): steps, ("landmarks", "engine.jumps"): rounds,
         ("landmarks", "mcodm.auto"): rounds,
         ("dcd-dense", "ldm.dense"): 20_000, ("svrg", "svrg"): 100, ("asgd", "asgd"): 100,
         ("adam", "m3svm.adam"): 500, ("sodm", "large.sodm"): epochs,

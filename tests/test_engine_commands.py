@@ -54,7 +54,7 @@ def test_cross_validation_takes_landmarks(run):
     ("options", "said"),
     [
         (["-t", "linear"], "kernel"),
-        (["-t", "rbf", "-s", "ldm"], "is for -s odm"),
+        (["-t", "rbf", "-s", "kmomd"], "is for -s odm"),
         (["-t", "sigmoid"], "without negative eigenvalues"),
     ],
 )

@@ -12,13 +12,14 @@ from odmtool.machines import machine_named
 from odmtool.solvers import auto
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import certificate, choice, jumps, sample
+from odmtool.solvers.engine.cost import Cost, DescentCost
 from odmtool.solvers.ldm import descent, dual
 
 LOSSES = {
     "l1svm": losses.l1svm,
     "svr": lambda lambda_, total: losses.svr(lambda_, 0.2, total),
-    "ldm": lambda lambda_, total: losses.ldm(lambda_, 0.5, 0.25, total),
-    "ldm without variance": lambda lambda_, total: losses.ldm(lambda_, 0.0, 0.25, total),
+    "ldm": lambda lambda_, total: losses.ldm(0.5, 0.25, lambda_, total),
+    "ldm without variance": lambda lambda_, total: losses.ldm(0.0, 0.25, lambda_, total),
 }
 KERNELS = {
     "rbf": Kernel("rbf", 0.03, bias=0.5),
@@ -95,10 +96,27 @@ def test_newton_follows_where_descent_is_slow(force, monkeypatch):
     assert jumps._newton(problem_of(KERNELS["rbf"], "svr")) is None
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("limit", [1, 7])
+def test_the_limit_of_iterations_is_kept(force, loss, limit):
+    force("free", stages=(5,))
+    problem = problem_of(Kernel("rbf", 20.0), loss, 2.0**16)
+    found = jumps.solve(problem, Stop(1e-9, limit))
+    assert found.iterations <= limit and not found.converged
+
+
+def test_what_comes_where_landmarks_are_not_enough_costs_less_than_for_other_losses():
+    smooth, descent = (kind(20_000, 10.0, False, 8 * 20_000.0**2) for kind in (Cost, DescentCost))
+    assert descent.beyond(20_000, 1e4, np.inf) < smooth.beyond(20_000, 1e4, np.inf)
+    less = descent._replace(tiles=0.0)
+    assert isinstance(less, DescentCost) and less.beyond(1, 1, 1) > 2 * descent.beyond(1, 1, 1)
+    assert DescentCost.of(np.zeros((20_000, 10)), 8 * 20_000.0**2) == descent
+
+
 def test_landmarks_of_all_examples_where_those_of_the_sample_end(monkeypatch):
     """Few examples are far from the others, and not in the sample."""
     monkeypatch.setattr(sample, "_SAMPLE", 60)
-    problem = problem_of(Kernel("rbf", 3.0), "svr", 2.0**12, m=600, dense=True)
+    problem = problem_of(Kernel("rbf", 3.0), "ldm", 2.0**14, m=600, dense=True)
     far = problem.gram.X[::15].copy()
     problem.gram.X[:] *= 0.05
     problem.gram.X[::15] = far

@@ -47,12 +47,13 @@ def max_iter_help() -> str:
     for row in _COUNTED:
         names.setdefault(row.iteration, []).append(row.name)
     counted = listed([f"{what} ({', '.join(of)})" for what, of in names.items()], "or")
-    limits = ", ".join(f"{row.name} {row.ways[0].limit}" for row in _COUNTED)
-    others = {name: limit for row in _COUNTED for name, limit in _limits(row).items()}
-    others = "".join(f"; {name} {limit}" for name, limit in others.items())
+    limits = []
+    for row in _COUNTED:
+        others = ", ".join(f"{name} {limit}" for name, limit in _limits(row).items())
+        limits.append(f"{row.name} {row.ways[0].limit}{others and f' ({others})'}")
     return (
         f"Maximum number of iterations: {counted}; mcodm's for each of its starts.  "
-        f"[default: {limits}{others}]"
+        f"[default: {', '.join(limits)}]"
     )
 
 

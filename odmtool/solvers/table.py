@@ -178,7 +178,7 @@ _ROWS = (
         "landmarks", "a kernel by some hundred examples", "Newton steps",
         (
             Way("engine.solve", (SMOOTH,), 200, linear=False, stored=False, has_jobs=True),
-            Way("engine.jumps", _JUMPS, 1000, linear=False, stored=False, has_jobs=True),
+            Way("engine.jumps", _JUMPS, 2000, linear=False, stored=False, has_jobs=True),
             Way("mcodm.auto", (OF_MCODM,), 2000, linear=False, stored=False),
         ),
         "A model in the span of a few examples whose gap of the whole problem is bounded; where "

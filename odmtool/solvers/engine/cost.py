@@ -29,6 +29,8 @@ _KEPT = 6e-10
 _BYTES = 4
 # Products with K that Newton's method needs, per root of (gap / tolerance).
 _PRODUCTS = 1.2
+# Epochs of coordinate descent.
+_DESCENT = 20
 NEAR = 0.5
 """A gap of the demanded duals, in tolerances, that lets hope that they are enough."""
 
@@ -96,3 +98,13 @@ class Cost(NamedTuple):
         made = 1 - min(1.0, self.tiles / max(1.0, _BYTES * values))
         single = _SINGLE_SHARE * self.value * (1 + (passes - 1) * made)
         return values * (single + passes * _KEPT + self.value)
+
+
+class DescentCost(Cost):
+    """Where coordinate descent on all kernel values comes next, which needs few epochs."""
+
+    def beyond(self, active: float, excess: float, demanded: float) -> float:
+        """Every value is made once, and as far as there is no room for it, in every epoch."""
+        values = float(self.size) ** 2
+        kept = min(1.0, self.tiles / (8 * values))
+        return values * (self.value + _DESCENT * (kept * _KEPT + (1 - kept) * self.value))

@@ -30,14 +30,16 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.choice import Choice
+from odmtool.solvers.engine.cost import DescentCost
 from odmtool.solvers.engine.features import Basis, Features
 from odmtool.solvers.engine.span import SpanRun
 from odmtool.solvers.ldm import descent, dual
 from odmtool.solvers.ldm import newton as ldm_newton
 from odmtool.solvers.table import SOLVERS
 
-# Epochs before Newton's method: in the span, and on kernel values for each example.
-_EPOCHS, _EPOCHS_PER_EXAMPLE = 100, 1 / 20
+# Epochs before Newton's method: in the span, and on kernel values for each example; in the span
+# where there is none.
+_EPOCHS, _EPOCHS_PER_EXAMPLE, _EPOCHS_ALONE = 100, 1 / 20, 300
 
 
 def solve(
@@ -73,7 +75,7 @@ class _Run(SpanRun):
     """One problem on its way."""
 
     def __init__(self, problem: Problem, stop: Stop, seed: int, progress, executor):
-        super().__init__(problem.gram, stop, seed, executor)
+        super().__init__(problem.gram, stop, seed, executor, cost=DescentCost)
         self._problem, self._progress = problem, progress
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
@@ -86,7 +88,9 @@ class _Run(SpanRun):
 
     def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
         """See :class:`odmtool.solvers.engine.span.SpanRun`."""
-        found = self._solve(self._problem._replace(X=Z, gram=None), _EPOCHS, duals, tolerance)
+        inside = self._problem._replace(X=Z, gram=None)
+        epochs = _EPOCHS if _newton(inside) else _EPOCHS_ALONE
+        found = self._solve(inside, epochs, duals, tolerance)
         return found, found.eta
 
     def otherwise(self, eta: np.ndarray | None) -> Solution:
@@ -97,13 +101,20 @@ class _Run(SpanRun):
         return found._replace(solver=f"landmarks, then {found.solver}", iterations=self.iterations)
 
     def _solve(self, problem: Problem, epochs: int, start, tolerance: float) -> Solution:
-        """By coordinate descent, for so many epochs where Newton's method can follow."""
+        """By coordinate descent, for so many epochs where something can follow."""
         newton = _newton(problem)
-        stop = Stop(tolerance, epochs if newton else self.stop.limit, newton is not None)
+        follows = newton is not None or problem.gram is None
+        most = min(epochs, self._left) if follows else self._left
+        stop = Stop(tolerance, most, newton is not None)
         found = self._counted(_descent(problem), problem, stop, start)
         if newton and not found.converged:
-            found = self._counted(newton, problem, Stop(tolerance, self.stop.limit), found.eta)
+            found = self._counted(newton, problem, Stop(tolerance, self._left), found.eta)
         return found
+
+    @property
+    def _left(self) -> int:
+        """Iterations."""
+        return max(0, self.stop.limit - self.iterations)
 
     def _counted(self, solver, problem: Problem, stop: Stop, start) -> Solution:
         """Solve a problem, counting iterations on."""

@@ -58,6 +58,8 @@ class SpanRun:
         Seeds the sample, the landmarks and the drawn rows.
     executor : optional
         Shares this process's memory (:mod:`odmtool.rows.executor`).
+    cost : class
+        Cost, or a subclass that knows what comes where landmarks are not enough.
 
     Attributes
     ----------
@@ -65,9 +67,10 @@ class SpanRun:
         Counted by the subclass.
     """
 
-    def __init__(self, gram: Gram, stop: Stop, seed: int, executor=None):
+    def __init__(self, gram: Gram, stop: Stop, seed: int, executor=None, cost=Cost):
         X = compressed(gram.X) if gram.kernel.name == "rbf" else gram.X
-        self.points, self._cost = Points(gram.kernel, X, executor or Serial()), Cost.of(X)
+        self.points = Points(gram.kernel, X, executor or Serial())
+        self._cost = cost.of(X, gram.memory)
         self.gram, self.stop, self.seed = gram, stop, seed
         self.iterations, self._draws = 0, 0
 
@@ -103,6 +106,8 @@ class SpanRun:
             is_over = self.stop.is_late or self.iterations >= self.stop.limit
             if certified.gap <= self.stop.tolerance or is_over:
                 return certified, duals
+            if not solution.converged:
+                break  # more landmarks would not help
             if sample.landmarks.is_full and not sample.is_last:
                 # These span the sample, and not the few examples far from it.
                 sample, known = self._drawn_examples(np.arange(self.gram.size)), 0
