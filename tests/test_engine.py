@@ -1,6 +1,5 @@
 """The kernel engine: its bounds are never violated, and its models are near the optimum."""
 
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from odmtool.judge.binary import certify_kernel, kernel_matrix
 from odmtool.rows import tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
-from odmtool.rows.sparse_tile import SparseTile, sparse_tile
-from odmtool.rows.tiles import tile_values
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import (
@@ -215,16 +212,6 @@ def test_a_share_says_how_likely_it_may_have_been(happened, count, delta):
     assert seldom <= delta * (1 + 1e-6) or most == 1
     if happened == 0:
         assert seldom == pytest.approx(delta)
-
-
-def test_a_tile_of_few_large_values_is_kept_without_the_others():
-    tile = np.where(np.random.default_rng(0).random((30, 40)) < 0.1, 0.5, 1e-9)
-    found = sparse_tile(tile, 1e-6)
-    rows, columns = np.nonzero(tile > 1e-6)
-    assert np.array_equal(found.columns, columns)
-    assert np.array_equal(found.values, tile[rows, columns])
-    assert np.array_equal(np.diff(found.starts), (tile > 1e-6).sum(axis=1))
-    assert sparse_tile(tile, 1e-12) is None
 
 
 def test_the_bound_by_drawn_rows_is_that_of_the_papers():
@@ -430,88 +417,6 @@ def test_threads_change_nothing(monkeypatch):
     one = solve.solve(problem, Stop(1e-4, 100), seed=5)
     two = solve.solve(problem, Stop(1e-4, 100), seed=5, executor=local_executor(2))
     assert np.array_equal(one.coef, two.coef) and one.gap == two.gap
-
-
-@pytest.mark.parametrize("gamma", [0.3, 40.0])
-@pytest.mark.parametrize("room", [0.0, np.inf])
-def test_kept_tiles_are_those_made_again(gamma, room, monkeypatch):
-    """With the larger gamma nearly all values are below rounding, and tiles are sparse."""
-    monkeypatch.setattr(tiles, "_ROWS", 40)
-    X, kernel = examples(90, 5)[0], Kernel("rbf", gamma)
-    kept = products.KeptTiles(kernel, X.astype(np.float32), room, Serial())
-    v = np.random.default_rng(0).standard_normal(90)
-    first = kept.times(v, is_last=True)
-    for _ in range(3):
-        assert np.array_equal(kept.times(v, is_last=True), first)
-    several = kept.times(v[:, None] * [1.0, 0.0, -2.0], is_last=True)
-    assert several == pytest.approx(first[:, None] * [1.0, 0.0, -2.0], abs=1e-12)
-    found = {type(tile) for tile in kept._kept.values()}
-    assert bool(found) == (room > 0) and (SparseTile in found) == (room > 0 and gamma > 1)
-    K = kernels.gram(kernel, X.toarray())
-    assert first == pytest.approx(K @ v, abs=1e-4)
-
-
-class Run(NamedTuple):
-    """What Products needs of a run."""
-
-    points: Points
-    tile_room: float
-
-
-@pytest.mark.parametrize("gamma", [0.3, 40.0])
-@pytest.mark.parametrize("room", [0.0, 5000.0, 20_000.0, np.inf])
-def test_products_where_more_and_more_examples_have_duals(gamma, room, monkeypatch):
-    """Examples are put into another order, and tiles of these made again."""
-    monkeypatch.setattr(tiles, "_ROWS", 16)
-    X, kernel, random = examples(90, 5)[0], Kernel("rbf", gamma), np.random.default_rng(0)
-    K, points = kernels.gram(kernel, X.toarray()), Points(kernel, X, Serial())
-    points._by_numpy = -1  # compiled code
-    is_active = random.random(90) < 0.3
-    product = products.Products(Run(points, room), is_active)
-    for _ in range(5):
-        v = np.where(is_active, random.standard_normal(90), 0.0)
-        for wanted in (is_active, None):
-            found = product.of([products.Asked(v, wanted)])[0]
-            some = slice(None) if wanted is None else wanted
-            assert found[some] == pytest.approx((K @ v)[some], abs=1e-4)
-        is_active |= random.random(90) < 0.1
-
-
-def test_a_few_more_examples_with_duals_do_not_make_all_tiles(monkeypatch):
-    monkeypatch.setattr(tiles, "_ROWS", 10)
-    X, kernel = examples(200, 5)[0], Kernel("rbf", 0.3)
-    points, is_active = Points(kernel, X, Serial()), np.arange(200) % 10 == 0
-    points._by_numpy, made = -1, []
-
-    def values(kernel, A, B, *others):
-        made.append(A.shape[0] * B.shape[0])
-        return tile_values(kernel, A, B, *others)
-
-    monkeypatch.setattr(tiles, "tile_values", values)
-    product = products.Products(Run(points, 0.0), is_active)
-    product.of([products.Asked(is_active.astype(float), is_active)])
-    made.clear()
-    # One more in every tile of the others.
-    is_active |= np.arange(200) % 10 == 5
-    product.of([products.Asked(is_active.astype(float), is_active)])
-    assert sum(made) == 4 * 5 / 2 * 100
-    assert sum(made) < 200 * 200 / 10
-
-
-def test_tiles_of_the_first_examples_are_kept_before_others(monkeypatch):
-    monkeypatch.setattr(tiles, "_ROWS", 10)
-    X, kernel = examples(60, 5)[0].astype(np.float32), Kernel("rbf", 0.3)
-    # Room for the six tiles of the first three in each direction, and for one more.
-    kept = products.KeptTiles(kernel, X, 7 * 400.0, Serial())
-    kept.begins_with(30)
-    v = np.random.default_rng(0).standard_normal(60)
-    before = kept.times(v, is_last=True)
-    first = {(i, j) for i in range(3) for j in range(i, 3)}
-    assert first < set(kept._kept) and len(kept._kept) == 7 and kept.is_short
-    order = np.r_[:30, 59:29:-1]
-    kept.exchange(X[order], 30)
-    assert set(kept._kept) == first
-    assert kept.times(v[order], is_last=True) == pytest.approx(before[order], abs=1e-4)
 
 
 def test_a_step_makes_one_product_for_all_examples(monkeypatch):

@@ -11,7 +11,7 @@ from odmtool.judge.binary import certify_kernel, kernel_matrix
 from odmtool.machines import machine_named
 from odmtool.solvers import auto
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, choice, jumps, sample
+from odmtool.solvers.engine import certificate, jumps, sample
 from odmtool.solvers.engine.cost import Cost, DescentCost
 from odmtool.solvers.ldm import descent, dual
 
@@ -37,17 +37,6 @@ def problem_of(kernel, loss, lambda_=200.0, m=160, seed=0, dense=False):
 def judged(problem, found):
     K = kernel_matrix(problem.gram.kernel, problem.gram.X, problem.gram.X)
     return certify_kernel(K, problem.y, problem.weight, problem.loss, found.coef, found.eta)
-
-
-@pytest.fixture
-def force(monkeypatch):
-    """Every problem takes this way to its certificate, with so many landmarks at first."""
-
-    def forced(way, stages=(48,)):
-        monkeypatch.setattr(choice, "STAGES", stages)
-        monkeypatch.setattr(choice, "_ways", lambda *_: [choice.Choice(way, 0.0, 60)])
-
-    return forced
 
 
 @pytest.mark.parametrize("loss", LOSSES)

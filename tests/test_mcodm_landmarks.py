@@ -11,7 +11,7 @@ from odmtool.core.kernel_table import Kernel
 from odmtool.errors import UsageError
 from odmtool.judge import mcodm as judge
 from odmtool.solvers.base import Stop
-from odmtool.solvers.engine import certificate, choice, sample
+from odmtool.solvers.engine import certificate, sample
 from odmtool.solvers.mcodm import auto, landmarks, way
 from odmtool.solvers.mcodm.terms import evaluate
 from odmtool.solvers.multi import Duals, MultiProblem
@@ -42,17 +42,6 @@ def three_classes(tmp_path):
     path = tmp_path / "three"
     path.write_text("".join(f"{k} 1:{x[0]:.3f} 2:{x[1]:.3f}\n" for k, x in rows))
     return path
-
-
-@pytest.fixture
-def force(monkeypatch):
-    """Every problem takes this way to its certificate, with so many landmarks at first."""
-
-    def forced(way, stages=(48,)):
-        monkeypatch.setattr(choice, "STAGES", stages)
-        monkeypatch.setattr(choice, "_ways", lambda *_: [choice.Choice(way, 0.0, 60)])
-
-    return forced
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

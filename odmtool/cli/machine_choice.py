@@ -64,9 +64,7 @@ class MachineChoice(NamedTuple):
     def class_weight(self) -> dict:
         return self.common["class_weight"]
 
-    def settled(
-        self, data, scaling: tuple[float, float, float] | None = None
-    ) -> MachineChoice:
+    def settled(self, data, scaling: tuple[float, float, float] | None = None) -> MachineChoice:
         """The choice for the data that were read: for auto a name, balanced weights, lambda.
 
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned

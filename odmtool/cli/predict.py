@@ -217,7 +217,7 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
         predict_block, form = model.predict_with_values, " %.17g" if job.decision_values else ""
     else:
         predict_block, form = _labels_only(model), ""
-    has_values = not is_linear and (form or job.margins is not None)
+    has_values = bool(form) or job.margins is not None
     of_rows = RowLabels(may_miss=True)
     size = svmlight.AT_ONCE if job.is_service else 4 * svmlight.BLOCK_BYTES
     blocks = svmlight.iter_svmlight(

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.core.gram import BYTES
+
 # Multiplications and additions in a matrix product, per second.
 _DOUBLE, _SINGLE = 1.8e10, 3.6e10
 # A kernel value in double precision beside its inner product; an entry of a sparse row in it.
@@ -106,5 +108,5 @@ class DescentCost(Cost):
     def beyond(self, active: float, excess: float, demanded: float) -> float:
         """Every value is made once, and as far as there is no room for it, in every epoch."""
         values = float(self.size) ** 2
-        kept = min(1.0, self.tiles / (8 * values))
+        kept = min(1.0, self.tiles / (BYTES * values))
         return values * (self.value + _DESCENT * (kept * _KEPT + (1 - kept) * self.value))

@@ -75,8 +75,12 @@ class _Run(SpanRun):
     """One problem on its way."""
 
     def __init__(self, problem: Problem, stop: Stop, seed: int, progress, executor):
-        super().__init__(problem.gram, stop, seed, executor, cost=DescentCost)
+        super().__init__(problem.gram, stop, seed, executor)
         self._problem, self._progress = problem, progress
+
+    def cost(self) -> DescentCost:
+        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
+        return DescentCost.of(self.points.X, self.gram.memory)
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
         """See :class:`odmtool.solvers.engine.span.SpanRun`."""

@@ -58,8 +58,6 @@ class SpanRun:
         Seeds the sample, the landmarks and the drawn rows.
     executor : optional
         Shares this process's memory (:mod:`odmtool.rows.executor`).
-    cost : class
-        Cost, or a subclass that knows what comes where landmarks are not enough.
 
     Attributes
     ----------
@@ -67,12 +65,15 @@ class SpanRun:
         Counted by the subclass.
     """
 
-    def __init__(self, gram: Gram, stop: Stop, seed: int, executor=None, cost=Cost):
+    def __init__(self, gram: Gram, stop: Stop, seed: int, executor=None):
         X = compressed(gram.X) if gram.kernel.name == "rbf" else gram.X
         self.points = Points(gram.kernel, X, executor or Serial())
-        self._cost = cost.of(X, gram.memory)
         self.gram, self.stop, self.seed = gram, stop, seed
         self.iterations, self._draws = 0, 0
+
+    def cost(self) -> Cost:
+        """What landmarks take, and what comes where they are not enough."""
+        return Cost.of(self.points.X)
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
         """Solve the problem on some examples, with the weight of all, by their features Z.
@@ -93,7 +94,7 @@ class SpanRun:
         """The certified solution, or None where landmarks are not enough; and the duals so far."""
         sample, known = self._drawn_examples(drawn_rows(self.gram.size, self.seed)), 0
         while not (known and sample.landmarks.is_full):
-            choice = choose(sample, self._cost, self.stop, known)
+            choice = choose(sample, self.cost(), self.stop, known)
             if choice.way == "full" and not self.stop.is_late:
                 break
             known, self._is_last = len(sample.landmarks.members), sample.is_last
