@@ -135,15 +135,31 @@ def ill_conditioned(heart, tmp_path_factory):
     return str(path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scheduler():
-    """The address of a real Dask scheduler with two worker processes on loopback."""
+    """The address of a real Dask scheduler with two worker processes on loopback.
+
+    Workers, also those that take the place of killed ones, are forks of a process that has
+    imported what they need. A cluster without work takes a tenth of a processor, so it ends with
+    its module, and looks at itself less often than Dask's do.
+    """
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
-        host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
-    ) as running:  # fmt: skip
-        yield running.scheduler_address
+    import dask
+
+    quieter = {
+        "distributed.worker.multiprocessing-method": "forkserver",
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "1s",
+    }
+    with dask.config.set(quieter):
+        workers = distributed.utils.get_mp_context()  # with what Dask wants to be imported
+        modules = ["distributed", "odmtool.rows.cluster", "odmtool.solvers.dcd"]
+        workers.set_forkserver_preload(modules)
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
+            host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
+        ) as running:  # fmt: skip
+            yield running.scheduler_address
 
 
 @pytest.fixture

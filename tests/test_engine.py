@@ -321,10 +321,11 @@ def test_features_of_some_examples_are_enough(way, gamma, monkeypatch):
     solutions = solve.solve_all([problem._replace(y=y) for y in Y], Stop(1e-3, 100))
     assert {len(Z) for Z in kept} == {150}
     assert draws[:3] == ([20, 100, 500] if way == "drawn" else [])
+    K = own_matrix(problem)
     for y, solution in zip(Y, solutions, strict=True):
         assert solution.converged and (way == "exact") <= (solution.solver == "landmarks")
         assert (way == "full") <= (solution.solver == "landmarks, then newton")
-        truth = judged(problem._replace(y=y), solution.coef, solution.eta)
+        truth = judged(problem._replace(y=y), solution.coef, solution.eta, K)
         assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-3 * (1 + 1e-6)
         assert truth.primal == pytest.approx(solution.primal, rel=1e-9)
 

@@ -155,23 +155,19 @@ def test_rows_on_the_boundary_get_the_label_of_the_twin(name, offset):
     model = make.kernel_model(rng, kernel, 2, 12)
     model.support_vectors = csr_matrix(make.sparse_rows(rng, 12, 9).toarray() + offset)
     model.rho += np.median(model.decision_values(csr_matrix(rng.normal(offset, 1, (99, 9)))))
-    rows = []
-    for a, b in rng.normal(offset, 1, (24, 2, 9)):
-        at_a, at_b = model.predict(csr_matrix([a, b]))
-        if at_a == at_b:
-            continue
-        low, high = 0.0, 1.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            if model.predict(csr_matrix(a + middle * (b - a)))[0] == at_a:
-                low = middle
-            else:
-                high = middle
-        rows += [a + low * (b - a), a + high * (b - a)]
-    assert len(rows) >= 10
-    X = csr_matrix(np.array(rows))
-    expected = [naive_kernel_label(model, naive_pair_values(model, X, r)) for r in range(len(rows))]
-    assert model.predict(X).tolist() == expected
+    a, b = rng.normal(offset, 1, (24, 2, 9)).transpose(1, 0, 2)
+    at_a = model.predict(csr_matrix(a))
+    apart = at_a != model.predict(csr_matrix(b))
+    a, b, at_a = a[apart], b[apart], at_a[apart]
+    low, high = np.zeros((len(a), 1)), np.ones((len(a), 1))
+    for _ in range(50):
+        middle = (low + high) / 2
+        same = (model.predict(csr_matrix(a + middle * (b - a))) == at_a)[:, None]
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    X = csr_matrix(np.vstack([a + low * (b - a), a + high * (b - a)]))
+    assert X.shape[0] >= 10
+    values = [naive_pair_values(model, X, row) for row in range(X.shape[0])]
+    assert model.predict(X).tolist() == [naive_kernel_label(model, each) for each in values]
 
 
 def test_one_versus_one_carrier_is_argmax_and_ties_go_to_the_last():

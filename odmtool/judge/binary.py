@@ -1,7 +1,7 @@
 """The judge: primal and dual objective, duality gap and KKT violation, slow and exact.
 
 It shares no code with the solvers: kernel values come from their definition, one
-pair of rows at a time, losses from their pieces, and sums are exact (``fsum``).
+row at a time, losses from their pieces, and sums are exact (``fsum``).
 It answers for every solution of
 
     min over w   P(w) = 1/2 |w|^2 + sum_i u_i l(t_i),    t_i = y_i <w, phi(x_i)>
@@ -35,7 +35,7 @@ from odmtool import messages
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import KMOMD, LDM, MarginLoss
 from odmtool.errors import UsageError
-from odmtool.judge.sums import dense, products, square_sum
+from odmtool.judge.sums import dense, products, square_sum, sums
 
 
 class Certificate(NamedTuple):
@@ -83,26 +83,31 @@ def loss_dual_value(loss: MarginLoss, eta: float) -> float:
 
 
 KERNELS = {
-    "linear": lambda kernel, u, v: math.fsum(u * v),
-    "poly": lambda kernel, u, v: (kernel.gamma * math.fsum(u * v) + kernel.coef0) ** kernel.degree,
-    "rbf": lambda kernel, u, v: math.exp(-kernel.gamma * math.fsum((u - v) ** 2)),
-    "sigmoid": lambda kernel, u, v: math.tanh(kernel.gamma * math.fsum(u * v) + kernel.coef0),
-    "precomputed": lambda kernel, u, v: u[int(v[0])],
+    "linear": lambda kernel, u, V: sums(u * V),
+    "poly": lambda kernel, u, V: [
+        (kernel.gamma * s + kernel.coef0) ** kernel.degree for s in sums(u * V)
+    ],
+    "rbf": lambda kernel, u, V: [math.exp(-kernel.gamma * s) for s in sums((u - V) ** 2)],
+    "sigmoid": lambda kernel, u, V: [
+        math.tanh(kernel.gamma * s + kernel.coef0) for s in sums(u * V)
+    ],
+    "precomputed": lambda kernel, u, V: [u[int(v)] for v in V[:, 0]],
 }
-"""The definitions of the kernels for one pair of examples."""
+"""The definitions of the kernels, for an example u and others, the rows of V."""
 
 
 def kernel_value(kernel: Kernel, u: np.ndarray, v: np.ndarray) -> float:
     """k(u, v) from its definition; u and v dense rows."""
-    if kernel.name not in KERNELS:
-        raise UsageError(messages.unknown_kernel(kernel.name, KERNELS))
-    return KERNELS[kernel.name](kernel, u, v) + kernel.bias**2
+    return float(kernel_matrix(kernel, u[None], v[None])[0, 0])
 
 
 def kernel_matrix(kernel: Kernel, A, B) -> np.ndarray:
     """All kernel values between the rows of A and of B, shape (a, b)."""
+    if kernel.name not in KERNELS:
+        raise UsageError(messages.unknown_kernel(kernel.name, KERNELS))
     A, B = dense(A), dense(B)
-    return np.array([[kernel_value(kernel, u, v) for v in B] for u in A]).reshape(len(A), len(B))
+    values = [KERNELS[kernel.name](kernel, u, B) for u in A]
+    return np.array(values, dtype=float).reshape(len(A), len(B)) + kernel.bias**2
 
 
 def exact_polynomials(kernel: Kernel, A, B) -> np.ndarray:

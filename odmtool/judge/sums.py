@@ -13,16 +13,23 @@ def dense(X) -> np.ndarray:
     return X if isinstance(X, np.ndarray) else X.toarray()
 
 
+def sums(terms: np.ndarray) -> list[float]:
+    """The sum of every row, exact."""
+    return [math.fsum(row) for row in terms.tolist()]
+
+
 def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """A B, every entry an exact sum; B has the shape (d,) or (d, k).
 
     The entries of A may be fractions; then their products are exact, too.
     """
-    columns, add = np.atleast_2d(B.T), math.fsum
+    columns = np.atleast_2d(B.T)
     if A.dtype == object:
-        columns, add = [list(map(Fraction, column)) for column in columns], sum
-    sums = [[add(row * column) for column in columns] for row in A]
-    return np.array(sums, dtype=float).reshape(len(A), *B.shape[1:])
+        columns = [list(map(Fraction, column)) for column in columns]
+        values = [[sum(row * column) for column in columns] for row in A]
+    else:
+        values = [sums(row * columns) for row in A]
+    return np.array(values, dtype=float).reshape(len(A), *B.shape[1:])
 
 
 def square_sum(A: np.ndarray) -> float:

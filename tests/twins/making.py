@@ -70,6 +70,9 @@ def assert_same(found, expected, units=0, name="result"):
         return
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape, name
+    # NumPy's assertions take their time; they look at what is not the same to the last bit.
+    if found.dtype == expected.dtype and found.tobytes() == expected.tobytes():
+        return
     if units:
         np.testing.assert_array_max_ulp(found, expected, units)
     elif expected.dtype.kind == "f":

@@ -104,6 +104,8 @@ def solve(
     while iteration < stop.max_iter:
         long = run.step()
         iteration += 1
+        if not np.isfinite(run.V).all():  # beyond repair
+            break
         if factor > 1 and (long or run.is_stalled or run.size <= _FALLEN * run.first_size):
             factor = max(1.0, factor * _SHRINK)
             run.smooth(final.times(factor))
