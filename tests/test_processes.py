@@ -123,7 +123,7 @@ def wait_for_workers(process, count=2, seconds=60):
     """The processes that a command has started, once there are ``count`` besides a helper."""
     until = time.monotonic() + seconds
     while len(workers := children(process.pid)) <= count and time.monotonic() < until:
-        time.sleep(0.01)
+        time.sleep(0.05)
     assert len(workers) > count and process.poll() is None
     return workers
 

@@ -209,7 +209,8 @@ def direction(Q, g, active, inverse, n, slope, moving):
         share = g[active[j]]
         for k in range(n):
             slope[k] -= share * inverse[j, k]
-    moving[:] = g
+    for i in range(len(g)):  # numba compiles moving[:] = g with its messages, for seconds
+        moving[i] = g[i]
     for j in range(n):
         row, share = Q[active[j]], slope[j]
         for i in range(len(g)):
