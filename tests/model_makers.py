@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from prediction_twin import pairs
 from scipy.sparse import csr_matrix
 
 from odmtool.core.kernels import Kernel
@@ -88,9 +89,8 @@ def data_lines(X: csr_matrix, labels) -> str:
     """svmlight text; features from 1."""
     lines = []
     for row, label in enumerate(labels):
-        part = X[row]
-        pairs = zip(part.indices + 1, part.data, strict=True)
-        lines.append(f"{label:d} " + " ".join(f"{i}:{v:.17g}" for i, v in pairs) + "\n")
+        words = (f"{feature + 1}:{value:.17g}" for feature, value in pairs(X, row).items())
+        lines.append(f"{label:d} " + " ".join(words) + "\n")
     return "".join(lines)
 
 

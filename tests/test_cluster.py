@@ -192,6 +192,15 @@ def test_workers_must_have_our_versions(scheduler, monkeypatch):
         cluster.Dask(scheduler)
 
 
+def test_another_patch_of_python_is_the_same_version(monkeypatch):
+    def with_python(*numbers):
+        monkeypatch.setattr(cluster.platform, "python_version_tuple", lambda: numbers)
+        return cluster.versions()
+
+    assert with_python("3", "12", "1") == with_python("3", "12", "13")
+    assert with_python("3", "12", "1") != with_python("3", "13", "1")
+
+
 def means(host, threads, limit, free):
     return cluster.WorkerMeans({}, host, threads, limit, free)
 

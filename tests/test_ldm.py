@@ -486,3 +486,22 @@ def test_a_gap_that_is_not_enough_for_the_whole_problem_is_made_smaller(monkeypa
     monkeypatch.setattr(reduced, "certified", doubtful)
     assert ldm_newton.solve(ldm_problem(), Stop(1e-2, 100)).converged
     assert len(gaps) == 2 and gaps[1] < gaps[0]
+
+
+def test_the_next_tolerance_is_a_quarter_of_the_gap_that_was_reached(monkeypatch):
+    p, asked, reached = ldm_problem(), [], []
+
+    def method(inner, stop, start):
+        asked.append(stop.tolerance)
+        found = dcd.solve(inner, stop, start=start)
+        reached.append(found.gap)
+        return found
+
+    certified = reduced.certified
+    monkeypatch.setattr(
+        reduced, "certified",
+        lambda *a: certified(*a)._replace(converged=len(asked) == 3),
+    )  # fmt: skip
+    reduced.solve(p, reduced.by_rows(p), method, Stop(1e-2, 9999), None, "dcd")
+    assert asked == [1e-2, min(1e-2, reached[0]) / 4, min(asked[1], reached[1]) / 4]
+    assert reached[0] < 1e-2

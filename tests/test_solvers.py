@@ -14,8 +14,10 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
 from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.judge import binary as judge
 from odmtool.machines import ODM
-from odmtool.solvers.base import Problem
+from odmtool.solvers import dcd
+from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import is_thin
 from odmtool.solvers.newton import step_length
@@ -266,14 +268,12 @@ def test_the_better_of_what_was_seen_is_returned():
 
 
 def test_wide_linear_data_report_the_values_of_their_w():
-    from odmtool.judge import binary as objective
-
     generator = np.random.default_rng(0)
     X = generator.standard_normal((30, 200)) * 1e4
     y = np.where(generator.random(30) < 0.5, 1.0, -1.0)
     p = Problem(X, None, y, np.ones(30), losses.odm(2.0**12, 0.5, 0.2, 30))
     solution = solvers.solve(p, solver="newton", tolerance=1e-9)
-    judged = objective.certify_linear(X, y, p.weight, p.loss, solution.w, solution.eta)
+    judged = judge.certify_linear(X, y, p.weight, p.loss, solution.w, solution.eta)
     assert judged.primal == pytest.approx(solution.primal, rel=1e-9)
 
 
@@ -365,3 +365,17 @@ def test_what_errors_of_kernel_values_do_to_demanded_duals():
     moved, apart = off @ np.abs(coef), np.abs(difference)
     expected = slopes @ moved**2 / 2 + apart @ off @ apart / 2
     assert rounding.of_demanded(slopes, coef, difference, None, 0.0) == pytest.approx(expected)
+
+
+def test_a_shortened_solution_has_the_gap_of_the_judge():
+    """After one epoch w is worse than none; its best multiple is no w of the duals."""
+    generator = np.random.default_rng(27)
+    X = generator.standard_normal((20, 3))
+    y = np.where(generator.random(20) < 0.5, 1.0, -1.0)
+    p = Problem(X, None, y, np.ones(20), losses.odm(64.0, 0.3, 0.2, 20))
+    solution = dcd.solve(p, Stop(1e-3, 1))
+    assert not np.allclose(solution.w, X.T @ (solution.eta * y), rtol=0.5)
+    judged = judge.certify_linear(X, y, p.weight, p.loss, solution.w, solution.eta)
+    assert judged.primal == pytest.approx(solution.primal, rel=1e-12)
+    assert judged.gap == pytest.approx(solution.gap, rel=1e-10)
+    assert solution.w @ solution.w > 1e-3 * solution.primal
