@@ -56,13 +56,12 @@ class SmoothedNewton:
     """
 
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
-        m, k = problem.size, problem.k
         self.problem, self.duals, self.W = problem, duals, W
         self._X, self._target = sorted_rows(problem.X), problem.target.astype(np.int64)
         self._rho, self._steps, self._gap = _RHO[1], 2, np.inf
         self._precondition, self._products, self._patience = None, 1, 0
-        self._dual_W, self._centre = np.empty_like(W), np.empty((m, k))
-        self._scores = self._product(W)
+        self._dual_W, self._scores = np.empty_like(W), self._product(W)
+        self._centre = np.empty_like(self._scores)
 
     @property
     def active(self) -> int:
