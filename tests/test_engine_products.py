@@ -16,13 +16,15 @@ from odmtool.solvers.engine import products
 from odmtool.solvers.engine.points import Points
 
 
+@pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("gamma", [0.3, 40.0])
 @pytest.mark.parametrize("room", [0.0, np.inf])
-def test_kept_tiles_are_those_made_again(gamma, room, monkeypatch):
+def test_kept_tiles_are_those_made_again(gamma, room, dense, monkeypatch):
     """With the larger gamma nearly all values are below rounding, and tiles are sparse."""
     monkeypatch.setattr(tiles, "_ROWS", 40)
     X, kernel = examples(90, 5)[0], Kernel("rbf", gamma)
-    kept = products.KeptTiles(kernel, X.astype(np.float32), room, Serial())
+    rows = X.astype(np.float32)
+    kept = products.KeptTiles(kernel, rows.toarray() if dense else rows, room, Serial())
     v = np.random.default_rng(0).standard_normal(90)
     first = kept.times(v, is_last=True)
     for _ in range(3):
@@ -33,6 +35,33 @@ def test_kept_tiles_are_those_made_again(gamma, room, monkeypatch):
     assert bool(found) == (room > 0) and (SparseTile in found) == (room > 0 and gamma > 1)
     K = kernels.gram(kernel, X.toarray())
     assert first == pytest.approx(K @ v, abs=1e-4)
+
+
+@pytest.mark.parametrize("d", [4, 9, 16])
+def test_a_product_does_not_depend_on_the_room_for_tiles(d, monkeypatch):
+    """Values that are multiplied as they are made are rounded, and added, as kept ones."""
+    monkeypatch.setattr(tiles, "_ROWS", 600)
+    random, kernel = np.random.default_rng(d), Kernel("rbf", 1 / d)
+    X, v = random.standard_normal((1250, d)).astype(np.float32), random.standard_normal(1250)
+    found = []
+    for room in (0.0, 4 * 600.0 * 900, np.inf):
+        kept = products.KeptTiles(kernel, X, room, Serial())
+        found += [kept.times(v, is_last=True) for _ in range(2)]
+        assert bool(kept._kept) == (room > 0)
+    assert all(np.array_equal(found[0], other) for other in found)
+    K = kernels.gram(kernel, X.astype(float))
+    assert found[0] == pytest.approx(K @ v, abs=2e-7 * np.abs(v).sum())
+
+
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_values_of_far_rows_are_those_of_their_differences(bias):
+    """|u|^2 + |v|^2 - 2 u'v in single precision would leave one digit of the exponent."""
+    X = 1e3 + np.random.default_rng(0).standard_normal((30, 5)).astype(np.float32)
+    kernel = Kernel("rbf", 0.2, bias=bias)
+    found = tile_values(kernel, X[:20], X[10:], False)
+    apart = X[:20, None].astype(float) - X[None, 10:]
+    expected = np.exp(-0.2 * (apart**2).sum(axis=2)) + bias**2
+    np.testing.assert_allclose(found, expected, atol=2e-4 if bias == 0 else 3e-4)
 
 
 class Run(NamedTuple):

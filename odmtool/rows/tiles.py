@@ -30,6 +30,9 @@ _AT_ONCE = 128
 WIDEST = 4096
 """Up to so many features, sparse rows become columns of a dense matrix on the way."""
 
+NARROW = 16
+"""Up to so many features of dense rows, differences are faster than BLAS (:mod:`.narrow_loops`)."""
+
 BY_NUMPY, SPARSE_BY_NUMPY = 80_000_000, 3_000_000
 """So many kernel values are made before compiled code, which takes a third of a second to load,
 pays; of sparse rows, which NumPy is slow with."""
@@ -58,6 +61,11 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
     """The same for the kernel that has compiled code of its own."""
     from odmtool.rows import tile_loops
 
+    if is_narrow(kernel, A):
+        from odmtool.rows.narrow_loops import narrow_tile
+
+        narrow_tile(narrow_rows(kernel, A), narrow_rows(kernel, B), tile)
+        return _raise_by_bias(kernel, tile)
     if not isinstance(A, np.ndarray) and A.shape[1] <= WIDEST:
         columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
         tile_loops.sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
@@ -68,8 +76,26 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
         tile_loops.exponentials(tile)
     else:
         tile_loops.single_exponentials(tile)
+    _raise_by_bias(kernel, tile)
+
+
+def _raise_by_bias(kernel: Kernel, tile) -> None:
     if kernel.bias:
         tile += kernel.bias**2
+
+
+def is_narrow(kernel: Kernel, X) -> bool:
+    """Whether compiled code makes rbf of these rows from differences."""
+    is_single = isinstance(X, np.ndarray) and X.dtype == np.float32
+    return is_single and kernel.row.name == "rbf" and X.shape[1] <= NARROW
+
+
+def narrow_rows(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Rows whose squared distances are binary logarithms of rbf, in fours of numbers."""
+    m, d = X.shape
+    found = np.zeros((m, -(-d // 4) * 4), X.dtype)
+    found[:, :d] = X * X.dtype.type(np.sqrt(kernel.gamma * np.log2(np.e)))
+    return found
 
 
 def _arrays(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -191,11 +217,14 @@ class Tiles:
         rows = self._slice(i)
         above, nothing = product[: rows.stop - first], np.zeros((side, *v.shape[1:]))
         for j in i + np.flatnonzero(used[i:]):
-            columns, tile = self._slice(j), self._tile(i, j, scratch)
+            columns = self._slice(j)
             left = product[columns.start - first : columns.stop - first]
             below = left if i != j else nothing[: len(left)]
-            self._add(tile, v[columns], v[rows], above, below)
+            self._add_tile(i, j, scratch, v[columns], v[rows], above, below)
         return product
+
+    def _add_tile(self, i: int, j: int, scratch, right, left, above, below) -> None:
+        self._add(self._tile(i, j, scratch), right, left, above, below)
 
     def _add(self, tile, right, left, above, below) -> None:
         if right.ndim == 1 and self.is_compiled:

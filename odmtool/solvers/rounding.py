@@ -37,6 +37,9 @@ from odmtool.solvers.base import Problem, Stop, objective_values, relative
 UNIT = float(np.finfo(float).eps) / 2
 """The largest relative error of one operation in double precision."""
 
+SINGLE_UNIT = float(np.finfo(np.float32).eps) / 2
+"""The same in single precision."""
+
 _LINEAR = Kernel("linear")
 # e to a higher power says nothing of what is small.
 _LARGEST_RELATIVE = 1e200
@@ -236,10 +239,15 @@ class Rounding:
 
 def shares_error(loss: MarginLoss, t, eta, delta) -> float:
     """What the examples' shares of P - D may gain in all."""
+    return float(share_errors(loss, t, eta, delta).sum())
+
+
+def share_errors(loss: MarginLoss, t, eta, delta) -> np.ndarray:
+    """What each of them may gain where margins may be off by ``delta``, shape (m,)."""
     now = losses.value(loss, t)
     more = losses.value(loss, t + delta) + eta * delta
     less = losses.value(loss, t - delta) - eta * delta
-    return float(np.maximum(np.maximum(more, less) - now, 0.0).sum())
+    return np.maximum(np.maximum(more, less) - now, 0.0)
 
 
 def _is_small(values: Values, tolerance: float) -> bool:
@@ -368,9 +376,25 @@ def value_error(kernel: Kernel, X, most: float) -> float:
     return _value_error(kernel, *_value_errors(kernel, X), most)
 
 
-def _value_error(kernel: Kernel, relative: float, absolute: float, most: float) -> float:
+def single_value_error(kernel: Kernel, X, most: float) -> float:
+    """The same in single precision, rows rounded to it included.
+
+    A row's rounding changes an inner product by two roundings more; what the values' own
+    roundings do grows as the unit. e^-87 is the least that single precision has.
+    """
+    terms, size = _terms_and_size(kernel, X)
+    exactly, unit = np.array(kernel.row.rounding(kernel, size, 0.0, np)), SINGLE_UNIT / UNIT
+    found = np.array(kernel.row.rounding(kernel, size, (terms + 12) * SINGLE_UNIT, np))
+    relative, absolute = found + (unit - 1) * exactly
+    least = 2 * np.exp(-86.0) if kernel.row.of == DISTANCES else 0.0
+    return _value_error(kernel, float(relative), float(absolute), most, SINGLE_UNIT) + least
+
+
+def _value_error(
+    kernel: Kernel, relative: float, absolute: float, most: float, unit: float = UNIT
+) -> float:
     # Without the constant, values of distances lie between 0 and 1.
-    return absolute + min(relative, 1.0) * (most - kernel.bias**2) + 8 * UNIT * most
+    return absolute + min(relative, 1.0) * (most - kernel.bias**2) + 8 * unit * most
 
 
 def _value_errors(kernel: Kernel, X) -> tuple[float, float]:
@@ -379,9 +403,14 @@ def _value_errors(kernel: Kernel, X) -> tuple[float, float]:
     An inner product of n terms is off by at most n roundings of |u| |v|, a squared distance
     by as many of (|u| + |v|)^2; what that does to a value the kernel's row knows.
     """
+    terms, size = _terms_and_size(kernel, X)
+    return kernel.row.rounding(kernel, size, (terms + 8) * UNIT, np)
+
+
+def _terms_and_size(kernel: Kernel, X) -> tuple[int, float]:
+    """The most terms of what a value is computed from, and its largest size."""
     terms, largest = np.max(_each(X, _measures), axis=0)
-    size = 4 * largest if kernel.row.of == DISTANCES else largest
-    return kernel.row.rounding(kernel, size, (int(terms) + 8) * UNIT, np)
+    return int(terms), 4 * largest if kernel.row.of == DISTANCES else largest
 
 
 def _each(X, function: Callable) -> list:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from odmtool.rows import sparse_tile, tile_loops
+from odmtool.rows import narrow_loops, sparse_tile, tile_loops
 from twins.making import Twin, dense, matrix, table
 
 
@@ -137,7 +137,77 @@ def mirror_cases(generator):
             yield generator.standard_normal((m, n)).astype(dtype), whole[:n, 7 : 7 + m]
 
 
+def squares_apart(row, columns, out):
+    out[:] = ((columns.astype(float) - row[:, None].astype(float)) ** 2).sum(axis=0)
+
+
+def apart_cases(generator):
+    for d in (0, 4, 12):
+        row, columns = generator.random(d), generator.random((d, 7))
+        if d:
+            columns[:, 2] = row
+        yield row.astype(np.float32), columns.astype(np.float32), np.empty(7, np.float32)
+
+
+def powers_of_two(values):
+    values[:] = [2.0 ** -min(float(x), 126.0) for x in values]
+
+
+def binary_cases(generator):
+    halves = np.arange(0, 40, dtype=np.float32) / 2
+    yield ((generator.random(400) * 10.0 ** generator.uniform(-9, 3, 400)).astype(np.float32),)
+    yield (np.array([0.0, 1e-30, 1.0, 125.9999, 126.0, 126.001, 1e30, np.inf], np.float32),)
+    yield (np.concatenate([np.nextafter(halves, 0), halves, np.nextafter(halves, 99)]),)
+
+
+def as_columns(B, out):
+    out[:] = 0
+    out[: B.shape[1], : B.shape[0]] = B.T
+
+
+def column_cases(generator):
+    for m, d in ((0, 4), (3, 4), (5, 8)):
+        yield generator.random((m, d)).astype(np.float32), np.ones((8, 5), np.float32)
+
+
+def narrow_values(A, B, tile):
+    for i, a in enumerate(A):
+        for j, b in enumerate(B):
+            tile[i, j] = 2.0 ** -((a.astype(float) - b.astype(float)) ** 2).sum()
+
+
+def narrow_cases(generator):
+    """More columns than are taken together, too."""
+    for m, n in ((3, 0), (0, 5), (4, 31), (2, 33), (3, 520)):
+        A, B = generator.random((m, 8)), generator.random((n, 8))
+        B[: min(m, n)] = A[: min(m, n)]
+        yield *(X.astype(np.float32) for X in (A, B)), np.empty((m, n), np.float32)
+
+
+def narrow_products(A, B, right, left, above, below):
+    tile = np.empty((len(A), len(B)))
+    narrow_values(A, B, tile)
+    both_products(tile, right, left, above, below)
+
+
+def narrow_product_cases(generator):
+    """Vectors of thousandths: their products are as near as values in single precision."""
+    for A, B, tile in narrow_cases(generator):
+        vectors = [generator.standard_normal(n) / 1000 for n in (*tile.shape, *tile.shape)]
+        yield A, B, vectors[1], vectors[0], vectors[2], vectors[3]
+
+
+def to_single(_result, arguments):
+    """Sums are as near as the values in single precision."""
+    return [each.astype(np.float32) for each in arguments[-2:]]
+
+
 TWINS = table(
+    Twin(narrow_loops.squared_distances, squares_apart, apart_cases),
+    Twin(narrow_loops.negative_powers, powers_of_two, binary_cases, units=2),
+    Twin(narrow_loops.spread_columns, as_columns, column_cases),
+    Twin(narrow_loops.narrow_tile, narrow_values, narrow_cases),
+    Twin(narrow_loops.add_narrow_products, narrow_products, narrow_product_cases, to_single),
     Twin(tile_loops.exponents, distances, distance_cases),
     # One unit of its own and one of math.exp.
     Twin(tile_loops.exponentials, powers, power_cases, units=2),

@@ -241,14 +241,32 @@ class Draw(NamedTuple):
     variance: float
     beyond: float
 
+    @classmethod
+    def of(cls, total: float, samples: np.ndarray) -> Draw:
+        """What the X of drawn rows tell, shape (rows,); the first of them say where to clip."""
+        pilots, samples = np.split(samples, [_pilots(len(samples))])
+        limit = _BEYOND * np.abs(pilots).max()
+        clipped, beyond = np.clip(samples, -limit, limit), np.abs(samples) > limit
+        found = total, limit, clipped.mean(), clipped.var(ddof=1), beyond.mean()
+        return cls(*map(float, found))
+
     def bound(self, count: int, delta: float = DELTA) -> float:
         """The bound by ``count`` rows, pilots included; see the head of this file."""
+        certain, chance = self._clipped_mean(count, delta)
+        reach = chance * self.total
+        return float((reach + np.sqrt(reach**2 + 4 * max(certain, 0.0))) / 2) ** 2
+
+    def largest_mean(self, count: int, delta: float) -> float:
+        """A bound of the mean of X where no X is above T; otherwise as :meth:`bound`."""
+        certain, chance = self._clipped_mean(count, delta)
+        return certain + chance * self.total
+
+    def _clipped_mean(self, count: int, delta: float) -> tuple[float, float]:
+        """Bounds of the clipped X's mean and of the probability that X is beyond."""
         rows = count - _pilots(count)
         log, chance = np.log(4 / delta), most_likely(self.beyond, rows, delta / 2)
         spread = np.sqrt(2 * self.variance * log / rows)
-        certain = self.mean + spread + 14 * self.limit * log / (3 * (rows - 1))
-        reach = chance * self.total
-        return float((reach + np.sqrt(reach**2 + 4 * max(certain, 0.0))) / 2) ** 2
+        return float(self.mean + spread + 14 * self.limit * log / (3 * (rows - 1))), chance
 
 
 def most_likely(share: float, count: int, delta: float) -> float:
@@ -285,7 +303,6 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=
     X : csr_matrix or ndarray, optional
         The rows in another precision.
     """
-    X = points.X if X is None else X
     sizes = np.abs(A) * np.sqrt(left)[:, None]
     totals = sizes.sum(axis=0)
     shares = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
@@ -295,27 +312,40 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=
     chance /= chance.sum()
     rows = np.random.default_rng(seed).choice(len(chance), count, p=chance)
     rows, order = np.unique(rows, return_inverse=True)
-    active = np.flatnonzero(A.any(axis=1))
-    products = np.zeros((len(rows), A.shape[1]))
+    products = rows_times(points, rows, A, X, lambda some: -of_span(some))
+    samples = (A[rows] * products / chance[rows, None])[order.ravel()]
+    drawable = chance > 0
+    reach = (sizes[drawable] / chance[drawable, None]).max(axis=0)
+    return [Draw.of(float(most), own) for most, own in zip(reach, samples.T, strict=True)]
 
-    def one(start: int) -> None:
-        some = rows[start : start + _ROWS]
-        own, product = X[some], -of_span(some)
+
+def rows_times(points: Points, rows: np.ndarray, A: np.ndarray, X=None, start=None) -> np.ndarray:
+    """K A at some rows, shape (n, q), in double precision or that of ``X``.
+
+    Parameters
+    ----------
+    points : Points
+    rows : int array, shape (n,)
+    A : ndarray, shape (m, q)
+    X : csr_matrix or ndarray, optional
+        The points' rows in another precision.
+    start : callable, optional
+        From some of the rows to what the products are added to, shape (., q).
+    """
+    X, products = points.X if X is None else X, np.zeros((len(rows), A.shape[1]))
+    active = np.flatnonzero(A.any(axis=1))
+
+    def one(first: int) -> None:
+        some = rows[first : first + _ROWS]
+        own, product = X[some], np.zeros((len(some), A.shape[1])) if start is None else start(some)
         for k in range(0, len(active), 8 * _ROWS):
             others = active[k : k + 8 * _ROWS]
             product += points.values(own, X[others]) @ A[others]
-        products[start : start + _ROWS] = product
+        products[first : first + _ROWS] = product
 
     points.expect(len(rows) * len(active))
     points.map(one, range(0, len(rows), _ROWS))
-    samples = (A[rows] * products / chance[rows, None])[order.ravel()]
-    pilots, samples = np.split(samples, [_pilots(count)])
-    limit = _BEYOND * np.abs(pilots).max(axis=0)
-    clipped, beyond = np.clip(samples, -limit, limit), (np.abs(samples) > limit).mean(axis=0)
-    drawable = chance > 0
-    reach = (sizes[drawable] / chance[drawable, None]).max(axis=0)
-    found = reach, limit, clipped.mean(axis=0), clipped.var(axis=0, ddof=1), beyond
-    return [Draw(*map(float, own)) for own in zip(*found, strict=True)]
+    return products
 
 
 def exact(points: list[Evaluation], basis: Basis) -> list[float]:

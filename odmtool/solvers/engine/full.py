@@ -23,7 +23,9 @@ Stop     when P - D, with coef itself as the dual point, is at most the toleranc
 
          eta = coef where the dual is finite, else the nearest such point; the last term then is
          bounded by (sum_i |coef_i - eta_i| sqrt(k(x_i, x_i)))^2. Products with K are in single
-         precision, kept in memory if they fit; the certificate is computed in double precision.
+         precision, kept in memory if they fit; the certificate is computed in double precision,
+         from some rows of K where these prove it (:mod:`odmtool.solvers.engine.checked`), else by
+         one more pass.
          Of several problems every one asks for a product and waits, so that one pass over K
          serves all; passes in double precision come when none asks for another.
 Source   Chapelle, Neural Computation 19, 2007; Rudi, Carratino & Rosasco, "FALKON", NIPS 2017;
@@ -32,14 +34,16 @@ Source   Chapelle, Neural Computation 19, 2007; Rudi, Carratino & Rosasco, "FALK
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from odmtool.core import deadline, losses
 from odmtool.solvers.base import Solution, not_worse_than_zero, relative
+from odmtool.solvers.engine import checked
 from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.checked import Known
 from odmtool.solvers.engine.products import Asked, Products
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.factor import gradient_steps
@@ -56,6 +60,9 @@ _GRADIENTS = 200
 # A gap in single precision must be below this share of the tolerance to be looked at in double.
 # speed only: no gap counts before it was looked at in double precision
 _SURE = 0.9
+# Drawn rows are cheaper than a pass up to this share of all, divided by the problems.
+# speed only: both end with a certificate
+_ROWS_SHARE = 1 / 8
 # Examples from which the gap of a point is estimated, and the share of the tolerance it may have.
 # speed only: from which of two points it goes on
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
@@ -82,9 +89,12 @@ class FullNewton:
         The solution in the landmarks' span.
     coef : ndarray, shape (m,)
         Its coefficients.
+    count : int
+        So many problems share passes.
     """
 
-    def __init__(self, run, y, space: FeatureSpace, point: Evaluation, coef: np.ndarray):
+    def __init__(self, run, y, space: FeatureSpace, point: Evaluation, coef, count: int = 1):
+        self._most_rows = int(_ROWS_SHARE * len(y) / count)
         self.y, self.loss, self.points, self._space = y, run.loss, run.points, space
         self._share, self.a, self.f = _RESIDUAL, y * coef, point.f.copy()
 
@@ -119,6 +129,21 @@ class FullNewton:
         t, coef = self.y * self.f, self.y * self.a
         tilt = np.abs(losses.derivative(self.loss, t) + coef).sum()
         return float(off * tilt + off**2 / 2 * losses.slopes_largest(self.loss).sum())
+
+    def certain(self, drawn: Callable, tolerance: float) -> Course:
+        """``values()`` with what rounding can have changed in P - D, and how likely that is wrong.
+
+        By rows that are drawn where they prove the relative gap, else by a pass.
+        """
+        primal, scale, gap, eta = self.values()
+        known = Known(self.y, self.a, self.f, eta, self.loss)
+        allowed = tolerance * scale - gap
+        more = checked.more(self.points, known, allowed, self._most_rows, drawn)
+        if relative(gap + more.gap, scale) <= tolerance:
+            return primal + more.primal, scale, gap + more.gap, eta, more.failure
+        yield from self.refine()
+        primal, scale, gap, eta = self.values()
+        return primal, scale, gap + self.rounding(), eta, 0.0
 
     def step(self, gap: float, least: float) -> Course:
         """A Newton step; ``gap`` is P - D for any dual point, the best that is known.
@@ -205,20 +230,19 @@ def _expected_gaps(run, newtons: list[FullNewton], duals: np.ndarray) -> np.ndar
 def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near: bool) -> Course:
     """Problem j from the landmarks' P and P - D on; returns a Solution."""
     tolerance, highest = run.stop.tolerance, primal - gap
-    iterations, is_certain, waited, least, lowest = 0, True, 0, np.inf, np.inf
+    iterations, is_certain, waited, least, lowest = 0, not is_near, 0, np.inf, np.inf
+    failure = 0.0
     if is_near:
-        yield from newton.refine()
+        newton.f = yield Asked(newton.a)
     primal, scale, gap, eta = newton.values()
+    if is_certain:
+        gap += newton.rounding()
     while True:
         now = relative(gap, scale)
         # speed only: no gap counts before it was looked at in double precision
         if now <= _SURE * tolerance and not is_certain:
-            yield from newton.refine()
-            primal, scale, gap, eta = newton.values()
-            is_certain = True
-        if is_certain:
-            gap += newton.rounding()
-            now = relative(gap, scale)
+            primal, scale, gap, eta, failure = yield from newton.certain(run.next_draw, tolerance)
+            is_certain, now = True, relative(gap, scale)
         run.report(j, run.iterations + iterations, primal, now, int(np.count_nonzero(newton.a)))
         is_better = now < least or primal < lowest - _SINGLE * scale
         waited, least, lowest = 0 if is_better else waited + 1, min(now, least), min(primal, lowest)
@@ -234,13 +258,11 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             break  # singular to working precision: no better step can be had
         iterations, is_certain = iterations + 1, False
     if not is_certain:
-        yield from newton.refine()
-        primal, scale, gap, eta = newton.values()
-        gap += newton.rounding()
+        primal, scale, gap, eta, failure = yield from newton.certain(run.next_draw, tolerance)
         now = relative(gap, scale)
     found = Solution(
         None, newton.y * newton.a, eta, primal, float(primal - gap), now,
-        run.iterations + iterations, now <= tolerance, "landmarks, then newton", failure=0.0,
+        run.iterations + iterations, now <= tolerance, "landmarks, then newton", failure=failure,
     )  # fmt: skip
     return not_worse_than_zero(found, newton.primal_at, newton.primal_at(0.0)[0], run.stop)
 
@@ -284,7 +306,7 @@ def solve(
     """
     duals = np.column_stack([point.a for point in points])
     states = zip(run.Y[problems], spaces, points, coefs, strict=True)
-    newtons = [FullNewton(run, *state) for state in states]
+    newtons = [FullNewton(run, *state, len(problems)) for state in states]
     # One pass makes a point of the demanded duals. Is that good enough?
     enough = _EXPECTED * run.stop.tolerance * np.array([point.scale for point in points])
     is_near = _expected_gaps(run, newtons, duals) <= enough

@@ -13,7 +13,7 @@ import numpy as np
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, tile_values
-from odmtool.solvers.rounding import value_error
+from odmtool.solvers.rounding import single_value_error, value_error
 
 # Rows of a block, for the processor's cache.
 BLOCK = 512
@@ -72,5 +72,13 @@ class Points:
     @cached_property
     def value_error(self) -> float:
         """See :func:`odmtool.solvers.rounding.value_error`."""
-        most = float(np.abs(self.diagonal).max(initial=0.0))
-        return value_error(self.kernel, self.X, most)
+        return value_error(self.kernel, self.X, self._most)
+
+    @cached_property
+    def single_value_error(self) -> float:
+        """See :func:`odmtool.solvers.rounding.single_value_error`."""
+        return single_value_error(self.kernel, self.X, self._most)
+
+    @property
+    def _most(self) -> float:
+        return float(np.abs(self.diagonal).max(initial=0.0))

@@ -13,13 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import kernels
-from odmtool.rows.tiles import Tiles
+from odmtool.rows.tiles import Tiles, is_narrow, narrow_rows, tile_values
 from odmtool.solvers.engine.certificate import times
 
 # What a product takes longer without compiled code, in kernel values.
 _AS_VALUES = 0.1
 # A kernel value below this share of the largest is less than the rounding of a sum.
 _NOTHING = 2.0**-30
+# A tile is not looked through if of this number of rows and columns more than this share of
+# values are larger.
+# speed only: a tile with few large values is kept, or made, with the others as well
+_LOOKED_AT, _SURELY = 16, 0.5
 
 
 class KeptTiles(Tiles):
@@ -51,6 +55,7 @@ class KeptTiles(Tiles):
         self._kept, self._room, self._block, self._reserved = {}, room, 0, 0
         self.is_short = False
         self._is_dense = np.zeros(self._filled.shape, dtype=bool)
+        self._narrow = self._narrow_rows()
         self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
 
     # speed only: tiles that are not kept are made again
@@ -64,9 +69,15 @@ class KeptTiles(Tiles):
     def exchange(self, X, start: int) -> None:
         """Take the rows of ``X``, which differ from ``start`` on, shape (m, d)."""
         self.X, first = X, int(np.searchsorted(self._edges, start, side="right")) - 1
+        self._narrow = self._narrow_rows()
         for key in [key for key in self._kept if key[1] >= first]:
             self._room += self._kept.pop(key).nbytes
         self._is_dense[:, first:] = False
+
+    def _narrow_rows(self) -> np.ndarray | None:
+        """The rows for :mod:`odmtool.rows.narrow_loops`, if it can make the values."""
+        can_be = is_narrow(self.kernel, self.X) and not self.kernel.bias
+        return narrow_rows(self.kernel, self.X) if can_be else None
 
     def _tile(self, i: int, j: int, scratch=None):
         """An ndarray or a SparseTile."""
@@ -75,18 +86,44 @@ class KeptTiles(Tiles):
             return kept
         tile = super()._tile(i, j, scratch)
         # This depends on the values only, not on what there is room for.
-        found = None if self._is_dense[i, j] else self._as_sparse(tile)
+        found = None if self._is_full(i, j) else self._as_sparse(tile)
         self._is_dense[i, j] = found is None
         found = tile if found is None else found
-        # speed only: tiles that are not kept are made again
-        is_first = j < self._block
-        if found.nbytes <= self._room - (0 if is_first else self._reserved):
+        if self._has_room(j, found.nbytes):
             self._room -= found.nbytes
+            is_first = j < self._block
             self._reserved -= min(self._reserved, tile.nbytes) if is_first else 0
             found = self._kept[i, j] = tile.copy() if found is tile else found
         else:
             self.is_short = True
         return found
+
+    # speed only: tiles that are not kept are made again
+    def _has_room(self, j: int, count: int) -> bool:
+        """Whether a tile of so many bytes in this column is kept."""
+        return count <= self._room - (0 if j < self._block else self._reserved)
+
+    def _is_full(self, i: int, j: int) -> bool:
+        """Whether the tile is known to have many values, or some of it promise so."""
+        if not self._is_dense[i, j] and self.is_compiled:
+            A, B = (some_rows(self.X[self._slice(k)]) for k in (i, j))
+            values = tile_values(self.kernel, A, B, False)
+            self._is_dense[i, j] = (values > self._least).mean() > _SURELY
+        return self._is_dense[i, j]
+
+    def _add_tile(self, i: int, j: int, scratch, right, left, above, below) -> None:
+        """Values that are not kept are multiplied as they are made, where that is faster."""
+        can_be = self.is_compiled and right.ndim == 1 and self._narrow is not None
+        if can_be and (i, j) not in self._kept and self._is_full(i, j):
+            rows, columns = self._slice(i), self._slice(j)
+            if not self._has_room(j, len(left) * len(right) * self.X.dtype.itemsize):
+                from odmtool.rows.narrow_loops import add_narrow_products
+
+                self.is_short = True
+                A, B = self._narrow[rows], self._narrow[columns]
+                add_narrow_products(A, B, right, left, above, below)
+                return
+        super()._add_tile(i, j, scratch, right, left, above, below)
 
     def _as_sparse(self, tile: np.ndarray):
         if not self.is_compiled:
@@ -103,6 +140,16 @@ class KeptTiles(Tiles):
             add_sparse_products(tile, *(v.reshape(len(v), -1) for v in vectors))
         else:
             super()._add(tile, right, left, above, below)
+
+
+def some_rows(X):
+    """A few of the rows, spread over all."""
+    return X[:: max(1, X.shape[0] // _LOOKED_AT)]
+
+
+def single_error(points) -> float:
+    """How far a product in single precision may be off beside one in double, per unit of |v|_1."""
+    return points.single_value_error + _NOTHING * float(np.abs(points.diagonal).max(initial=0.0))
 
 
 class Asked(NamedTuple):

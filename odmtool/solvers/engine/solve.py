@@ -342,10 +342,13 @@ class EngineRun:
             bound[left], failure[left] = np.minimum(bound[left], exact), 0.0
         return bound, failure
 
-    def _drawn(self, points, basis, found: Features, count: int) -> list[float]:
+    def next_draw(self):
+        """A seed, and the probability with which this draw may fail; in all it is DELTA."""
         self.draws += 1
-        delta = certificate.DELTA / 2**self.draws
-        seed = (self.seed, self.draws)
+        return (self.seed, self.draws), certificate.DELTA / 2**self.draws
+
+    def _drawn(self, points, basis, found: Features, count: int) -> list[float]:
+        seed, delta = self.next_draw()
         return certificate.drawn_for_all(points, basis, found.left, count, seed, delta)
 
     def _solution(self, j: int, point: Evaluation, basis: Basis, gap, failure) -> Solution:

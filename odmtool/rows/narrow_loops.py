@@ -1,0 +1,136 @@
+"""The compiled loops of rbf in single precision between rows of few numbers.
+
+Squared distances are sums of squared differences: nothing cancels as in |u|^2 + |v|^2 - 2 u'v,
+where features that are not scaled leave single precision few digits. Of few numbers this is
+faster, too, since a row of values is made, and multiplied, before it leaves the processor's
+first cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool._jit import njit, njit_fused
+
+# Columns at a time: what belongs to them stays in the first cache. A multiple of the lanes.
+WIDTH, LANES = 512, 32
+
+
+@njit_fused
+def squared_distances(row, columns, out):
+    """out_j = |row - columns_j|^2, four numbers at a time.
+
+    Parameters
+    ----------
+    row : ndarray, shape (4 d,)
+    columns : ndarray, shape (4 d, n)
+    out : ndarray, shape (n,)
+    """
+    out[:] = 0
+    for k in range(0, len(row), 4):
+        first, second, third, fourth = row[k], row[k + 1], row[k + 2], row[k + 3]
+        ones, twos, threes, fours = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        for j in range(len(out)):
+            a, b, c, d = ones[j] - first, twos[j] - second, threes[j] - third, fours[j] - fourth
+            out[j] += (a * a + b * b) + (c * c + d * d)
+
+
+@njit_fused
+def negative_powers(values):
+    """2^-x of every x >= 0, in place; no number is below 2^-126.
+
+    With n = round(x) and r = x - n, |r| <= 1/2, this is 2^-n times the series of 2^-r.
+    """
+    # Added to a small number, its last bits are the number's rounded value.
+    most, shift, one = np.float32(126.0), np.float32(12582912.0), np.float32(1.0)
+    first, second = np.float32(-0.6931471805599453), np.float32(0.2402265069591007)
+    third, fourth = np.float32(-0.05550410866482158), np.float32(0.009618129107628477)
+    fifth, sixth = np.float32(-0.0013333558146428443), np.float32(0.00015403530393381608)
+    seventh = np.float32(-1.5252733804059841e-05)
+    for j in range(len(values)):
+        x = values[j]
+        x = x if x < most else most
+        shifted = x + shift
+        r = x - (shifted - shift)
+        series = seventh * r + sixth
+        series = series * r + fifth
+        series = series * r + fourth
+        series = series * r + third
+        series = series * r + second
+        series = series * r + first
+        series = series * r + one
+        bits = np.float32(shifted).view(np.int32)
+        power = np.int32((np.int32(127) - bits) << np.int32(23))
+        values[j] = series * power.view(np.float32)
+
+
+@njit
+def spread_columns(B, out):
+    """The rows of B as columns; what B does not have is 0."""
+    out[:] = 0
+    for j in range(B.shape[0]):
+        for k in range(B.shape[1]):
+            out[k, j] = B[j, k]
+
+
+@njit
+def narrow_tile(A, B, tile):
+    """2^-|a - b|^2 for all pairs of rows.
+
+    Parameters
+    ----------
+    A : ndarray, shape (m, 4 d)
+    B : ndarray, shape (n, 4 d)
+    tile : ndarray, shape (m, n)
+    """
+    n = B.shape[0]
+    columns = np.empty((A.shape[1], WIDTH), tile.dtype)
+    for start in range(0, n, WIDTH):
+        end = min(start + WIDTH, n)
+        spread_columns(B[start:end], columns)
+        for i in range(A.shape[0]):
+            values = tile[i, start:end]
+            squared_distances(A[i], columns, values)
+            negative_powers(values)
+
+
+@njit
+def add_narrow_products(A, B, right, left, above, below):
+    """above += tile right and below += left'tile, as tile_loops.add_products does it.
+
+    Values are made row by row, and never the tile.
+
+    Parameters
+    ----------
+    A, B : ndarrays
+        As for :func:`narrow_tile`.
+    right, below : ndarrays, shape (n,)
+    left, above : ndarrays, shape (m,)
+    """
+    n, lanes, sums = B.shape[0], np.zeros(LANES), np.zeros((A.shape[0], LANES))
+    columns, room = np.empty((A.shape[1], WIDTH), A.dtype), np.empty(WIDTH, A.dtype)
+    for start in range(0, n, WIDTH):
+        end = min(start + WIDTH, n)
+        spread_columns(B[start:end], columns)
+        count, even = end - start, (end - start) // LANES * LANES
+        values, some_right, some_below = room[:count], right[start:end], below[start:end]
+        for i in range(A.shape[0]):
+            squared_distances(A[i], columns, values)
+            negative_powers(values)
+            lanes[:] = sums[i]
+            for j in range(0, even, LANES):
+                for k in range(LANES):
+                    value = np.float64(values[j + k])
+                    lanes[k] += value * some_right[j + k]
+                    some_below[j + k] += value * left[i]
+            sums[i] = lanes
+            if end < n:
+                continue
+            total = 0.0
+            for k in range(LANES):
+                total += lanes[k]
+            for j in range(even, count):
+                value = np.float64(values[j])
+                total += value * some_right[j]
+                some_below[j] += value * left[i]
+            above[i] += total

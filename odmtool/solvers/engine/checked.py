@@ -1,0 +1,111 @@
+"""The gap at margins in single precision, bounded by some rows of K in double precision.
+
+Problem  With coefficients a and the duals eta near them, P - D is the sum of the examples' shares
+         s_i(t_i) = u_i l(t_i) + eta_i t_i - min_t (u_i l(t) + eta_i t), and something known
+         (:mod:`odmtool.solvers.engine.full`). Only t~ is known, from f~ = K~ a with kernel
+         values in single precision; margins in double precision are a pass that takes several
+         times as long.
+Method   |f~_i - f_i| <= d, with d from the largest error of a value. s_i is convex, so that it is
+         at most r_i = max(s_i(t~_i - d), s_i(t~_i + d)) - s_i(t~_i) larger than it seems. That is
+         far too much, for single errors are smaller and cancel. But rows drawn with p_i = r_i / T,
+         T = sum_i r_i, tell X = (s_i(t_i) - s_i(t~_i)) / p_i <= T, whose mean is what the sum is
+         larger: it is bounded as X is in :mod:`odmtool.solvers.engine.certificate`.
+Rounding The drawn rows are off by e, as all of double precision: with c the largest slopes of l',
+         the sum then is at most e sum_i (|s_i'(t~_i)| + c_i d) + e^2/2 sum_i c_i larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from odmtool.core import losses
+from odmtool.core.losses import MarginLoss
+from odmtool.solvers.engine.certificate import DELTA, Draw, most_likely, rows_times
+from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.products import single_error
+from odmtool.solvers.rounding import share_errors, sum_error
+
+# Numbers of drawn rows.
+# speed only: the bound knows how many rows were drawn
+_DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
+# A bound will be about so many times what it is where no X was beyond and none varied.
+# speed only: the bound knows how many rows were drawn
+_SAFETY = 4.0
+
+
+class Known(NamedTuple):
+    """A point in single precision.
+
+    Attributes
+    ----------
+    y, a, f, eta : ndarrays, shape (m,)
+        f is near K a.
+    loss : MarginLoss of arrays, shape (m,)
+    """
+
+    y: np.ndarray
+    a: np.ndarray
+    f: np.ndarray
+    eta: np.ndarray
+    loss: MarginLoss
+
+
+class More(NamedTuple):
+    """What rounding to single precision has changed.
+
+    Attributes
+    ----------
+    gap : float
+        P - D is at most so much larger; infinity where this needs too many rows.
+    primal : float
+        P is about so much larger.
+    failure : float
+        The probability that ``gap`` is wrong.
+    """
+
+    gap: float
+    primal: float = 0.0
+    failure: float = 0.0
+
+
+def more(points: Points, known: Known, allowed: float, most: int, drawn: Callable) -> More:
+    """By how much P - D is larger than the margins say.
+
+    Parameters
+    ----------
+    points : Points
+    known : Known
+    allowed : float
+        What is hoped for.
+    most : int
+        Rows to draw at most.
+    drawn : callable
+        Returns a seed and the probability with which the bound may fail.
+    """
+    y, a, f, eta, loss = known
+    t, size = y * f, np.abs(a).sum()
+    error = sum_error(points.size) * points.diagonal.max()
+    off, off_exactly = (single_error(points) + error) * size, (points.value_error + error) * size
+    largest = losses.slopes_largest(loss)
+    tilt = np.abs(losses.derivative(loss, t) + eta) + largest * off
+    rounding = float(off_exactly * tilt.sum() + off_exactly**2 / 2 * largest.sum())
+    ranges = share_errors(loss, t, eta, off)
+    total, hoped = float(ranges.sum()), (allowed - rounding) / _SAFETY
+    enough = [n for n in _DRAWN if n <= most and most_likely(0.0, n, DELTA / 4) * total <= hoped]
+    if not enough or not total > 0:
+        return More(np.inf)
+    (seed, delta), count, chance = drawn(), enough[0], ranges / total
+    rows = np.random.default_rng(seed).choice(len(chance), count, p=chance)
+    rows, order = np.unique(rows, return_inverse=True)
+    f_exactly = rows_times(points, rows, a[:, None])[:, 0]
+    some, moved = MarginLoss(*(field[rows] for field in loss)), y[rows] * f_exactly - t[rows]
+    lost = losses.value(some, t[rows] + moved) - losses.value(some, t[rows])
+    gained, weight = lost + eta[rows] * moved, 1 / chance[rows]
+    primal = float(np.mean(((lost + (y * a)[rows] * moved / 2) * weight)[order]))
+    found = Draw.of(total, (gained * weight)[order]).largest_mean(count, delta)
+    if total <= min(found, allowed - rounding):
+        return More(total + rounding, primal)
+    return More(found + rounding, primal, DELTA)

@@ -1,0 +1,118 @@
+"""Gaps at margins in single precision, bounded by drawn rows in double precision."""
+
+import numpy as np
+import pytest
+from problems import examples
+from test_engine import KERNELS, far_examples, forced, judged, problem_of
+
+from odmtool.core import losses
+from odmtool.judge.binary import kernel_matrix
+from odmtool.rows.executor import Serial
+from odmtool.rows.tiles import tile_values
+from odmtool.solvers import rounding
+from odmtool.solvers.base import Stop
+from odmtool.solvers.engine import checked, full, sample, solve
+from odmtool.solvers.engine.checked import Known
+from odmtool.solvers.engine.points import Points
+
+OFF = 0.02
+
+
+def inexact(seed: int, kind: str, monkeypatch, m: int = 300):
+    """Margins that are as far off as they may be, and by how much the sum of shares is larger."""
+    problem = problem_of(KERNELS["rbf"], "odm", 2.0**6, m, seed)
+    points = Points(problem.gram.kernel, problem.gram.X, Serial())
+    random = np.random.default_rng(seed)
+    loss = losses.scaled(problem.loss, problem.weight)
+    eta = losses.nearest_dual(loss, random.standard_normal(m))
+    a, error = problem.y * eta, OFF / np.abs(eta).sum()
+    monkeypatch.setattr(checked, "single_error", lambda points: error)
+    exactly = kernel_matrix(problem.gram.kernel, problem.gram.X, problem.gram.X) @ a
+    off = {"even": random.uniform(-OFF, OFF, m), "few": OFF * (random.random(m) < 0.02)}[kind]
+    # In the direction in which the shares of P - D grow.
+    tilt = losses.derivative(loss, problem.y * exactly) + eta
+    f = exactly - problem.y * (np.sign(tilt) * np.abs(off) if kind == "few" else off)
+
+    def value(f):
+        return float((losses.value(loss, problem.y * f) + eta * problem.y * f).sum())
+
+    primal = float((losses.value(loss, problem.y * exactly)).sum() + a @ exactly / 2)
+    primal -= float((losses.value(loss, problem.y * f)).sum() + a @ f / 2)
+    return points, Known(problem.y, a, f, eta, loss), value(exactly) - value(f), primal
+
+
+@pytest.mark.parametrize("kind", ["even", "few"])
+def test_the_bound_fails_as_rarely_as_it_says(kind, monkeypatch):
+    """With a probability so large that failures would be seen."""
+    monkeypatch.setattr(checked, "_DRAWN", (60,))
+    failures = draws = 0
+    for seed in range(4):
+        points, known, gained, primal = inexact(seed, kind, monkeypatch)
+        found = []
+        for k in range(50):
+            chance = (seed, k), 0.2
+            found.append(checked.more(points, known, np.inf, 60, lambda chance=chance: chance))
+            failures += found[-1].gap < gained
+            draws += 1
+        spread = np.std([more.primal for more in found]) / np.sqrt(50)
+        assert abs(np.mean([more.primal for more in found]) - primal) <= 5 * spread + 1e-9
+    assert failures <= 0.2 * draws
+
+
+def test_a_bound_below_what_is_allowed_needs_no_probability(monkeypatch):
+    points, known, gained, _primal = inexact(0, "even", monkeypatch)
+    total = rounding.shares_error(known.loss, known.y * known.f, known.eta, OFF * (1 + 1e-9))
+    monkeypatch.setattr(checked, "_DRAWN", (3,))
+    more = checked.more(points, known, 100 * total, 300, lambda: (0, 1e-9))
+    assert more.failure == 0 and gained <= more.gap == pytest.approx(total, rel=1e-6)
+
+
+def test_where_rows_are_dearer_than_a_pass_none_are_drawn(monkeypatch):
+    points, known, *_ = inexact(0, "even", monkeypatch)
+    assert checked.more(points, known, np.inf, 499, None).gap == np.inf
+    assert checked.more(points, known, 0.0, 500, None).gap == np.inf
+
+
+@pytest.mark.parametrize("loss", ["odm", "l2svm"])
+@pytest.mark.parametrize("lambda_", [2.0**6, 2.0**9])
+def test_models_are_certified_by_drawn_rows(loss, lambda_, monkeypatch):
+    monkeypatch.setattr(full, "_ROWS_SHARE", 10.0)
+    forced("full", monkeypatch)
+    problem = problem_of(KERNELS["rbf"], loss, lambda_, 500, weighted=True)
+    found, more = [], checked.more
+
+    def noted(*arguments):
+        found.append(more(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(checked, "more", noted)
+    solution = solve.solve(problem, Stop(1e-3, 100))
+    assert solution.converged and solution.failure == found[-1].failure and found[-1].gap < np.inf
+    truth = judged(problem, solution.coef, solution.eta)
+    assert truth.gap <= solution.gap * (1 + 1e-9)
+    assert solution.primal == pytest.approx(truth.primal, rel=1e-6)
+
+
+def test_a_pass_comes_where_drawn_rows_prove_nothing(monkeypatch):
+    monkeypatch.setattr(full, "_ROWS_SHARE", 10.0)
+    monkeypatch.setattr(sample, "_SAMPLE", 60)
+    monkeypatch.setattr(checked, "single_error", lambda points: 1e3)
+    problem = far_examples(600, 40, 2.0**8)
+    solution = solve.solve(problem, Stop(1e-3, 40))
+    assert solution.solver == "landmarks, then newton" and solution.failure == 0
+    truth = judged(problem, solution.coef, solution.eta)
+    assert truth.gap <= solution.gap * (1 + 1e-6)
+    assert solution.primal == pytest.approx(truth.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0])
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("name", [name for name in KERNELS if name != "sigmoid"])
+def test_the_error_of_a_value_in_single_precision(name, is_compiled, scale):
+    X, kernel = scale * examples(200, 6)[0].toarray(), KERNELS[name]
+    points = Points(kernel, X, Serial())
+    single = tile_values(kernel, points.single, points.single, False, is_compiled=is_compiled)
+    off = np.abs(single - kernel_matrix(kernel, X, X)).max()
+    assert off <= points.single_value_error
+    least = rounding.SINGLE_UNIT * points.diagonal.max()
+    assert points.single_value_error <= 3000 * max(off, least)
