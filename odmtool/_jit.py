@@ -54,21 +54,9 @@ def njit(function):
     runs, and floating point is exact IEEE arithmetic (no fastmath). With
     ``NUMBA_DISABLE_JIT=1`` the function is returned as it is.
     """
-    return _compiled(function, fastmath=False)
-
-
-def njit_fused(function):
-    """The same, but a product and a sum may be one operation with one rounding, as in BLAS.
-
-    That is nearly twice as fast where there is little else to do.
-    """
-    return _compiled(function, fastmath={"contract"})
-
-
-def _compiled(function, **options):
     import numba
 
-    dispatcher = numba.njit(nogil=True, **options)(function)
+    dispatcher = numba.njit(nogil=True)(function)
     if dispatcher is function:
         return function
     cache = _cache_of(function)

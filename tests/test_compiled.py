@@ -23,7 +23,7 @@ TWINS = {name: twin for room in ROOMS for name, twin in room.TWINS.items()}
 
 
 def compiled_functions() -> set[str]:
-    """The dotted names of all that is decorated with njit or njit_fused, by the sources."""
+    """The dotted names of all that is decorated with njit, by the sources."""
     names = set()
     for path in PACKAGE.rglob("*.py"):
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
@@ -31,7 +31,7 @@ def compiled_functions() -> set[str]:
         for node in ast.walk(ast.parse(source)) if "njit" in source else ():
             if isinstance(node, ast.FunctionDef):
                 marks = {ast.unparse(mark).split(".")[-1] for mark in node.decorator_list}
-                names |= {f"{module}.{node.name}"} if marks & {"njit", "njit_fused"} else set()
+                names |= {f"{module}.{node.name}"} if "njit" in marks else set()
     return names
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool._jit import njit, njit_fused
+from odmtool._jit import njit
 
 # Columns at a time: what belongs to them stays in the first cache. A multiple of the lanes.
 WIDTH, LANES = 512, 32
 
 
-@njit_fused
+@njit
 def squared_distances(row, columns, out):
     """out_j = |row - columns_j|^2, four numbers at a time.
 
@@ -35,7 +35,7 @@ def squared_distances(row, columns, out):
             out[j] += (a * a + b * b) + (c * c + d * d)
 
 
-@njit_fused
+@njit
 def negative_powers(values):
     """2^-x of every x >= 0, in place; no number is below 2^-126.
 
