@@ -30,7 +30,7 @@ _AT_ONCE = 128
 WIDEST = 4096
 """Up to so many features, sparse rows become columns of a dense matrix on the way."""
 
-NARROW = 16
+NARROW = 8
 """Up to so many features of dense rows, differences are faster than BLAS (:mod:`.narrow_loops`)."""
 
 BY_NUMPY, SPARSE_BY_NUMPY = 80_000_000, 3_000_000

@@ -12,16 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core.gram import BYTES
-from odmtool.rows.tiles import NARROW
 
 # Multiplications and additions in a matrix product, per second.
 _DOUBLE, _SINGLE = 1.8e10, 3.6e10
 # A kernel value in double precision beside its inner product; an entry of a sparse row in it.
 _VALUE, _ENTRY = 6e-9, 6e-10
-# In single precision, and between dense rows of few numbers, which are multiplied as they are made.
-_SINGLE_SHARE, _NARROW_SHARE = 0.4, 0.25
-# Rows drawn for the certificate, of so many times as many examples at least.
-_CHECKED, _TIMES = 2000, 8
+# In single precision.
+_SINGLE_SHARE = 0.4
 MOST = 100_000
 """Examples whose features are kept; of more there are passes (:mod:`.thinned`)."""
 # So many.
@@ -32,9 +29,8 @@ _HESSIANS = 1.6
 _KEPT = 6e-10
 # Bytes of one, in single precision.
 _BYTES = 4
-# Products between active examples that Newton's method needs, per root of (gap / tolerance), and
-# with all examples, per power of ten of it; without it one each.
-_PRODUCTS, _STEPS = 1.0, 1.0
+# Products with K that Newton's method needs, per root of (gap / tolerance).
+_PRODUCTS = 1.2
 # Epochs of coordinate descent.
 _DESCENT = 20
 NEAR = 0.5
@@ -93,23 +89,17 @@ class Cost(NamedTuple):
     def beyond(self, active: float, excess: float, demanded: float) -> float:
         """Newton's method in function space from landmarks whose gap is ``excess`` tolerances.
 
-        Most products are between active examples, one of every step is with all. Their values
-        are in single precision, made again as far as they are not kept. At last some rows, or all
-        values, are made in double precision. Where the duals that the landmarks' model demands
-        have a gap of ``demanded`` tolerances that is small enough, one product is all.
+        Its values are those between active examples and all. They are made once in single
+        precision, as far as they are not kept again for every product, and at last in double.
+        Where the duals that the landmarks' model demands have a gap of ``demanded`` tolerances
+        that is small enough, the last pass is all.
         """
-        among, values = active**2 / 2, active * (self.size - active / 2)
-        last = min(values, _CHECKED * active if self.size > _TIMES * _CHECKED else values)
-        is_narrow = not self.is_sparse and self.entries <= NARROW
-        single = self.value * (_NARROW_SHARE if is_narrow else _SINGLE_SHARE) + _KEPT
+        values, passes = active * (self.size - active / 2), 1 + _PRODUCTS * math.sqrt(excess)
         if demanded <= NEAR:
-            return values * single + last * self.value
-        kept = min(1.0, self.tiles / max(1.0, _BYTES * among))
-        again = kept * _KEPT + (1 - kept) * single
-        steps = 1 + _STEPS * math.log10(max(1.0, excess))
-        products = (steps + _PRODUCTS * math.sqrt(excess)) * among * again
-        products += (among + steps * (values - among)) * single
-        return products + last * self.value
+            return values * (self.value + _KEPT)
+        made = 1 - min(1.0, self.tiles / max(1.0, _BYTES * values))
+        single = _SINGLE_SHARE * self.value * (1 + (passes - 1) * made)
+        return values * (single + passes * _KEPT + self.value)
 
 
 class DescentCost(Cost):
