@@ -6,12 +6,15 @@ from problems import examples
 from test_engine import KERNELS, far_examples, forced, judged, problem_of
 
 from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.executor import Serial
 from odmtool.rows.tiles import tile_values
 from odmtool.solvers import rounding
-from odmtool.solvers.base import Stop
-from odmtool.solvers.engine import checked, full, sample, solve
+from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.engine import certificate, checked, full, sample, solve
+from odmtool.solvers.engine.certificate import Draw
 from odmtool.solvers.engine.checked import Known
 from odmtool.solvers.engine.points import Points
 
@@ -38,24 +41,33 @@ def inexact(seed: int, kind: str, monkeypatch, m: int = 300):
 
     primal = float((losses.value(loss, problem.y * exactly)).sum() + a @ exactly / 2)
     primal -= float((losses.value(loss, problem.y * f)).sum() + a @ f / 2)
-    return points, Known(problem.y, a, f, eta, loss), value(exactly) - value(f), primal
+    known = Known(problem.y, a, f, eta, np.abs(a).sum(), loss)
+    return points, known, value(exactly) - value(f), primal
 
 
 @pytest.mark.parametrize("kind", ["even", "few"])
 def test_the_bound_fails_as_rarely_as_it_says(kind, monkeypatch):
-    """With a probability so large that failures would be seen."""
+    """With a probability so large that failures would be seen; the X have the means they should."""
     monkeypatch.setattr(checked, "_DRAWN", (60,))
-    failures = draws = 0
+    monkeypatch.setattr(checked, "_seen", np.mean)
+    failures, draws, means, of = 0, 0, [], Draw.of
+
+    def noted(total, samples):
+        means.append(samples.mean())
+        return of(total, samples)
+
+    monkeypatch.setattr(Draw, "of", noted)
     for seed in range(4):
         points, known, gained, primal = inexact(seed, kind, monkeypatch)
         found = []
+        means.clear()
         for k in range(50):
             chance = (seed, k), 0.2
             found.append(checked.more(points, known, np.inf, 60, lambda chance=chance: chance))
             failures += found[-1].gap < gained
             draws += 1
-        spread = np.std([more.primal for more in found]) / np.sqrt(50)
-        assert abs(np.mean([more.primal for more in found]) - primal) <= 5 * spread + 1e-9
+        for seen, truth in ([more.primal for more in found], primal), (means, gained):
+            assert abs(np.mean(seen) - truth) <= 5 * np.std(seen) / np.sqrt(50) + 1e-9
     assert failures <= 0.2 * draws
 
 
@@ -65,6 +77,60 @@ def test_a_bound_below_what_is_allowed_needs_no_probability(monkeypatch):
     monkeypatch.setattr(checked, "_DRAWN", (3,))
     more = checked.more(points, known, 100 * total, 300, lambda: (0, 1e-9))
     assert more.failure == 0 and gained <= more.gap == pytest.approx(total, rel=1e-6)
+
+
+def test_what_double_precision_rounds_is_added(monkeypatch):
+    points, known, _gained, _primal = inexact(0, "even", monkeypatch)
+    points.value_error = OFF / known.size
+    error = rounding.sum_error(300) * points.diagonal.max() + points.value_error
+    off, exactly = (OFF / known.size + 2 * error) * known.size, error * known.size
+    t, largest = known.y * known.f, losses.slopes_largest(known.loss)
+    total = rounding.shares_error(known.loss, t, known.eta, off)
+    tilt = np.abs(losses.derivative(known.loss, t) + known.eta) + largest * off
+    added = (exactly * tilt + exactly**2 / 2 * largest).sum()
+    monkeypatch.setattr(checked, "_DRAWN", (3,))
+    more = checked.more(points, known, 1e6 * total, 1000, lambda: (0, 1e-9))
+    assert more.failure == 0 and more.gap == pytest.approx(total + added, rel=1e-12)
+    assert added > total / 10
+
+
+def test_a_smaller_probability_of_failing_has_a_larger_bound(monkeypatch):
+    monkeypatch.setattr(checked, "_DRAWN", (3000,))
+    points, known, gained, _primal = inexact(0, "even", monkeypatch)
+    found = [checked.more(points, known, np.inf, 3000, lambda delta=delta: (1, delta))
+             for delta in (1e-2, 1e-6, 1e-9)]  # fmt: skip
+    assert gained < found[0].gap < found[1].gap < found[2].gap
+    assert {more.failure for more in found} == {certificate.DELTA}
+
+
+def test_margins_farther_off_than_any_rounding_prove_nothing(monkeypatch):
+    points, known, *_ = inexact(0, "even", monkeypatch)
+    monkeypatch.setattr(checked, "single_error", lambda points: 1e-12)
+    assert checked.more(points, known, np.inf, 1000, lambda: (0, 1e-6)).gap == np.inf
+
+
+def test_an_objective_is_mended_by_what_is_seen_only():
+    assert checked._seen(np.array([1.0, 2.0, 3.0])) == 2.0
+    assert checked._seen(np.array([-3.0, 2.0, 2.0])) == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e39, 1e-39])
+def test_rows_beyond_single_precision_are_certified_by_a_pass(scale, monkeypatch):
+    """Where they are not numbers, compiled code makes numbers of them all the same."""
+    monkeypatch.setattr(full, "_ROWS_SHARE", 10.0)
+    monkeypatch.setattr("odmtool.solvers.engine.points.BY_NUMPY", 0)
+    forced("full", monkeypatch)
+    random = np.random.default_rng(1)
+    X, y = random.standard_normal((500, 4)), np.where(random.random(500) < 0.5, 1.0, -1.0)
+    kernel = Kernel("rbf", 0.5 / scale / scale)
+    loss = losses.odm(2.0**8, 0.2, 0.2, 500)
+    problem = Problem(None, Gram(kernel, scale * X, memory=1e9), y, np.ones(500), loss)
+    points = Points(kernel, scale * X, Serial())
+    assert points.single_value_error == np.inf
+    assert Points(Kernel("rbf", 0.5), X, Serial()).single_value_error < 1e-4
+    solution = solve.solve(problem, Stop(1e-2, 60))
+    assert solution.failure == 0
+    assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
 
 
 def test_where_rows_are_dearer_than_a_pass_none_are_drawn(monkeypatch):

@@ -40,6 +40,9 @@ UNIT = float(np.finfo(float).eps) / 2
 SINGLE_UNIT = float(np.finfo(np.float32).eps) / 2
 """The same in single precision."""
 
+# Numbers of these sizes, their roots and products lie well inside of what single precision holds.
+_LEAST_SINGLE, _MOST_SINGLE = 2.0**-60, 2.0**60
+
 _LINEAR = Kernel("linear")
 # e to a higher power says nothing of what is small.
 _LARGEST_RELATIVE = 1e200
@@ -380,9 +383,12 @@ def single_value_error(kernel: Kernel, X, most: float) -> float:
     """The same in single precision, rows rounded to it included.
 
     A row's rounding changes an inner product by two roundings more; what the values' own
-    roundings do grows as the unit. e^-87 is the least that single precision has.
+    roundings do grows as the unit. e^-87 is the least that single precision has. The bound is
+    infinite where rows, gamma or values might overflow, or vanish.
     """
     terms, size = _terms_and_size(kernel, X)
+    if not all(_LEAST_SINGLE <= x <= _MOST_SINGLE for x in (size, abs(kernel.gamma) or 1.0, most)):
+        return np.inf
     exactly, unit = np.array(kernel.row.rounding(kernel, size, 0.0, np)), SINGLE_UNIT / UNIT
     found = np.array(kernel.row.rounding(kernel, size, (terms + 12) * SINGLE_UNIT, np))
     relative, absolute = found + (unit - 1) * exactly

@@ -12,6 +12,7 @@ Method   |f~_i - f_i| <= d, with d from the largest error of a value. s_i is con
          larger: it is bounded as X is in :mod:`odmtool.solvers.engine.certificate`.
 Rounding The drawn rows are off by e, as all of double precision: with c the largest slopes of l',
          the sum then is at most e sum_i (|s_i'(t~_i)| + c_i d) + e^2/2 sum_i c_i larger.
+Source   Maurer & Pontil, "Empirical Bernstein bounds", COLT 2009, as there.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # A bound will be about so many times what it is where no X was beyond and none varied.
 # speed only: the bound knows how many rows were drawn
 _SAFETY = 4.0
+# No X is above T but for its own rounding.
+_ROUNDED = 1 + 1e-6
 
 
 class Known(NamedTuple):
@@ -43,6 +46,8 @@ class Known(NamedTuple):
     ----------
     y, a, f, eta : ndarrays, shape (m,)
         f is near K a.
+    size : float
+        |a|_1, or the sum of the |v|_1 of the products K v of which f is made.
     loss : MarginLoss of arrays, shape (m,)
     """
 
@@ -50,6 +55,7 @@ class Known(NamedTuple):
     a: np.ndarray
     f: np.ndarray
     eta: np.ndarray
+    size: float
     loss: MarginLoss
 
 
@@ -61,7 +67,7 @@ class More(NamedTuple):
     gap : float
         P - D is at most so much larger; infinity where this needs too many rows.
     primal : float
-        P is about so much larger.
+        P is about so much larger, as far as that is seen.
     failure : float
         The probability that ``gap`` is wrong.
     """
@@ -85,10 +91,11 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
     drawn : callable
         Returns a seed and the probability with which the bound may fail.
     """
-    y, a, f, eta, loss = known
-    t, size = y * f, np.abs(a).sum()
-    error = sum_error(points.size) * points.diagonal.max()
-    off, off_exactly = (single_error(points) + error) * size, (points.value_error + error) * size
+    y, a, f, eta, size, loss = known
+    t, exactly = y * f, points.value_error + sum_error(points.size) * points.diagonal.max()
+    off, off_exactly = (single_error(points) + 2 * exactly) * size, exactly * size
+    if not np.isfinite(off):
+        return More(np.inf)
     largest = losses.slopes_largest(loss)
     tilt = np.abs(losses.derivative(loss, t) + eta) + largest * off
     rounding = float(off_exactly * tilt.sum() + off_exactly**2 / 2 * largest.sum())
@@ -103,9 +110,17 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
     f_exactly = rows_times(points, rows, a[:, None])[:, 0]
     some, moved = MarginLoss(*(field[rows] for field in loss)), y[rows] * f_exactly - t[rows]
     lost = losses.value(some, t[rows] + moved) - losses.value(some, t[rows])
-    gained, weight = lost + eta[rows] * moved, 1 / chance[rows]
-    primal = float(np.mean(((lost + (y * a)[rows] * moved / 2) * weight)[order]))
-    found = Draw.of(total, (gained * weight)[order]).largest_mean(count, delta)
+    weight = 1 / chance[rows]
+    gained, lost = (lost + eta[rows] * moved) * weight, (lost + (y * a)[rows] * moved / 2) * weight
+    if not gained.max() <= total * _ROUNDED:
+        return More(np.inf)  # a margin is farther off than d: what bounds it does not hold
+    primal, found = _seen(lost[order]), Draw.of(total, gained[order]).largest_mean(count, delta)
     if total <= min(found, allowed - rounding):
         return More(total + rounding, primal)
     return More(found + rounding, primal, DELTA)
+
+
+def _seen(samples: np.ndarray) -> float:
+    """Their mean where it is more than its standard error, else nothing."""
+    mean = samples.mean()
+    return float(mean) if abs(mean) > samples.std(ddof=1) / np.sqrt(len(samples)) else 0.0

@@ -97,10 +97,12 @@ class FullNewton:
         self._most_rows = int(_ROWS_SHARE * len(y) / count)
         self.y, self.loss, self.points, self._space = y, run.loss, run.points, space
         self._share, self.a, self.f = _RESIDUAL, y * coef, point.f.copy()
+        # The sum of the |v|_1 of the products K v of which f is made.
+        self._size = np.abs(coef).sum()
 
-    def refine(self) -> Course:
-        """f in double precision."""
-        self.f = yield Asked(self.a, exactly=True)
+    def renew(self, *, exactly: bool) -> Course:
+        """f by one product; in double precision, or single."""
+        self.f, self._size = (yield Asked(self.a, exactly=exactly)), np.abs(self.a).sum()
 
     def shares(self, t: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """The examples' shares of P - D, at margins t, eta the dual point of which w is made."""
@@ -136,12 +138,12 @@ class FullNewton:
         By rows that are drawn where they prove the relative gap, else by a pass.
         """
         primal, scale, gap, eta = self.values()
-        known = Known(self.y, self.a, self.f, eta, self.loss)
+        known = Known(self.y, self.a, self.f, eta, self._size, self.loss)
         allowed = tolerance * scale - gap
         more = checked.more(self.points, known, allowed, self._most_rows, drawn)
         if relative(gap + more.gap, scale) <= tolerance:
             return primal + more.primal, scale, gap + more.gap, eta, more.failure
-        yield from self.refine()
+        yield from self.renew(exactly=True)
         primal, scale, gap, eta = self.values()
         return primal, scale, gap + self.rounding(), eta, 0.0
 
@@ -165,8 +167,9 @@ class FullNewton:
         if change.any() or not known.all():
             at_target = yield Asked(target)
         before, self.a, self.f = (self.a, self.f), target, at_target
-        found = self.values()
+        found, size = self.values(), np.abs(target).sum()
         if found[2] < gap:
+            self._size = size
             return found
         self.a, self.f = before
         direction, change = target - self.a, at_target - self.f
@@ -177,7 +180,7 @@ class FullNewton:
         a, f = self.a + step * direction, self.f + step * change
         if not np.isfinite(a @ f):
             raise LinAlgError
-        self.a, self.f = a, f
+        self.a, self.f, self._size = a, f, abs(1 - step) * self._size + abs(step) * size
         return self.values()
 
     def _correction(self, slopes, residual, accuracy: float) -> Course:
@@ -233,7 +236,7 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
     iterations, is_certain, waited, least, lowest = 0, not is_near, 0, np.inf, np.inf
     failure = 0.0
     if is_near:
-        newton.f = yield Asked(newton.a)
+        yield from newton.renew(exactly=False)
     primal, scale, gap, eta = newton.values()
     if is_certain:
         gap += newton.rounding()

@@ -39,8 +39,9 @@ class Points:
 
     @cached_property
     def single(self):
-        """The rows in single precision."""
-        return self.X.astype(np.float32)
+        """The rows in single precision; infinite where they are beyond it."""
+        with np.errstate(over="ignore"):
+            return self.X.astype(np.float32)
 
     def rows(self, members: np.ndarray) -> Points:
         """Some of the points."""

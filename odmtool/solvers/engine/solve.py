@@ -342,7 +342,7 @@ class EngineRun:
             bound[left], failure[left] = np.minimum(bound[left], exact), 0.0
         return bound, failure
 
-    def next_draw(self):
+    def next_draw(self) -> tuple[tuple[int, int], float]:
         """A seed, and the probability with which this draw may fail; in all it is DELTA."""
         self.draws += 1
         return (self.seed, self.draws), certificate.DELTA / 2**self.draws
