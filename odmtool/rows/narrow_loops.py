@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool._jit import njit
+from odmtool.rows.tile_loops import LANES, add_lanes, sum_lanes
 
-# Columns at a time: what belongs to them stays in the first cache. A multiple of the lanes.
-WIDTH, LANES = 512, 32
+# Columns at a time: what belongs to them stays in the first cache.
+WIDTH = 16 * LANES
 
 
 @njit
@@ -112,25 +113,12 @@ def add_narrow_products(A, B, right, left, above, below):
     for start in range(0, n, WIDTH):
         end = min(start + WIDTH, n)
         spread_columns(B[start:end], columns)
-        count, even = end - start, (end - start) // LANES * LANES
-        values, some_right, some_below = room[:count], right[start:end], below[start:end]
+        values, some_right, some_below = room[: end - start], right[start:end], below[start:end]
         for i in range(A.shape[0]):
             squared_distances(A[i], columns, values)
             negative_powers(values)
             lanes[:] = sums[i]
-            for j in range(0, even, LANES):
-                for k in range(LANES):
-                    value = np.float64(values[j + k])
-                    lanes[k] += value * some_right[j + k]
-                    some_below[j + k] += value * left[i]
+            add_lanes(values, some_right, left[i], lanes, some_below)
             sums[i] = lanes
-            if end < n:
-                continue
-            total = 0.0
-            for k in range(LANES):
-                total += lanes[k]
-            for j in range(even, count):
-                value = np.float64(values[j])
-                total += value * some_right[j]
-                some_below[j] += value * left[i]
-            above[i] += total
+            if end == n:
+                above[i] += sum_lanes(values, some_right, left[i], lanes, some_below)

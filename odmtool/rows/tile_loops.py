@@ -6,6 +6,9 @@ import numpy as np
 
 from odmtool._jit import njit
 
+# So many sums side by side are what the compiler turns into vectors.
+LANES = 32
+
 
 @njit
 def exponents(tile, squares_a, squares_b, gamma):
@@ -120,27 +123,39 @@ def sparse_exponents(a, b, gamma, columns, tile):
 
 
 @njit
+def add_lanes(values, right, left, lanes, below):
+    """lanes += values right, every LANES-th in the same one, and below += left values.
+
+    In double precision; what is left of values after whole LANES is :func:`sum_lanes`' to add.
+    """
+    for j in range(0, len(values) // LANES * LANES, LANES):
+        for k in range(LANES):
+            value = np.float64(values[j + k])
+            lanes[k] += value * right[j + k]
+            below[j + k] += value * left
+
+
+@njit
+def sum_lanes(values, right, left, lanes, below):
+    """The sum of lanes and of what :func:`add_lanes` left of values right; below gets the rest."""
+    total = 0.0
+    for k in range(LANES):
+        total += lanes[k]
+    for j in range(len(values) // LANES * LANES, len(values)):
+        value = np.float64(values[j])
+        total += value * right[j]
+        below[j] += value * left
+    return total
+
+
+@njit
 def add_products(tile, right, left, above, below):
     """above += tile right and below += left'tile, in double precision."""
-    rows, columns = tile.shape
-    # Sums side by side, which the compiler turns into vectors.
-    sums = np.zeros(32)
-    even = columns - columns % 32
-    for i in range(rows):
-        sums[:] = 0.0
-        for j in range(0, even, 32):
-            for k in range(32):
-                value = np.float64(tile[i, j + k])
-                sums[k] += value * right[j + k]
-                below[j + k] += value * left[i]
-        total = 0.0
-        for k in range(32):
-            total += sums[k]
-        for j in range(even, columns):
-            value = np.float64(tile[i, j])
-            total += value * right[j]
-            below[j] += value * left[i]
-        above[i] += total
+    lanes = np.zeros(LANES)
+    for i in range(tile.shape[0]):
+        lanes[:] = 0.0
+        add_lanes(tile[i], right, left[i], lanes, below)
+        above[i] += sum_lanes(tile[i], right, left[i], lanes, below)
 
 
 @njit

@@ -87,6 +87,24 @@ def product_cases(generator):
             yield tile, right, generator.standard_normal(m), generator.standard_normal(m), below
 
 
+def lanes_of(values, right, left, lanes, below):
+    whole = len(values) // 32 * 32
+    lanes += (values[:whole].astype(float) * right[:whole]).reshape(-1, 32).sum(axis=0)
+    below[:whole] += left * values[:whole].astype(float)
+
+
+def sum_of_lanes(values, right, left, lanes, below):
+    rest = slice(len(values) // 32 * 32, None)
+    below[rest] += left * values[rest].astype(float)
+    return lanes.sum() + values[rest].astype(float) @ right[rest]
+
+
+def lane_cases(generator):
+    for tile, right, _above, left, below in product_cases(generator):
+        for row, own in zip(tile, left, strict=True):
+            yield row, right, own, generator.standard_normal(32), below.copy()
+
+
 def large_before(tile, least, starts):
     starts[1:] = np.cumsum((abs(tile) > least).sum(axis=1))
 
@@ -213,6 +231,8 @@ TWINS = table(
     Twin(tile_loops.exponentials, powers, power_cases, units=2),
     Twin(tile_loops.single_exponentials, single_powers, single_power_cases, units=2),
     Twin(tile_loops.sparse_exponents, sparse_distances, sparse_cases, the_tile),
+    Twin(tile_loops.add_lanes, lanes_of, lane_cases),
+    Twin(tile_loops.sum_lanes, sum_of_lanes, lane_cases),
     Twin(tile_loops.add_products, both_products, product_cases),
     Twin(sparse_tile.count_large, large_before, large_cases),
     Twin(sparse_tile.take_large, large_values, taken_cases),

@@ -131,14 +131,14 @@ class DenseNewton(SmoothedNewton):
             weights = self._curvatures(unit, rows)
             part = X[rows]
             for left in range(right, k):
-                H[left * d : (left + 1) * d, right * d : (right + 1) * d] = weighted_gram(
+                H[left * d : (left + 1) * d, right * d : (right + 1) * d] = signed_gram(
                     part, weights[left]
                 )
         H.flat[:: d * k + 1] += 1.0
         return H
 
 
-def weighted_gram(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def signed_gram(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """X'SX with S = diag(weights), of any sign, many of them perhaps 0."""
     some = np.flatnonzero(weights)
     if 2 * some.size < weights.size:
