@@ -91,20 +91,12 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
     drawn : callable
         Returns a seed and the probability with which the bound may fail.
     """
-    y, a, f, eta, size, loss = known
-    t, exactly = y * f, points.value_error + sum_error(points.size) * points.diagonal.max()
-    off, off_exactly = (single_error(points) + 2 * exactly) * size, exactly * size
-    if not np.isfinite(off):
+    y, a, f, eta, _size, loss = known
+    t, (ranges, rounding, count) = y * f, _plan(points, known, allowed, most)
+    total = float(ranges.sum())
+    if not count or not total > 0:
         return More(np.inf)
-    largest = losses.slopes_largest(loss)
-    tilt = np.abs(losses.derivative(loss, t) + eta) + largest * off
-    rounding = float(off_exactly * tilt.sum() + off_exactly**2 / 2 * largest.sum())
-    ranges = share_errors(loss, t, eta, off)
-    total, hoped = float(ranges.sum()), (allowed - rounding) / _SAFETY
-    enough = [n for n in _DRAWN if n <= most and most_likely(0.0, n, DELTA / 4) * total <= hoped]
-    if not enough or not total > 0:
-        return More(np.inf)
-    (seed, delta), count, chance = drawn(), enough[0], ranges / total
+    (seed, delta), chance = drawn(), ranges / total
     rows = np.random.default_rng(seed).choice(len(chance), count, p=chance)
     rows, order = np.unique(rows, return_inverse=True)
     f_exactly = rows_times(points, rows, a[:, None])[:, 0]
@@ -118,6 +110,27 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
     if total <= min(found, allowed - rounding):
         return More(total + rounding, primal)
     return More(found + rounding, primal, DELTA)
+
+
+def is_hopeful(points: Points, known: Known, allowed: float, most: int) -> bool:
+    """Whether so many rows may be enough, where margins are about these; else it takes a pass."""
+    return _plan(points, known, allowed, most)[2] > 0
+
+
+def _plan(points: Points, known: Known, allowed: float, most: int) -> tuple:
+    """r, what double precision rounds, and how many rows to draw; 0 where none do."""
+    t, size, loss = known.y * known.f, known.size, known.loss
+    exactly = points.value_error + sum_error(points.size) * points.diagonal.max()
+    off, off_exactly = (single_error(points) + 2 * exactly) * size, exactly * size
+    if not np.isfinite(off):
+        return np.zeros_like(t), np.inf, 0
+    largest = losses.slopes_largest(loss)
+    tilt = np.abs(losses.derivative(loss, t) + known.eta) + largest * off
+    rounding = float(off_exactly * tilt.sum() + off_exactly**2 / 2 * largest.sum())
+    ranges = share_errors(loss, t, known.eta, off)
+    total, hoped = float(ranges.sum()), (allowed - rounding) / _SAFETY
+    enough = [n for n in _DRAWN if n <= most and most_likely(0.0, n, DELTA / 4) * total <= hoped]
+    return ranges, rounding, enough[0] if enough else 0
 
 
 def _seen(samples: np.ndarray) -> float:

@@ -132,14 +132,22 @@ class FullNewton:
         tilt = np.abs(losses.derivative(self.loss, t) + coef).sum()
         return float(off * tilt + off**2 / 2 * losses.slopes_largest(self.loss).sum())
 
+    def _known(self, eta: np.ndarray) -> Known:
+        return Known(self.y, self.a, self.f, eta, self._size, self.loss)
+
+    def is_hopeful(self, tolerance: float) -> bool:
+        """Whether drawn rows may prove the tolerance at margins about these."""
+        _primal, scale, _gap, eta = self.values()
+        known = self._known(eta)._replace(size=np.abs(self.a).sum())
+        return checked.is_hopeful(self.points, known, tolerance * scale, self._most_rows)
+
     def certain(self, drawn: Callable, tolerance: float) -> Course:
         """``values()`` with what rounding can have changed in P - D, and how likely that is wrong.
 
         By rows that are drawn where they prove the relative gap, else by a pass.
         """
         primal, scale, gap, eta = self.values()
-        known = Known(self.y, self.a, self.f, eta, self._size, self.loss)
-        allowed = tolerance * scale - gap
+        known, allowed = self._known(eta), tolerance * scale - gap
         more = checked.more(self.points, known, allowed, self._most_rows, drawn)
         if relative(gap + more.gap, scale) <= tolerance:
             return primal + more.primal, scale, gap + more.gap, eta, more.failure
@@ -233,10 +241,10 @@ def _expected_gaps(run, newtons: list[FullNewton], duals: np.ndarray) -> np.ndar
 def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near: bool) -> Course:
     """Problem j from the landmarks' P and P - D on; returns a Solution."""
     tolerance, highest = run.stop.tolerance, primal - gap
-    iterations, is_certain, waited, least, lowest = 0, not is_near, 0, np.inf, np.inf
-    failure = 0.0
+    iterations, waited, least, lowest, failure = 0, 0, np.inf, np.inf, 0.0
+    is_certain = not is_near or not newton.is_hopeful(tolerance)
     if is_near:
-        yield from newton.renew(exactly=False)
+        yield from newton.renew(exactly=is_certain)
     primal, scale, gap, eta = newton.values()
     if is_certain:
         gap += newton.rounding()
