@@ -8,8 +8,10 @@ have tables of their own: :mod:`odmtool.core.loss_table`, :mod:`odmtool.core.ker
 # Of odm, and of mcodm, by measurement: docs/defaults.md.
 LAMBDA = 2.0**14
 MULTICLASS_LAMBDA = 2.0**12
-# Of linear ones, less for wide data: odmtool.machines.data.default_lambda.
+# Less for wide data where the machine is linear, more for many examples where it has a kernel:
+# odmtool.machines.data.default_lambda.
 WITH_OWN_LAMBDA = ("odm", "mcodm")
+LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 MU = 0.2
 THETA = 0.2
 # Of the comparators, which were not measured.

@@ -10,7 +10,7 @@ import pytest
 from conftest import ENDLESS
 
 from odmtool import ODMClassifier
-from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA
+from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
@@ -112,6 +112,39 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     assert recorded(data="tiny") == LAMBDA
     Path("huge").write_text("1 1:1e200 2:1e200 3:1\n-1 1:-1e200 2:3 4:1\n")
     assert "scale the features" in run("train", "huge", "m").err
+
+
+def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path):
+    """4 for each, up to 2^18; weights counted, in memory and on disk, in odm-cv, from Python."""
+    random = np.random.default_rng(0)
+    X = random.integers(0, 4, size=(4500, 2)) / 4
+    y = np.where(X[:, 0] > X[:, 1], 1, -1)
+    rows = [f"{label} 1:{a} 2:{b}" for label, (a, b) in zip(y, X, strict=True)]
+    Path("many").write_text("\n".join(rows) + "\n")
+    Path("weights").write_text("2\n" * 4500)
+    Path("few").write_text("\n".join(rows[:4000]) + "\n")
+
+    def recorded(*arguments, data="many", kernel="rbf"):
+        assert run("train", "-t", kernel, *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    assert recorded() == recorded("--cache", ".", "--solver", "nystrom") == 18000
+    assert recorded("-W", "weights") == 36000
+    Path("weights").write_text("20\n" * 4500)
+    assert recorded("-W", "weights") == 2**18
+    Path("weights").write_text("60\n" * 4500)
+    assert recorded("-W", "weights") == 270_000
+    assert recorded(kernel="poly") == 18000
+    assert recorded("-l", "7") == 7
+    assert recorded("-c", "1") == 4500
+    assert recorded("-s", "l2svm") == COMPARATOR_LAMBDA
+    assert recorded("-s", "mcodm") == MULTICLASS_LAMBDA
+    assert recorded(kernel="linear") == recorded(data="few") == LAMBDA
+    estimator = ODMClassifier(kernel="rbf", gamma=0.5).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == 18000
+    assert run("cv", "-t", "rbf", "-g", "0.5", "-v", "2", "--csv", "t", "many").code == 0
+    lines = [line.split(",") for line in Path("t").read_text().splitlines()]
+    assert float(lines[1][lines[0].index("lambda")]) == 18000
 
 
 def test_class_weights_instance_weights_and_duplicates_agree(run, heart, tmp_path):

@@ -14,7 +14,6 @@ from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAM
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
-from odmtool.defaults import WITH_OWN_LAMBDA
 from odmtool.errors import UsageError
 from odmtool.messages.words import listed
 from odmtool.solvers.table import SOLVERS, settings_of_solver
@@ -96,18 +95,19 @@ class MachineChoice(NamedTuple):
         return all(name == "linear" for name in ([kernel] if isinstance(kernel, str) else kernel))
 
     def _with_lambda(self, data, scaling) -> MachineChoice:
-        """With the default lambda for rows in memory, where it is not the machine's usual one."""
+        """With the default lambda for the data, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
-        is_search = isinstance(self.parameters["kernel"], tuple)
+        kernel, is_search = self.parameters["kernel"], isinstance(self.parameters["kernel"], tuple)
+        kernels = set(kernel) if is_search else {kernel}
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        is_meant = self.name in WITH_OWN_LAMBDA and is_open and self._is_linear()
-        if not (is_meant and hasattr(data.X, "indices")):
+        if not is_open or len(kernels) > 1:
             return self
-        if scaling is not None and data.X.shape[1] > data.X.shape[0]:
+        is_wide = self._is_linear() and data.X.shape[1] > data.X.shape[0]
+        if scaling is not None and is_wide and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         usual = MACHINES[self.name].parameters["lambda_"]
-        value = default_lambda(usual, data.X, data.weight)
+        value = default_lambda(self.name, usual, *kernels, data.X, data.weight)
         if value == usual:
             return self
         own = {"lambda_": (value,) if is_search else value}

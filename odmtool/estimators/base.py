@@ -12,7 +12,6 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import __version__, messages
-from odmtool.defaults import WITH_OWN_LAMBDA
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions, canonical
@@ -123,9 +122,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             "settings": Settings(**of_solvers),
         }  # fmt: skip
         if given["lambda_"] is None:
-            is_meant = self._machine in WITH_OWN_LAMBDA and self.kernel == "linear"
             usual = machine.lambda_
-            given["lambda_"] = default_lambda(usual, X, weight) if is_meant else usual
+            given["lambda_"] = default_lambda(self._machine, usual, self.kernel, X, weight)
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "gamma" in given:

@@ -19,7 +19,13 @@ from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
-from odmtool.defaults import PerDistance, PerFeature
+from odmtool.defaults import (
+    LAMBDA_OF_MANY,
+    LAMBDA_PER_EXAMPLE,
+    WITH_OWN_LAMBDA,
+    PerDistance,
+    PerFeature,
+)
 from odmtool.errors import DataError
 
 
@@ -70,24 +76,43 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
 
 
-def default_lambda(usual: float, X, weight: np.ndarray | None = None) -> float:
-    """The lambda of a linear machine that nobody named, at most ``usual``.
+def default_lambda(name: str, usual: float, kernel: str, X, weight=None) -> float:
+    """The lambda of a machine that nobody named (docs/defaults.md).
 
-    With more features than examples nearly every example can get its margin, and a large lambda
-    fits noise: then the number of examples over their mean squared length is the most
-    (docs/defaults.md), in three digits, which no order of summation changes. An example of
-    weight 2 is two.
+    Of odm with a kernel at least 4 for each example, but from 2^18 on 1, for the time: else an
+    example would count the less the more there are. Of linear odm and mcodm less than ``usual``
+    for wide data. An example of weight 2 is two.
 
     Parameters
     ----------
+    name : str
+        Of the machine.
     usual : float
         The machine's default for other data.
-    X : CSR, csr_matrix or ndarray, shape (m, d)
-        Of a CSR the features that occur count.
+    kernel : str
+    X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
+        Then ``usual`` holds for all linear machines.
     weight : ndarray, shape (m,), optional
     """
+    if name not in WITH_OWN_LAMBDA:
+        return usual
+    total = X.shape[0] if weight is None else float(weight.sum())
+    if kernel == "linear":
+        return _wide_lambda(usual, X, total, weight)
+    if name != "odm":
+        return usual
+    return max(usual, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
+
+
+def _wide_lambda(usual: float, X, total: float, weight: np.ndarray | None) -> float:
+    """At most ``usual``; with more features than examples not more than M / mean |x|^2.
+
+    There nearly every example can get its margin, and a large lambda fits noise. The number has
+    three digits, which no order of summation changes; of a CSR the features that occur count.
+    """
     (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
-    total = m if weight is None else float(weight.sum())
+    if not (is_dense or hasattr(X, "indices")):
+        return usual
     if d <= total or not (is_dense or len(distinct_numbers(X.indices)) > total):
         return usual
     values = X.ravel() if is_dense else X.data
