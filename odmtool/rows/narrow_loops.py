@@ -108,7 +108,7 @@ def add_narrow_products(A, B, right, left, above, below):
     right, below : ndarrays, shape (n,)
     left, above : ndarrays, shape (m,)
     """
-    n, lanes, sums = B.shape[0], np.zeros(LANES), np.zeros((A.shape[0], LANES))
+    n, sums = B.shape[0], np.zeros((A.shape[0], LANES))
     columns, room = np.empty((A.shape[1], WIDTH), A.dtype), np.empty(WIDTH, A.dtype)
     for start in range(0, n, WIDTH):
         end = min(start + WIDTH, n)
@@ -117,8 +117,7 @@ def add_narrow_products(A, B, right, left, above, below):
         for i in range(A.shape[0]):
             squared_distances(A[i], columns, values)
             negative_powers(values)
-            lanes[:] = sums[i]
+            lanes = sums[i]
             add_lanes(values, some_right, left[i], lanes, some_below)
-            sums[i] = lanes
             if end == n:
                 above[i] += sum_lanes(values, some_right, left[i], lanes, some_below)
