@@ -99,8 +99,7 @@ class PairGrams:
             return gram.subset(rows)
         K, cut = np.empty((len(rows), len(rows)), gram.dtype), len(members[0])
         K[:cut, :cut], K[cut:, cut:] = self._values_within(first), self._values_within(second)
-        across = K[:cut, cut:]
-        self._values(gram.X[members[0]], gram.X[members[1]], across)
+        K[:cut, cut:] = across = self._values(gram.X[members[0]], gram.X[members[1]])
         self._mirror(across, K[cut:, :cut])
         pair = Gram.of_matrix(gram.kernel, K, self.memory)
         pair.X = gram.X[rows]
@@ -124,10 +123,10 @@ class PairGrams:
         else:
             out[:] = values.T
 
-    def _values(self, A, B, out=None, is_same: bool = False) -> np.ndarray:
+    def _values(self, A, B, is_same: bool = False) -> np.ndarray:
         kernel = self._gram.kernel
         if not self.are_many:
-            return kernels.gram(kernel, A) if is_same else kernels.block(kernel, A, B, out)
+            return kernels.gram(kernel, A) if is_same else kernels.block(kernel, A, B)
         from odmtool.rows.tiles import tile_values
 
-        return tile_values(kernel, A, B, is_same, out)
+        return tile_values(kernel, A, B, is_same)

@@ -79,7 +79,7 @@ class KeptTiles(Tiles):
         can_be = is_narrow(self.kernel, self.X) and not self.kernel.bias
         return narrow_rows(self.kernel, self.X) if can_be else None
 
-    def _tile(self, i: int, j: int, scratch=None):
+    def _tile(self, i: int, j: int, scratch, is_kept: bool = False):
         """An ndarray or a SparseTile."""
         kept = self._kept.get((i, j))
         if kept is not None:
@@ -111,7 +111,7 @@ class KeptTiles(Tiles):
             self._is_dense[i, j] = (values > self._least).mean() > _SURELY
         return self._is_dense[i, j]
 
-    def _add_tile(self, i: int, j: int, scratch, right, left, above, below) -> None:
+    def _add_tile(self, i: int, j: int, scratch, is_kept, right, left, above, below) -> None:
         """Values that are not kept are multiplied as they are made, where that is faster."""
         can_be = self.is_compiled and right.ndim == 1 and self._narrow is not None
         if can_be and (i, j) not in self._kept and self._is_full(i, j):
@@ -123,7 +123,7 @@ class KeptTiles(Tiles):
                 A, B = self._narrow[rows], self._narrow[columns]
                 add_narrow_products(A, B, right, left, above, below)
                 return
-        super()._add_tile(i, j, scratch, right, left, above, below)
+        super()._add_tile(i, j, scratch, is_kept, right, left, above, below)
 
     def _as_sparse(self, tile: np.ndarray):
         if not self.is_compiled:
