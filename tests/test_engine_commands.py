@@ -27,7 +27,7 @@ def test_a_bound_by_drawn_rows_says_its_probability(run, tmp_path, monkeypatch):
     taken = choice.Choice("drawn", 0.0, 100)
     monkeypatch.setattr(choice, "_ways", lambda *_: [taken])
     monkeypatch.setattr(solve.certificate, "free", lambda point, left: float("inf"))
-    monkeypatch.setattr(solve.certificate, "drawn_for_all", lambda points, *_: [0.0] * len(points))
+    monkeypatch.setattr(solve.certificate, "bounds", lambda points, *_: [0.0] * len(points))
     model, said = trained(run, tmp_path, "-l", "2^2", "-e", "0.1")
     assert model.facts["certificate"] == "proved with probability 1 - 1e-06"
     assert "proved with probability 1 - 1e-06" in said

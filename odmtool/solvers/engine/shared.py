@@ -191,9 +191,8 @@ class Shared:
         if open_.size and not is_last:
             some = [points[j] for j in open_]
             looks = certificate.outsides(some, basis, left, _LOOK, self._seed)
-            expected = [p.inside + d.mean / 2 for p, d in zip(some, looks, strict=True)]
             gap[open_] = np.inf
-            open_ = open_[np.array(expected) <= _HOPED * enough[open_]]
+            open_ = open_[certificate.expected(some, looks) <= _HOPED * enough[open_]]
         if open_.size and self._points.size > _LARGE:
             self._draws += 1
             delta = certificate.DELTA / 2**self._draws / len(points)

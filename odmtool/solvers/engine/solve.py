@@ -332,9 +332,11 @@ class EngineRun:
         left = np.flatnonzero(~(bound <= enough))
         # More rows where a pass is out of reach.
         while left.size and choice.way != "exact" and 2 * count < self.points.size:
-            drawn = self._drawn([points[k] for k in left], basis, found, count)
+            drawn, least = self._drawn([points[k] for k in left], basis, found, count)
             bound[left], failure[left] = np.minimum(bound[left], drawn), certificate.DELTA
-            left, count = left[~(bound[left] <= enough[left])], _AGAIN * count
+            # Neither more rows nor a pass would prove what is not so: more landmarks are wanted.
+            is_open = ~(bound[left] <= enough[left]) & (least <= enough[left])
+            left, count = left[is_open], _AGAIN * count
             if self.points.size <= MOST:
                 break
         if left.size:
@@ -347,9 +349,12 @@ class EngineRun:
         self.draws += 1
         return (self.seed, self.draws), certificate.DELTA / 2**self.draws
 
-    def _drawn(self, points, basis, found: Features, count: int) -> list[float]:
+    def _drawn(self, points, basis, found: Features, count: int) -> tuple[list, np.ndarray]:
+        """Bounds of P - D, and what it is at least, almost certainly."""
         seed, delta = self.next_draw()
-        return certificate.drawn_for_all(points, basis, found.left, count, seed, delta)
+        drawn = certificate.outsides(points, basis, found.left, count, seed)
+        bounds = certificate.bounds(points, basis, drawn, count, delta)
+        return bounds, certificate.expected(points, drawn, count)
 
     def _solution(self, j: int, point: Evaluation, basis: Basis, gap, failure) -> Solution:
         now, coef = relative(gap, point.scale), np.zeros(self.points.size)
