@@ -8,13 +8,14 @@ have tables of their own: :mod:`odmtool.core.loss_table`, :mod:`odmtool.core.ker
 # Of odm, and of mcodm, by measurement: docs/defaults.md.
 LAMBDA = 2.0**14
 MULTICLASS_LAMBDA = 2.0**12
-# Less for wide data where the machine is linear, more for many examples where it has a kernel:
-# odmtool.machines.data.default_lambda.
-WITH_OWN_LAMBDA = ("odm", "mcodm")
+# Which take less for wide data where they are linear, and LAMBDA and more for many examples where
+# they have a kernel: odmtool.machines.data.default_lambda.
+WITH_WIDE_LAMBDA = ("odm", "mcodm")
+WITH_KERNEL_LAMBDA = ("odm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 MU = 0.2
 THETA = 0.2
-# Of the comparators, which were not measured.
+# Of the comparators.
 COMPARATOR_LAMBDA = 2.0**10
 BAND = 0.1
 MU1 = 1.0

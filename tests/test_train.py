@@ -137,7 +137,10 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert recorded(kernel="poly") == 18000
     assert recorded("-l", "7") == 7
     assert recorded("-c", "1") == 4500
-    assert recorded("-s", "l2svm") == COMPARATOR_LAMBDA
+    assert recorded("-s", "l2svm") == 18000
+    assert recorded("-s", "ldm", data="few") == COMPARATOR_LAMBDA
+    assert recorded("-s", "l2svm", data="few") == LAMBDA
+    assert recorded("-s", "l2svm", kernel="linear") == COMPARATOR_LAMBDA
     assert recorded("-s", "mcodm") == MULTICLASS_LAMBDA
     assert recorded(kernel="linear") == recorded(data="few") == LAMBDA
     estimator = ODMClassifier(kernel="rbf", gamma=0.5).fit(X, y)

@@ -142,9 +142,10 @@ _PARAMETERS = (
     ("lambda_", ("-l", "--lambda"), Number(), None,
      "Weight of the loss, > 0; larger fits the data more closely, like C. For m3svm and ism3 it is "
      "the weight of the regulariser, that is the opposite. With more features than "
-     "examples, linear odm and mcodm take at most their number over their mean squared length, and "
-     f"odm with a kernel at least {defaults.LAMBDA_PER_EXAMPLE:g} times their number (from 2^18 on "
-     "their number), if neither -l nor -c is given."),
+     "examples, linear odm and mcodm take at most their number over their mean squared length, if "
+     f"neither -l nor -c is given. With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "
+     f"{defaults.LAMBDA:g} or {defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, "
+     f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number)."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),

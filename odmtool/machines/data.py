@@ -20,9 +20,11 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
 from odmtool.defaults import (
+    LAMBDA,
     LAMBDA_OF_MANY,
     LAMBDA_PER_EXAMPLE,
-    WITH_OWN_LAMBDA,
+    WITH_KERNEL_LAMBDA,
+    WITH_WIDE_LAMBDA,
     PerDistance,
     PerFeature,
 )
@@ -79,7 +81,7 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
 def default_lambda(name: str, usual: float, kernel: str, X, weight=None) -> float:
     """The lambda of a machine that nobody named (docs/defaults.md).
 
-    Of odm with a kernel at least 4 for each example, but from 2^18 on 1, for the time: else an
+    With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
     example would count the less the more there are. Of linear odm and mcodm less than ``usual``
     for wide data. An example of weight 2 is two.
 
@@ -88,20 +90,18 @@ def default_lambda(name: str, usual: float, kernel: str, X, weight=None) -> floa
     name : str
         Of the machine.
     usual : float
-        The machine's default for other data.
+        The machine's default for other kernels and data.
     kernel : str
     X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
         Then ``usual`` holds for all linear machines.
     weight : ndarray, shape (m,), optional
     """
-    if name not in WITH_OWN_LAMBDA:
-        return usual
     total = X.shape[0] if weight is None else float(weight.sum())
     if kernel == "linear":
-        return _wide_lambda(usual, X, total, weight)
-    if name != "odm":
+        return _wide_lambda(usual, X, total, weight) if name in WITH_WIDE_LAMBDA else usual
+    if name not in WITH_KERNEL_LAMBDA:
         return usual
-    return max(usual, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
+    return max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
 
 
 def _wide_lambda(usual: float, X, total: float, weight: np.ndarray | None) -> float:
