@@ -56,7 +56,8 @@ def njit(function):
     """
     import numba
 
-    dispatcher = numba.njit(nogil=True)(function)
+    # A wrapper for C, which has no use for it, is a twentieth of compiling.
+    dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     if dispatcher is function:
         return function
     cache = _cache_of(function)

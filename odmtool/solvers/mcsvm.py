@@ -315,7 +315,8 @@ def linear_epoch(
         The visited examples' shares of the gap, before their updates.
     """
     k, largest, estimate, position = W.shape[1], 0.0, 0.0, 0
-    f, delta, changed, classes = np.zeros(k), np.zeros(k), np.arange(k), np.arange(k)
+    f, delta, changed = np.zeros(k), np.zeros(k), np.arange(k)
+    classes = np.arange(k, dtype=np.int32)
     while position < active:
         i = order[position]
         first, last = indptr[i], indptr[i + 1]

@@ -67,7 +67,7 @@ def alpha_cases(generator):
         A, c = 10 ** generator.uniform(-1, 1), 10 ** generator.uniform(-2, 3)
         if number % 7 == 0:
             B, A = np.full(k, B[0]), 0.0
-        classes, n = generator.permutation(k), int(generator.integers(1, k + 1))
+        classes, n = generator.permutation(k).astype(np.int32), int(generator.integers(1, k + 1))
         y = int(generator.choice(classes[:n]))
         yield B, classes, n, y, A, generator.uniform(0.05, 1), c, generator.standard_normal(k)
 
@@ -214,7 +214,8 @@ def listed_scores(result, arguments):
 def score_cases(generator):
     for number, (n, k) in class_numbers():
         data, indices, first, last, W = weights_and_row(generator, number, k)
-        yield data, indices, first, last, W, generator.permutation(k), n, np.full(k, np.nan)
+        classes = generator.permutation(k).astype(np.int32)
+        yield data, indices, first, last, W, classes, n, np.full(k, np.nan)
 
 
 TWINS = table(

@@ -284,7 +284,7 @@ def rebuild_weights(data, indices, indptr, target, duals, W):
         coef[target[i]] -= duals.beta[i]
         if duals.rival[i] >= 0:
             coef[duals.rival[i]] += duals.beta[i]
-        n = 0
+        n = np.int64(0)  # not 0 alone, for which add_row would be compiled once more
         for j in range(k):
             if coef[j] != 0.0:
                 chosen[n] = j

@@ -48,7 +48,9 @@ def smoothed(Z, change, step, loss, rho, target, weight, centre, duals, pieces):
     Z and change have shape (m, k); the difference is never stored.
     """
     m, k = Z.shape
-    every, B, z, total = np.arange(k), np.empty(k), np.empty(k), 0.0
+    every, B, z, total = np.empty(k, np.int32), np.empty(k), np.empty(k), 0.0
+    for j in range(k):  # of int32, for which alpha_step is compiled, too, where descent needs it
+        every[j] = j
     for i in range(m):
         y, c1, c2 = target[i], loss.c1 * weight[i], loss.c2 * weight[i]
         tau, alpha = rho / (2.0 * c1), duals.alpha[i]
@@ -148,12 +150,12 @@ def hessian(data, indices, indptr, loss, rho, target, weight, duals, pieces, res
             share = 1.0 / (n * D + tau)
             at_y = n * share
             for a in range(n):
-                h = (1.0 - D * share) / tau
-                add_outer(data, indices, first, last, h, result, T[a] * d, T[a] * d)
-                add_outer(data, indices, first, last, -share, result, T[a] * d, y * d)
+                h, j = (1.0 - D * share) / tau, np.int64(T[a])  # as in hessian_product
+                add_outer(data, indices, first, last, h, result, j * d, j * d)
+                add_outer(data, indices, first, last, -share, result, j * d, y * d)
                 for b in range(a):
                     h = -D * share / tau
-                    add_outer(data, indices, first, last, h, result, T[a] * d, T[b] * d)
+                    add_outer(data, indices, first, last, h, result, j * d, np.int64(T[b]) * d)
         if duals.beta[i] > 0.0:
             g = 2.0 * loss.c2 * weight[i]
             at_y += g
