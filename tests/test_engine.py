@@ -326,7 +326,7 @@ def test_features_of_some_examples_are_enough(way, gamma, counts, monkeypatch):
     monkeypatch.setattr(thinned, "solve", lambda *a: kept.append(a[1]) or solve_some(*a))
     draws, draw = [], certificate.outsides
     monkeypatch.setattr(certificate, "outsides", lambda *a: draws.append(a[3]) or draw(*a))
-    m = 2000 if way == "drawn" else 600
+    m = 1000 if way == "drawn" else 600
     problem = problem_of(Kernel("rbf", gamma), "odm", 2.0**10, m, weighted=True, dense=True)
     X = problem.gram.X
     problem = problem._replace(gram=Gram(problem.gram.kernel, X, 1e8))
