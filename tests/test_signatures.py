@@ -130,7 +130,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     (Examples, {"weight": None, "bias": -1.0}),
     (Rounding.gap, {"enough": 0.0, "w": None, "apart": 0.0}),
     (Rounding.of_demanded, {"w": None, "apart": 0.0}), (needed_bytes, {"q": 1}),
-    (Room.of, {"q": 1}), (Choice, {"count": 0}), (choice.choose, {"known": 0}),
+    (Room.of, {"q": 1}), (Choice, {"count": 0, "forecast": None}), (choice.choose, {"known": 0}),
     (solve_all, {"seed": 0, "progress": ignore_progress, "executor": None}),
     (certificate.drawn, {"delta": 1e-6}), (certificate.drawn_for_all, {"delta": 1e-6}),
     (Found, {"failure": 0.0}), (start_count, {"most": MOST_STARTS}),

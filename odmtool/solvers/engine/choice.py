@@ -23,6 +23,9 @@ _FORECASTS, _FASTER = 3, 1.0
 # pass, which is sure; and some more.
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 _COMPACT, _SURE, _MORE = 3.0, 1.5, 0.3
+# So many times the forecast, a gap is not what the sample shows.
+# speed only: the cheapest way is guessed, and every way ends with a certificate
+_MISLED = 3.0
 
 
 class Choice(NamedTuple):
@@ -36,11 +39,14 @@ class Choice(NamedTuple):
         Expected, of one core.
     count : int
         Rows to draw.
+    forecast : Forecast, optional
+        By the landmarks that were chosen.
     """
 
     way: str
     seconds: float
     count: int = 0
+    forecast: object = None
 
 
 def most_landmarks(m: int, room: float, bytes_each: float) -> int:
@@ -74,7 +80,32 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
         is_over = landmarks.is_full or stop.is_late
         if is_over or not _is_more_worth(best, seen, cost, landmarks.points.size, tolerance):
             break
-    return best or Choice("full", 0.0)
+    best = best or Choice("full", 0.0)
+    return best._replace(forecast=seen[-1]) if seen else best
+
+
+# speed only: the cheapest way is guessed, and every way ends with a certificate
+def is_misled(taken: Choice, gap: float, cost: Cost, tolerance: float) -> bool:
+    """Whether Newton's method beyond the landmarks is cheaper than more of them, after all.
+
+    A sample does not show the few examples that are far from it, and its landmarks do not span
+    them, however many there are.
+
+    Parameters
+    ----------
+    taken : Choice
+        The way that was taken.
+    gap : float
+        What it ended with, relative.
+    cost : Cost
+    tolerance : float
+    """
+    seen = taken.forecast
+    if seen is None or not gap > _MISLED * (seen.free if taken.way == "free" else seen.exact):
+        return False
+    later, active = [s for s in STAGES if s > seen.landmarks], seen.active * cost.size
+    stays = cost.beyond(active, gap / tolerance, seen.demanded / tolerance)
+    return not later or stays < cost.span(later[0], is_certified=True) + cost.whole(active)
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate

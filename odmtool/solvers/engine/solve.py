@@ -38,7 +38,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import certificate, full, thinned
 from odmtool.solvers.engine.certificate import Evaluation
-from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
+from odmtool.solvers.engine.choice import Choice, choose, is_misled, most_landmarks
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import MOST, Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
@@ -266,7 +266,9 @@ class EngineRun:
             left, live = np.flatnonzero(is_left), live[is_left]
             self._columns = self._columns.take(left)
             self.sample.take(left)
-            if choice.way == "full" or self.sample.landmarks.is_full:
+            gap = float(nows[left].max())
+            is_over = is_misled(choice, gap, self.cost, self.stop.tolerance)
+            if choice.way == "full" or self.sample.landmarks.is_full or is_over:
                 self.sample = None  # its features are large
                 points, spaces = [points[k] for k in left], [space]
                 if space is None:
