@@ -383,7 +383,7 @@ def test_progress_tells_epochs_and_rounds():
 
 
 def test_several_starts_end_lower_than_one():
-    generator, m = np.random.default_rng(12), 60
+    generator, m = np.random.default_rng(18), 60
     target = np.arange(m) % 4
     X = generator.standard_normal((4, 6))[target] + 0.5 * generator.standard_normal((m, 6))
     X = sparse.csr_matrix((X - X.min(axis=0)) / np.ptp(X, axis=0))

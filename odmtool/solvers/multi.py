@@ -95,15 +95,16 @@ class Duals(NamedTuple):
 
     def copy(self) -> Duals:
         """The same in arrays of their own."""
-        return Duals(*(np.array(field) for field in self))
+        return Duals(*(np.array(field, order="C") for field in self))
 
     def coefficients(self, target: np.ndarray) -> np.ndarray:
         """C of w_l = sum_i C_il phi(x_i), shape (m, k)."""
         coef = self.alpha.copy()
-        examples = np.arange(len(target))
-        coef[examples, target] -= self.beta
-        has_rival = self.rival >= 0
-        coef[examples[has_rival], self.rival[has_rival]] += self.beta[has_rival]
+        above = np.flatnonzero(self.beta)
+        beta, rival = self.beta[above], self.rival[above]
+        coef[above, target[above]] -= beta
+        named = rival >= 0
+        coef[above[named], rival[named]] += beta[named]
         return coef
 
 

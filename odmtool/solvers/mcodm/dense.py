@@ -2,39 +2,95 @@
 
 It serves features of a kernel, data few of whose values are zero, and small problems, which are
 solved before compiled code has been loaded. The formulas are those of
-:mod:`odmtool.solvers.mcodm.hessian`, for all examples at once; products are those of BLAS.
+:mod:`odmtool.solvers.mcodm.hessian`; products are those of BLAS. Only the search for the classes in
+T goes over all scores, because few classes are near an example's own: T is a list of them.
+
+Start       where there are no duals yet, and steps are exact, the W of least squares: one Gram for
+            all classes. At W = 0 all classes tie, and the first Hessian would have all pairs.
+Hessian     H_i is the Laplacian of a graph of classes: of edges from y to T with the weight
+            1 / (|T| D + tau), of edges within T with D / tau times that, and of one from y to the
+            rival. So every pair of classes needs one Gram of the examples that have this edge.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
 
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.mcodm.newton import SmoothedNewton
-from odmtool.solvers.multi import LARGEST_FEATURE_FACTOR, Duals, MultiProblem
+from odmtool.solvers.multi import LARGEST_FACTOR, LARGEST_FEATURE_FACTOR, Duals, MultiProblem
 
 # Numbers of the scores of so many rows that all that is made of them stays in a core's cache.
-_PART = 2**15
+_PART = 2**17
+# The Hessian is made of so many edges, and those of a part, at a time.
+_EDGES = 2**18
+# Steps are exact where a factor takes no longer than so many examples' scores for every unknown.
+_EXACT = 120
+
+
+class Members(NamedTuple):
+    """The classes in T of some rows.
+
+    Attributes
+    ----------
+    classes, examples : int arrays, shape (n,)
+        Every pair of them once; examples are numbered from the first of these rows.
+    count : int array, shape (rows,)
+        |T| of each.
+    """
+
+    classes: np.ndarray
+    examples: np.ndarray
+    count: np.ndarray
+
+
+class Edges(NamedTuple):
+    """Edges of the graphs of some examples.
+
+    Attributes
+    ----------
+    examples : int array, shape (n,)
+    ends : two int arrays, shape (n,)
+        Classes; both the same for a loop, w e_a e_a'.
+    weight : ndarray, shape (n,)
+    """
+
+    examples: np.ndarray
+    ends: tuple[np.ndarray, np.ndarray]
+    weight: np.ndarray
 
 
 class DenseNewton(SmoothedNewton):
     """The state of a problem whose X is an array.
 
     Scores and the centre are stored class by class, so that what is done to all examples of a
-    class needs no loop over few classes; ``_free`` has shape (k, m), True where l is in T.
+    class needs no loop over few classes.
     """
 
-    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
+    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float):
         m, k = problem.size, problem.k
+        self.is_exact = W.size <= LARGEST_FACTOR and W.size**2 <= _EXACT * m
         self._c1 = problem.parameters.c1 * problem.weight
-        self._free, self._count = np.zeros((k, m), dtype=bool), np.zeros(m, dtype=int)
         length = max(1, _PART // k)
         self._parts = [slice(first, first + length) for first in range(0, m, length)]
-        super().__init__(problem, duals, W)
+        none = np.zeros(0, dtype=int)
+        self._members = [Members(none, none, np.zeros(m, dtype=int)[rows]) for rows in self._parts]
+        if self.is_exact and not duals.alpha.any():
+            W = least_squares(problem, W)
+        super().__init__(problem, duals, W, tolerance)
 
     @property
     def active(self) -> int:
         """Examples whose loss is not flat."""
-        return int(np.count_nonzero(self._count + (self.duals.beta > 0)))
+        is_active = self.duals.beta > 0
+        for rows, members in zip(self._parts, self._members, strict=True):
+            is_active[rows] |= members.count > 0
+        return int(np.count_nonzero(is_active))
 
     def rivals_changed(self, _examples: np.ndarray, _before: np.ndarray) -> None:
         """Betas of some examples go to other columns; W does not depend on them."""
@@ -46,50 +102,71 @@ class DenseNewton(SmoothedNewton):
     def _rebuild_dual_weights(self) -> None:
         self._dual_W[:] = self._X.T @ self.duals.coefficients(self._target)
 
+    def _smooth(self) -> None:
+        """Keep the centre a as tau a, as which it is always needed."""
+        tau, centre = self._rho / (2 * self._c1), self._centre.T
+        # What the smoothing subtracts whatever alpha is.
+        self._constant = np.vdot(centre, centre * tau) / 2
+        centre *= tau
+        self._own_centre = centre.take(self._target * len(tau) + np.arange(len(tau)))
+
     def _losses(self, change: np.ndarray, step: float) -> float:
-        return sum(self._losses_of(rows, change, step) for rows in self._parts)
+        self._members = []
+        return sum(self._losses_of(rows, change, step) for rows in self._parts) - self._constant
 
     def _losses_of(self, rows: slice, change: np.ndarray, step: float) -> float:
-        """The same of some rows."""
-        Z = self._scores.T[:, rows]
+        """The same of some rows, and their members."""
+        duals, target, c1 = self.duals, self._target[rows], self._c1[rows]
+        B = self._scores.T[:, rows] - self._centre.T[:, rows]
         if step > 0:
-            Z = Z - step * change.T[:, rows]
-        duals, loss, problem = self.duals, self.problem.parameters, self.problem
-        target, c1, centre = self._target[rows], self._c1[rows], self._centre.T[:, rows]
-        examples, tau, threshold = np.arange(len(target)), self._rho / (2 * c1), 1 - loss.theta
-        alpha = nearest_alphas(Z, centre, tau, threshold, c1, target)
-        duals.alpha[rows] = alpha.T
-        free = np.less(alpha, 0.0, out=self._free[:, rows])
-        self._count[rows] = free.sum(axis=0, dtype=np.int32)
-        s, own = alpha[target, examples], Z[target, examples]
-        total = threshold * s.sum() - s @ (s / c1) / 4 - np.vdot(alpha, Z)
-        alpha -= centre
-        total -= np.vdot(alpha, tau * alpha) / 2
-        rival = duals.rival[rows]
-        against = np.where(rival < 0, 0.0, Z[rival, examples])
-        over = np.maximum(0.0, own - against - duals.upper[rows])
-        c2 = loss.c2 * problem.weight[rows]
+            B -= change.T[:, rows] if step == 1 else step * change.T[:, rows]
+        (k, n), examples = B.shape, np.arange(len(target))
+        # Places in a whole array are found several times as fast as pairs of indices.
+        own_places = target * n + examples
+        own = B.take(own_places)
+        above = self._loss_above(rows, B, own)
+        B.put(own_places, -np.inf)
+        threshold = 1 - self.problem.parameters.theta
+        members, p, below = nearest_alphas(B, own - threshold, self._rho / (2 * c1), c1)
+        self._members.append(members)
+        alpha = duals.alpha[rows].reshape(-1)
+        alpha[:] = 0.0
+        alpha[members.examples * k + members.classes] = -p
+        alpha[examples * k + target] = np.bincount(members.examples, p, n)
+        return float(below + above)
+
+    def _loss_above(self, rows: slice, B: np.ndarray, own: np.ndarray) -> float:
+        """The sum of the losses from above, and their betas, from scores less tau a."""
+        duals, upper = self.duals, self.duals.upper[rows]
+        if not np.isfinite(upper).any():
+            duals.beta[rows] = 0.0
+            return 0.0
+        rival, examples = duals.rival[rows], np.arange(len(own))
+        against = B.take(rival * len(own) + examples)
+        against += self._centre.T.take(rival * self.problem.size + rows.start + examples)
+        over = own + self._own_centre[rows] - np.where(rival < 0, 0.0, against) - upper
+        over = np.maximum(0.0, over)
+        c2 = self.problem.parameters.c2 * self.problem.weight[rows]
         duals.beta[rows] = 2 * c2 * over
-        return float(total + over @ (c2 * over))
+        return over @ (c2 * over)
 
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
         change = V.T @ self._X.T
-        for rows in self._parts:
-            change[:, rows] = self._curvatures(change[:, rows], rows)
+        for rows, members in zip(self._parts, self._members, strict=True):
+            change[:, rows] = self._curvatures(change[:, rows], rows, members)
         return V + self._X.T @ change.T
 
-    def _curvatures(self, change: np.ndarray, rows) -> np.ndarray:
+    def _curvatures(self, change: np.ndarray, rows: slice, members: Members) -> np.ndarray:
         """H_i times column i of a change of the scores of some rows, shape (k, rows)."""
-        duals, target, free = self.duals, self._target[rows], self._free[:, rows]
+        duals, target = self.duals, self._target[rows]
+        classes, at, count = members
         examples, tau = np.arange(len(target)), self._rho / (2 * self._c1[rows])
         D = tau + tau / self._rho
         own = change[target, examples]
-        result = change - own
-        result *= free
-        s = result.sum(axis=0) / (self._count[rows] * D + tau)
-        result -= D * s
-        result *= free
-        result /= tau
+        v = change[classes, at] - own[at]
+        s = np.bincount(at, v, len(target)) / (count * D + tau)
+        result = np.zeros(change.shape)
+        result[classes, at] = (v - (D * s)[at]) / tau[at]
         result[target, examples] = -s
         beta, rival = duals.beta[rows], duals.rival[rows]
         above = np.flatnonzero(beta > 0)
@@ -104,72 +181,117 @@ class DenseNewton(SmoothedNewton):
 
     def _hessian_weights(self) -> np.ndarray:
         """The diagonals of the H_i, shape (m, k)."""
-        tau = self._rho / (2 * self._c1)
-        D = tau + tau / self._rho
-        n, examples, duals = self._count, np.arange(self.problem.size), self.duals
-        share = 1 / (n * D + tau)
-        weights = self._free.T * ((1 - D * share) / tau)[:, None]
-        weights[examples, self._target] = n * share
-        above = np.flatnonzero(duals.beta > 0)
-        g = 2 * self.problem.parameters.c2 * self.problem.weight[above]
-        weights[above, self._target[above]] += g
-        named = duals.rival[above] >= 0
-        weights[above[named], duals.rival[above[named]]] += g[named]
-        return weights
+        m, k = self._scores.shape
+        weights = np.zeros(m * k)
+        for i, (a, b), weight in self._edges():
+            weights += np.bincount(i * k + a, weight, m * k)
+            weights += np.bincount(i * k + b, np.where(a == b, 0.0, weight), m * k)
+        return weights.reshape(m, k)
 
     def _hessian(self) -> np.ndarray | None:
         d, k = self.W.shape
         if d * k > LARGEST_FEATURE_FACTOR:
             return None
-        H, X, duals = np.zeros((d * k, d * k)), self._X, self.duals
-        for right in range(k):
-            # Rows whose H_i has a column for this class.
-            is_rival = (duals.rival == right) & (duals.beta > 0)
-            rows = np.flatnonzero(self._free[right] | (self._target == right) | is_rival)
-            unit = np.zeros((k, rows.size))
-            unit[right] = 1.0
-            weights = self._curvatures(unit, rows)
-            part = X[rows]
-            for left in range(right, k):
-                H[left * d : (left + 1) * d, right * d : (right + 1) * d] = signed_gram(
-                    part, weights[left]
-                )
+        H, kept, number = np.zeros((d * k, d * k)), [], 0
+        for edges in self._edges():
+            kept.append(edges)
+            number += edges.weight.size
+            if number > _EDGES:
+                add_laplacians(self._X, kept, H)
+                kept, number = [], 0
+        add_laplacians(self._X, kept, H)
         H.flat[:: d * k + 1] += 1.0
         return H
 
+    def _edges(self) -> Iterator[Edges]:
+        """All of the graphs of which the H_i are Laplacians; a loop where no rival is named."""
+        duals, c2 = self.duals, self.problem.parameters.c2 * self.problem.weight
+        for rows, (classes, at, count) in zip(self._parts, self._members, strict=True):
+            target, i = self._target[rows], at + rows.start
+            tau = self._rho / (2 * self._c1[rows])
+            D = tau + tau / self._rho
+            share = 1 / (count * D + tau)
+            yield Edges(i, (classes, target[at]), share[at])
+            above = np.flatnonzero(duals.beta[rows] > 0)
+            own, rival = target[above], duals.rival[rows][above]
+            above += rows.start
+            yield Edges(above, (own, np.where(rival < 0, own, rival)), 2 * c2[above])
+            several = np.flatnonzero(count[at] > 1)
+            several = several[np.argsort(at[several], kind="stable")]
+            classes, at, share = classes[several], at[several], share * D / tau
+            for distance in range(1, int(count.max(initial=0))):
+                first = np.flatnonzero(at[distance:] == at[:-distance])
+                pairs = classes[first], classes[first + distance]
+                yield Edges(at[first] + rows.start, pairs, share[at[first]])
 
-def signed_gram(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """X'SX with S = diag(weights), of any sign, many of them perhaps 0."""
-    some = np.flatnonzero(weights)
-    if 2 * some.size < weights.size:
-        X, weights = X[some], weights[some]
-    return X.T @ (weights[:, None] * X)
 
+def least_squares(problem: MultiProblem, W: np.ndarray) -> np.ndarray:
+    """The W whose own scores are by 1 above all others, by squares with the weight of the loss.
 
-def nearest_alphas(Z, centre, tau, threshold, c1, target) -> np.ndarray:
-    """The maximisers alpha of all examples, shape (k, m); see :mod:`odmtool.solvers.mcodm.step`.
-
-    Z and the centre have the same shape, the others (m,).
+    The given one where that is not to be had.
     """
-    examples = np.arange(len(target))
-    over = Z - tau * centre
-    over -= over[target, examples] - threshold
-    over[target, examples] = -np.inf
-    D = tau + 0.5 / c1
-    rest = np.maximum(0.0, over.max(axis=0)) * (D / (D + tau))
-    part, columns, number = over, examples, np.full(len(target), len(over) + 1)
-    while columns.size:
-        excess = np.maximum(part - rest[columns], 0.0)
-        count = (excess > 0).sum(axis=0, dtype=np.int32)
-        total = excess.sum(axis=0) + count * rest[columns]
-        goes_on = np.flatnonzero((count > 0) & (count < number[columns]))
-        if goes_on.size < columns.size:
-            part, columns = part[:, goes_on], columns[goes_on]
-            count, total = count[goes_on], total[goes_on]
-        number[columns] = count
-        rest[columns] = total * D[columns] / (count * D[columns] + tau[columns])
-    over -= rest
-    np.maximum(over, 0.0, out=over)
-    over /= -tau
-    over[target, examples] = -over.sum(axis=0)
-    return over
+    X, k, c = problem.X, problem.k, 2 * problem.parameters.c1 * problem.weight
+    A = X.T @ (c[:, None] * X)
+    A.flat[:: len(A) + 1] += 1.0
+    wanted = np.full((problem.size, k), -1 / k)
+    wanted[np.arange(problem.size), problem.target] += 1
+    right = X.T @ (c[:, None] * wanted)
+    with contextlib.suppress(LinAlgError):
+        return np.asarray(cholesky_solve(cholesky_in_place(A), right), order="C")
+    return W
+
+
+def add_laplacians(X: np.ndarray, several: list[Edges], H: np.ndarray) -> None:
+    """Add the sum of w (e_a - e_b)(e_a - e_b)' (x) x_i x_i' to the lower triangle of H."""
+    if not several:
+        return
+    d = X.shape[1]
+    k = len(H) // d
+    blocks = H.reshape(k, d, k, d)
+    keys = np.concatenate([np.maximum(a, b) * k + np.minimum(a, b) for _, (a, b), _ in several])
+    # Numbers of 16 bits are sorted by counting.
+    keys = keys.astype(np.min_scalar_type(k * k))
+    order, sizes = np.argsort(keys, kind="stable"), np.bincount(keys)
+    examples = np.concatenate([edges.examples for edges in several])[order]
+    roots = np.sqrt(np.concatenate([edges.weight for edges in several])[order])[:, None]
+    ends = np.cumsum(sizes)
+    for key in np.flatnonzero(sizes):
+        some = slice(ends[key] - sizes[key], ends[key])
+        part = X[examples[some]]
+        part *= roots[some]
+        G, (a, b) = part.T @ part, divmod(int(key), k)
+        blocks[a, :, a] += G
+        if a != b:
+            blocks[b, :, b] += G
+            blocks[a, :, b] -= G
+
+
+def nearest_alphas(B, e, tau, c1) -> tuple[Members, np.ndarray, float]:
+    """The maximisers alpha of all examples; see :mod:`odmtool.solvers.mcodm.step`.
+
+    B has shape (k, rows), with -inf at the examples' own classes, the others (rows,).
+
+    Returns
+    -------
+    members : Members
+    p : ndarray
+        Their -alpha.
+    value : float
+        What is maximised, without what alpha does not change; the sum over examples.
+    """
+    rows, D = len(e), tau + 0.5 / c1
+    least = np.maximum(0.0, B.max(axis=0) - e) * (D / (D + tau)) + e
+    places = np.flatnonzero(least < B)
+    classes, at = np.divmod(places, rows)
+    over = B.ravel().take(places) - e.take(at)
+    while True:
+        count = np.bincount(at, minlength=rows)
+        rest = np.bincount(at, over, rows) * (D / (count * D + tau))
+        excess = over - rest.take(at)
+        stays = np.flatnonzero(excess > 0)
+        if stays.size == at.size:
+            break
+        classes, at, over = classes.take(stays), at.take(stays), over.take(stays)
+    p = excess / tau.take(at)
+    # A concave quadratic function without constant is half its linear part where it is largest.
+    return Members(classes, at, count), p, p @ over / 2

@@ -10,9 +10,12 @@ Update      Newton steps with a line search until the smoothed problem is solved
             last step promised to lower the smoothed problem by. Then the maximisers alpha are
             the next centre: a proximal point step in the dual, that is an augmented Lagrangian
             method. The smoothing rho is halved when one step was enough, doubled after many.
-Equations   (I + sum_i H_i (x) x_i x_i') S = gradient by conjugate gradients, preconditioned by
-            an earlier Hessian where d k is small, else by its d x d blocks of the classes where
-            those are small, else by its diagonal.
+Equations   (I + sum_i H_i (x) x_i x_i') S = gradient: exactly, where the Hessian is soon made and
+            factored. Less smoothing is then better, and where the rest of the gap is within the
+            tolerance, promises do not count: a last step that solves the smoothed problem costs
+            less than all that follows a proof that is missed. Elsewhere by conjugate gradients,
+            preconditioned by an earlier Hessian where d k is small, else by its d x d blocks of
+            the classes where those are small, else by its diagonal.
 Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
 Source      Li, Sun & Toh, "A highly efficient semismooth Newton augmented Lagrangian method
             for solving Lasso problems", SIAM J. Optim. 2018, carried over to mcODM.
@@ -46,6 +49,8 @@ _SOLVED = 0.3
 _MANY_STEPS = 4
 _RHO = (1e-3, 1.0, 3.0)
 """Least, first and largest smoothing."""
+_EXACT_RHO = 0.1
+"""First smoothing where steps are exact."""
 
 
 class SmoothedNewton:
@@ -55,10 +60,13 @@ class SmoothedNewton:
     goes over the examples is in a class for dense rows and one for sparse ones.
     """
 
-    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
-        self.problem, self.duals, self.W = problem, duals, W
+    # Whether the Hessian is factored for every step.
+    is_exact = False
+
+    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float):
+        self.problem, self.duals, self.W, self._tolerance = problem, duals, W, tolerance
         self._X, self._target = sorted_rows(problem.X), problem.target.astype(np.int64)
-        self._rho, self._steps, self._gap = _RHO[1], 2, np.inf
+        self._rho, self._steps, self._gap = _EXACT_RHO if self.is_exact else _RHO[1], 2, np.inf
         self._precondition, self._products, self._patience = None, 1, 0
         self._dual_W, self._scores = np.empty_like(W), self._product(W)
         self._centre = np.empty_like(self._scores)
@@ -74,6 +82,9 @@ class SmoothedNewton:
 
     def _rebuild_dual_weights(self) -> None:
         raise NotImplementedError
+
+    def _smooth(self) -> None:
+        """What the losses need of a new centre or rho."""
 
     def _losses(self, change: np.ndarray, step: float) -> float:
         """Set alpha and beta from the scores less step * change; the sum of smoothed losses."""
@@ -129,6 +140,7 @@ class SmoothedNewton:
             self._rho = min(most, self._rho * 2)
         self._steps = 0
         self._centre[:] = self.duals.alpha
+        self._smooth()
         self._value = self._smoothed(self.W, self._scores, 0.0)
         self._rebuild_dual_weights()
 
@@ -159,9 +171,9 @@ class SmoothedNewton:
         gap = primal + self.dual_squared_norm() / 2 - terms.dual_terms
         unsolved = float(np.vdot(gradient, gradient)) / 2
         smoothing = gap - unsolved
-        is_solved = -slope / 2 <= _SOLVED * smoothing or unsolved <= max(
-            _SOLVED * smoothing, _ROUNDING * primal
-        )
+        is_solved = unsolved <= max(_SOLVED * smoothing, _ROUNDING * primal)
+        if not self.is_exact or smoothing > self._tolerance * primal:
+            is_solved |= -slope / 2 <= _SOLVED * smoothing
         self._gap = relative(gap, primal)
         return self._gap, is_solved
 
@@ -174,6 +186,8 @@ class SmoothedNewton:
 
     def _direction(self, gradient: np.ndarray) -> np.ndarray:
         """S with (I + sum_i H_i (x) x_i x_i') S = gradient, nearly."""
+        if self.is_exact and (divide := self._division()):
+            return divide(gradient)
         length = float(np.linalg.norm(gradient))
         gap = relative(length**2 / 2, self._value)
         accuracy = length * min(_LOOSE, np.sqrt(gap))
@@ -189,13 +203,20 @@ class SmoothedNewton:
             product, gradient, self._precondition, atol=accuracy, most=_MOST_PRODUCTS
         )
 
+    def _division(self):
+        """A function that divides by the Hessian, None where it is too large or singular."""
+        d, k = self.W.shape
+        with contextlib.suppress(LinAlgError):
+            if (H := self._hessian()) is not None:
+                L = cholesky_in_place(H)
+                return lambda V: cholesky_solve(L, V.T.ravel()).reshape(k, d).T
+        return None
+
     def _preconditioner(self):
         """A function that divides by the Hessian or by a part of it."""
-        d, k = self.W.shape
-        if (H := self._hessian()) is not None:
-            with contextlib.suppress(LinAlgError):
-                L, self._patience = cholesky_in_place(H), _PATIENCE
-                return lambda V: cholesky_solve(L, V.T.ravel()).reshape(k, d).T
+        if divide := self._division():
+            self._patience = _PATIENCE
+            return divide
         weights = self._hessian_weights()
         # The losses see differences of scores only: gradients sum to 0 over the classes, and
         # the parts of the Hessian would lead out of that space.
@@ -204,6 +225,7 @@ class SmoothedNewton:
         def centred(V):
             return V if has_sum else V - V.mean(axis=1, keepdims=True)
 
+        d, k = self.W.shape
         if k * d * d <= LARGEST_BLOCKS:
             with contextlib.suppress(LinAlgError):
                 blocks = [

@@ -65,6 +65,8 @@ _LAST = 0.9
 _NO_ROOM = 0.1
 # So many Newton steps without a smaller gap: only rounding is left.
 _PATIENCE = 50
+# In relative gaps above this nothing but rounding is seen; so many steps in a row are the last.
+_BLIND, _BLIND_STEPS = 1e16, 200
 # A start is given up when so many falls as its last would not make it better by this share.
 _FALLS, _WORTH = 12, 1e-3
 
@@ -174,7 +176,7 @@ class _Rounds:
         self._rounding, self._progress = rounding, progress
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
-        self._inner = np.inf
+        self._inner, self._blind = np.inf, 0
         self._iteration, self._rounds = 0, []
         self._change = np.inf
         self._tolerance = 1.0
@@ -259,7 +261,8 @@ class _Rounds:
             problem = problem._replace(X=scipy_rows(X))
         elif not isinstance(X, np.ndarray):
             problem = problem._replace(X=X.toarray())
-        self._solver = make(problem, duals, problem.X.T @ duals.coefficients(problem.target))
+        W = problem.X.T @ duals.coefficients(problem.target)
+        self._solver = make(problem, duals, W, self._stop.tolerance)
 
     def _improve(self, tolerance: float) -> bool:
         """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
@@ -276,9 +279,11 @@ class _Rounds:
             self._inner = gap
             if self._name != "dcd":
                 least, waited = (gap, 0) if gap < least else (least, waited + 1)
+                self._blind = self._blind + 1 if gap > _BLIND else 0
+                is_done |= self._blind >= _BLIND_STEPS
             self._progress(Progress(self._iteration, None, gap, self._solver.active))
         self._solver.settle()
-        return waited >= _PATIENCE
+        return waited >= _PATIENCE or self._blind >= _BLIND_STEPS
 
     def _relative_gap(self) -> float:
         """With what rounding may hide."""
@@ -319,7 +324,7 @@ class _Rounds:
         if self._change <= tolerance * objective and self._gap - self._hidden <= tolerance:
             # Where rounding may hide more than the tolerance, no work can show more.
             self._finish(self._gap <= tolerance)
-        elif self._iteration >= self._stop.max_iter:
+        elif self._iteration >= self._stop.max_iter or self._blind >= _BLIND_STEPS:
             self._finish(False)
         self._tolerance = next_tolerance(self._tolerance, tolerance)
 

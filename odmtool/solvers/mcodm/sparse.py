@@ -20,10 +20,10 @@ from odmtool.solvers.multi import LARGEST_FACTOR, Duals, MultiProblem
 class SparseNewton(SmoothedNewton):
     """The state of a problem whose X is sparse."""
 
-    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray):
+    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float):
         m, k = problem.size, problem.k
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
-        super().__init__(problem, duals, W)
+        super().__init__(problem, duals, W, tolerance)
         self._rows = compressed_rows(self._X)
 
     @property

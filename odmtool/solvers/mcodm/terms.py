@@ -37,11 +37,7 @@ class Terms(NamedTuple):
 def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
     """Scores have shape (m, k)."""
     loss, weight = problem.parameters, problem.weight
-    examples, own = np.arange(problem.size), scores[np.arange(problem.size), problem.target]
-    others = scores.copy()
-    others[examples, problem.target] = -np.inf
-    rival = others.argmax(axis=1)
-    best = others[examples, rival]
+    examples, (own, rival, best) = np.arange(problem.size), best_others(scores, problem.target)
     margins = own - best
     below = weight @ squared_excess(1 - loss.theta, margins)
     above = weight @ squared_excess(margins, 1 + loss.theta)
@@ -51,6 +47,26 @@ def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
         loss.c1 * below + loss.c2 * above, loss.c1 * below + loss.c2 * relaxed,
         dual_terms(problem, duals), rival, best, margins,
     )  # fmt: skip
+
+
+def best_others(scores: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of every example its own score, the best class besides, at a tie the first, and its score."""
+    m, others = len(scores), scores.copy(order="K")
+    if others.flags.c_contiguous:
+        examples = np.arange(m)
+        own = others[examples, target]
+        others[examples, target] = -np.inf
+        rival = others.argmax(axis=1)
+        return own, rival, others[examples, rival]
+    # NumPy is fast with the largest number of a column, and slow with its place.
+    others, places = others.T, target * m + np.arange(m)
+    own = others.take(places)
+    others.put(places, -np.inf)
+    best = others.max(axis=0)
+    classes, at = np.divmod(np.flatnonzero(others == best)[::-1], m)
+    rival = np.zeros(m, dtype=np.intp)
+    rival[at] = classes
+    return own, rival, best
 
 
 def squared_excess(x, limit) -> np.ndarray:
