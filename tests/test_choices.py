@@ -203,10 +203,10 @@ def test_the_most_iterations_of_every_solver():
     assert found == {
         ("auto", "auto"): None, ("auto", "mcodm.auto"): rounds, ("auto", "kmomd"): steps,
         ("auto", "mcsvm_auto"): 10_000, ("auto", "m3svm.newton"): steps,
-        ("dcd", "dcd"): epochs, ("dcd", "ldm.descent"): epochs, ("dcd", "mcodm.rounds"): rounds,
+        ("dcd", "dcd"): epochs, ("dcd", "ldm.descent"): epochs, ("dcd", "mcodm.auto"): rounds,
         ("dcd", "mcsvm"): 10_000, ("dcd", "large.block_descent"): epochs,
         ("newton", "newton"): steps, ("newton", "proximal"): steps, ("newton", "ldm.newton"): steps,
-        ("newton", "kmomd"): steps, ("newton", "mcodm.rounds"): rounds,
+        ("newton", "kmomd"): steps, ("newton", "mcodm.auto"): rounds,
         ("newton", "mcsvm_newton"): steps, ("newton", "m3svm.newton"): steps,
         ("newton", "large.passes"): steps, ("path", "path"): 1_000_000,
         ("landmarks", "engine.solve"): steps, ("landmarks", "engine.jumps"): rounds,

@@ -8,11 +8,13 @@ from scipy.optimize import minimize
 
 from odmtool import defaults
 from odmtool.core import losses
+from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
 from odmtool.judge import binary as objective
 from odmtool.judge import mcodm as objective_multi
+from odmtool.machines import MCODM
 from odmtool.solvers import table
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
@@ -518,3 +520,23 @@ def test_when_descent_looks_at_all_classes_again():
 def nothing(p):
     m, k = p.size, p.k
     return Duals(np.zeros((m, k)), np.zeros(m), np.full(m, -1), np.full(m, np.inf))
+
+
+# ---- what the command line may ask for ---------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+def test_a_machine_takes_the_solver_that_is_named(solver):
+    X, target = examples()
+    machine = MCODM(lambda_=2.0**2, solver=solver).fit(CSR.of(X), target)
+    assert machine.solution_.converged and machine.solution_.solver == solver
+
+
+@pytest.mark.parametrize("solver", ["auto", "dcd", "newton"])
+def test_examples_without_features(solver):
+    """Every W is one of nothing, every score 0, and the objective that of the loss alone."""
+    p = problem()._replace(X=np.zeros((60, 0)))
+    solution = solve(p, solver=solver)
+    assert_confirmed(p, solution, 1e-3)
+    assert solution.W.shape == (0, 4)
+    assert solution.objective == pytest.approx(2.0**5, rel=1e-3)

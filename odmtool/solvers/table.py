@@ -146,7 +146,7 @@ _ROWS = (
         (
             Way("dcd", MARGIN, 1000),
             Way("ldm.descent", (OF_LDM,), 1000),
-            Way("mcodm.rounds", (OF_MCODM,), 2000, reads=("outer",)),
+            Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
             Way("mcsvm", (OF_MCSVM,), 10_000),
             Way("large.block_descent", MARGIN, 1000, kernel=False, places=(DISK,)),
         ),
@@ -159,7 +159,7 @@ _ROWS = (
             Way("proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
             Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
-            Way("mcodm.rounds", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
+            Way("mcodm.auto", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
             Way("mcsvm_newton", (OF_MCSVM,), 200, kernel=False),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("large.passes", (SMOOTH,), 200, kernel=False, places=(DISK,)),

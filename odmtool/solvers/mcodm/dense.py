@@ -243,9 +243,9 @@ def least_squares(problem: MultiProblem, W: np.ndarray) -> np.ndarray:
 
 def add_laplacians(X: np.ndarray, several: list[Edges], H: np.ndarray) -> None:
     """Add the sum of w (e_a - e_b)(e_a - e_b)' (x) x_i x_i' to the lower triangle of H."""
-    if not several:
-        return
     d = X.shape[1]
+    if not (several and d):
+        return
     k = len(H) // d
     blocks = H.reshape(k, d, k, d)
     keys = np.concatenate([np.maximum(a, b) * k + np.minimum(a, b) for _, (a, b), _ in several])
