@@ -201,6 +201,12 @@ class DenseNewton(SmoothedNewton):
                 kept, number = [], 0
         add_laplacians(self._X, kept, H)
         H.flat[:: d * k + 1] += 1.0
+        if not np.any((self.duals.rival < 0) & np.isfinite(self.duals.upper)):
+            # Where all classes move together the losses see nothing: there H is 1, which rounding
+            # of large numbers would make negative. Gradients have no such part, nor have steps.
+            blocks, features = H.reshape(k, d, k, d), np.arange(d)
+            mean = np.einsum("apap->p", blocks) / k
+            blocks[:, features, :, features] += mean[:, None, None] / k
         return H
 
     def _edges(self) -> Iterator[Edges]:
