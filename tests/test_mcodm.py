@@ -19,6 +19,7 @@ from odmtool.solvers import table
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.mcodm import descent, rounds
+from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm.starts import other_rivals
 from odmtool.solvers.mcodm.step import alpha_step, beta_step
@@ -540,3 +541,16 @@ def test_examples_without_features(solver):
     assert_confirmed(p, solution, 1e-3)
     assert solution.W.shape == (0, 4)
     assert solution.objective == pytest.approx(2.0**5, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_large_features_leave_the_hessian_definite(seed):
+    """Where all classes move together it is 1, among numbers as large as lambda |x|^2."""
+    X, target = examples(seed=seed)
+    X, loss = X.toarray(), losses.mcodm(2.0**20, 0.5, 0.3, 60.0)
+    X[:, 0] *= 1e8
+    p = MultiProblem(X, None, target, 4, np.ones(60), loss)
+    nothing = Duals(np.zeros((60, 4)), np.zeros(60), np.full(60, -1), np.full(60, np.inf))
+    newton = DenseNewton(p, nothing, np.zeros((6, 4)), 1e-3)
+    newton.begin(1e-3)
+    assert newton._division()
