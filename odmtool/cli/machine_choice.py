@@ -98,16 +98,16 @@ class MachineChoice(NamedTuple):
         """With the default lambda for the data, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
-        kernel, is_search = self.parameters["kernel"], isinstance(self.parameters["kernel"], tuple)
-        kernels = set(kernel) if is_search else {kernel}
+        is_search = isinstance(self.parameters["kernel"], tuple)
+        kernel, *others = self.parameters["kernel"] if is_search else [self.parameters["kernel"]]
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        if not is_open or len(kernels) > 1:
+        if not is_open or set(others) - {kernel}:
             return self
-        is_wide = self._is_linear() and data.X.shape[1] > data.X.shape[0]
+        is_wide = kernel == "linear" and data.X.shape[1] > data.X.shape[0]
         if scaling is not None and is_wide and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         usual = MACHINES[self.name].parameters["lambda_"]
-        value = default_lambda(self.name, usual, *kernels, data.X, data.weight)
+        value = default_lambda(self.name, usual, kernel, data.X, data.weight)
         if value == usual:
             return self
         own = {"lambda_": (value,) if is_search else value}
