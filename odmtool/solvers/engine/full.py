@@ -245,7 +245,9 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
     is_certain = not is_near or not newton.is_hopeful(tolerance)
     if is_near:
         yield from newton.renew(exactly=is_certain)
-    primal, scale, gap, eta = newton.values()
+    found, scale, gap, eta = newton.values()
+    # That of the landmarks was told; summed up in another order it may seem to rise.
+    primal = found if is_near else primal
     if is_certain:
         gap += newton.rounding()
     while True:
