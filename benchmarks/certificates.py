@@ -16,8 +16,8 @@ Bounds   random problems (kernels with and without bias, smooth losses, lambda 2
 Draws    20 problems with delta = .01: the bound by drawn rows may be below the exact gap in at most
          one of a hundred draws.
 
-The problems are those of tests/test_engine.py, which does the same with fewer. Exits with 1 if
-something was found.
+The problems are those of tests/test_engine_bounds.py, which does the same with fewer. Exits with
+1 if something was found.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from engine_problems import KERNELS, LOSSES, in_span, judged, problem_of
 from problems import examples
-from test_engine import KERNELS, LOSSES, in_span, judged, problem_of
 
 from odmtool.core import losses
 from odmtool.core.gram import Gram

@@ -16,6 +16,9 @@ import pytest
 from odmtool.cli import entry
 from odmtool.cli.options import limit_threads
 
+# Of these a failing assertion is to be told as one of a test is.
+pytest.register_assert_rewrite("ldm_problems", "mcodm_problems")
+
 # As the commands do it, before a test imports NumPy: BLAS threads that wait for each other on
 # a busy machine make small fits twenty times slower.
 limit_threads(1)
@@ -27,7 +30,7 @@ limit_threads(1)
 FIRST = [
     "test_compiled", "test_models", "test_tables", "test_model_file", "test_m3svm", "test_plots",
     "test_errors", "test_project", "test_cluster", "test_search", "test_processes", "test_mcodm",
-    "test_multiclass_machines", "test_engine", "test_fuzz", "test_out_of_core",
+    "test_multiclass_machines", "test_engine_bounds", "test_fuzz", "test_out_of_core",
 ]  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from engine_problems import KERNELS, far_examples, forced, judged, problem_of
 from problems import examples
-from test_engine import KERNELS, far_examples, forced, judged, problem_of
 
 from odmtool.core import losses
 from odmtool.core.gram import Gram

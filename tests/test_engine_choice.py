@@ -1,7 +1,7 @@
 """The choice of a way to a certificate."""
 
 import numpy as np
-from test_engine import problem_of
+from engine_problems import problem_of
 
 from odmtool.core.kernels import Kernel
 from odmtool.solvers.base import Stop

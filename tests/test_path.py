@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from ldm_problems import assert_confirmed, ldm_problem
 from problems import OTHER_LOSSES, problem, weights, write
 from scipy import sparse
 from scipy.optimize import LinearConstraint, linprog, minimize
-from test_ldm import assert_confirmed, ldm_problem
 
 from odmtool.core import deadline, losses
 from odmtool.solvers import hinge_path, path

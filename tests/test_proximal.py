@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ldm_problems import allowed, assert_confirmed, distance
 from problems import OTHER_LOSSES, problem, weights
-from test_ldm import allowed, assert_confirmed, distance
 
 from odmtool.core import losses
 from odmtool.solvers import dcd, proximal

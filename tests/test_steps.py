@@ -6,9 +6,9 @@ rounding differs, a late step may, too.
 
 from itertools import pairwise
 
+import mcodm_problems
 import pytest
 import test_m3svm
-import test_mcodm
 import test_mcsvm
 from problems import problem
 
@@ -80,7 +80,7 @@ def test_two_classes(machine, solver, kernel):
 ])  # fmt: skip
 def test_several_classes(solver, kernel, counts, rounds):
     for lambda_, known, most in zip((1 / 8, 32.0, 2.0**12), counts, rounds, strict=False):
-        tried = test_mcodm.problem(kernel, lambda_=lambda_)
+        tried = mcodm_problems.problem(kernel, lambda_=lambda_)
         found = mcodm.solve(tried, Stop(1e-6, 3000), solver=solver, starts=1)
         assert_no_more(found, known)
         assert len(found.rounds) <= most + most // 10
@@ -149,7 +149,7 @@ def test_the_last_iteration_is_one_that_is_allowed(machine, solver, kernel):
 
 
 @pytest.mark.parametrize("make, run", [
-    (test_mcodm.problem, lambda p, stop: mcodm.solve(p, stop, starts=1)),
+    (mcodm_problems.problem, lambda p, stop: mcodm.solve(p, stop, starts=1)),
     (test_mcsvm.problem, mcsvm.solve), (test_mcsvm.problem, mcsvm_newton.solve),
     (test_m3svm.problem, m3svm.solve),
 ])  # fmt: skip

@@ -1,0 +1,110 @@
+"""Landmarks and features of the kernel engine: what they span, what is left, what it costs."""
+
+import numpy as np
+import pytest
+from engine_problems import KERNELS, in_span, problem_of
+from scipy import sparse
+
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
+from odmtool.rows import tiles
+from odmtool.rows.duplicates import first_of_each
+from odmtool.rows.executor import Serial, local_executor
+from odmtool.solvers.engine import reduced, solve
+from odmtool.solvers.engine.cost import Cost
+from odmtool.solvers.engine.features import bounded
+from odmtool.solvers.engine.landmarks import Landmarks
+from odmtool.solvers.engine.points import Points
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_only_where_many_kernel_values_are_to_come_they_are_compiled(dense, monkeypatch):
+    """A small problem does not load numba; of sparse rows fewer values are many."""
+    rows = problem_of(Kernel("rbf", 0.3), "odm", 1.0, 20, dense=True).gram.X
+    points = Points(Kernel("rbf", 0.3), rows if dense else sparse.csr_matrix(rows), Serial())
+    with monkeypatch.context() as patch:
+        patch.setattr(tiles, "_rbf", lambda *_: pytest.fail("compiled code was loaded"))
+        points.expect(1e6)
+        points.rows(np.arange(5)).expect(np.inf)
+        by_numpy = points.values(points.X, points.X)
+    points.expect(1e7)
+    assert points.is_compiled is not dense
+    points.expect(1e8)
+    assert points.is_compiled and points.rows(np.arange(5)).is_compiled
+    assert points.values(points.X, points.X) == pytest.approx(by_numpy, rel=1e-12)
+
+
+def test_an_entry_of_a_sparse_row_costs_more():
+    X = np.ones((9, 50))
+    sparse_one, dense_one = Cost.of(sparse.csr_matrix(X)), Cost.of(X)
+    assert sparse_one.size == dense_one.size == 9 and sparse_one.value > dense_one.value
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_left_is_the_distance_from_the_span(kernel):
+    problem = problem_of(KERNELS[kernel], "odm", 1.0, 120)
+    chosen, basis, found, *_ = in_span(problem, 30)
+    K = kernels.gram(problem.gram.kernel, problem.gram.X)
+    members, most = basis.members, K.diagonal().max()
+    inverse = np.linalg.pinv(K[np.ix_(members, members)], hermitian=True)
+    left = K.diagonal() - np.einsum("ij,jk,ik->i", K[:, members], inverse, K[:, members])
+    assert np.all(found.left >= left - 1e-12 * most)
+    assert found.left == pytest.approx(np.maximum(left, 0), abs=1e-7 * most)
+    assert bounded(chosen.left, basis) == pytest.approx(found.left, abs=1e-7 * most)
+    assert pytest.approx(K - _outside(K, members, inverse), abs=1e-5 * most) == found.Z @ found.Z.T
+
+
+def _outside(K, members, inverse):
+    return K - K[:, members] @ inverse @ K[members]
+
+
+def test_landmarks_end_when_nothing_is_left():
+    X = np.repeat(np.arange(4.0), 10)[:, None]
+    points = Points(Kernel("rbf", 0.5), X, Serial())
+    chosen = Landmarks(points, 40, 0)
+    chosen.grow(40)
+    assert chosen.is_exhausted
+    assert sorted(X[chosen.members, 0]) == [0, 1, 2, 3]
+    assert chosen.left.max() < 1e-9
+
+
+def test_landmarks_of_nothing():
+    chosen = Landmarks(Points(Kernel("poly", 1.0, 0.0, 2), np.zeros((5, 2)), Serial()), 5, 0)
+    assert chosen.is_exhausted
+
+
+def test_a_weighted_gram_matrix_is_made_of_all_parts(monkeypatch):
+    monkeypatch.setattr(reduced, "_ROWS", 1)
+    generator = np.random.default_rng(0)
+    Z, weights, rows = generator.random((70, 3)), generator.random(50), np.arange(10, 60)
+    found = reduced.weighted_gram(Z, rows, weights, local_executor(2))
+    assert found == pytest.approx(Z[rows].T @ (weights[:, None] * Z[rows]))
+
+
+def test_the_memory_of_a_problem_is_what_it_keeps():
+    """Tiles of half the matrix in single precision, features, and three square matrices."""
+    m, r = 5000, solve.landmarks_in(5000, 1e12)
+    needed = 2.0 * m * (m + 1024) + r * (4 * m + 12 * solve.sample_size(m)) + 24 * r * r
+    assert solve.needed_bytes(m, 1e12) == needed
+    # Four problems: Hessian and factor of each, and vectors of the examples.
+    m, memory = 20_000, 1e9
+    room = solve.Room.of(m, memory, 4)
+    needed = [n * (4 * m + 8 * room.sample) + 4 * (200 * m + 16 * n * n)
+              for n in (room.landmarks, room.landmarks + 1)]  # fmt: skip
+    assert 48 < room.landmarks < 2500 and needed[0] <= memory - room.tiles < needed[1]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_duplicates_are_found(dense):
+    rows = np.array([[0.0, 1, 2], [0, 1, 2], [0, 1, 2.5], [-0.0, 1, 2], [0, 0, 0], [0, 0, 0]])
+    y = np.array([1.0, 1, 1, -1, 1, 1])
+    X = rows if dense else sparse.csr_matrix(rows)
+    first, member = first_of_each(X, y)
+    assert first.tolist() == [0, 2, 3, 4]
+    assert member.tolist() == [0, 0, 1, 2, 3, 3]
+
+
+def test_examples_without_duplicates_stay():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    first, member = first_of_each(X, np.ones(40))
+    assert first.tolist() == member.tolist() == list(range(40))

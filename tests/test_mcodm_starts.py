@@ -1,0 +1,80 @@
+"""mcODM's starts: warm ones, several, those of other rivals; seeds, and what is told on the way."""
+
+import numpy as np
+import pytest
+from mcodm_problems import assert_confirmed, never_rises, problem, solve
+from scipy import sparse
+
+from odmtool.core import losses
+from odmtool.solvers.base import Stop
+from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcodm.starts import other_rivals
+from odmtool.solvers.multi import Duals, MultiProblem
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_warm_start_needs_less_work(kernel):
+    first = solve(problem(kernel), 1e-6)
+    p = problem(kernel, lambda_=2.0**5 * 1.1)
+    warm, cold = solve(p, 1e-6, start=first.duals, solver="dcd"), solve(p, 1e-6, solver="dcd")
+    assert_confirmed(p, warm, 1e-6)
+    assert warm.iterations < cold.iterations
+    assert never_rises(warm)
+    again = solve(problem(kernel), 1e-6, start=first.duals)
+    assert again.objective <= first.objective * (1 + 1e-9)
+
+
+def test_start_is_not_changed():
+    first = solve(problem(), 1e-6)
+    before = [field.copy() for field in first.duals]
+    solve(problem(lambda_=2.0**8), 1e-6, start=first.duals)
+    for field, kept in zip(first.duals, before, strict=True):
+        assert np.array_equal(field, kept)
+
+
+def test_progress_tells_epochs_and_rounds():
+    seen = []
+    solution = solve(problem(), 1e-6, progress=seen.append)
+    ends = [(p.iteration, p.primal) for p in seen if p.primal is not None]
+    # Of other starts, too.
+    assert {(r.epochs, r.objective) for r in solution.rounds} <= set(ends)
+    iterations = [p.iteration for p in seen if p.primal is None]
+    starts = iterations.count(1)
+    assert starts > 1 and sorted(set(iterations)) == list(range(1, max(iterations) + 1))
+    assert solution.iterations in iterations
+
+
+def test_several_starts_end_lower_than_one():
+    generator, m = np.random.default_rng(18), 60
+    target = np.arange(m) % 4
+    X = generator.standard_normal((4, 6))[target] + 0.5 * generator.standard_normal((m, 6))
+    X = sparse.csr_matrix((X - X.min(axis=0)) / np.ptp(X, axis=0))
+    loss = losses.mcodm(2.0**14, 0.2, 0.2, float(m))
+    p, stop = MultiProblem(X, None, target, 4, np.ones(m), loss), Stop(1e-3, 2000)
+    several, one = mcodm.solve(p, stop), mcodm.solve(p, stop, starts=1)
+    assert_confirmed(p, several, 1e-3)
+    assert several.objective < 0.9 * one.objective
+
+
+def test_other_rivals_are_the_second_best_of_examples_that_are_held_down():
+    p, m, k = problem(), problem().size, problem().k
+    scores = np.random.default_rng(0).standard_normal((m, k))
+    others = np.where(np.arange(k) == p.target[:, None], -np.inf, scores)
+    second, rival = np.argsort(others, axis=1)[:, -2:].T
+    beta = np.where(np.arange(m) % 2, 1.0, 0.0)
+    # The constraint of one costs far more than all others, and a rise of 0 takes its place.
+    beta[7], scores[9, second[9]] = 1e9, scores[9, rival[9]]
+    duals = Duals(np.zeros((m, k)), beta, rival, np.ones(m))
+    seen = [other_rivals(p, duals, scores, 0, number) for number in range(1, 7)]
+    for rivals in seen:
+        changed = rivals != rival
+        assert 2 <= changed.sum() <= 1 + 0.2 * np.count_nonzero(beta)
+        assert changed[[7, 9]].all() and not changed[beta == 0].any()
+        assert np.array_equal(rivals[changed], second[changed])
+    assert len({tuple(rivals) for rivals in seen}) > 3
+    assert other_rivals(p, duals._replace(beta=0 * beta), scores, 0, 1) is None
+
+
+def test_same_seed_same_solution():
+    a, b, c = (solve(problem(), solver="dcd", seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(a.W, b.W) and not np.array_equal(a.W, c.W)
