@@ -1,15 +1,20 @@
 """mcODM's starts: warm ones, several, those of other rivals; seeds, and what is told on the way."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from mcodm_problems import assert_confirmed, never_rises, problem, solve
 from scipy import sparse
 
 from odmtool.core import losses
+from odmtool.io.svmlight import read_svmlight
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.mcodm.starts import other_rivals
 from odmtool.solvers.multi import Duals, MultiProblem
+
+DATA = Path(__file__).parent.parent / "data"
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])
@@ -56,6 +61,19 @@ def test_several_starts_end_lower_than_one():
     assert several.objective < 0.9 * one.objective
 
 
+def test_starts_leave_the_poor_ends_of_wine():
+    """With few, little disturbed new rivals all of these seeds end 2.6 to 4 % above the least."""
+    parts = [read_svmlight(str(DATA / f"wine.{part}")) for part in ("train", "test")]
+    order = np.random.default_rng(1).permutation(178)
+    X = np.vstack([part.X.toarray() for part in parts])[order]
+    labels = np.concatenate([part.labels for part in parts])[order]
+    X = sparse.csr_matrix((X - X.min(axis=0)) / np.ptp(X, axis=0))
+    target, loss = np.unique(labels, return_inverse=True)[1], losses.mcodm(2.0**14, 0.2, 0.2, 178.0)
+    p = MultiProblem(X, None, target, 3, np.ones(178), loss)
+    ends = [mcodm.solve(p, Stop(1e-3, 2000), seed=seed).objective for seed in range(4)]
+    assert np.median(ends) < 1.005 * 1366.1
+
+
 def test_other_rivals_are_the_second_best_of_examples_that_are_held_down():
     p, m, k = problem(), problem().size, problem().k
     scores = np.random.default_rng(0).standard_normal((m, k))
@@ -68,7 +86,7 @@ def test_other_rivals_are_the_second_best_of_examples_that_are_held_down():
     seen = [other_rivals(p, duals, scores, 0, number) for number in range(1, 7)]
     for rivals in seen:
         changed = rivals != rival
-        assert 2 <= changed.sum() <= 1 + 0.2 * np.count_nonzero(beta)
+        assert 2 <= changed.sum() <= 1 + 0.4 * np.count_nonzero(beta)
         assert changed[[7, 9]].all() and not changed[beta == 0].any()
         assert np.array_equal(rivals[changed], second[changed])
     assert len({tuple(rivals) for rivals in seen}) > 3
