@@ -111,6 +111,31 @@ def test_a_few_more_examples_with_duals_do_not_make_all_tiles(monkeypatch):
     assert sum(made) < 200 * 200 / 10
 
 
+def test_examples_without_duals_go_back_where_the_tiles_of_the_first_do_not_fit(monkeypatch):
+    """Room for the 21 tiles between 60 examples."""
+    monkeypatch.setattr(tiles, "_ROWS", 10)
+    X, kernel = examples(200, 5)[0], Kernel("rbf", 0.3)
+    K, points = kernels.gram(kernel, X.toarray()), Points(kernel, X, Serial())
+    points._by_numpy, made, random = -1, [], np.random.default_rng(0)
+
+    def values(kernel, A, B, *others):
+        made.append(A.shape[0] * B.shape[0])
+        return tile_values(kernel, A, B, *others)
+
+    monkeypatch.setattr(tiles, "tile_values", values)
+    product = products.Products(Run(points, 21 * 400.0), np.arange(200) < 80)
+    steps = [((0, 50), 50), ((0, 55), 55), ((5, 66), 66), ((30, 72), 42)]
+    for (start, end), first in steps:
+        some = (np.arange(200) >= start) & (np.arange(200) < end)
+        for is_again in (False, True):
+            v = np.where(some, random.standard_normal(200), 0.0)
+            made.clear()
+            found = product.of([products.Asked(v, some)])[0]
+            assert found[some] == pytest.approx((K @ v)[some], abs=1e-4)
+            assert product._first == first and (bool(made) is not is_again or first > 60)
+        product.of([products.Asked(v)])  # there is no room for the tiles of all
+
+
 def test_tiles_of_the_first_examples_are_kept_before_others(monkeypatch):
     monkeypatch.setattr(tiles, "_ROWS", 10)
     X, kernel = examples(60, 5)[0].astype(np.float32), Kernel("rbf", 0.3)

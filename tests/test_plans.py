@@ -176,6 +176,13 @@ def test_the_engines_memory_is_divided(m, q):
             return r * (singles(min(m, 100_000)) + doubles(sample.sample_size(m))) + own
 
         assert r in (48, 2500, m) or taken(r) <= room.features * (1 + 1e-9) < taken(r + 1)
+        for few in (r // 3, r):
+            own = q * 16 if q > 1 else 0
+            spared = r * (singles(min(m, 100_000)) + 12 * room.sample)
+            spared = max(spared, singles(m, room.beyond(m, r)))
+            spared += (24 + own) * (r * r - few * few) - singles(m, few)
+            expected = room.tiles + max(0.0, spared) if has_tiles else 0.0
+            assert room.tiles_beside(m, few, q) == pytest.approx(expected, rel=1e-12)
         assert room.beyond(m, 10**9) == int(room.features // (4 * m)) and room.beyond(m, 1) <= 1
 
 

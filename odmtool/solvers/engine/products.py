@@ -20,6 +20,9 @@ from odmtool.solvers.engine.certificate import times
 _AS_VALUES = 0.1
 # A kernel value below this share of the largest is less than the rounding of a sum.
 _NOTHING = 2.0**-30
+# Tiles are made again for a smaller number of examples if it is at most this share of what fits.
+# speed only: tiles that are not kept are made again
+_REGAINED = 0.9
 # A tile is not looked through if of this number of rows and columns more than this share of
 # values are larger.
 # speed only: a tile with few large values is kept, or made, with the others as well
@@ -210,18 +213,27 @@ class Products:
         )  # fmt: skip
 
     def _move_up(self, is_active: np.ndarray) -> None:
-        """Let the examples with new duals follow those that have had some."""
-        first = self._first
-        is_new = is_active[self._order[first:]]
+        """Let the examples with new duals follow those that have had some, if all these fit."""
         # Where all tiles are kept, they would be made again for nothing.
-        if not is_new.any() or (self._tiles is not None and not self._tiles.is_short):
+        if self._tiles is not None and not self._tiles.is_short:
+            return
+        first = self._first
+        is_new, count = is_active[self._order[first:]], int(is_active.sum())
+        if not self._fit(first + int(is_new.sum())) and self._fit(count / _REGAINED):
+            # Those that have had duals go back, and all tiles are made again, once.
+            first, is_new = 0, is_active[self._order]
+        elif not is_new.any():
             return
         order = np.argsort(~is_new, kind="stable")
         self._order[first:] = self._order[first:][order]
-        self._first += int(is_new.sum())
+        self._first = first + int(is_new.sum())
         if self._tiles is not None:
             self._tiles.exchange(self._points.single[self._order], first)
             self._tiles.begins_with(self._first)
+
+    def _fit(self, count: float) -> bool:
+        """Whether there is room for the tiles between so many examples."""
+        return self._points.single.dtype.itemsize * count**2 / 2 <= self._room
 
     @staticmethod
     def _in_order(order: np.ndarray, V: np.ndarray, times) -> list[np.ndarray]:

@@ -105,6 +105,23 @@ class Room(NamedTuple):
         """Of r landmarks, those whose features of all examples there is room for."""
         return min(r, int(self.features / (4.0 * m)))
 
+    def of_landmarks(self, m: int, q: int = 1) -> float:
+        """Bytes for features in single precision, of the sample in both; matrices of landmarks."""
+        features = self.landmarks * (4.0 * min(m, MOST) + _OF_SAMPLE * self.sample)
+        # Of all examples where landmarks are not enough.
+        features = max(features, 4.0 * m * self.beyond(m, self.landmarks))
+        return features + _squares(self.landmarks, q)
+
+    def tiles_beside(self, m: int, r: int, q: int = 1) -> float:
+        """Bytes for tiles beside features of all examples with r landmarks, and no sample."""
+        if not 0 < self.tiles < math.inf:
+            return self.tiles
+        return self.tiles + max(0.0, self.of_landmarks(m, q) - 4.0 * m * r - _squares(r, q))
+
+
+def _squares(r: int, q: int) -> float:
+    return (_SQUARES + (_HESSIANS * q if q > 1 else 0.0)) * r * r
+
 
 def landmarks_in(m: int, memory: float) -> int:
     """The most landmarks that a problem of m examples may have in so many bytes."""
@@ -114,17 +131,12 @@ def landmarks_in(m: int, memory: float) -> int:
 def needed_bytes(m: int, memory: float, q: int = 1) -> float:
     """What q problems of m examples take at most of ``memory``, rows and vectors apart.
 
-    Tiles above the diagonal; features in single precision, and of the sample in both; matrices
-    of landmarks by landmarks; and what several problems have each.
+    Tiles above the diagonal, what landmarks take, and vectors of several problems.
     """
     q = _together(m, q, _MEMORY * memory)
     room = Room.of(m, _MEMORY * memory, q)
-    r = room.landmarks
-    features = r * (4.0 * min(m, MOST) + _OF_SAMPLE * room.sample)
-    # Of all examples where landmarks are not enough.
-    features = max(features, 4.0 * m * room.beyond(m, r))
-    own = 0.0 if q == 1 else q * (_HESSIANS * r * r + _VECTORS * m)
-    return min(room.tiles, 2.0 * m * (m + _TILE)) + features + _SQUARES * r * r + own
+    vectors = 0.0 if q == 1 else _VECTORS * m * q
+    return min(room.tiles, 2.0 * m * (m + _TILE)) + room.of_landmarks(m, q) + vectors
 
 
 def _together(m: int, q: int, memory: float) -> int:
@@ -274,6 +286,9 @@ class EngineRun:
                 if space is None:
                     found = self._of_all(basis, found)
                     spaces = [self._space(found, y) for y in self.Y[live]]
+                # speed only: tiles that are not kept are made again
+                m, r = found.Z.shape
+                self.tile_room = self._room.tiles_beside(m, r, len(live))
                 coefs = [solutions[j].coef for j in live]
                 further = full.solve(self, live, spaces, points, coefs, gaps[left])
                 for j, solution in zip(live, further, strict=True):
