@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from odmtool.core.csr import CSR
 from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import (
     BLOCK,
@@ -139,7 +140,8 @@ def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str]:
 
 def _vector_lines(coef: np.ndarray, vectors, first_index: int) -> str:
     """Lines ``coef ... index:value ...``; indices ascend."""
-    vectors.sort_indices()
+    if not isinstance(vectors, CSR):  # whose indices ascend
+        vectors.sort_indices()
     pairs: list = [None] * (2 * vectors.nnz)
     pairs[0::2] = (vectors.indices.astype(np.int64) + first_index).tolist()
     pairs[1::2] = vectors.data.tolist()

@@ -16,7 +16,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.core import kernel_table, kernels, loss_table
 from odmtool.core.columns import with_constant_feature
-from odmtool.core.csr import scipy_rows
+from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
@@ -209,7 +209,7 @@ class Machine:
         self.check()
         k = len(distinct(np.asarray(labels))[0])
         self.check_format(k)
-        X = X if self.takes_compressed(k) else scipy_rows(X)
+        X = X if self.takes_compressed(k) or self._becomes_dense(X) else scipy_rows(X)
         prepared = self.prepare(X, labels, weight, gram=gram, classes=classes)
         self.solution_ = self.solve(prepared, start=start, progress=progress)
         self.classes_ = prepared.classes
@@ -258,6 +258,13 @@ class Machine:
         """Whether a CSR of k classes is enough, with no more than it can do."""
         return False
 
+    def _becomes_dense(self, X) -> bool:
+        """Whether the kernel's values are made of an array of these rows."""
+        has_values = self.kernel not in ("linear", "precomputed")
+        return has_values and isinstance(X, CSR) and X.shape[1] <= X.nnz and (
+            kernels.dense_bytes(X, self.memory_limit() / 4) > 0
+        )
+
     def decides_by_votes(self, k: int) -> bool:
         """Whether there is a decision function for each pair of the k classes."""
         return False
@@ -301,17 +308,15 @@ class Machine:
         self.check_format(len(prepared.classes))
         if self.kernel == "linear":
             return self._linear_model(X.shape[1], prepared, solution)
-        from scipy import sparse
-
         from odmtool.models import carry
 
         C, offset = self.functions(prepared, solution)
         classes, facts = prepared.classes, self.facts(prepared, solution)
         everything = len(prepared.kept) == X.shape[0]
-        vectors = sparse.csr_matrix(X if everything else X[prepared.kept])
+        vectors = carry.rows_of(X if everything else X[prepared.kept])
         kernel = self.kernel_for(X.shape[1])
         if self.kernel == "precomputed":
-            vectors = sparse.csr_matrix(vectors[:, [0]])
+            vectors = vectors[:, [0]]
         if len(classes) == 1:
             return carry.one_class_model(classes, kernel, vectors.shape[1], facts)
         offset = offset + max(self.bias, 0.0) ** 2 * C.sum(axis=0)

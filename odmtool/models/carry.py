@@ -18,15 +18,18 @@ An intercept, from ``-B`` or a class bias, is LIBLINEAR's bias row, or -rho.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
+from odmtool.core.csr import CSR
 from odmtool.core.kernels import Kernel
 from odmtool.models.decide import sigmoids_among
 from odmtool.models.kernel import CompactModel, KernelModel
 from odmtool.models.linear import LinearModel
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 class Functions(NamedTuple):
@@ -36,14 +39,14 @@ class Functions(NamedTuple):
     ----------
     C : ndarray, shape (n, c)
     offset : ndarray, shape (c,)
-    vectors : csr_matrix, shape (n, d)
+    vectors : CSR or csr_matrix, shape (n, d)
     kernel : Kernel
         Without a bias, which stands in ``offset``.
     """
 
     C: np.ndarray
     offset: np.ndarray
-    vectors: sparse.csr_matrix
+    vectors: CSR | csr_matrix
     kernel: Kernel
 
 
@@ -53,9 +56,18 @@ def difference(functions: Functions) -> Functions:
     return functions._replace(C=C[:, :1] - C[:, 1:], offset=offset[:1] - offset[1:])
 
 
+def rows_of(X) -> CSR | csr_matrix:
+    """Rows of any kind as support vectors are stored."""
+    if isinstance(X, CSR):
+        return X
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix(X)
+
+
 def one_class_model(classes, kernel: Kernel, width: int, facts) -> KernelModel:
     """As svm-train writes it: the one class needs no values."""
-    nothing = sparse.csr_matrix((0, width))
+    nothing = rows_of(np.zeros((0, width)))
     return KernelModel(classes, kernel, nothing, np.zeros((0, 0)), np.zeros(0), [0], facts=facts)
 
 
@@ -134,7 +146,7 @@ def pairs_linear_model(weights, offset, classes, facts) -> KernelModel:
     coef = np.zeros((len(first), k - 1))
     coef[np.arange(len(first)), second - 1] = 1.0
     return KernelModel(
-        classes, Kernel("linear"), sparse.csr_matrix(weights.T), coef, -offset,
+        classes, Kernel("linear"), rows_of(weights.T), coef, -offset,
         [int((first == i).sum()) for i in range(k)], facts=facts,
     )  # fmt: skip
 
@@ -147,7 +159,7 @@ def linear_as_kernel_model(model: LinearModel) -> KernelModel:
     k, offset = len(model.labels), np.zeros(model.weights.shape[1])
     if model.bias >= 0:
         offset = model.bias * model.bias_weights
-    vectors, kernel = sparse.csr_matrix(model.weights.T), Kernel("linear")
+    vectors, kernel = rows_of(model.weights.T), Kernel("linear")
     if k > 2:
         functions = Functions(np.eye(k), offset, vectors, kernel)
         carried = argmax_kernel_model(functions, model.labels, model.facts)

@@ -15,6 +15,7 @@ from odmtool.models.probability import class_probabilities
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+    from odmtool.core.csr import CSR
     from odmtool.core.kernels import Kernel
     from odmtool.models.rows import KernelRows
     from odmtool.models.scores import Scores
@@ -32,7 +33,7 @@ class KernelModel:
         k labels in the order of the file.
     kernel : Kernel
         With bias 0: an intercept stands in rho.
-    support_vectors : csr_matrix, shape (n_sv, d)
+    support_vectors : CSR or csr_matrix, shape (n_sv, d)
         Grouped by class. Precomputed kernel: column 0 holds the serial numbers.
     coef : ndarray, shape (n_sv, k - 1)
         Of a vector of class i: column j - 1 is for the pair i < j, column j for j < i.
@@ -49,7 +50,7 @@ class KernelModel:
 
     labels: list[int]
     kernel: Kernel
-    support_vectors: csr_matrix
+    support_vectors: CSR | csr_matrix
     coef: np.ndarray
     rho: np.ndarray
     n_support: list[int]
@@ -235,7 +236,7 @@ class CompactModel:
         k labels; at a tie the first wins.
     kernel : Kernel
         With bias 0: an intercept stands in offset.
-    support_vectors : csr_matrix, shape (n_sv, d)
+    support_vectors : CSR or csr_matrix, shape (n_sv, d)
         Precomputed kernel: column 0 holds the serial numbers.
     coef : ndarray, shape (n_sv, k)
     offset : ndarray, shape (k,)
@@ -247,7 +248,7 @@ class CompactModel:
 
     labels: list[int]
     kernel: Kernel
-    support_vectors: csr_matrix
+    support_vectors: CSR | csr_matrix
     coef: np.ndarray
     offset: np.ndarray
     probA: np.ndarray | None = None

@@ -14,13 +14,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool.core.columns import with_width
+from odmtool.core.csr import scipy_rows
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, WIDEST, tile_values
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from odmtool.core.kernels import Kernel
 
 # Numbers of a block of rows besides its kernel values.
@@ -47,6 +49,7 @@ class KernelRows:
     def __init__(self, kernel: Kernel, support_vectors: csr_matrix):
         from odmtool.core import kernels
 
+        support_vectors = scipy_rows(support_vectors)
         self.kernel, self.row = kernel, kernel.row
         self.vectors, n = support_vectors, support_vectors.shape[0]
         self._expected = self._seen = self._in_doubt = 0
@@ -197,6 +200,8 @@ class KernelRows:
         known = position < n_columns
         known[known] = self.columns[position[known]] == X.indices[known]
         indptr = np.concatenate([[0], np.cumsum(known)])[X.indptr]
+        from scipy.sparse import csr_matrix
+
         kept = csr_matrix((X.data[known], position[known], indptr), shape=(n_rows, n_columns))
         owner = np.repeat(np.arange(n_rows), np.diff(X.indptr))
         beyond = np.bincount(owner[~known], X.data[~known] ** 2, minlength=n_rows)
@@ -251,6 +256,8 @@ def _norms(X: csr_matrix) -> np.ndarray:
 
 def _squared_distances(x: csr_matrix, vectors: csr_matrix) -> np.ndarray:
     """|x - v|^2 for every row v, squares added by ascending feature, shape (n_sv,)."""
+    from scipy.sparse import csr_matrix
+
     width = max(x.shape[1], vectors.shape[1])
     distances = np.empty(vectors.shape[0])
     step = max(1, _BLOCK_VALUES // max(1, x.nnz))

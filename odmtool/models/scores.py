@@ -12,13 +12,15 @@ The classes stand in the order of LIBSVM's form: a tie goes to the last one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from odmtool.models.decide import votes
 from odmtool.models.rows import KernelRows
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 class ClassVectors(NamedTuple):

@@ -9,16 +9,18 @@ files, so that a model is that of all the files in one. :mod:`odmtool.io.several
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from odmtool import messages
 from odmtool.core import columns, kernels
 from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 class SpreadRows:
@@ -92,6 +94,8 @@ class SpreadRows:
 
     def rows_with(self, used: np.ndarray) -> sparse.csr_matrix:
         """The whole matrix here, shape (m, d), the rows not in ``used`` left empty."""
+        from scipy import sparse
+
         rows = sparse.csr_matrix(self[used])
         counts = np.zeros(self.shape[0] + 1, dtype=np.int64)
         counts[used + 1] = np.diff(rows.indptr)
@@ -183,6 +187,8 @@ def stack(*rows):
     """Rows of several parts, one after the other."""
     if isinstance(rows[0], np.ndarray):
         return np.concatenate(rows)
+    from scipy import sparse
+
     return sparse.vstack(rows, format="csr")
 
 
