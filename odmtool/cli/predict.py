@@ -237,7 +237,7 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
                 rows = block.rows
                 labels, values = predict_block(rows)
             else:
-                rows = block.X
+                rows = block.X if model.is_precomputed else block.rows
                 if has_values:
                     model.expect(rows.shape[0])
                 labels, values = _in_threads(predict_block, rows, jobs)

@@ -83,10 +83,11 @@ class CSR:
         return result
 
     def __getitem__(self, rows) -> CSR:
-        """Some rows: a slice, their places, or a mask."""
+        """Some rows: a slice, their places, the place of one, or a mask."""
         if isinstance(rows, slice):
             rows = np.arange(self.shape[0])[rows]
-        elif rows.dtype == bool:
+        rows = np.atleast_1d(rows)
+        if rows.dtype == bool:
             rows = np.flatnonzero(rows)
         rows = rows.astype(self.indptr.dtype, copy=False)
         indptr = np.zeros(len(rows) + 1, self.indptr.dtype)

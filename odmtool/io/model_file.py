@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool import messages
+from odmtool.core.csr import CSR
 from odmtool.core.kernel_table import KERNELS, STORED
 from odmtool.core.memory import free
 from odmtool.errors import DataError, MemoryLimitError
@@ -331,9 +332,10 @@ def _vectors(text, header, start, end, n_coef: int, first_index: int):
         raise text.error(messages.model_index_zero(), _line_start(text, start, row))
     width = max(int(indices.max(initial=-1)) + 1 - first_index, int(is_stored))
     parameters = {key: header[key][0] for key in row.parameters}
-    from scipy.sparse import csr_matrix
-
-    vectors = csr_matrix((values, indices - first_index, indptr), shape=(total, max(width, 0)))
+    kind = np.int32 if len(values) <= INT_MAX else np.int64
+    arrays = (values, (indices - first_index).astype(kind), indptr.astype(kind))
+    vectors = CSR(*arrays, (total, max(width, 0)))
+    vectors = vectors.matrix() if is_stored else vectors
     return Kernel(row.name, **parameters), coef, vectors
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernels
+from odmtool.core.csr import scipy_rows
 from odmtool.core.kernel_table import STORED
 from odmtool.errors import DataError
 from odmtool.models import CompactModel, KernelModel, LinearModel
@@ -250,7 +251,7 @@ def _kernel_values(model: KernelModel, training_rows):
     """A function from two slices of the support vectors to their kernel values, or None."""
     vectors, kernel = model.support_vectors, model.kernel
     if kernel.row.of != STORED:
-        rows = kernels.prepare(vectors)
+        rows = kernels.prepare(scipy_rows(vectors))
         return lambda a, b: kernels.block(kernel, rows[a], rows[b])
     if training_rows is None:
         return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool.core.columns import with_width
-from odmtool.core.csr import scipy_rows
+from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, WIDEST, tile_values
 
@@ -49,7 +49,6 @@ class KernelRows:
     def __init__(self, kernel: Kernel, support_vectors: csr_matrix):
         from odmtool.core import kernels
 
-        support_vectors = scipy_rows(support_vectors)
         self.kernel, self.row = kernel, kernel.row
         self.vectors, n = support_vectors, support_vectors.shape[0]
         self._expected = self._seen = self._in_doubt = 0
@@ -60,7 +59,7 @@ class KernelRows:
             return
         self.columns = np.unique(support_vectors.indices)
         self.known_vectors, _ = self._known(support_vectors)
-        vectors = kernels.prepare(self.known_vectors)
+        vectors = scipy_rows(kernels.prepare(self.known_vectors))
         self._is_dense = isinstance(vectors, np.ndarray)
         self._is_wide = not self._is_dense and self.columns.size > WIDEST
         self._parts = _runs(n, _WIDE_VECTORS if self._is_wide else _VECTORS)
@@ -143,7 +142,7 @@ class KernelRows:
             yield from ((part, known[:, self.positions[part]]) for part in self._parts)
             return
         factor = row.values(kernel, beyond.astype(float), np)[:, None] if row.factors else None
-        known = known.toarray() if self._is_dense else known
+        known = known.toarray() if self._is_dense else scipy_rows(known)
         if way == SINGLE:
             known = self._rows_for_exponents(known, beyond)
         scratch = np.empty(X.shape[0] * max((p.stop - p.start for p in self._parts), default=0))
@@ -193,16 +192,14 @@ class KernelRows:
             z = self.known_vectors @ known
         return self.row.values(self.kernel, z, _CLibrary)
 
-    def _known(self, X: csr_matrix) -> tuple[csr_matrix, np.ndarray]:
+    def _known(self, X) -> tuple[CSR, np.ndarray]:
         """X on :attr:`columns`, and per row the sum of squares of what is left out."""
         n_rows, n_columns = X.shape[0], self.columns.size
         position = np.searchsorted(self.columns, X.indices)
         known = position < n_columns
         known[known] = self.columns[position[known]] == X.indices[known]
         indptr = np.concatenate([[0], np.cumsum(known)])[X.indptr]
-        from scipy.sparse import csr_matrix
-
-        kept = csr_matrix((X.data[known], position[known], indptr), shape=(n_rows, n_columns))
+        kept = CSR(X.data[known], position[known], indptr, (n_rows, n_columns))
         owner = np.repeat(np.arange(n_rows), np.diff(X.indptr))
         beyond = np.bincount(owner[~known], X.data[~known] ** 2, minlength=n_rows)
         return kept, beyond
@@ -262,7 +259,7 @@ def _squared_distances(x: csr_matrix, vectors: csr_matrix) -> np.ndarray:
     distances = np.empty(vectors.shape[0])
     step = max(1, _BLOCK_VALUES // max(1, x.nnz))
     for start in range(0, vectors.shape[0], step):
-        part = vectors[start : start + step]
+        part = scipy_rows(vectors[start : start + step])
         n_rows = part.shape[0]
         repeated = csr_matrix(
             (np.tile(x.data, n_rows), np.tile(x.indices, n_rows), x.nnz * np.arange(n_rows + 1)),
