@@ -8,6 +8,8 @@ from odmtool.core import csr
 from odmtool.core.columns import with_constant_feature, with_width
 from odmtool.core.csr import CSR, compiled, scipy_rows
 from odmtool.core.labels import distinct
+from odmtool.io.model_file import write_model
+from odmtool.machines import ODM
 from odmtool.solvers.hessian import ChangingHessian, regularised_gram
 
 
@@ -47,10 +49,30 @@ def test_parts_and_widths(matrix):
     places = np.random.default_rng(2).integers(0, max(m, 1), 2 * m)
     for rows in (places, np.arange(m) % 2 == 0, slice(1, None, 2), slice(0, 0)):
         assert same(X[rows], matrix[rows])
+    assert same(X[places.tolist()], matrix[places])
+    if m:
+        assert same(X[m - 1], matrix[m - 1])
     for width in (0, 1, d, d + 2):
         assert same(with_width(X, width), with_width(matrix, width))
     for bias in (-1.0, 0.0, 2.0):
         assert same(with_constant_feature(X, bias), with_constant_feature(matrix, bias))
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"kernel": "poly", "bias": 1.0}, {"multiclass": "ovr"}, {"multiclass": "ovo"},
+])  # fmt: skip
+def test_a_kernel_machine_makes_the_same_model_of_either(options, tmp_path):
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix(np.round(rng.standard_normal((60, 4)), 1))
+    labels = rng.integers(0, 3 if "multiclass" in options else 2, 60)
+    weight = np.r_[0.0, np.ones(59)]
+    models = []
+    for rows in (X, CSR.of(X)):
+        machine = ODM(**{"kernel": "rbf", "gamma": 0.5, **options}).fit(rows, labels, weight)
+        assert isinstance(machine.model_.support_vectors, type(rows))
+        write_model(str(tmp_path / "m"), machine.model_)
+        models.append((tmp_path / "m").read_bytes())
+    assert models[0] == models[1]
 
 
 def test_the_hessian_is_that_of_dense_rows(matrix):

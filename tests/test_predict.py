@@ -341,6 +341,12 @@ def test_a_kernel_model_needs_no_compiled_code(folder):
     assert not {"numba", "sklearn", "joblib"} & loaded
 
 
+@pytest.mark.parametrize("kernel", [Kernel("rbf", 0.5), Kernel("poly", 0.5, 1.0, 2)])
+def test_a_model_of_dense_vectors_needs_no_sparse_matrices(folder, kernel):
+    write_model(str(folder / "m"), make.kernel_model(np.random.default_rng(3), kernel))
+    assert "scipy.sparse" not in loaded_modules(folder, "t", "m", "o")
+
+
 def test_help_loads_click_only(folder):
     code = (
         "import sys\nfrom odmtool.cli import entry, predict\n"

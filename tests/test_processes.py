@@ -286,7 +286,8 @@ from odmtool.cli import entry, train, predict
 assert entry.run(train.train, [{heart!r}, "m"], "odm-train") == 0
 assert entry.run(train.train, ["-t", "rbf", {heart!r}, "m"], "odm-train") == 0
 assert entry.run(predict.predict, [{heart!r}, "m", "out"], "odm-predict") == 0
-assert "numba" not in sys.modules and "joblib" not in sys.modules
+for name in ("numba", "joblib", "scipy.sparse"):
+    assert name not in sys.modules, name
 """
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
