@@ -314,6 +314,13 @@ def test_warns_when_sparse_data_become_dense(tmp_path, capfd):
     assert warnings(capfd, "-l", "0", tmp_path / "data") == []
 
 
+def test_does_not_advise_what_was_done(tmp_path, capfd):
+    (tmp_path / "data").write_text("1 1:-1\n-1 2:-1\n1 3:-1\n")
+    said = warnings(capfd, "-l", "0", "-s", tmp_path / "range", tmp_path / "data")
+    assert len(said) == 1 and said[0].endswith("6 non-zero numbers after scaling, 3 before")
+    assert warnings(capfd, "-r", tmp_path / "range", tmp_path / "data") == said
+
+
 def test_warns_when_nothing_varies(tmp_path, capfd):
     (tmp_path / "data").write_text("1 1:1\n-1 1:1\n")
     said = warnings(capfd, tmp_path / "data")

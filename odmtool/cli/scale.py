@@ -220,7 +220,8 @@ def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
                 texts = _label_texts(labels, data.names)
                 stream.writelines(_lines(texts, scaled, formats))
     if after > before:
-        say.warning(messages.more_nonzeros(after, before, "-l 0"))
+        remedy = "-l 0" if scaler.ranges.lower else None
+        say.warning(messages.more_nonzeros(after, before, remedy))
 
 
 def _value_formats(index, digits: int):

@@ -61,7 +61,8 @@ def scaled(data, scale: tuple[float, float] | None, place, report: Report):
     if not len(data.ranges.index):
         report.warning(messages.no_feature_varies())
     if data.X.nnz > _MUCH_DENSER * data.unscaled.nnz:
-        report.warning(messages.more_nonzeros(data.X.nnz, data.unscaled.nnz, "--scale 0,1"))
+        remedy = "--scale 0,1" if scale[0] else None
+        report.warning(messages.more_nonzeros(data.X.nnz, data.unscaled.nnz, remedy))
     return data
 
 

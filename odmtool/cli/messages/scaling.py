@@ -54,10 +54,11 @@ def unseen_features(count: int, first: int, path: str) -> str:
     return f"{which} not in {path}; {verb} dropped"
 
 
-more_nonzeros = sentence(
-    "{after} non-zero numbers after scaling, {before} before; if the values are "
-    "non-negative and sparse, scale with {remedy}"
-)
+def more_nonzeros(after: int, before: int, remedy: str | None) -> str:
+    """``remedy`` is the option that keeps zeros; None if it was given."""
+    said = f"{after} non-zero numbers after scaling, {before} before"
+    advice = f"; if the values are non-negative and sparse, scale with {remedy}"
+    return said if remedy is None else said + advice
 no_feature_varies = sentence("no feature varies between the examples: all are left out")
 model_scales = sentence(
     "odm-predict scales by the ranges in {path!l}; for a stock predictor scale the data first: "
