@@ -122,12 +122,12 @@ def many(m, d, is_dense=True, nnz=0):
 
 
 @pytest.mark.parametrize("shape, k, found", [
-    ((500, 100), 10, way.Way(0)),  # d k = 1000
-    ((505, 101), 10, way.Way(5)),
+    ((500, 100), 10, way.Way(0)),
+    ((505, 101), 10, way.Way(0)),
     ((500, 101), 10, way.Way(300)),  # fewer than five examples per feature
     ((499, 100), 10, way.Way(300)),
     ((150, 30), 32, way.Way(0)), ((150, 30), 33, way.Way(5)),
-    ((25_000, 2581), 3, way.Way(5)), ((25_000, 2582), 3, way.Way(np.inf)),  # k d d = 2e7
+    ((25_000, 2581), 3, way.Way(0)), ((25_000, 2582), 3, way.Way(np.inf)),  # k d d = 2e7
 ])  # fmt: skip
 def test_newton_for_mcodm_by_the_size_of_its_hessians(shape, k, found):
     p = multi(many(*shape), k)

@@ -133,6 +133,38 @@ def test_examples_without_features(solver):
     assert solution.objective == pytest.approx(2.0**5, rel=1e-3)
 
 
+@pytest.mark.parametrize("weight", [None, weights(60)])
+@pytest.mark.parametrize("rival", [None, -1])
+def test_products_of_an_array_are_those_with_its_hessian(weight, rival):
+    """Also where many losses are flat, and where the losses from above name no rival."""
+    p = problem(weight=weight)
+    found = solve(p, starts=1)
+    duals = found.duals.copy()
+    if rival is not None:
+        duals.rival[:] = rival
+    newton = DenseNewton(p._replace(X=p.X.toarray()), duals, found.W, 1e-3)
+    newton.begin(1e-3)
+    assert 0 < newton.active < 60 and np.any(duals.beta > 0)
+    H = np.tril(newton._hessian())
+    H += np.tril(H, -1).T
+    V = np.random.default_rng(0).standard_normal(found.W.shape)
+    V -= V.mean(axis=1, keepdims=True) if rival is None else 0.0
+    assert newton._hessian_times(V).T.ravel() == pytest.approx(H @ V.T.ravel(), rel=1e-9, abs=1e-9)
+
+
+def test_a_large_problem_begins_at_least_squares():
+    """Newton's method alone solves it, where it had to begin with coordinate descent."""
+    generator, target = np.random.default_rng(0), np.arange(1010) % 6
+    X = generator.standard_normal((6, 202))[target] + 3 * generator.standard_normal((1010, 202))
+    loss = losses.mcodm(2.0**6, 0.2, 0.2, 1010.0)
+    p = MultiProblem(X / 10, None, target, 6, np.ones(1010), loss)
+    assert choose(p) == Way(0)
+    solution = solve(p)
+    assert_confirmed(p, solution, 1e-3)
+    assert solution.solver == "newton" and solution.iterations < 30
+    assert solution.objective <= (1 + 1e-2) * solve(p, solver="dcd").objective
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_large_features_leave_the_hessian_definite(seed):
     """Where all classes move together it is 1, among numbers as large as lambda |x|^2."""

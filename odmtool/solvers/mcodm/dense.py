@@ -5,11 +5,13 @@ solved before compiled code has been loaded. The formulas are those of
 :mod:`odmtool.solvers.mcodm.hessian`; products are those of BLAS. Only the search for the classes in
 T goes over all scores, because few classes are near an example's own: T is a list of them.
 
-Start       where there are no duals yet, and steps are exact, the W of least squares: one Gram for
-            all classes. At W = 0 all classes tie, and the first Hessian would have all pairs.
+Start       where there are no duals yet, and steps are exact or unknowns many, the W of least
+            squares: one Gram for all classes. At W = 0 all classes tie, and the first Hessian would
+            have all pairs.
 Hessian     H_i is the Laplacian of a graph of classes: of edges from y to T with the weight
             1 / (|T| D + tau), of edges within T with D / tau times that, and of one from y to the
             rival. So every pair of classes needs one Gram of the examples that have this edge.
+Products    with the Hessian need the examples only whose loss is not flat.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from numpy.linalg import LinAlgError
 
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.mcodm.newton import SmoothedNewton
+from odmtool.solvers.mcodm.way import is_narrow
 from odmtool.solvers.multi import LARGEST_FACTOR, LARGEST_FEATURE_FACTOR, Duals, MultiProblem
 
 # Numbers of the scores of so many rows that all that is made of them stays in a core's cache.
@@ -65,6 +68,36 @@ class Edges(NamedTuple):
     weight: np.ndarray
 
 
+class Bend(NamedTuple):
+    """The H_i of those of some rows whose losses are not flat; places are those of a (k, n) array.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n, d)
+    own : int array, shape (n,)
+        Places of their own classes.
+    members, at, steepness : arrays
+        Places of the classes in T, their examples, and 1 / tau of these.
+    share : ndarray, shape (n,)
+        1 / (|T| D + tau).
+    more : float
+        D / tau.
+    above, rival, weight : arrays
+        Examples with a loss from above, places of their rivals, -1 for none, and g.
+    """
+
+    X: np.ndarray
+    own: np.ndarray
+    members: np.ndarray
+    at: np.ndarray
+    steepness: np.ndarray
+    share: np.ndarray
+    more: float
+    above: np.ndarray
+    rival: np.ndarray
+    weight: np.ndarray
+
+
 class DenseNewton(SmoothedNewton):
     """The state of a problem whose X is an array.
 
@@ -80,7 +113,9 @@ class DenseNewton(SmoothedNewton):
         self._parts = [slice(first, first + length) for first in range(0, m, length)]
         none = np.zeros(0, dtype=int)
         self._members = [Members(none, none, np.zeros(m, dtype=int)[rows]) for rows in self._parts]
-        if self.is_exact and not duals.alpha.any():
+        self._bends = []
+        is_large = W.size > LARGEST_FACTOR and is_narrow(problem)
+        if (self.is_exact or is_large) and not duals.alpha.any():
             W = least_squares(problem, W)
         super().__init__(problem, duals, W, tolerance)
 
@@ -94,6 +129,7 @@ class DenseNewton(SmoothedNewton):
 
     def rivals_changed(self, _examples: np.ndarray, _before: np.ndarray) -> None:
         """Betas of some examples go to other columns; W does not depend on them."""
+        self._bends = []
         self._rebuild_dual_weights()
 
     def _product(self, W: np.ndarray) -> np.ndarray:
@@ -111,7 +147,7 @@ class DenseNewton(SmoothedNewton):
         self._own_centre = centre.take(self._target * len(tau) + np.arange(len(tau)))
 
     def _losses(self, change: np.ndarray, step: float) -> float:
-        self._members = []
+        self._members, self._bends = [], []
         return sum(self._losses_of(rows, change, step) for rows in self._parts) - self._constant
 
     def _losses_of(self, rows: slice, change: np.ndarray, step: float) -> float:
@@ -151,33 +187,30 @@ class DenseNewton(SmoothedNewton):
         return over @ (c2 * over)
 
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
-        change = V.T @ self._X.T
-        for rows, members in zip(self._parts, self._members, strict=True):
-            change[:, rows] = self._curvatures(change[:, rows], rows, members)
-        return V + self._X.T @ change.T
-
-    def _curvatures(self, change: np.ndarray, rows: slice, members: Members) -> np.ndarray:
-        """H_i times column i of a change of the scores of some rows, shape (k, rows)."""
-        duals, target = self.duals, self._target[rows]
-        classes, at, count = members
-        examples, tau = np.arange(len(target)), self._rho / (2 * self._c1[rows])
-        D = tau + tau / self._rho
-        own = change[target, examples]
-        v = change[classes, at] - own[at]
-        s = np.bincount(at, v, len(target)) / (count * D + tau)
-        result = np.zeros(change.shape)
-        result[classes, at] = (v - (D * s)[at]) / tau[at]
-        result[target, examples] = -s
-        beta, rival = duals.beta[rows], duals.rival[rows]
-        above = np.flatnonzero(beta > 0)
-        rival = rival[above]
-        against = np.where(rival < 0, 0.0, change[rival, above])
-        weight = self.problem.weight[rows][above]
-        move = 2 * self.problem.parameters.c2 * weight * (own[above] - against)
-        result[target[above], above] += move
-        named = rival >= 0
-        result[rival[named], above[named]] -= move[named]
+        if not self._bends:
+            parts = zip(self._parts, self._members, strict=True)
+            self._bends = [self._bend(rows, members) for rows, members in parts]
+        result = V.copy()
+        for bend in self._bends:
+            result += bend.X.T @ _curvatures(bend, V.T @ bend.X.T).T
         return result
+
+    def _bend(self, rows: slice, members: Members) -> Bend:
+        """Of some rows, for all products with one Hessian."""
+        duals, (classes, at, count) = self.duals, members
+        used = np.flatnonzero((count > 0) | (duals.beta[rows] > 0))
+        number = np.zeros(len(count), dtype=int)
+        number[used] = np.arange(len(used))
+        tau, n, at = self._rho / (2 * self._c1[rows][used]), len(used), number[at]
+        above = np.flatnonzero(duals.beta[rows][used] > 0)
+        rival, target = duals.rival[rows][used][above], self._target[rows][used]
+        weight = 2 * self.problem.parameters.c2 * self.problem.weight[rows][used][above]
+        more = 1 + 1 / self._rho
+        return Bend(
+            self._X[rows][used], target * n + np.arange(n),
+            classes * n + at, at, 1 / tau[at], 1 / (tau * (count[used] * more + 1)), more,
+            above, np.where(rival < 0, -1, rival * n + above), weight,
+        )  # fmt: skip
 
     def _hessian_weights(self) -> np.ndarray:
         """The diagonals of the H_i, shape (m, k)."""
@@ -229,6 +262,24 @@ class DenseNewton(SmoothedNewton):
                 first = np.flatnonzero(at[distance:] == at[:-distance])
                 pairs = classes[first], classes[first + distance]
                 yield Edges(at[first] + rows.start, pairs, share[at[first]])
+
+
+def _curvatures(bend: Bend, change: np.ndarray) -> np.ndarray:
+    """H_i times column i of a change of the scores, shape (k, n)."""
+    own = change.take(bend.own)
+    v = change.take(bend.members) - own.take(bend.at)
+    s = np.bincount(bend.at, v, own.size) * bend.share
+    result = np.zeros_like(change)
+    result.put(bend.members, v * bend.steepness - bend.more * s.take(bend.at))
+    against = np.where(bend.rival < 0, 0.0, change.take(bend.rival))
+    move = bend.weight * (own.take(bend.above) - against)
+    s[bend.above] -= move
+    result.put(bend.own, -s)
+    named = bend.rival >= 0
+    # No two of them are at one place.
+    places = bend.rival[named]
+    result.put(places, result.take(places) - move[named])
+    return result
 
 
 def least_squares(problem: MultiProblem, W: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The one place that chooses how mcODM is solved.
 
 A round's convex problem is solved by coordinate descent, by Newton's method, or by the one and then
-the other. Where the whole Hessian is small it is Newton's method from the start: it needs no
-compiled code, and little more time than with some epochs before. With many examples per feature it
+the other. Where rows are an array, or the whole Hessian is small, it is Newton's method from the
+start: it needs no compiled code, and begins at least squares. With many examples per feature it
 is better for every lambda but small ones. With few, nearly every example can get the margin that
 it wants, and coordinate descent is fast for every lambda (if not, Newton's method comes late); so
 it is where Newton's method would have nothing but the diagonal as a preconditioner
@@ -83,7 +83,7 @@ def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
         return Way(np.inf)
     if not is_narrow(problem):
         return Way(_WIDE_EPOCHS, is_sparse)
-    return Way(0 if is_small and k <= _FEW_CLASSES else _EPOCHS, is_sparse)
+    return Way(_EPOCHS if is_sparse or k > _FEW_CLASSES else 0, is_sparse)
 
 
 def is_narrow(problem: MultiProblem) -> bool:
