@@ -143,3 +143,6 @@ def test_every_table_is_written_and_counted(table):
         report.write_summary([pair, pair._replace(machine="SVM")], out)
         assert f"* {table.ours}: 1 of 1 cells agree (100 %)." in out.getvalue()
         assert "| all |  |  | 1 of 1 (100 %) | 0 | 0 | +0.0 |" in out.getvalue()
+        is_small = table.name in report.SMALL and protocol == table.protocols[0]
+        share = "1 of 1 (100 %)" if is_small else "0 of 0 (0 %)"
+        assert f"| the same, with test parts as printed |  |  | {share} |" in out.getvalue()

@@ -28,6 +28,7 @@ from odmtool import __version__
 ERRORS = 2.0
 # The machines that the papers are about, as their tables call them.
 OWN = ("LDM", "ODM^L", "ODM", "mcODM", "M3SVM")
+SMALL = ("tkde2019-2", "tkde2019-3", "tkde2019-5b", "kdd2014-2", "kdd2014-3")
 
 
 class Pair(NamedTuple):
@@ -84,9 +85,16 @@ def write_summary(pairs: list[Pair], out) -> None:
             key = pair.table.name, pair.protocol.name, pair.machine
             groups.setdefault(key, []).append(pair)
     every = sum(groups.values(), [])
-    same = [pair for pair in every if _has_printed_size(pair)]
-    sums = [(("all", "", ""), every), (("all, of sets with the printed size", "", ""), same)]
-    for key, cells in [*groups.items(), *sums]:
+    small = [pair for pair in every if pair.table.name in SMALL]
+    sums = {
+        "all": every,
+        "all, of sets with the printed size": [p for p in every if _has_printed_size(p)],
+        "TKDE's tables 2, 3, 5 and KDD's 2, 3": small,
+        "the same, with test parts as printed":
+            [p for p in small if p.protocol == p.table.protocols[0]],
+    }  # fmt: skip
+    groups |= {(name, "", ""): cells for name, cells in sums.items()}
+    for key, cells in groups.items():
         agree = sum(pair.agrees for pair in cells)
         higher = sum(not pair.agrees and pair.difference > 0 for pair in cells)
         share = f"{agree} of {len(cells)} ({100 * agree / max(1, len(cells)):.0f} %)"
