@@ -72,6 +72,31 @@ def test_newton_goes_on_where_the_path_is_lost(monkeypatch, change):
     assert path.solve(p, Stop(1e-300, 10**6)).iterations < 1000
 
 
+def test_a_path_is_lost_where_rounding_leaves_no_inverse():
+    """As one split of australian, coded by levels: what left the active set divided by 0."""
+    t, side, active, alpha = np.ones(2), np.zeros(2), np.arange(2), np.full(2, 0.5)
+    ends = hinge_path.follow(
+        np.eye(2), np.ones(2), np.ones(2), side, t, np.ones(2), active, alpha,
+        np.array([[0.0, 1.0], [1.0, 0.0]]), 1.0, 2, 10.0, 5,
+    )  # fmt: skip
+    assert ends == (1.5, 2, 0, hinge_path.LOST)
+    assert not side.any() and active.tolist() == [0, 1]
+
+
+def test_newton_goes_on_where_no_inverse_is_left(monkeypatch):
+    follow = hinge_path.follow
+
+    def lost(*arguments):
+        *state, _ = follow(*arguments[:-1], min(5, arguments[-1]))
+        return *state, hinge_path.LOST
+
+    monkeypatch.setattr(hinge_path, "follow", lost)
+    p = problem("rbf", loss=OTHER_LOSSES["l1svm"])
+    solution = path.solve(p, Stop(1e-6, 10**6))
+    assert solution.solver == "path, then newton"
+    assert_confirmed(p, solution, 1e-6)
+
+
 def test_a_path_ends_when_the_time_is_over():
     p = problem("rbf", loss=OTHER_LOSSES["l1svm"])
     with deadline.time_limit(0.0):

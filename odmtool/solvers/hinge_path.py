@@ -41,8 +41,9 @@ _REFRESH = 100
 _MOST = 30
 _FIRST_ROOM = 16
 
-REACHED, FULL, CHANGED = 0, 1, 2
-"""Why :func:`follow` returns: the goal, no room for another active example, enough changes."""
+REACHED, FULL, CHANGED, LOST = 0, 1, 2, 3
+"""Why :func:`follow` returns: the goal, no room for another active example, enough changes, an
+inverse that rounding has made one of no matrix."""
 
 
 class HingePath:
@@ -111,6 +112,7 @@ class HingePath:
                 return
             if reason == FULL:
                 self._enlarge()
+            self._is_lost = reason == LOST
             if self._changes % _REFRESH == 0 and changes:
                 self._refresh()
                 changed(self._changes, self._count)
@@ -190,6 +192,8 @@ def follow(Q, u, target, side, t, g, active, alpha, inverse, rho, n, goal, most)
             side[k] = 0.0
             n += 1
         else:
+            if inverse[k, k] == 0.0:
+                return rho, n, change, LOST
             i = active[k]
             side[i] = kind
             t[i] = target[i]
