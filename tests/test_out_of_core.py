@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -234,6 +235,22 @@ def test_summary_json_and_plan(run, heart, tmp_path):
     assert record["support_vectors"] > 0 and record["solver"] == "newton"
     assert "cache of 270 examples with 13 features" in outcome.err
     assert "newton in " in outcome.err and "of memory: the program " in outcome.err
+
+
+@pytest.mark.parametrize("text, options, code", [
+    (None, [], 0), (None, ["--keep-cache"], 0), ("+1 1:1\n-1 1:x\n", [], 1),
+])  # fmt: skip
+def test_the_file_of_rows_is_closed(heart, tmp_path, text, options, code):
+    path = heart
+    if text is not None:
+        path = tmp_path / "data"
+        path.write_text(text)
+    warned = [sys.executable, "-W", "default::ResourceWarning", "-m", "odmtool", "train"]
+    ended = subprocess.run(
+        [*warned, "--cache", ".", *options, path, "m"], cwd=tmp_path, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == code and "ResourceWarning" not in ended.stderr
 
 
 def test_from_a_pipe(start, heart):

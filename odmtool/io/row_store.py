@@ -317,8 +317,11 @@ def open_store(
         return store, False
     shown = display_name(folder)
     try:
-        stream = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        return RowStore(stream, shown, _write(blocks, stream, identity)), False
+        with contextlib.ExitStack() as stack:
+            stream = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+            store = RowStore(stream, shown, _write(blocks, stream, identity))
+            stack.pop_all()
+        return store, False
     except OSError as error:
         raise FileError(messages.cannot_write(shown, error.strerror)) from None
 

@@ -39,7 +39,7 @@ class Disk(Place):
 
     def __init__(self, source: Source, folder: str, keep: bool = False):
         super().__init__(source)
-        self._folder, self._keep = folder, keep
+        self._folder, self._keep, self._store = folder, keep, None
 
     def suited(self, machine):
         """See :meth:`Place.suited`."""
@@ -70,12 +70,18 @@ class Disk(Place):
             jobs=source.jobs, block_bytes=min(max(size, _LEAST_BLOCK), _LARGEST_BLOCK),
             compiled=resident() + READER <= source.limit(),
         )  # fmt: skip
+        self._store = store
         detail(messages.cached(store, was_known))
         labels = frozenset(store.counts)
         return TrainingData(
             store, None, store.fingerprint, store.skipped, labels, labels,
             names=store.names,
         )  # fmt: skip
+
+    def close(self) -> None:
+        """Close the file of rows."""
+        if self._store is not None:
+            self._store.close()
 
     def labels_of(self, data: TrainingData, used: np.ndarray) -> frozenset[int]:
         """The labels of some examples, of which ``used``, shape (m,), is True."""
