@@ -24,6 +24,10 @@ pytest.register_assert_rewrite("ldm_problems", "mcodm_problems")
 limit_threads(1)
 
 
+# What a test writes need not outlive a power failure; processes that it starts do as ever.
+os.fsync = lambda descriptor: None
+
+
 # Of the files, which pytest-xdist's loadfile gives to processes: while one of these compiles all
 # functions, once, another one runs what compiles least; then comes what takes longest, so that at
 # the end no process waits for another.
@@ -163,6 +167,16 @@ def scheduler():
             host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
         ) as running:  # fmt: skip
             yield running.scheduler_address
+
+
+@pytest.fixture
+def two_starts(monkeypatch):
+    """mcODM begins at two places in place of up to seven, where another model does as well."""
+    from odmtool.solvers.mcodm import rounds, starts
+
+    monkeypatch.setattr(
+        rounds, "start_count", lambda problem, most: starts.start_count(problem, min(most, 2))
+    )
 
 
 @pytest.fixture

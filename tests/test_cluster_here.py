@@ -138,7 +138,8 @@ def test_without_workers_it_is_refused(monkeypatch):
 class Dying:
     """Has workers a and b, loses what it is asked for ``losses`` times, and notes the calls."""
 
-    def __init__(self, losses=0, workers=("b", "a"), comes_again=True):
+    def __init__(self, losses=0, workers=("b", "a"), comes_again=True, error=CancelledError):
+        self._error = error
         self.losses, self._workers, self.calls = losses, workers, []
         self._comes_again = comes_again
 
@@ -146,7 +147,7 @@ class Dying:
         self.calls.append("gather")
         if self.losses > 0:
             self.losses -= 1
-            raise CancelledError
+            raise self._error
         return [future.result for future in futures]
 
     def submit(self, function, *arguments, pure, workers, allow_other_workers):
@@ -188,6 +189,18 @@ def test_tasks_are_repeated_so_often_and_no_more():
     with pytest.raises(ClusterError, match="workers keep dying|died"):
         executor_of(client).map(pow, [2], [2])
     assert client.calls == ["gather", "wait"] * 5
+
+
+@pytest.mark.parametrize("room, name", [
+    (distributed, "KilledWorker"), (distributed.comm, "CommClosedError"),
+    (distributed.client, "FutureCancelledError"), (distributed.client, "ClientClosedError"),
+])  # fmt: skip
+def test_whatever_tells_of_a_loss_the_tasks_are_repeated(room, name):
+    kind = getattr(room, name, None) or pytest.skip("of another version of distributed")
+    client = Dying(losses=1, error=kind.__new__(kind))
+    assert executor_of(client).map(pow, [2, 3], [2, 2]) == [4, 9]
+    with pytest.raises(ZeroDivisionError):
+        executor_of(Dying(losses=1, error=ZeroDivisionError)).map(pow, [2], [2])
 
 
 def test_workers_that_do_not_come_again_end_it():

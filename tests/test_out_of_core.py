@@ -194,7 +194,7 @@ def test_memory_is_planned_and_measured(start, heart, options):
     assert 20 < float(peak) <= float(most) * (1000 if "--cache" in options else 1)
 
 
-@pytest.mark.parametrize("options", [["-s", "mcodm", "--max-iter", "2"],
+@pytest.mark.parametrize("options", [["-s", "mcodm", "--max-iter", "1"],
                                      ["-s", "m3svm", "--max-iter", "1"]])  # fmt: skip
 def test_many_classes_are_planned_for(start, tmp_path, options):
     generator = np.random.default_rng(0)

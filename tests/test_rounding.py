@@ -298,3 +298,13 @@ def test_the_largest_value_of_an_indefinite_kernel(kernel):
     # A serial number, 60 for the last, is no kernel value.
     for rows in (precomputed_rows(X), precomputed_rows(X).toarray()):
         assert rounding._largest_value(Gram(Kernel("precomputed"), rows)) == rows[:, 1:].max() == 1
+
+
+def test_what_a_value_of_a_polynomial_kernel_is_off_by_is_relative_to_the_largest():
+    """Of values far below 1 the last bits of a sum are as far below."""
+    X = 0.1 * examples(23, 4)[0].toarray()
+    found = [
+        ExactMargins(Kernel("poly", 0.1, 0.2 * shift, 2), shift**0.5 * X, np.ones(23))._value
+        for shift in (1.0, 2.0**-20)
+    ]
+    assert 0 < found[1] == pytest.approx(2.0**-40 * found[0], rel=1e-9)

@@ -38,6 +38,7 @@ def listed_by_scikit_learn() -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.usefixtures("two_starts")
 @parametrize_with_checks(ESTIMATORS)
 def test_check(estimator, check):
     try:

@@ -379,3 +379,14 @@ def test_a_shortened_solution_has_the_gap_of_the_judge():
     assert judged.primal == pytest.approx(solution.primal, rel=1e-12)
     assert judged.gap == pytest.approx(solution.gap, rel=1e-10)
     assert solution.w @ solution.w > 1e-3 * solution.primal
+
+
+def test_the_w_of_coordinate_descent_is_made_anew_of_its_duals():
+    """The increments of its epochs leave rounding errors behind."""
+    p = problem(lambda_=2.0**6)
+    state, order = dcd.LinearState(p, None), np.arange(p.size)
+    for _ in range(30):
+        state.epoch(order, p.size, np.inf)
+    grown, anew = state.w.copy(), np.asarray(p.X.T @ (state.eta * p.y))
+    assert np.array_equal(state.margins(), p.y * (p.X @ anew)) and np.array_equal(state.w, anew)
+    assert not np.array_equal(grown, anew) and np.allclose(grown, anew, atol=1e-9)

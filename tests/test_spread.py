@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from odmtool.core import kernels
+from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io.several import read_several
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import L1SVM, ODM
 from odmtool.places.place import Source, TrainingData
 from odmtool.places.workers import Workers
+from odmtool.rows import spread
 from odmtool.rows.executor import Serial, Threads
 from odmtool.rows.spread import SpreadRows, row_bytes
 from odmtool.solvers.settings import Settings
@@ -155,3 +158,12 @@ def test_what_needs_all_rows_is_refused(data):
             PLACE.suited(ODM(**options))
     with pytest.raises(UsageError, match="weights above zero"):
         fit(ODM(solver="sodm"), data, weight=np.arange(270))
+
+
+def test_a_bias_is_compared_with_the_largest_value_of_all_pieces(data, monkeypatch):
+    seen, kernel = [], Kernel("poly", 0.3, 1.0, 2, bias=3.0)
+    monkeypatch.setattr(kernels, "refuse_huge_bias", lambda kernel, most: seen.append(most))
+    parts = data.X.each(spread._largest_value, kernel)
+    assert len(set(parts)) > 1
+    spread.gram_of(kernel, data.X, 1e9)
+    assert seen == [max(parts)]

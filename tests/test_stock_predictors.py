@@ -153,10 +153,10 @@ def test_rows_at_rounding_distance_from_the_boundary(agree, name, scale, offset)
         points = ends[:, 0] + middle[:, None] * (ends[:, 1] - ends[:, 0])
         same = (model.decision_values(csr_matrix(points)) > 0)[chosen, pair] == at_low[chosen, pair]
         low, high = np.where(same, middle, low), np.where(same, high, middle)
-        if step >= 30:
+        if step >= 45:
             rows.append(points)
     write_model("m", model)
-    put(make.data_lines(csr_matrix(np.vstack(rows)), np.zeros(30 * 40, int)))
+    put(make.data_lines(csr_matrix(np.vstack(rows)), np.zeros(15 * 40, int)))
     agree("svm-predict")
 
 

@@ -89,9 +89,9 @@ class Gram:
         return Gram(self.kernel, self.X[rows], self.memory)
 
     def diagonal(self) -> np.ndarray:
-        """k(x_i, x_i), shape (m,)."""
+        """k(x_i, x_i), shape (m,); of values in single precision, too, in double."""
         if self.is_computed:
-            return self._matrix.diagonal().copy()
+            return self._matrix.diagonal().astype(float)
         return kernels.diagonal(self.kernel, self.X)
 
     def rows(self, examples: np.ndarray) -> np.ndarray:

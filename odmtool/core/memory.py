@@ -6,6 +6,7 @@ was measured, the growth of the peak with the examples.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from functools import cache
 
@@ -117,8 +118,6 @@ def _free_in_group() -> float:
             "/sys/fs/cgroup/memory/memory.usage_in_bytes",
         ),
     ):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             return max(0.0, float(_content(limit)) - float(_content(used)))
-        except (OSError, ValueError):
-            continue
     return float("inf")

@@ -235,7 +235,8 @@ class Tiles:
         if right.ndim == 1 and self.is_compiled:
             from odmtool.rows.tile_loops import add_products
 
-            add_products(tile, right, left, above, below)
+            # A part of the matrix has gaps, which take longer than a copy, and to compile.
+            add_products(np.ascontiguousarray(tile), right, left, above, below)
             return
         # Single precision, of vectors or of sums, ends conjugate gradients before the tolerance.
         for k in range(0, len(tile), _AT_ONCE):

@@ -22,6 +22,8 @@ Source      Hastie, Rosset, Tibshirani & Zhu, "The entire regularization path fo
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from odmtool._jit import njit
@@ -99,7 +101,7 @@ class HingePath:
     def _advance(self, goal: float, stop: Stop, changed) -> None:
         """To the last change before rho = goal."""
         self._is_there = False
-        most = min(stop.limit, _MOST * len(self._weight))
+        most = math.ceil(min(stop.limit, _MOST * len(self._weight)))
         while self._changes < most and not self._is_lost and not stop.is_late:
             some = min(_REFRESH - self._changes % _REFRESH, most - self._changes)
             self._rho, self._count, changes, reason = follow(

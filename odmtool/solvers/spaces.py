@@ -111,6 +111,7 @@ class FunctionSpace:
         most = losses.slopes_largest(loss)
         seeming = np.maximum(0.0, difference @ self.margins(difference) / 2)
         hidden = self._rounding.of_demanded(most, coef, difference, w, np.sqrt(2 * seeming))
+        # speed only: whether a smaller bound is looked for
         if not hidden <= max(seeming, enough) / 100:
             hidden = self._rounding.gap(loss, t, coef, eta, enough / 100, w, np.sqrt(2 * seeming))
         demanded = seeming + hidden
@@ -223,6 +224,7 @@ class WeightSpace:
         active = np.flatnonzero(slopes > 0)
         rows, s = self._X[active], slopes[active]
         squares = rows**2 if isinstance(rows, np.ndarray) else rows.squared()
+        # speed only: of a preconditioner
         inverse = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
         return w - conjugate_gradients(
             lambda p: p + rows.T @ (s * (rows @ p)), gradient, lambda p: inverse * p,

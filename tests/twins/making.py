@@ -49,9 +49,16 @@ def table(*twins: Twin) -> dict[str, Twin]:
 
 
 def copied(argument):
-    """A deep copy in which tuples keep their types and arrays their order in memory."""
+    """A deep copy in which tuples keep their types, and arrays what compiled code is made for:
+    their order in memory, gaps between rows, and whether they may be written to."""
     if isinstance(argument, np.ndarray):
-        return argument.copy(order="K")
+        found = argument.copy(order="K")
+        if not argument.flags.forc:
+            wider = np.empty((*argument.shape[:-1], argument.shape[-1] + 1), argument.dtype)
+            found = wider[..., :-1]
+            found[...] = argument
+        found.flags.writeable = argument.flags.writeable
+        return found
     if isinstance(argument, tuple):
         parts = [copied(part) for part in argument]
         return type(argument)(*parts) if hasattr(argument, "_fields") else tuple(parts)

@@ -95,6 +95,7 @@ class KeptTiles(Tiles):
         if self._has_room(j, found.nbytes):
             self._room -= found.nbytes
             is_first = j < self._block
+            # speed only: tiles that are not kept are made again
             self._reserved -= min(self._reserved, tile.nbytes) if is_first else 0
             found = self._kept[i, j] = tile.copy() if found is tile else found
         else:

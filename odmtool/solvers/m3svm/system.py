@@ -92,6 +92,7 @@ class System(NamedTuple):
         rows = np.flatnonzero(heights > _LEAST_SHARE * heights.max(initial=0.0))
         if len(rows) < len(heights):
             X, curvature, own = X[rows], curvature.part(rows), own[rows]
+        # speed only: of a preconditioner
         inverse = 1.0 / (self._loss_diagonal(X, own) + 2 * self.ridge)
 
         def product(P):
@@ -105,6 +106,7 @@ class System(NamedTuple):
             atol=accuracy * np.linalg.norm(gradient), most=_MOST_STEPS,
         )  # fmt: skip
 
+    # speed only: of a preconditioner
     def _loss_diagonal(self, X, own: np.ndarray) -> np.ndarray:
         squares = X * X if isinstance(X, np.ndarray) else X.multiply(X)
         diagonal = np.vstack([np.asarray(squares.T @ own), own.sum(axis=0)])

@@ -50,6 +50,7 @@ class SparseNewton(SmoothedNewton):
         )  # fmt: skip
 
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
+        V = np.ascontiguousarray(V)
         hessian_product(*self._rows, *self._model(), V, result := np.empty_like(V))
         return result
 
