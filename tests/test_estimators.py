@@ -392,8 +392,12 @@ def test_a_precomputed_kernel_is_a_matrix(iris, tmp_path):
 def test_clones_and_pickles(estimator, iris):
     X, y = iris
     estimator = fitted(estimator, X, y)
-    again = pickle.loads(pickle.dumps(estimator))
-    np.testing.assert_array_equal(again.decision_function(X), estimator.decision_function(X))
+    unused = pickle.dumps(estimator)
+    values, labels = estimator.decision_function(X), estimator.predict(X)
+    for stored in unused, pickle.dumps(estimator):
+        again = pickle.loads(stored)
+        np.testing.assert_array_equal(again.decision_function(X), values)
+        np.testing.assert_array_equal(again.predict(X), labels)
     assert clone(again).get_params() == estimator.get_params()
     with pytest.raises(NotFittedError):
         clone(again).predict(X)

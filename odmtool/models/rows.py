@@ -23,6 +23,7 @@ from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, WIDEST, tile_values
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+    from odmtool.core.kernel_table import KernelRow
     from odmtool.core.kernels import Kernel
 
 # Numbers of a block of rows besides its kernel values.
@@ -49,8 +50,7 @@ class KernelRows:
     def __init__(self, kernel: Kernel, support_vectors: csr_matrix):
         from odmtool.core import kernels
 
-        self.kernel, self.row = kernel, kernel.row
-        self.vectors, n = support_vectors, support_vectors.shape[0]
+        self.kernel, self.vectors, n = kernel, support_vectors, support_vectors.shape[0]
         self._expected = self._seen = self._in_doubt = 0
         if self.row.of == STORED:
             serials = kernels.serial_numbers(support_vectors)
@@ -66,6 +66,11 @@ class KernelRows:
         self._tiles = [vectors[part] for part in self._parts]
         self.largest_norm = float(_norms(support_vectors).max(initial=0.0))
         self.most_terms = int(np.diff(support_vectors.indptr).max(initial=0))
+
+    @property
+    def row(self) -> KernelRow:
+        """The kernel's, which is not kept: a row holds functions, and models are pickled."""
+        return self.kernel.row
 
     def expect(self, n_rows: int) -> None:
         """So many rows are about to come, in parts, of which each is to be treated alike."""
