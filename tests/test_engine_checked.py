@@ -13,7 +13,7 @@ from odmtool.rows.executor import Serial
 from odmtool.rows.tiles import tile_values
 from odmtool.solvers import rounding
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, checked, full, sample, solve
+from odmtool.solvers.engine import certificate, checked, full, products, sample, solve
 from odmtool.solvers.engine.certificate import Draw
 from odmtool.solvers.engine.checked import Known
 from odmtool.solvers.engine.points import Points
@@ -169,6 +169,15 @@ def test_a_pass_comes_where_drawn_rows_prove_nothing(monkeypatch):
     truth = judged(problem, solution.coef, solution.eta)
     assert truth.gap <= solution.gap * (1 + 1e-6)
     assert solution.primal == pytest.approx(truth.primal, rel=1e-9)
+
+
+def test_the_errors_of_kernels_of_either_sign_are_known():
+    X = examples(50, 4)[0].toarray()
+    kernels = (Kernel("poly", gamma, 1.0, 3) for gamma in (0.5, -0.5))
+    errors = [Points(kernel, X, Serial()).single_value_error for kernel in kernels]
+    assert 0 < errors[1] <= errors[0] < 1e-2
+    nothing = Points(Kernel("linear"), np.zeros((5, 4)), Serial())
+    assert products.single_error(nothing) == nothing.single_value_error
 
 
 @pytest.mark.parametrize("scale", [0.1, 3.0])

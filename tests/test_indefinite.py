@@ -12,7 +12,9 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers.base import Problem
+from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.multi import MultiProblem
 
 
 def indefinite_problem(lambda_):
@@ -32,6 +34,7 @@ def test_indefinite_kernel_with_a_unique_solution():
     by_newton = solvers.solve(p, solver="newton", tolerance=1e-12)
     by_descent = solvers.solve(p, solver="dcd", tolerance=1e-12, max_iter=20000)
     assert by_newton.converged and by_descent.converged and by_newton.optimal
+    assert by_newton.solver == "newton" and by_descent.solver == "dcd"
     assert by_newton.coef == pytest.approx(by_descent.coef, abs=1e-5)
 
 
@@ -65,6 +68,14 @@ def test_indefinite_kernel_without_a_solution(solver):
     # The smaller slope 2 c2 is lambda / 40 > 1.
     with pytest.raises(DivergedError, match="unbounded"):
         solvers.solve(indefinite_problem(lambda_=50.0), solver=solver)
+
+
+def test_mcodm_has_no_solution_where_a_row_has_a_negative_square():
+    K = np.eye(6)
+    K[3, 3] = -0.01
+    known = Gram.of_matrix(Kernel("precomputed"), K), np.arange(6) % 3, 3, np.ones(6)
+    with pytest.raises(DivergedError, match="unbounded"):
+        mcodm.solve(MultiProblem(None, *known, losses.mcodm(1.0, 0.5, 0.2, 6)), Stop(1e-3, 100))
 
 
 def test_divergence_is_seen_without_the_eigenvalue():

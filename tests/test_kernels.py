@@ -144,6 +144,11 @@ def test_far_away_rows_give_exact_values():
     assert np.array_equal(K, [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
 
 
+def test_no_distance_is_below_zero():
+    X = 1e3 + 1e-6 * np.random.default_rng(0).standard_normal((50, 4))
+    assert kernels.block(Kernel("rbf", 1.0), X, X.copy()).max() <= 1
+
+
 def test_the_mean_distance_is_that_of_all_pairs():
     X = sparse.csr_matrix([[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
     assert kernels.mean_distance(X) == pytest.approx((5 + 5 + 0) / 3)
