@@ -178,7 +178,7 @@ class Command(click.Command):
 
 
 def limit_threads(count: int) -> None:
-    """Let BLAS use ``count`` threads; to be called before NumPy is imported.
+    """Import NumPy such that its BLAS uses ``count`` threads.
 
     One by default: BLAS threads of several processes on one machine (a shell loop, a
     grid search) wait for each other and can make each run ten times slower. What the
@@ -191,6 +191,8 @@ def limit_threads(count: int) -> None:
 
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", str(count))
+    with process.without_garbage():
+        import numpy  # noqa: F401
 
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -90,6 +90,14 @@ def collect_garbage() -> None:
         gc.enable()
 
 
+@contextlib.contextmanager
+def without_garbage() -> Iterator[None]:
+    """Inside it, no garbage is looked for: what is loaded there stays."""
+    gc.disable()
+    yield
+    collect_garbage()
+
+
 def ignore_signals() -> None:
     """From now on the process ends as it is about to; Python's own end would restore defaults."""
     for number in EXIT_CODES:
