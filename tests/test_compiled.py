@@ -12,13 +12,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stepping import python
-from twins import binary, hessian, hinge_path, mcodm, mcodm_descent, mcsvm, reader, rows
+from twins import (
+    binary,
+    hessian,
+    hinge_path,
+    mcodm,
+    mcodm_descent,
+    mcsvm,
+    reader,
+    rows,
+    writer,
+)
 from twins.making import assert_same, copied
 
 from odmtool import _jit
 
 PACKAGE = Path(__file__).parent.parent / "odmtool"
-ROOMS = binary, mcodm, mcodm_descent, mcsvm, hessian, hinge_path, rows, reader
+ROOMS = binary, mcodm, mcodm_descent, mcsvm, hessian, hinge_path, rows, reader, writer
 TWINS = {name: twin for room in ROOMS for name, twin in room.TWINS.items()}
 
 

@@ -183,6 +183,23 @@ def test_round_trip_of_any_support_vectors(tmp_path_factory, coef, values, gamma
     assert_same_model(read_model(path), model)
 
 
+def test_compiled_code_writes_what_python_writes(tmp_path, monkeypatch):
+    from odmtool.io import model_write
+
+    rng = np.random.default_rng(3)
+    wide = make.linear_model(rng, 4, 200, 1.0)
+    wide.weights *= 10.0 ** rng.integers(-30, 30, wide.weights.shape)
+    wide.weights[::3] = 0.0
+    models = wide, make.kernel_model(rng, make.KERNELS["rbf"], 3, 100), make.linear_model(rng, 2, 0)
+    for model in models:
+        written = []
+        for least in (2**18, 100, 0):
+            monkeypatch.setattr(model_write, "_COMPILED_NUMBERS", least)
+            write_model(str(tmp_path / "m.model"), model)
+            written.append((tmp_path / "m.model").read_bytes())
+        assert written[0] == written[1] == written[2]
+
+
 def test_many_lines_are_read_in_pieces(tmp_path, monkeypatch):
     from odmtool.io import model_text, model_write
 

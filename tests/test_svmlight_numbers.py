@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from odmtool.io import _plain, _scan
 from odmtool.io._line import Grammar
+from odmtool.io._powers import powers_of_ten
 
 READ_BLOCK = {"plain": _plain.read_block, "compiled": _scan.read_block}
 ANY = settings(deadline=None, derandomize=True)
@@ -150,7 +151,7 @@ def test_python_reads_few_of_them(monkeypatch):
 
 def test_powers_of_ten():
     """As sums of two doubles they are right to 2**-106, on which the rounding test relies."""
-    table = _scan.powers_of_ten()
+    table = powers_of_ten()
     assert struct.pack("d", table[250 + 22, 0]) == struct.pack("d", 1e22)
     for exponent in range(-250, 251):
         high, low = map(Fraction, table[250 + exponent].tolist())

@@ -211,7 +211,7 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
     trace = None if job.trace is None else Trace(report.progress)
     sentences = _fit(place, machine, data, job, report, trace)
-    trained = time.perf_counter()
+    trained, compiled = time.perf_counter(), compiling()
     if (most := peak()) > 0:
         report.detail(messages.peak_memory(most))
     for sentence in sentences:
@@ -222,11 +222,11 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
         trace.write(job.trace)
     if job.margins is not None:
         _write_margins(job.margins, place.source.path, path, machine, data, report)
-    compiled = compiling()
+    in_writing = compiling() - compiled
     seconds = {"reading": read - started, "training": trained - read - compiled,
-               "writing": time.perf_counter() - trained}  # fmt: skip
-    if compiled:
-        seconds["compiling"] = compiled
+               "writing": time.perf_counter() - trained - in_writing}  # fmt: skip
+    if compiled or in_writing:
+        seconds["compiling"] = compiled + in_writing
     report.note(messages.summary(machine, data, seconds))
     found = {}
     if job.loo is not None:

@@ -22,7 +22,6 @@ value m * 10**e there are three ways, all exact:
 
 from __future__ import annotations
 
-import functools
 import threading
 
 import numpy as np
@@ -31,6 +30,7 @@ from odmtool._jit import njit
 from odmtool.io._line import NUMBER, Grammar
 from odmtool.io._part import ParsedLines, assemble
 from odmtool.io._plain import read_line_by_line
+from odmtool.io._powers import LARGEST_POWER, exact_product, powers_of_ten
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _COLON = (
     ord(character) for character in "\t\n\r #+-.09:"
@@ -38,25 +38,10 @@ _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _CO
 _UPPER_E, _LOWER_E, _Q, _I, _D = (ord(character) for character in "Eeqid")
 
 _MOST_DIGITS = 19  # 10**19 < 2**64
-_LARGEST_POWER = 250
 _EXACT_POWER = 22
 _EXACT_MANTISSA = np.uint64(2**53)
-_SPLITTER = 2.0**27 + 1.0
 _RELATIVE_ERROR = 2.0**-98
 _HUGE = 10**15  # larger than any text is long, so that it never cancels the places of a fraction
-
-
-@functools.cache
-def powers_of_ten() -> np.ndarray:
-    """10**e for e = -250..250 as sums of two doubles, shape (501, 2)."""
-    table = np.empty((2 * _LARGEST_POWER + 1, 2))
-    for exponent in range(-_LARGEST_POWER, _LARGEST_POWER + 1):
-        numerator, denominator = 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
-        high = numerator / denominator  # integers divide with correct rounding
-        a, b = high.as_integer_ratio()
-        low = (numerator * b - a * denominator) / (denominator * b)
-        table[exponent + _LARGEST_POWER] = high, low
-    return table
 
 
 # ---- compiled ----------------------------------------------------------------
@@ -148,15 +133,7 @@ def _product(mantissa, power, power_low):
     high = np.float64(mantissa)
     whole = np.uint64(high)
     low = np.float64(mantissa - whole) if mantissa >= whole else -np.float64(whole - mantissa)
-    # high * power = value + rest exactly (Dekker 1971).
-    value = high * power
-    scaled = _SPLITTER * high
-    high_1 = scaled - (scaled - high)
-    high_2 = high - high_1
-    scaled = _SPLITTER * power
-    power_1 = scaled - (scaled - power)
-    power_2 = power - power_1
-    rest = high_2 * power_2 - (((value - high_1 * power_1) - high_2 * power_1) - high_1 * power_2)
+    value, rest = exact_product(high, power)
     rest += high * power_low + low * power
     # The same sum with abs(rest) at most half a unit in the last place of total. What
     # was left out and rounded away is below 2**-101 of it.
@@ -229,14 +206,14 @@ def _convert(text, starts, powers, numbers, deferred):
         if position < 0 or _in_token(text[position]):
             return -1
         value, certain = 0.0, False
-        if digits <= _MOST_DIGITS and -_LARGEST_POWER <= exponent <= _LARGEST_POWER:
+        if digits <= _MOST_DIGITS and -LARGEST_POWER <= exponent <= LARGEST_POWER:
             if mantissa > _EXACT_MANTISSA or abs(exponent) > _EXACT_POWER:
-                power = powers[_LARGEST_POWER + exponent]
+                power = powers[LARGEST_POWER + exponent]
                 value, certain = _product(mantissa, power[0], power[1])
             elif exponent < 0:
-                value, certain = np.float64(mantissa) / powers[_LARGEST_POWER - exponent, 0], True
+                value, certain = np.float64(mantissa) / powers[LARGEST_POWER - exponent, 0], True
             else:
-                value, certain = np.float64(mantissa) * powers[_LARGEST_POWER + exponent, 0], True
+                value, certain = np.float64(mantissa) * powers[LARGEST_POWER + exponent, 0], True
         if not certain:
             deferred[late] = item
             late += 1

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from odmtool.models import CompactModel, KernelModel, ScaledModel
 
 _ROWS_AT_ONCE = 4096
+# So many numbers are worth loading compiled code for, and are written together by it.
+_COMPILED_NUMBERS = 2**18
 
 
 def write_model(
@@ -64,8 +66,8 @@ def _facts(model: LinearModel | KernelModel | CompactModel | ScaledModel) -> dic
     return model.facts | {key: _join("%.17g", getattr(model, key)) for key in SIGMOIDS}
 
 
-def _write(stream, digest, part: str) -> None:
-    data = part.encode("utf-8", "backslashreplace")
+def _write(stream, digest, part: str | bytes) -> None:
+    data = part.encode("utf-8", "backslashreplace") if isinstance(part, str) else part
     digest.update(data)
     stream.write(data)
 
@@ -75,7 +77,7 @@ def _one_line(value: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\x{ord(match.group()):02x}", str(value))
 
 
-def _linear_lines(model: LinearModel) -> Iterator[str]:
+def _linear_lines(model: LinearModel) -> Iterator[str | bytes]:
     weights, labels = model.weights, model.labels
     if model.bias >= 0:
         weights = np.vstack([weights, model.bias_weights])
@@ -83,10 +85,30 @@ def _linear_lines(model: LinearModel) -> Iterator[str]:
     yield f"solver_type {model.solver_type} \n"
     yield f"nr_class {len(labels)}\nlabel {_join('%d', labels)}\n"
     yield f"nr_feature {len(model.weights)}\nbias {model.bias:.17g}\nw\n"
+    lines_of = _lines if weights.size < _COMPILED_NUMBERS else _lines_compiled
+    for rows in _blocks(len(weights), weights.size):
+        yield lines_of(weights[rows])
+
+
+def _lines(weights: np.ndarray) -> str:
     row = "%.17g " * weights.shape[1] + "\n"
-    for start in range(0, len(weights), _ROWS_AT_ONCE):
-        rows = weights[start : start + _ROWS_AT_ONCE]
-        yield row * len(rows) % tuple(rows.ravel().tolist())
+    return row * len(weights) % tuple(weights.ravel().tolist())
+
+
+def _lines_compiled(weights: np.ndarray) -> bytes:
+    """The same by compiled code."""
+    from odmtool.io._print import written
+
+    ends = np.zeros(weights.shape, bool)
+    ends[:, -1] = True
+    return written(weights.ravel(), ends.ravel())
+
+
+def _blocks(m: int, n_numbers: int) -> Iterator[slice]:
+    """The m rows of so many numbers, a few at a time."""
+    step = min(_ROWS_AT_ONCE, max(1, m * _COMPILED_NUMBERS // max(1, n_numbers)))
+    for start in range(0, m, step):
+        yield slice(start, start + step)
 
 
 def _kernel_lines(model: KernelModel) -> Iterator[str]:
@@ -130,18 +152,34 @@ def _probability_header(model: KernelModel | CompactModel) -> str:
     return "".join(f"{key} {_join('%.17g', values)}\n" for key, values in given)
 
 
-def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str]:
+def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str | bytes]:
     vectors = model.support_vectors
     first_index = 0 if model.is_precomputed else 1
-    for start in range(0, vectors.shape[0], _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        yield _vector_lines(model.coef[rows], vectors[rows], first_index)
+    n_numbers = model.coef.size + vectors.nnz
+    lines_of = _vector_lines if n_numbers < _COMPILED_NUMBERS else _vector_lines_compiled
+    for rows in _blocks(vectors.shape[0], n_numbers):
+        part = vectors[rows]
+        if not isinstance(part, CSR):  # whose indices ascend
+            part.sort_indices()
+        yield lines_of(model.coef[rows], part, first_index)
+
+
+def _vector_lines_compiled(coef: np.ndarray, vectors, first_index: int) -> bytes:
+    """The same as :func:`_vector_lines`."""
+    from odmtool.io._print import NO_INDEX, written
+
+    m, k = coef.shape
+    starts = vectors.indptr + k * np.arange(m + 1, dtype=np.int64)
+    is_coef, ends = np.zeros((2, starts[-1]), bool)
+    is_coef[starts[:-1, None] + np.arange(k)] = ends[starts[1:] - 1] = True
+    numbers, indices = np.empty(len(ends)), np.full(len(ends), NO_INDEX)
+    numbers[is_coef], numbers[~is_coef] = coef.ravel(), vectors.data
+    indices[~is_coef] = vectors.indices.astype(np.int64) + first_index
+    return written(numbers, ends, indices)
 
 
 def _vector_lines(coef: np.ndarray, vectors, first_index: int) -> str:
     """Lines ``coef ... index:value ...``; indices ascend."""
-    if not isinstance(vectors, CSR):  # whose indices ascend
-        vectors.sort_indices()
     pairs: list = [None] * (2 * vectors.nnz)
     pairs[0::2] = (vectors.indices.astype(np.int64) + first_index).tolist()
     pairs[1::2] = vectors.data.tolist()
