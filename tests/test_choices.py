@@ -7,6 +7,7 @@ from scipy import sparse
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.core.loss_table import JUMPS
 from odmtool.solvers import auto, table
 from odmtool.solvers.base import Problem
 from odmtool.solvers.large import tasks
@@ -52,9 +53,12 @@ def test_a_kernel_matrix_at_hand(m, schedule):
 
 def test_landmarks_need_many_examples_and_room_for_some():
     kernel = Kernel("rbf", 1.0)
-    room = 512 * 1501 + 1e7
+    room = 80 * 1501 + 2.4e6
     assert auto.has_landmarks(kernel, 1501, room) and not auto.has_landmarks(kernel, 1500, 1e12)
     assert not auto.has_landmarks(kernel, 1501, room - 1)
+    with_jump = 512 * 2501 + 1e7
+    assert auto.has_landmarks(kernel, 2501, with_jump, JUMPS)
+    assert not auto.has_landmarks(kernel, 2501, with_jump - 1, JUMPS)
     for other in (Kernel("precomputed"), Kernel("sigmoid", 1.0)):
         assert not auto.has_landmarks(other, 1501, 1e12)
     p = of_kernel(1501, room, name="rbf")
@@ -162,6 +166,8 @@ def test_landmarks_for_mcodm_where_the_matrix_does_not_fit():
     kernel, m = Kernel("rbf", 1.0), 4000
     assert way.takes_landmarks(kernel, m, 8 * m * m - 1)
     assert not way.takes_landmarks(kernel, m, 8 * m * m)
+    assert way.takes_landmarks(kernel, m, 512 * m + 1e7)
+    assert not way.takes_landmarks(kernel, m, 512 * m + 1e7 - 1)
     p = multi(None, gram=of_kernel(m, 8 * m * m - 1, name="rbf").gram)
     assert way.choose(p) == way.Way(np.inf, has_landmarks=True)
     assert not way.choose(p, outer="constant").has_landmarks

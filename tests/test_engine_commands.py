@@ -33,6 +33,29 @@ def test_a_bound_by_drawn_rows_says_its_probability(run, tmp_path, monkeypatch):
     assert "proved with probability 1 - 1e-06" in said
 
 
+@pytest.mark.parametrize("machine", ["ldm", "l1svm", "mcodm"])
+def test_a_matrix_that_does_not_fit_is_said_when_landmarks_were_not_enough(
+    run, tmp_path, monkeypatch, machine
+):
+    from odmtool.solvers.engine import choice
+
+    options, said = ("-s", machine, "-g", "1", "-l", "4"), "examples does not fit in --memory"
+    monkeypatch.setattr(choice, "_ways", lambda *_: [])
+    _model, err = trained(run, tmp_path, *options, "--memory", "300K")
+    assert err.count(said) == 1 and "of 270 examples does" in err
+    assert said not in trained(run, tmp_path, *options, "--memory", "9M")[1]
+
+
+def test_little_memory_is_said_with_how_much_is_enough(run, tmp_path):
+    said = "has room for {} landmarks of 270 examples: training is slower than with {}"
+    many = said.format(16, "3.35 MB")
+    few = trained(run, tmp_path, "-l", "4", "--memory", "100K")[1]
+    assert f"--memory (100 KB) {many}" in few and "converged" in few
+    assert "has room for" not in trained(run, tmp_path, "-l", "4", "--memory", "4M")[1]
+    # What follows landmarks there needs the matrix.
+    assert "has room for" not in trained(run, tmp_path, "--memory", "100K", "-s", "ldm")[1]
+
+
 def test_models_are_the_same_for_any_number_of_threads(run, tmp_path):
     vectors = []
     for jobs in (1, 2):

@@ -71,6 +71,9 @@ def test_landmarks_that_are_not_enough_start_others(force, loss, memory):
     assert found.failure is None and judged(problem, found).gap <= 1e-4 * (1 + 1e-6)
     steps = [now.iteration for now in told]
     assert steps == sorted(steps) and found.iterations == steps[-1]
+    # The problem in the span has no kernel matrix.
+    unkept = [now.unkept for now in told]
+    assert unkept[0] == 0 and unkept[-1] == (problem.size if memory == 1e4 else 0)
 
 
 def test_newton_follows_where_descent_is_slow(force, monkeypatch):

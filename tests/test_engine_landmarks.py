@@ -13,6 +13,7 @@ from odmtool.judge.binary import kernel_matrix
 from odmtool.rows import duplicates, tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
+from odmtool.solvers.auto import landmarks_memory
 from odmtool.solvers.engine import reduced, sample, solve
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
@@ -96,6 +97,15 @@ def test_the_memory_of_a_problem_is_what_it_keeps():
     needed = [n * (4 * m + 8 * room.sample) + 4 * (200 * m + 16 * n * n)
               for n in (room.landmarks, room.landmarks + 1)]  # fmt: skip
     assert 48 < room.landmarks < 2500 and needed[0] <= memory - room.tiles < needed[1]
+
+
+@pytest.mark.parametrize("m", [1501, 8000, 10_001, 50_000, 10**6])
+def test_little_memory_has_room_for_few_landmarks(m):
+    memory = landmarks_memory(m)
+    assert solve.landmarks_in(m, memory) >= 16
+    assert solve.needed_bytes(m, memory) <= 1.1 * memory
+    enough = solve.memory_for_many(m)
+    assert solve.landmarks_in(m, 2 * enough) >= 256 and solve.landmarks_in(m, enough / 2) < 256
 
 
 @pytest.mark.parametrize("dense", [False, True])

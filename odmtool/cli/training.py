@@ -162,7 +162,7 @@ def fit(
     """
     from odmtool.core import deadline
 
-    progress = report.progress if progress is None else progress
+    progress = _heeding(machine, report, report.progress if progress is None else progress)
     plan = place.plan(machine, data, True) if probability else place.plan(machine, data)
     for warning in plan.warnings:
         report.warning(warning)
@@ -205,6 +205,19 @@ def warn_of_pairs(machine, k: int, report: Report) -> None:
     pairs = k * (k - 1) // 2
     if pairs > _MANY_PAIRS and machine.decides_by_votes(k):
         report.warning(messages.many_pairs(k, pairs))
+
+
+def _heeding(machine, report: Report, progress):
+    """The callback; it warns once where a kernel matrix that does not fit is needed after all."""
+    said = []
+
+    def heed(state) -> None:
+        if state.unkept and not said:
+            said.append(True)
+            report.warning(messages.matrix_not_kept(state.unkept, machine.memory_limit()))
+        progress(state)
+
+    return heed
 
 
 def _duals_of(path: str, machine, data):

@@ -86,6 +86,10 @@ matrix_not_kept = sentence(
     "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}): training is slower. "
     "For large data try ‹solver=sodm› or ‹solver=nystrom›"
 )
+few_landmarks = sentence(
+    "‹memory› ({memory!b}) has room for {r} landmarks of {m} examples: training is slower than "
+    "with {enough!b}"
+)
 
 
 def cached(store, was_known: bool) -> str:

@@ -68,7 +68,7 @@ class Memory(Place):
 
         ``has_folds`` is for a training with a cross validation, as probabilities need it.
         """
-        warnings = matrix_warnings(machine, data.X.shape[0])
+        warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes))
         if uses_scheduler(machine, len(data.classes)):
             from odmtool.solvers.large import tasks
 
@@ -87,15 +87,26 @@ class Memory(Place):
         machine.fit(data.X, data.labels, data.weight, progress=progress, start=start)
 
 
-def matrix_warnings(machine, m: int) -> tuple[str, ...]:
-    """That the kernel matrix of m examples does not fit, if the solver would keep it."""
+def matrix_warnings(machine, m: int, k: int) -> tuple[str, ...]:
+    """That kernel values of m examples of k classes do not fit as a solver would keep them."""
     memory = machine.memory_limit()
-    is_without = machine.solver in ("newton", "path", "nystrom") or machine.takes_landmarks(m)
-    is_without = is_without or machine.kind == OF_KMOMD
+    if machine.takes_landmarks(m):
+        has_full = machine.kind == SMOOTH and not machine.decides_by_votes(k)
+        return _landmark_warnings(m, memory) if has_full else ()
+    is_without = machine.solver in ("newton", "path", "nystrom") or machine.kind == OF_KMOMD
     wants_matrix = machine.kernel != "linear" and not is_without
     if wants_matrix and BYTES * m * m > memory:
         return (messages.matrix_not_kept(m, memory),)
     return ()
+
+
+def _landmark_warnings(m: int, memory: float) -> tuple[str, ...]:
+    """That there is room for few landmarks of m examples, which one problem has."""
+    from odmtool.solvers.engine.solve import landmarks_in, memory_for_many
+
+    if memory >= (enough := memory_for_many(m)):
+        return ()
+    return (messages.few_landmarks(memory, landmarks_in(m, memory), m, enough),)
 
 
 def uses_scheduler(machine, classes: int) -> bool:

@@ -77,7 +77,7 @@ class Workers(Place):
     def plan(self, machine: Machine, data: TrainingData) -> MemoryPlan:
         """Bytes by purpose of a task on a worker."""
         needs = messages.task_needs(tasks.needs(machine, data.X))
-        return MemoryPlan(needs, matrix_warnings(machine, data.X.shape[0]))
+        return MemoryPlan(needs, matrix_warnings(machine, data.X.shape[0], len(data.classes)))
 
     def fit(
         self, machine: Machine, data: TrainingData, _plan=None,

@@ -42,7 +42,8 @@ def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
     is_fitting = isinstance(machine, BinaryMachine) and machine.kind == SMOOTH
     if not is_fitting or machine.max_iter is not None or machine.settings.scheduler is not None:
         return False
-    if not machine.takes_landmarks(len(fold)):
+    least = engine.needed_bytes(len(fold), 0.0)
+    if not machine.takes_landmarks(len(fold)) or machine.memory_limit() < least:
         return False
     weighs = data.weight is None or bool(np.all(data.weight > 0))
     if not weighs or min((machine.class_weight or {}).values(), default=1.0) <= 0:

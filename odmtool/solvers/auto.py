@@ -35,8 +35,9 @@ _SMALL_PRODUCT = 5e8
 _SMALL_NONZEROS_WITH_JUMP = 200_000
 _EPOCHS_WITH_JUMP = 1 / 20
 _LINEAR_EPOCHS_WITH_JUMP = 100
-# Bytes for the features of some tens of landmarks, for each example and for the sample.
-_LANDMARKS_ROOM, _SAMPLE_ROOM = 512, 1e7
+# Bytes for the fewest landmarks, for each example and for the sample; for some tens, where
+# nothing but coordinate descent follows.
+_ROOM, _ROOM_WITH_JUMP = (80, 2.4e6), (512, 1e7)
 
 
 class Schedule(NamedTuple):
@@ -99,7 +100,13 @@ def has_landmarks(kernel: Kernel, m: int, memory: float, kind: str = SMOOTH) -> 
         return False
     # Where the derivative jumps, the problem in the span takes coordinate descent, too.
     least = _SMALL_GRAM if kind == SMOOTH else DESCENT_GRAM
-    return m > least and memory >= _LANDMARKS_ROOM * m + _SAMPLE_ROOM
+    return m > least and memory >= landmarks_memory(m, kind)
+
+
+def landmarks_memory(m: int, kind: str = SMOOTH) -> float:
+    """Bytes from which ``auto`` takes landmarks for m examples."""
+    an_example, sample = _ROOM if kind == SMOOTH else _ROOM_WITH_JUMP
+    return an_example * m + sample
 
 
 def _choose_with_jump(problem: Problem) -> Schedule:

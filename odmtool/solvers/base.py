@@ -92,7 +92,8 @@ class Progress(NamedTuple):
 
     ``primal`` is None where only an estimate of the gap is known, ``gap`` is NaN where
     nothing is known of it. ``margins`` are those of the examples, or a function that computes
-    them, where the iterate is known.
+    them, where the iterate is known. ``unkept`` examples have a kernel matrix that there is no
+    room for, which the solver has to do with because landmarks were not enough.
     """
 
     iteration: int
@@ -100,6 +101,7 @@ class Progress(NamedTuple):
     gap: float
     active: int
     margins: np.ndarray | Callable[[], np.ndarray] | None = None
+    unkept: int = 0
 
 
 class Solution(NamedTuple):

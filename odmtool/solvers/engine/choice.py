@@ -49,9 +49,9 @@ class Choice(NamedTuple):
     forecast: object = None
 
 
-def most_landmarks(m: int, room: float, bytes_each: float) -> int:
+def most_landmarks(m: int, room: float, bytes_each: float, least: int = STAGES[0]) -> int:
     """As many landmarks as there is room for, and use in, among m examples."""
-    return int(min(STAGES[-1], m, max(STAGES[0], room / bytes_each)))
+    return int(min(STAGES[-1], m, max(least, room / bytes_each)))
 
 
 def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:

@@ -122,11 +122,7 @@ class _Run(SpanRun):
 
     def _counted(self, solver, problem: Problem, stop: Stop, start) -> Solution:
         """Solve a problem, counting iterations on."""
-        done = self.iterations
-
-        def progress(now):
-            self._progress(now._replace(iteration=done + now.iteration))
-
+        progress = self.counted(self._progress, problem.gram)
         found = solver.solve(problem, stop, seed=self.seed, start=start, progress=progress)
         self.iterations += found.iterations
         return found

@@ -60,6 +60,10 @@ _TILES_WORTH = 8
 _OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
 # Of several problems, each: Hessian and factor per pair of landmarks, vectors per example.
 _HESSIANS, _VECTORS = 16.0, 200.0
+# Landmarks at least: conjugate gradients beyond them have some preconditioner.
+_FEWEST = 16
+# With fewer, conjugate gradients take many times as many passes.
+_MANY = 256
 # Rows of a tile, all of whose values are kept where it lies on the diagonal.
 _TILE = 1024
 # With more examples times landmarks than this, compiled code for sparse rows pays.
@@ -99,7 +103,7 @@ class Room(NamedTuple):
             square, room = 2 * _HESSIANS * q, max(0.0, room - _VECTORS * m * q)
             room = (math.sqrt(a_landmark**2 + 2 * square * room) - a_landmark) / square
             a_landmark = 1.0
-        return cls(sample, tiles, features, most_landmarks(m, room, a_landmark))
+        return cls(sample, tiles, features, most_landmarks(m, room, a_landmark, _FEWEST))
 
     def beyond(self, m: int, r: int) -> int:
         """Of r landmarks, those whose features of all examples there is room for."""
@@ -126,6 +130,12 @@ def _squares(r: int, q: int) -> float:
 def landmarks_in(m: int, memory: float) -> int:
     """The most landmarks that a problem of m examples may have in so many bytes."""
     return Room.of(m, _MEMORY * memory).landmarks
+
+
+def memory_for_many(m: int) -> float:
+    """Bytes with which a problem of m examples has so many landmarks that more matter little."""
+    sample = sample_size(m)
+    return Room(sample, 0.0, 0.0, min(_MANY, m)).of_landmarks(m) / _MEMORY
 
 
 def needed_bytes(m: int, memory: float, q: int = 1) -> float:

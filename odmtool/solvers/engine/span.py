@@ -24,7 +24,7 @@ import numpy as np
 from odmtool.core.gram import Gram
 from odmtool.rows.compressed import compressed
 from odmtool.rows.executor import Serial
-from odmtool.solvers.base import Stop
+from odmtool.solvers.base import Progress, ProgressCallback, Stop
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import DELTA
 from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
@@ -113,6 +113,16 @@ class SpanRun:
                 # These span the sample, and not the few examples far from it.
                 sample, known = self._drawn_examples(np.arange(self.gram.size)), 0
         return None, duals
+
+    def counted(self, progress: ProgressCallback, gram: Gram | None) -> ProgressCallback:
+        """Tells iterations counted on, and the examples of a kernel matrix that does not fit."""
+        done = self.iterations
+        unkept = 0 if gram is None or gram.bytes <= gram.memory else gram.size
+
+        def tell(now: Progress) -> None:
+            progress(now._replace(iteration=done + now.iteration, unkept=unkept))
+
+        return tell
 
     def outside(self, points, basis, left, enough: float, choice: Choice) -> tuple[float, float]:
         """A bound of 1/2 |w - v|^2, of all functions, and the probability that it is wrong."""

@@ -79,12 +79,9 @@ class _Run(SpanRun):
 
     def rounds(self, problem, start, way: Way, tolerance=None) -> MultiSolution:
         """Solve a problem by rounds, counting iterations on."""
-        done, limit = self.iterations, max(0, self.stop.limit - self.iterations)
+        limit = max(0, self.stop.limit - self.iterations)
         stop = Stop(self.stop.tolerance if tolerance is None else tolerance, limit)
-
-        def progress(now):
-            self._progress(now._replace(iteration=done + now.iteration))
-
+        progress = self.counted(self._progress, problem.gram)
         solution = rounds.solve(
             problem, stop, way, starts=1, seed=self.seed, start=start, progress=progress
         )

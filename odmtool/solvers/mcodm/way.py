@@ -18,7 +18,8 @@ import numpy as np
 from odmtool.core.gram import BYTES
 from odmtool.core.kernel_table import STORED
 from odmtool.core.kernels import Kernel
-from odmtool.solvers.auto import has_landmarks
+from odmtool.core.loss_table import OF_MCODM
+from odmtool.solvers.auto import has_landmarks, landmarks_memory
 from odmtool.solvers.multi import (
     FEATURE_MATRICES,
     LARGEST_BLOCKS,
@@ -108,4 +109,5 @@ def takes_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
     Coordinate descent on a kernel matrix that fits in ``memory`` is mostly faster, and many times
     slower on one that does not.
     """
-    return BYTES * m * m > memory and has_landmarks(kernel, m, memory)
+    has_room = BYTES * m * m > memory >= landmarks_memory(m, OF_MCODM)
+    return has_room and has_landmarks(kernel, m, memory)
