@@ -95,8 +95,10 @@ class Room(NamedTuple):
     def of(cls, m: int, memory: float, q: int = 1) -> Room:
         """Half is for tiles, unless so few of them could be kept that it makes no difference."""
         sample = sample_size(m)
-        tiles = memory / 2 if 2.0 * m * m <= _TILES_WORTH * memory else 0.0
-        room, a_landmark = memory - tiles, 4.0 * min(m, MOST) + 8 * sample
+        has_tiles = 2.0 * m * m <= _TILES_WORTH * memory
+        # Without a limit, what is left beside an infinite half is infinite, too.
+        room = memory / 2 if has_tiles else memory
+        tiles, a_landmark = room if has_tiles else 0.0, 4.0 * min(m, MOST) + 8 * sample
         features = room
         if q > 1:
             # The r with a_landmark r + _HESSIANS q r^2 bytes.
@@ -107,7 +109,7 @@ class Room(NamedTuple):
 
     def beyond(self, m: int, r: int) -> int:
         """Of r landmarks, those whose features of all examples there is room for."""
-        return min(r, int(self.features / (4.0 * m)))
+        return int(min(r, self.features / (4.0 * m)))
 
     def of_landmarks(self, m: int, q: int = 1) -> float:
         """Bytes for features in single precision, of the sample in both; matrices of landmarks."""
