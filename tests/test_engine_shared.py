@@ -73,6 +73,21 @@ def test_a_step_that_goes_too_far_is_shortened_to_where_the_slope_is_none():
     assert np.all(lengths < 1) and np.all(after < 1e-4 * before)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_far_out_leave_a_preconditioner(seed):
+    """Sums in single precision round by more than I: the Hessian itself is not definite there."""
+    random = np.random.default_rng(seed)
+    Z = random.standard_normal((200, 40)).astype(np.float32)
+    Z[:5] *= np.float32(1e5)
+    Z[:, 20:] = Z[:, :20] + np.float32(1e-3) * Z[:, 20:]  # the features of a low rank kernel
+    Y = np.where(random.standard_normal((3, 200)) > 0, 1.0, -1.0)
+    together = columns.Columns.of(Y, np.ones(200), losses.odm(2.0**10, 0.3, 0.2, 200))
+    start = np.zeros((40, 3))
+    W, _reached, steps = columns.solve(Z, together, start, 1e-3, Serial())
+    before, after = (columns._Newton(Z, together, V, Serial()).look()[0] for V in (start, W))
+    assert steps > 1 and np.all(after < 1e-4 * before)
+
+
 @pytest.mark.parametrize("m, most", [(500, 500), (20_000, 3000)])
 def test_as_many_landmarks_as_fit_into_the_memory(m, most):
     assert shared.most_landmarks(m, 1e12) == most and shared.most_landmarks(m, 0.0) == 200

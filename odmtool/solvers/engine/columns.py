@@ -11,6 +11,7 @@ Stop     per column, when 1/2 |gradient|^2 is at most the tolerance times S.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,10 @@ _SHARE = 0.75
 # A factor is made anew when products cost as much as it, if they are more than so many.
 # speed only: an old factor only takes more products
 _PRODUCTS = 8
+
+# Roundings of a sum of squares that make the Hessian indefinite at most, over sqrt(r).
+# speed only: of a preconditioner
+_ROUNDINGS = 4.0
 
 
 class Columns(NamedTuple):
@@ -192,7 +197,11 @@ class _Newton:
             slopes = self.S.mean(axis=1, dtype=float)
             rows = np.flatnonzero(slopes)
             H = weighted_gram(self._Z, rows, slopes[rows], self._executor)
-            H.flat[:: r + 1] += 1.0
+            # Rows far out make sums whose rounding is more than I; as a preconditioner the
+            # Hessian with so much more of its diagonal does as well.
+            unit = _ROUNDINGS * math.sqrt(r) * np.finfo(self._Z.dtype).eps
+            # speed only: of a preconditioner
+            H.flat[:: r + 1] += np.maximum(1.0, unit * H.diagonal())
             factor, self._spent = cholesky_in_place(H), 0.0
             self._apply = lambda V: cholesky_solve(factor, V)
         self._last = 0
