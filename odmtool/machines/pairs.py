@@ -19,7 +19,7 @@ from odmtool.solvers.table import NEWTON_MATRICES
 # The share of the memory that values within classes may take.
 _WITHIN = 0.25
 # Above this sum of the pairs' m^3 Newton's method takes seconds, and compiled code pays.
-_LARGE = 1e11
+_LARGE = 4e10
 # Solvers that want no matrix.
 _WITHOUT = ("landmarks", "nystrom")
 
