@@ -10,9 +10,10 @@ from odmtool.core import losses
 from odmtool.core.csr import CSR
 from odmtool.errors import DivergedError, UsageError
 from odmtool.machines import MCODM
+from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
-from odmtool.solvers.mcodm import descent, rounds
+from odmtool.solvers.mcodm import dense, descent, rounds
 from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
 from odmtool.solvers.mcodm.way import Way, choose
@@ -44,6 +45,19 @@ def test_newton_on_an_array_and_by_loops_over_rows_agree(weight):
         ends.append(rounds.solve(p, Stop(1e-9, 500), Way(0, is_sparse)))
         assert_confirmed(p, ends[-1], 1e-9)
     assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-8)
+
+
+def test_threads_change_no_bit(monkeypatch):
+    """Parts are the same for any number of threads, and so is the order of their sums."""
+    p, ends = problem(), []
+    whole = rounds.solve(p, Stop(1e-6, 500), Way(0))
+    monkeypatch.setattr(dense, "_CELLS", 7 * p.X.shape[1])
+    # With exact steps there are no products with the Hessian.
+    monkeypatch.setattr(dense, "_EXACT", 0)
+    for executor in (None, Threads(1), Threads(3)):
+        ends.append(rounds.solve(p, Stop(1e-6, 500), Way(0), executor=executor))
+    assert ends[0].W.tobytes() == ends[1].W.tobytes() == ends[2].W.tobytes()
+    assert ends[0].objective == pytest.approx(whole.objective, rel=1e-5)
 
 
 def test_the_way():

@@ -225,8 +225,8 @@ def machine_options(many: bool):
         click.option("--memory", type=Size(), metavar="SIZE",
                      help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
                           "number is megabytes.  [default: 25 % of what is free]"),
-        jobs_option("Number of threads: for reading, landmarks, folds, binary problems and parts. "
-                    "Models are the same for any number, but for rounding."),
+        jobs_option("Number of threads: for reading, landmarks, folds, binary problems, parts and "
+                    "mcodm. Models are the same for any number, but for rounding."),
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip

@@ -65,10 +65,11 @@ class MCODM(MulticlassMachine):
 
     Problem: 1/2 sum_l |w_l|^2 + c1 sum_i u_i max(0, 1-theta-g_i)^2
     + c2 sum_i u_i max(0, g_i-1-theta)^2, g_i = f_y(x_i) - max over l != y of f_l(x_i).
-    Source: Zhang & Zhou, TKDE 2019, section 4.
+    Source: Zhang & Zhou, TKDE 2019, section 4. ``jobs`` threads train.
     """
 
     name = "mcodm"
+    jobs: int = 1
 
     def parameters(self, total_weight: float) -> losses.MulticlassODMLoss:
         """The loss."""
@@ -85,7 +86,8 @@ class MCODM(MulticlassMachine):
         return takes_landmarks(self.kernel_for(1), m, self.memory_limit())
 
     def _extra(self) -> dict:
-        return {"solver": self.solver} | ({"starts": 1} if self.is_trial else {})
+        own = {"solver": self.solver, "jobs": self.jobs}
+        return own | ({"starts": 1} if self.is_trial else {})
 
 
 @machine

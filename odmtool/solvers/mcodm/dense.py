@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from odmtool.rows.executor import Serial
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.way import is_narrow
@@ -30,6 +31,8 @@ from odmtool.solvers.multi import LARGEST_FACTOR, LARGEST_FEATURE_FACTOR, Duals,
 
 # Numbers of the scores of so many rows that all that is made of them stays in a core's cache.
 _PART = 2**17
+# Parts of wide rows are smaller: so many cells are enough for a thread.
+_CELLS = 2**20
 # The Hessian is made of so many edges, and those of a part, at a time.
 _EDGES = 2**18
 # Steps are exact where a factor takes no longer than so many examples' scores for every unknown.
@@ -101,15 +104,20 @@ class Bend(NamedTuple):
 class DenseNewton(SmoothedNewton):
     """The state of a problem whose X is an array.
 
+    ``executor`` says where parts of the rows are worked on; what comes of it is always the same.
     Scores and the centre are stored class by class, so that what is done to all examples of a
     class needs no loop over few classes.
     """
 
-    def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float):
+    def __init__(
+        self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float,
+        executor: Serial | None = None,
+    ):  # fmt: skip
         m, k = problem.size, problem.k
+        self._executor = Serial() if executor is None else executor
         self.is_exact = W.size <= LARGEST_FACTOR and W.size**2 <= _EXACT * m
         self._c1 = problem.parameters.c1 * problem.weight
-        length = max(1, _PART // k)
+        length = max(1, min(_PART // k, _CELLS // max(1, problem.X.shape[1])))
         self._parts = [slice(first, first + length) for first in range(0, m, length)]
         none = np.zeros(0, dtype=int)
         self._members = [Members(none, none, np.zeros(m, dtype=int)[rows]) for rows in self._parts]
@@ -147,11 +155,16 @@ class DenseNewton(SmoothedNewton):
         self._own_centre = centre.take(self._target * len(tau) + np.arange(len(tau)))
 
     def _losses(self, change: np.ndarray, step: float) -> float:
-        self._members, self._bends = [], []
-        return sum(self._losses_of(rows, change, step) for rows in self._parts) - self._constant
+        def losses_of(rows: slice) -> tuple[Members, float]:
+            with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own settings
+                return self._losses_of(rows, change, step)
 
-    def _losses_of(self, rows: slice, change: np.ndarray, step: float) -> float:
-        """The same of some rows, and their members."""
+        found = self._executor.map(losses_of, self._parts)
+        self._members, self._bends = [members for members, _ in found], []
+        return sum(value for _, value in found) - self._constant
+
+    def _losses_of(self, rows: slice, change: np.ndarray, step: float) -> tuple[Members, float]:
+        """The members of some rows, and the sum of their losses."""
         duals, target, c1 = self.duals, self._target[rows], self._c1[rows]
         B = self._scores.T[:, rows] - self._centre.T[:, rows]
         if step > 0:
@@ -164,12 +177,11 @@ class DenseNewton(SmoothedNewton):
         B.put(own_places, -np.inf)
         threshold = 1 - self.problem.parameters.theta
         members, p, below = nearest_alphas(B, own - threshold, self._rho / (2 * c1), c1)
-        self._members.append(members)
         alpha = duals.alpha[rows].reshape(-1)
         alpha[:] = 0.0
         alpha[members.examples * k + members.classes] = -p
         alpha[examples * k + target] = np.bincount(members.examples, p, n)
-        return float(below + above)
+        return members, float(below + above)
 
     def _loss_above(self, rows: slice, B: np.ndarray, own: np.ndarray) -> float:
         """The sum of the losses from above, and their betas, from scores less tau a."""
@@ -188,12 +200,13 @@ class DenseNewton(SmoothedNewton):
 
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
         if not self._bends:
-            parts = zip(self._parts, self._members, strict=True)
-            self._bends = [self._bend(rows, members) for rows, members in parts]
-        result = V.copy()
-        for bend in self._bends:
-            result += bend.X.T @ _curvatures(bend, V.T @ bend.X.T).T
-        return result
+            self._bends = self._executor.map(self._bend, self._parts, self._members)
+
+        def times(bend: Bend) -> np.ndarray:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return bend.X.T @ _curvatures(bend, V.T @ bend.X.T).T
+
+        return sum(self._executor.map(times, self._bends), start=V)
 
     def _bend(self, rows: slice, members: Members) -> Bend:
         """Of some rows, for all products with one Hessian."""

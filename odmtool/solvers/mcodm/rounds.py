@@ -44,6 +44,7 @@ from odmtool import messages
 from odmtool.core.csr import scipy_rows
 from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
+from odmtool.rows.executor import Serial
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.starts import MOST_STARTS, other_rivals, start_count
@@ -82,6 +83,7 @@ def solve(
     start: Duals | None = None,
     progress: ProgressCallback = ignore_progress,
     rivals: np.ndarray | None = None,
+    executor: Serial | None = None,
 ) -> MultiSolution:
     """Find a nearly stationary point.
 
@@ -105,6 +107,8 @@ def solve(
     rivals : int array, shape (m,), optional
         Begin once, with these classes in the constraints from above; -1 is no constraint. Goes
         with ``start``, too.
+    executor : Serial, optional
+        Where Newton's method for arrays works on parts of the rows.
 
     Raises
     ------
@@ -120,7 +124,7 @@ def solve(
     features = cache(lambda: _kernel_features(problem, seed))
 
     def begun(start: Duals | None, rivals: np.ndarray | None) -> _Rounds:
-        rounds = _Rounds(problem, stop, outer, way, progress, features, rounding)
+        rounds = _Rounds(problem, stop, outer, way, progress, features, rounding, executor)
         rounds.begin(seed, start, rivals)
         return rounds
 
@@ -171,9 +175,9 @@ def next_tolerance(last: float, tolerance: float) -> float:
 class _Rounds:
     """The outer loop."""
 
-    def __init__(self, problem, stop, outer, way, progress, make_features, rounding):
+    def __init__(self, problem, stop, outer, way, progress, make_features, rounding, executor):
         self._problem, self._stop, self._outer, self._way = problem, stop, outer, way
-        self._rounding, self._progress = rounding, progress
+        self._rounding, self._progress, self._executor = rounding, progress, executor
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
         self._inner, self._blind = np.inf, 0
@@ -254,15 +258,18 @@ class _Rounds:
             problem = problem._replace(X=features.Z, gram=None)
         elif point is not None:
             self._point = self._solver.point(point)
-        make, X = DenseNewton, problem.X
+        X = problem.X
         if self._way.is_sparse:
-            from odmtool.solvers.mcodm.sparse import SparseNewton as make
-
             problem = problem._replace(X=scipy_rows(X))
         elif not isinstance(X, np.ndarray):
             problem = problem._replace(X=X.toarray())
-        W = problem.X.T @ duals.coefficients(problem.target)
-        self._solver = make(problem, duals, W, self._stop.tolerance)
+        W, tolerance = problem.X.T @ duals.coefficients(problem.target), self._stop.tolerance
+        if self._way.is_sparse:
+            from odmtool.solvers.mcodm.sparse import SparseNewton
+
+            self._solver = SparseNewton(problem, duals, W, tolerance)
+        else:
+            self._solver = DenseNewton(problem, duals, W, tolerance, self._executor)
 
     def _improve(self, tolerance: float) -> bool:
         """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
