@@ -14,6 +14,7 @@ from odmtool.core import kernel_table, losses
 from odmtool.errors import DivergedError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
+from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
 from odmtool.solvers.base import Stop, ignore_progress
 from odmtool.solvers.mcodm.way import takes_landmarks
@@ -86,7 +87,7 @@ class MCODM(MulticlassMachine):
         return takes_landmarks(self.kernel_for(1), m, self.memory_limit())
 
     def _extra(self) -> dict:
-        own = {"solver": self.solver, "jobs": self.jobs}
+        own = {"solver": self.solver, "executor": local_executor(self.jobs)}
         return own | ({"starts": 1} if self.is_trial else {})
 
 

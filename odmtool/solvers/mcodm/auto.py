@@ -5,7 +5,7 @@ from __future__ import annotations
 from odmtool import messages
 from odmtool.core.loss_table import OF_MCODM
 from odmtool.errors import UsageError
-from odmtool.rows.executor import local_executor
+from odmtool.rows.executor import Serial
 from odmtool.solvers import table
 from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.mcodm import rounds
@@ -24,11 +24,9 @@ def solve(
     seed: int = 0,
     start: Duals | None = None,
     progress: ProgressCallback = ignore_progress,
-    jobs: int = 1,
+    executor: Serial | None = None,
 ) -> MultiSolution:
     """Find a nearly stationary point; parameters as in :func:`odmtool.solvers.mcodm.rounds.solve`.
-
-    ``jobs`` threads work on parts of the rows, where Newton's method has an array.
 
     Raises
     ------
@@ -46,5 +44,5 @@ def solve(
         return landmarks.solve(problem, stop, seed=seed, start=start, progress=progress)
     return rounds.solve(
         problem, stop, way, outer=outer, starts=starts, seed=seed, start=start, progress=progress,
-        executor=local_executor(jobs),
+        executor=executor,
     )  # fmt: skip
