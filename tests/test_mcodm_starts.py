@@ -1,5 +1,6 @@
 """mcODM's starts: warm ones, several, those of other rivals; seeds, and what is told on the way."""
 
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ from odmtool.core import losses
 from odmtool.io.svmlight import read_svmlight
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcodm import dense, rounds
+from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.starts import other_rivals
+from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.multi import Duals, MultiProblem
 
 DATA = Path(__file__).parent.parent / "data"
@@ -96,3 +100,20 @@ def test_other_rivals_are_the_second_best_of_examples_that_are_held_down():
 def test_same_seed_same_solution():
     a, b, c = (solve(problem(), solver="dcd", seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(a.W, b.W) and not np.array_equal(a.W, c.W)
+
+
+def test_one_start_at_a_time_has_factors(monkeypatch):
+    """They are most of the memory of a problem with a kernel."""
+    make, made = SmoothedNewton._preconditioner, []
+
+    def noted(self):
+        owner = vars(self).setdefault("number", len(made))
+        assert all(factor() is None for other, factor in made if other != owner)
+        found = make(self)
+        made.append((owner, weakref.ref(found)))
+        return found
+
+    monkeypatch.setattr(SmoothedNewton, "_preconditioner", noted)
+    monkeypatch.setattr(dense, "_EXACT", 0)
+    rounds.solve(problem(), Stop(1e-3, 2000), Way(0))
+    assert len({owner for owner, _ in made}) > 1

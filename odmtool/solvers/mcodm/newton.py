@@ -127,6 +127,10 @@ class SmoothedNewton:
     def compare(self, _terms: Terms) -> None:
         """Nothing is left out."""
 
+    def release(self) -> None:
+        """Let go of the factors, which are large and for further steps only."""
+        self._precondition, self._products, self._patience = None, 1, 0
+
     def settle(self) -> None:
         """Undo the rounding errors of increments, which at large lambda exceed F's last falls."""
         self._scores[:] = self._product(self.W)

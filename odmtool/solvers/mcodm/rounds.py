@@ -348,6 +348,8 @@ class _Rounds:
 
     def _finish(self, converged: bool) -> None:
         self.is_finished, self.converged = True, converged
+        if self._name != "dcd":
+            self._solver.release()  # other starts have their own
 
     def solution(self) -> MultiSolution:
         is_linear = self._problem.gram is None
