@@ -17,7 +17,7 @@ from odmtool.cli import entry
 from odmtool.cli.options import limit_threads
 
 # Of these a failing assertion is to be told as one of a test is.
-pytest.register_assert_rewrite("ldm_problems", "mcodm_problems")
+pytest.register_assert_rewrite("ldm_problems", "mcodm_problems", "model_texts")
 
 # As the commands do it, before a test imports NumPy: BLAS threads that wait for each other on
 # a busy machine make small fits twenty times slower.
@@ -167,6 +167,19 @@ def scheduler():
             host="127.0.0.1", worker_dashboard_address=None, silence_logs="CRITICAL",
         ) as running:  # fmt: skip
             yield running.scheduler_address
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Write bytes or text to a file and read it as a model."""
+    from odmtool.io.model_file import read_model
+
+    def function(content, **options):
+        path = tmp_path / "m.model"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_model(str(path), **options)
+
+    return function
 
 
 @pytest.fixture

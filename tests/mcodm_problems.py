@@ -42,13 +42,13 @@ def solve(p, tolerance=1e-3, max_iter=20000, **arguments):
     return mcodm.solve(p, Stop(tolerance, max_iter), **arguments)
 
 
-def certificate(p, solution):
-    """The judge's opinion; it knows the data, not the solver's matrices."""
+def certificate(p, solution, judge=objective_multi):
+    """The opinion of the machine's judge; it knows the data, not the solver's matrices."""
     known = p.target, p.weight, p.parameters
     if p.gram is None:
-        return objective_multi.certify_linear(p.X, *known, solution.W, solution.duals)
+        return judge.certify_linear(p.X, *known, solution.W, solution.duals)
     K = objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X)
-    return objective_multi.certify_kernel(K, *known, solution.coef, solution.duals)
+    return judge.certify_kernel(K, *known, solution.coef, solution.duals)
 
 
 def assert_confirmed(p, solution, tolerance):

@@ -57,8 +57,8 @@ _GOAL = 0.9
 SLOW = {
     "test_cluster", "test_cluster_commands", "test_compact_model", "test_completion", "test_cv",
     "test_errors", "test_estimators", "test_extremes", "test_files", "test_fuzz", "test_jit",
-    "test_kept_ranges", "test_kernel_rows", "test_loo", "test_man", "test_margins",
-    "test_model_file", "test_models",
+    "test_hostile_models", "test_kept_ranges", "test_kernel_rows", "test_loo", "test_man",
+    "test_margins", "test_model_file", "test_models",
     "test_multiclass_machines", "test_papers", "test_plots", "test_predict", "test_probability",
     "test_probability_commands", "test_processes", "test_project", "test_python_docs",
     "test_repeats", "test_scale_options", "test_scripts", "test_search", "test_sentences",

@@ -3,28 +3,9 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from twins.mcodm import exact_alpha
 
 from odmtool.solvers.mcodm.step import alpha_step, beta_step
-
-
-def exact_alpha(B, y, A, threshold, c):
-    """The best alpha from every set of classes that could be the active one."""
-    e = B[y] - threshold
-    D = A + 0.5 / c
-    others = np.delete(np.arange(len(B)), y)
-    best, most = np.zeros(len(B)), 0.0
-    for n in range(1, len(B)):
-        chosen = others[np.argsort(-B[others])][:n]
-        # Stationary on the chosen classes: A p_l + D sum p + e = B_l.
-        p = np.linalg.solve(A * np.eye(n) + D, B[chosen] - e)
-        if p.min() < 0:
-            continue
-        s = p.sum()
-        value = -A / 2 * (p @ p + s * s) + B[chosen] @ p - e * s - s * s / (4 * c)
-        if value > most:
-            most, best = value, np.zeros(len(B))
-            best[chosen], best[y] = -p, s
-    return best
 
 
 def instances(number, seed=0, most_classes=50):

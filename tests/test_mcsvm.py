@@ -1,5 +1,6 @@
 """The multi-class SVM of Crammer and Singer: certified, and the same as others find it."""
 
+import mcodm_problems
 import numpy as np
 import pytest
 import stock
@@ -12,7 +13,6 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
 from odmtool.io.model_file import read_model
-from odmtool.judge import binary
 from odmtool.judge import mcsvm as judge
 from odmtool.machines import MCSVM
 from odmtool.solvers import mcsvm, mcsvm_newton
@@ -49,11 +49,7 @@ def sigmoidal(gamma, coef0, lambda_):
 
 
 def certificate(p, solution):
-    known = p.target, p.weight, p.parameters
-    if p.gram is None:
-        return judge.certify_linear(p.X, *known, solution.W, solution.duals)
-    K = binary.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X)
-    return judge.certify_kernel(K, *known, solution.coef, solution.duals)
+    return mcodm_problems.certificate(p, solution, judge)
 
 
 @pytest.mark.parametrize("kernel, weighted, dense, memory", [

@@ -59,6 +59,8 @@ def more_nonzeros(after: int, before: int, remedy: str | None) -> str:
     said = f"{after} non-zero numbers after scaling, {before} before"
     advice = f"; if the values are non-negative and sparse, scale with {remedy}"
     return said if remedy is None else said + advice
+
+
 no_feature_varies = sentence("no feature varies between the examples: all are left out")
 model_scales = sentence(
     "odm-predict scales by the ranges in {path!l}; for a stock predictor scale the data first: "
