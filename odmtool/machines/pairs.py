@@ -74,7 +74,7 @@ class PairGrams:
         """What is solved how in so many bytes: by a matrix, or by how many landmarks."""
         return [
             (self._fits(m, memory), self._most_landmarks(m, memory))
-            for m in map(int, np.unique(sizes))
+            for m in map(int, sorted(set(sizes)))
         ]
 
     def _most_landmarks(self, m: int, memory: float) -> int:

@@ -61,7 +61,7 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
     ----------
     sample
         With ``landmarks`` (:class:`~odmtool.solvers.engine.landmarks.Landmarks`) and
-        ``forecast()``: what those so far will give for all examples, a
+        ``forecast(enough)``: what those so far will give for all examples, a
         :class:`~odmtool.solvers.engine.sample.Forecast` or one with its names.
     cost : Cost
         Of the whole problem.
@@ -74,7 +74,7 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
         if r <= known:
             continue
         landmarks.grow(r)
-        seen.append(sample.forecast())
+        seen.append(sample.forecast(_HOPED * tolerance))
         found = [*_ways(seen[-1], cost, tolerance), *([best] if best else [])]
         best = min(found, key=lambda choice: choice.seconds, default=None)
         is_over = landmarks.is_full or stop.is_late
@@ -156,6 +156,8 @@ def _ways(forecast, cost: Cost, tolerance: float) -> list[Choice]:
     active, ways = forecast.active * cost.size, []
     if forecast.free <= hoped:
         ways.append(Choice("free", span))
+    if not forecast.outsides:
+        return ways
     for count in _DRAWN:
         if forecast.drawn(count) <= hoped and count < cost.size / 2:
             ways.append(Choice("drawn", span + cost.rows(count, active), count))

@@ -70,7 +70,7 @@ class Basis:
 
     def _error(self) -> float:
         points, r = self.points, len(self.members)
-        some = np.unique(np.linspace(0, points.size - 1, _LOOKED_AT).astype(int))
+        some = np.arange(0, points.size, max(1, points.size // _LOOKED_AT))
         values = points.values(points.X[some], self.X)
         Z = self.in_span(values)
         beta = np.abs(Z @ self.inverse.T).sum(axis=1)

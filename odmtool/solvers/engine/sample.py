@@ -56,7 +56,7 @@ class Forecast(NamedTuple):
         The gap in the span.
     outsides : list of Draw
         Of every function (one of two classes, k of several): what the drawn rows tell, in
-        units of S.
+        units of S; nothing where the free bound is enough.
     active : float
         The share of examples with a dual variable.
     demanded : float
@@ -72,7 +72,9 @@ class Forecast(NamedTuple):
 
     @property
     def exact(self) -> float:
-        """The gap itself."""
+        """The gap itself; the free bound where nothing else was looked at."""
+        if not self.outsides:
+            return self.free
         return self.inside + sum(max(draw.mean, 0.0) for draw in self.outsides) / 2
 
     def drawn(self, count: int) -> float:
@@ -83,7 +85,7 @@ class Forecast(NamedTuple):
 
 def forecast(
     points: Points, landmarks: Landmarks, A: np.ndarray, inside: float, scale: float,
-    m: int, seed: int,
+    m: int, seed: int, enough: float = -np.inf,
 ) -> Forecast:  # fmt: skip
     """What landmarks will give for all examples, from the solution on the sample.
 
@@ -102,15 +104,23 @@ def forecast(
     m : int
         All examples; n if the sample is all there is.
     seed : int
+    enough : float
+        A free bound that ends the search, so that no rows need be drawn.
     """
     (n, _q), r, Z = A.shape, len(landmarks.members), landmarks.features
     own = _unseen(m == n, n, r)
     left, image = own * landmarks.left, Z.T @ A
+    by_trace = left.sum() * np.einsum("ij,ij->j", A, A)
+    free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
+    known = Forecast(
+        r, inside + relative(float(free), scale), inside, [], float(A.any(axis=1).mean())
+    )
+    # Of features that are there already nothing else is as cheap.
+    if m == n and known.free <= enough:
+        return known
     # Single precision changes S by a millionth, but not for the lambdas of many examples.
     X = points.single if m <= MOST else None
     found = certificate.draw(points, A, left, lambda some: Z[some] @ image, _DRAWN, seed, X)
-    by_trace = left.sum() * np.einsum("ij,ij->j", A, A)
-    free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
     # The square of a tiny S is 0.
     size = max(float(scale), float(np.finfo(float).tiny))
     outsides = []
@@ -124,8 +134,7 @@ def forecast(
             mean=own * mean / size, variance=own**2 * share * (d.variance / size) / size,
             beyond=0.0,
         ))  # fmt: skip
-    active = float(A.any(axis=1).mean())
-    return Forecast(r, inside + relative(float(free), scale), inside, outsides, active)
+    return known._replace(outsides=outsides)
 
 
 def _unseen(is_whole: bool, n: int, r: int) -> float:
@@ -188,8 +197,11 @@ class DrawnExamples:
         """Go on with some of the problems."""
         self._columns, self.W = self._columns.take(which), self.W[:, which]
 
-    def forecast(self) -> Forecast:
-        """What the landmarks so far will give for all examples, for the worst of the problems."""
+    def forecast(self, enough: float) -> Forecast:
+        """What the landmarks so far will give for all examples, for the worst of the problems.
+
+        Nothing but the free bound is looked at where that is ``enough``.
+        """
         Z, columns, executor = self.Z, self._columns, self.points.executor
         self.W, *_ = solve_in_span(Z, columns, self.W, self._tolerance, executor)
         block, f = columns.block(slice(None)), Z @ self.W.astype(Z.dtype)
@@ -203,8 +215,10 @@ class DrawnExamples:
             worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
         found = forecast(
             self.points, self.landmarks, A[:, [worst]], float(inside.max()), scale[worst],
-            self._size, self._seed,
+            self._size, self._seed, enough,
         )  # fmt: skip
+        if not found.outsides:
+            return found
         demanded = self._demanded(Z, A[:, worst], block.slopes(f)[:, worst]) / scale[worst]
         return found._replace(active=float(A.any(axis=1).mean()), demanded=float(demanded))
 

@@ -167,11 +167,11 @@ class _DrawnExamples:
         landmarks = self.landmarks
         return landmarks.is_full and (self.is_whole or not landmarks.is_exhausted)
 
-    def forecast(self) -> Forecast:
-        """What the landmarks so far will give for all examples."""
+    def forecast(self, enough: float) -> Forecast:
+        """What the landmarks so far will give for all examples; see :func:`.sample.forecast`."""
         run, Z = self._run, np.ascontiguousarray(self.landmarks.features)
         self._duals, A, scale = run.solve_sample(Z, self._rows, self._stop, self._duals)
         return forecast(
             self._points, self.landmarks, A, INSIDE * run.stop.tolerance, scale,
-            run.points.size, run.seed,
+            run.points.size, run.seed, enough,
         )  # fmt: skip
