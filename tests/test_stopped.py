@@ -1,0 +1,105 @@
+"""Solvers that are stopped far from the solution tell the truth about it, to nine digits.
+
+Near the solution a gap is a difference in which the last digits cancel, and compared with an
+absolute tolerance. After a few iterations no rounding shows, so that gap, objectives and what
+follows from them have to be those of the judge relatively. And where rounding is all that is
+left, no solver goes on and on.
+"""
+
+import mcodm_problems
+import numpy as np
+import pytest
+import test_m3svm
+import test_mcsvm
+from problems import problem, weights
+from test_certificates import certificate
+from test_steps import BINARY, LOSSES
+
+from odmtool import solvers
+from odmtool.judge import mcsvm as judge_of_mcsvm
+from odmtool.solvers import mcsvm, mcsvm_newton
+from odmtool.solvers.base import Stop
+from odmtool.solvers.m3svm import newton as m3svm
+from odmtool.solvers.mcodm import auto as mcodm
+
+ENDLESS = 1e-300
+
+
+def assert_same_numbers(mine, judged):
+    # What rounding may hide is added to a gap.
+    assert mine.gap == pytest.approx(judged.gap, rel=1e-9, abs=1e-11)
+    assert judged.gap <= mine.gap * (1 + 1e-12) + 1e-15
+
+
+@pytest.mark.parametrize("machine, solver, kernel", [k for k in BINARY if k[1] != "landmarks"])
+def test_two_classes(machine, solver, kernel):
+    for count, weight in ((0, None), (1, weights()), (2, None), (5, weights())):
+        p = problem(kernel, loss=LOSSES[machine](64.0), weight=weight)
+        found = solvers.solve(p, solver=solver, tolerance=ENDLESS, max_iter=count)
+        judged = certificate(p, found)
+        assert_same_numbers(found, judged)
+        assert found.primal == pytest.approx(judged.primal, rel=1e-12)
+        # That of KM-OMD is a difference of some that are alike.
+        assert found.dual == pytest.approx(judged.dual, rel=1e-9, abs=1e-10)
+        # Stochastic ones have as many epochs again for the duals that prove it.
+        most = 2 * count if solver in ("svrg", "asgd") else count
+        assert found.iterations <= most and (found.iterations == count or machine == "kmomd"
+                                             or solver in ("svrg", "asgd"))
+        assert found.converged == (found.gap <= ENDLESS)
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf", "poly"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_several_classes(kernel, weighted):
+    weight = weights() if weighted else None
+    for count in (1, 3, 7):
+        p = mcodm_problems.problem(kernel, weight, lambda_=64.0)
+        for solver in ("dcd", "newton")[: 1 if kernel else 2]:
+            found = mcodm.solve(p, Stop(ENDLESS, count), solver=solver, starts=1)
+            judged = mcodm_problems.certificate(p, found)
+            assert_same_numbers(found, judged)
+            assert found.objective == pytest.approx(judged.objective, rel=1e-12)
+            assert found.iterations == count and not found.converged
+        p = test_mcsvm.problem(kernel, weight)
+        for module in (mcsvm, mcsvm_newton)[: 1 if kernel else 2]:
+            found = module.solve(p, Stop(ENDLESS, count))
+            judged = mcodm_problems.certificate(p, found, judge_of_mcsvm)
+            assert_same_numbers(found, judged)
+            assert found.objective == pytest.approx(judged.primal, rel=1e-12)
+            assert found.iterations == count and not found.converged
+
+
+@pytest.mark.parametrize("loss", ["hinge", "pairwise", "softmax"])
+@pytest.mark.parametrize("power", [1.0, 1.5, 4.0])
+def test_pairs_of_classes(loss, power):
+    for count, weight in ((1, None), (3, test_m3svm.some_weights())):
+        p = test_m3svm.problem(loss, power, weight=weight)
+        found = m3svm.solve(p, Stop(ENDLESS, count))
+        judged = test_m3svm.certificate(p, found)
+        assert found.gap == pytest.approx(judged.gap, rel=1e-9)
+        assert found.objective == pytest.approx(judged.primal, rel=1e-12)
+        at_zero = test_m3svm.certificate(p, found._replace(W=0 * found.W, bias=0 * found.bias))
+        assert found.gradient == pytest.approx(judged.gradient / at_zero.gradient, rel=1e-9)
+        assert found.iterations == count and not found.converged
+
+
+# The iterations that it took, of 3000; rounding decides it, so half as many more are allowed.
+GIVEN_UP = {
+    ("odm", "newton", None): 11, ("odm", "newton", "rbf"): 9, ("odm", "newton", "poly"): 11,
+    ("l1svm", "newton", None): 78, ("l1svm", "newton", "rbf"): 74, ("l1svm", "newton", "poly"): 79,
+    ("l1svm", "path", None): 122, ("l1svm", "path", "rbf"): 96, ("l1svm", "path", "poly"): 99,
+    ("ldm", "newton", None): 64, ("ldm", "newton", "rbf"): 88, ("ldm", "newton", "poly"): 67,
+    ("ldm", "path", None): 119, ("ldm", "path", "rbf"): 92, ("kmomd", "newton", None): 2,
+    ("kmomd", "newton", "rbf"): 1, ("kmomd", "newton", "poly"): 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("machine, solver, kernel", GIVEN_UP)
+def test_what_rounding_hides_is_given_up(machine, solver, kernel):
+    p = problem(kernel, loss=LOSSES[machine](64.0))
+    found = solvers.solve(p, solver=solver, tolerance=ENDLESS, max_iter=3000)
+    assert found.iterations <= 1.5 * GIVEN_UP[machine, solver, kernel] + 3
+    assert certificate(p, found).gap <= max(found.gap, 1e-15) <= 1e-11
+    # Nothing is worse than before it was given up.
+    before = solvers.solve(p, solver=solver, tolerance=1e-6)
+    assert found.gap <= max(before.gap, 1e-15) and np.isfinite(found.coef).all()
