@@ -18,7 +18,7 @@ from odmtool.core import losses
 from odmtool.errors import DivergedError
 from odmtool.solvers import asgd, stochastic
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.ldm import descent as ldm
 
 M = 60
@@ -200,3 +200,54 @@ def test_columns_without_nonzeros_cost_nothing():
     assert solution.w.shape == (X.shape[1],)
     assert np.array_equal(widen(same.w), solution.w)
     assert_confirmed(narrow, same, 1e-2)
+
+
+@pytest.mark.parametrize("power, edge", [(-5, np.inf), (0, np.inf), (4, np.inf), (-5, -2), (9, 6)])
+def test_the_first_step_is_doubled_or_halved_as_long_as_that_is_better(power, edge, monkeypatch):
+    """Costs whose least is at 2^power steps of the curvature, and infinite above 2^edge."""
+    p = problem(loss=LDM)
+    p = p._replace(X=2.0**7 * p.X)
+    curvature = stochastic.pair_curvature(p, row_squares(*compressed_rows(p.X)))
+    asked = []
+
+    def cost(_sample, eta0):
+        place = np.log2(eta0 * curvature)
+        asked.append(round(place))
+        return abs(place - power) if place <= edge else np.inf
+
+    monkeypatch.setattr(asgd._Sample, "cost", cost)
+    found = asgd.first_step(p, np.random.default_rng(0)) * curvature
+    assert found == pytest.approx(2.0 ** min(power, edge), rel=1e-12)
+    assert asked[:2] == [0, 1] and len(asked) <= 4 + abs(min(power, edge))
+
+
+def test_the_first_step_has_ends():
+    """No more than 1, and no endless halving; where one is as good as the other, the first."""
+    p = problem(loss=LDM)
+    curvature = stochastic.pair_curvature(p, row_squares(*compressed_rows(p.X)))
+    for cost, least, most in (
+        (lambda _, eta0: -eta0, 0.5, 1.0), (lambda _, eta0: 1.0, 1 / curvature, 1 / curvature),
+        (lambda _, eta0: np.inf, asgd._SMALLEST_STEP / curvature / 2,
+         2 * asgd._SMALLEST_STEP / curvature),
+    ):  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asgd._Sample, "cost", cost)
+            assert least <= asgd.first_step(p, np.random.default_rng(0)) <= most
+
+
+def test_the_cost_of_a_step_size():
+    """The mean of P at the moments of an epoch on some examples, each as it was drawn."""
+    p = problem(loss=LDM, weight=weights())
+    sample = asgd._Sample(p, np.random.default_rng(7))
+    at_zero = stochastic.point_at(sample._problem, np.zeros(sample._problem.X.shape[1])).primal
+    count = min(asgd._MOMENTS, len(sample._order))
+    assert sample.cost(0.0) == pytest.approx(count * at_zero, rel=1e-12)
+    assert sample._problem.weight.sum() == pytest.approx(p.weight.sum(), rel=1e-12)
+    w, v, total = np.zeros((3, sample._problem.X.shape[1]))
+    size, cost = len(sample._order), 0.0
+    for part in np.array_split(np.arange(size), count):
+        for q in part:  # one pair at a time
+            pair = np.array([q]), np.array([q + size])
+            asgd.epoch(*sample._rows, sample._problem.y, sample._terms, *pair, 0.01, q, w, v, total)
+        cost += stochastic.point_at(sample._problem, w).primal
+    assert sample.cost(0.01) == pytest.approx(cost, rel=1e-9)

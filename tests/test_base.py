@@ -288,3 +288,22 @@ def test_margins_of_coefficients():
         assert p.margins(coef) == pytest.approx(expected, rel=1e-9, abs=1e-12)
         assert p.size == 60 and p.kernel_name == (kernel or "linear")
     assert base.ignore_progress(None) is None
+
+
+def test_a_cache_of_rows_has_what_was_asked_for_last():
+    """Against a list of rows: none is wrong, none is lost while there is room, the oldest goes."""
+    X, _ = examples()
+    K = kernels.gram(Kernel("rbf", 0.4), X)
+    for capacity in (1, 4, 59):
+        cache = Gram(Kernel("rbf", 0.4), X, 8 * 60 * capacity).cache()
+        generator, present = np.random.default_rng(capacity), []
+        for _ in range(60):
+            asked = generator.choice(60, generator.integers(1, min(5, capacity + 1)), replace=False)
+            cache.fetch(asked)
+            missing = [i for i in asked if i not in present]
+            there = np.flatnonzero(cache.slot >= 0)
+            assert set(asked) <= set(there) and len(set(cache.slot[there])) == len(there)
+            assert len(there) == min(capacity, len(present) + len(missing))
+            assert set(there) <= set(present) | set(asked)
+            np.testing.assert_allclose(cache.rows[cache.slot[there]], K[there], rtol=1e-12)
+            present = list(there)

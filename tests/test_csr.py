@@ -108,3 +108,13 @@ def test_distinct_labels(labels):
     values, first = np.unique(np.array(labels), return_index=True)
     ours = distinct(np.array(labels))
     assert np.array_equal(ours[0], values) and np.array_equal(ours[1], first)
+
+
+def test_a_hessian_from_which_large_rows_were_taken():
+    """At the first change, too, when the largest numbers so far are those of that change."""
+    dense, few = np.random.default_rng(6).standard_normal((9, 4)), np.arange(9.0)
+    expected = np.eye(4) + (dense.T * few) @ dense
+    for size in (1e17, 1e11):
+        hessian = ChangingHessian(dense)
+        hessian.at(np.where(few == 0, size, few))
+        np.testing.assert_allclose(hessian.at(few), expected, rtol=1e-7)

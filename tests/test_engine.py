@@ -120,3 +120,16 @@ def test_threads_change_nothing(monkeypatch):
     one = solve.solve(problem, Stop(1e-4, 100), seed=5)
     two = solve.solve(problem, Stop(1e-4, 100), seed=5, executor=local_executor(2))
     assert np.array_equal(one.coef, two.coef) and one.gap == two.gap
+
+
+def test_problems_that_are_too_many_for_the_memory_come_one_after_the_other(monkeypatch):
+    whole = problem_of(Kernel("rbf", 0.02), "odm", 2.0**6, 300, weighted=True)
+    classes = np.digitize(whole.gram.X[:, 0], [-1.0, 0.0, 1.0])
+    problems = [whole._replace(y=np.where(classes == k, 1.0, -1.0)) for k in range(3)]
+    told = []
+    monkeypatch.setattr(solve, "_together", lambda m, q, memory: min(q, 2))
+    found = solve.solve_all(problems, Stop(1e-3, 100), seed=5, progress=told.append)
+    parts = [problems[:2], problems[2:]]
+    alone = [one for part in parts for one in solve.solve_all(part, Stop(1e-3, 100), seed=5)]
+    assert len(found) == 3 and told
+    assert all(np.array_equal(a.coef, b.coef) for a, b in zip(found, alone, strict=True))

@@ -10,6 +10,7 @@ from odmtool import solvers
 from odmtool.core import losses
 from odmtool.io.model_file import read_model
 from odmtool.machines import machine_named
+from odmtool.solvers import kmomd
 
 KMOMD = machine_named("kmomd")
 
@@ -150,3 +151,30 @@ def test_one_class_has_no_points():
         assert not nothing.any()
     K = precomputed_rows(X)
     assert set(KMOMD(kernel="precomputed").fit(K, np.ones(60, int)).predict(K)) == {1}
+
+
+def test_where_the_costs_begin_that_newton_follows():
+    """All examples count alike: sum c_i |x_i|^2 is 1, unless that is 0 or no number."""
+    p = tried(weight=weights())
+    squares = np.asarray(p.X.multiply(p.X).sum(axis=1)).ravel()
+    total = losses.kmomd(42.0, 60).cost * (weights() @ squares)
+    assert kmomd._Rows(p).smallest_factor() == pytest.approx(1 / total, rel=1e-12)
+    for size in (0.0, 1e200):
+        with np.errstate(over="ignore"):
+            assert kmomd._Rows(p._replace(X=size * p.X)).smallest_factor() == 1.0
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_the_best_of_some_examples(kernel):
+    """The two levels r and duals g_i = c_i (r_i - t_i) of sum 1 in each class."""
+    p = tried(kernel, weight=weights())
+    rows, active = kmomd._Rows(p), np.arange(0, 60, 4)
+    g = rows._goal(active)
+    assert not np.delete(g, active).any()
+    t = (rows.margins(g) + g / rows.c)[active]
+    for sign in (-1, 1):
+        of_class = p.y[active] == sign
+        assert g[active][of_class].sum() == pytest.approx(1, rel=1e-9)
+        assert np.ptp(t[of_class]) < 1e-9 * np.abs(t).max()
+    one = active[p.y[active] > 0]
+    assert rows._goal(one) is None  # the other class has no level

@@ -454,3 +454,28 @@ def test_a_constant_feature_is_none_that_the_ranges_do_not_know():
     scaler = scaling.Scaler(ranges, remembers=True)
     found = scaler.scale(CSR.of(csr_matrix([[1.0, 8.0, 5.0], [2.0, 9.0, 6.0]])))
     assert found.shape[0] == 2 and scaler.unseen.varying()[0].tolist() == [3]
+
+
+@pytest.mark.parametrize("absent_is_zero", [True, False])
+def test_blocks_are_as_large_as_they_may_be(absent_is_zero, monkeypatch):
+    """Each row in one of them, and no more numbers than a block and a row, when written."""
+    from odmtool.core.scaling import Extremes, Scaler
+
+    X = np.abs(sparse(np.random.default_rng(3))) + 0.0
+    rows, extremes = CSR.of(csr_matrix(X)), Extremes()
+    extremes.update(rows)
+    index, minimum, maximum = extremes.varying()
+    lower = 0.0 if absent_is_zero else -1.0
+    scaler = Scaler(scaling.Ranges(lower, 1.0, index, minimum, maximum))
+    whole = scaler.scale(rows).toarray()
+    written = (rows.indptr if absent_is_zero else np.arange(len(X) + 1) * whole.shape[1])
+    for block in (1, 30, 70, 10**6):
+        monkeypatch.setattr(scaling, "BLOCK", block)
+        parts = list(scaler.parts(rows.indptr))
+        assert [row for part in parts for row in range(len(X))[part]] == list(range(len(X)))
+        for part in parts:
+            assert written[part.stop - 1] - written[part.start] <= block + X.shape[1]
+        assert len(parts) <= 2 + 2 * written[-1] // block
+        np.testing.assert_array_equal(
+            np.vstack([scaler.scale(rows[part]).toarray() for part in parts]), whole
+        )
