@@ -16,11 +16,13 @@ from test_certificates import certificate
 from test_steps import BINARY, LOSSES
 
 from odmtool import solvers
+from odmtool.core import losses
 from odmtool.judge import mcsvm as judge_of_mcsvm
-from odmtool.solvers import mcsvm, mcsvm_newton
+from odmtool.solvers import mcsvm, mcsvm_newton, rounding
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.rounding import Rounding
 
 ENDLESS = 1e-300
 
@@ -103,3 +105,63 @@ def test_what_rounding_hides_is_given_up(machine, solver, kernel):
     # Nothing is worse than before it was given up.
     before = solvers.solve(p, solver=solver, tolerance=1e-6)
     assert found.gap <= max(before.gap, 1e-15) and np.isfinite(found.coef).all()
+
+
+def hidden(monkeypatch, find):
+    """What a gap has beyond that of the judge, times the scale, by two sizes of an operation's
+    rounding; ``find`` gives a gap, the judge's and their scale."""
+    found = []
+    for bits in (20, 21):
+        monkeypatch.setattr(rounding, "UNIT", 2.0 ** (bits - 53))
+        gap, judged, scale = find()
+        found.append((gap - judged) * scale)
+    # Terms are of the first order and of the second.
+    assert 0 < 1.9 * found[0] < found[1] < 4.1 * found[0]
+    return found[1]
+
+
+# Where a bound is that of the whole solution, whichever way it was computed.
+PLAIN = [
+    (machine, solver, kernel) for machine, solver, kernel in BINARY
+    if kernel != "rbf" and (machine == "l1svm" or machine == "odm" and solver == "dcd")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "machine, solver, kernel", [case for case in BINARY if case[1] != "landmarks"]
+)
+def test_what_rounding_may_hide_is_in_the_gap(machine, solver, kernel, monkeypatch):
+    p = problem(kernel, loss=LOSSES[machine](64.0), weight=weights())
+
+    def find():
+        nonlocal solution
+        solution = solvers.solve(p, solver=solver, tolerance=1e-3, max_iter=300)
+        scale = 1.0 if solution.gap == 0 else (solution.primal - solution.dual) / solution.gap
+        return solution.gap, certificate(p, solution).gap, scale
+
+    solution = None
+    found = hidden(monkeypatch, find)
+    if (machine, solver, kernel) in PLAIN:
+        t, eta, loss = p.margins(solution.coef), solution.eta, losses.scaled(p.loss, p.weight)
+        expected = Rounding.of(p).gap(loss, t, solution.coef, eta, 0.0, solution.w)
+        assert found == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf", "poly"])
+def test_what_rounding_may_hide_of_several_classes(kernel, monkeypatch):
+    p = mcodm_problems.problem(kernel, lambda_=64.0)
+
+    def find():
+        found = mcodm.solve(p, Stop(1e-3, 300), starts=1)
+        return found.gap, mcodm_problems.certificate(p, found).gap, found.objective
+
+    hidden(monkeypatch, find)
+    q = test_mcsvm.problem(kernel)
+    for module in (mcsvm, mcsvm_newton)[: 1 if kernel else 2]:
+
+        def find_other(module=module):
+            found = module.solve(q, Stop(1e-3, 300))
+            judged = mcodm_problems.certificate(q, found, judge_of_mcsvm)
+            return found.gap, judged.gap, found.objective
+
+        hidden(monkeypatch, find_other)
