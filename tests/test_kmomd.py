@@ -178,3 +178,14 @@ def test_the_best_of_some_examples(kernel):
         assert np.ptp(t[of_class]) < 1e-9 * np.abs(t).max()
     one = active[p.y[active] > 0]
     assert rows._goal(one) is None  # the other class has no level
+
+
+@pytest.mark.parametrize("kernel", [None, "poly"])
+def test_coefficients_that_do_not_sum_to_1_are_judged_by_their_shares(kernel):
+    p = tried(kernel)
+    best, rows = solvers.solve(p, tolerance=1e-10), kmomd._Rows(p)
+    far = rows.point(np.where(p.y > 0, 2.0, 3.0) * best.eta)
+    assert rows._demanded(far).gap > 0.1
+    found = rows.judged(far, 1e-6)
+    assert found.gap <= 1e-9 and np.allclose(found.g, best.eta, rtol=1e-12)
+    assert found.primal == pytest.approx(best.primal, rel=1e-9)

@@ -18,8 +18,10 @@ from test_steps import BINARY, LOSSES
 from odmtool import solvers
 from odmtool.core import losses
 from odmtool.judge import mcsvm as judge_of_mcsvm
-from odmtool.solvers import mcsvm, mcsvm_newton, rounding
+from odmtool.solvers import mcsvm, mcsvm_newton, path, rounding, run
+from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Stop
+from odmtool.solvers.m3svm import adam
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.rounding import Rounding
@@ -165,3 +167,84 @@ def test_what_rounding_may_hide_of_several_classes(kernel, monkeypatch):
             return found.gap, judged.gap, found.objective
 
         hidden(monkeypatch, find_other)
+
+
+def assert_told(run, most=1, knows_gap=True):
+    """Each iteration is told, in order, and at last what is returned."""
+    told = []
+    found = run(told.append)
+    assert np.diff([0, *(now.iteration for now in told)]).max(initial=0) <= most
+    assert all(a.iteration <= b.iteration for a, b in zip(told, told[1:], strict=False))
+    assert told[-1].iteration == found.iterations
+    if knows_gap:
+        assert told[-1].gap == found.gap
+        assert told[-1].primal == (found.primal if hasattr(found, "primal") else found.objective)
+
+
+TWO = [("ldm", "svrg", None), ("ldm", "asgd", None)]
+
+
+@pytest.mark.parametrize("machine, solver, kernel", [case for case in BINARY if case not in TWO])
+def test_what_is_told_at_last_is_the_result(machine, solver, kernel):
+    p = problem(kernel, loss=LOSSES[machine](64.0))
+    # Newton's method for a jump is told where it is looked at; a path at its end.
+    by_parts = machine in ("l1svm", "ldm") and solver in ("newton", "path")
+    assert_told(lambda progress: solvers.solve(
+        p, solver=solver, tolerance=1e-6, max_iter=300, progress=progress
+    ), np.inf if by_parts else 1, (machine, solver) != ("ldm", "newton"))  # fmt: skip
+
+
+@pytest.mark.parametrize("machine, solver, kernel", TWO)
+def test_others_count_on(machine, solver, kernel):
+    """Stages or epochs are told one by one, and those of the solver that proves the gap added."""
+    told, p = [], problem(kernel, loss=LOSSES[machine](64.0))
+    found = solvers.solve(p, solver=solver, tolerance=1e-6, max_iter=300, progress=told.append)
+    assert [now.iteration for now in told] == list(range(len(told)))
+    assert found.iterations > told[-1].iteration and found.solver == f"{solver}, then dcd"
+    less = solvers.solve(p, solver=solver, tolerance=1e-6, max_iter=4)
+    assert 4 < less.iterations <= 8
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf", "poly"])
+def test_what_is_told_of_several_classes(kernel):
+    p, q = mcodm_problems.problem(kernel), test_mcsvm.problem(kernel)
+    for solver in ("dcd", "newton")[: 1 if kernel else 2]:
+        assert_told(lambda progress, solver=solver: mcodm.solve(
+            p, Stop(1e-3, 3000), solver=solver, starts=1, progress=progress
+        ))  # fmt: skip
+    assert_told(lambda progress: mcsvm.solve(q, Stop(1e-4, 300), progress=progress))
+    if kernel is None:
+        r = test_m3svm.problem()
+        assert_told(lambda progress: mcsvm_newton.solve(q, Stop(1e-4, 99), progress=progress), 99)
+        assert_told(lambda progress: m3svm.solve(r, Stop(1e-4, 300), progress=progress))
+        assert_told(lambda progress: adam.solve(r, Stop(1e-2, 300), progress=progress))
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_iterations_of_two_solvers_are_added(kernel, epochs, monkeypatch):
+    p = problem(kernel)
+    monkeypatch.setattr(run, "choose", lambda *_: Schedule("dcd", epochs))
+    first = solvers.solve(p, solver="dcd", tolerance=1e-9, max_iter=epochs)
+    second = solvers.solve(p, solver="newton", tolerance=1e-9, start=first.eta)
+    found = solvers.solve(p, tolerance=1e-9)
+    assert second.iterations > 0 and found.iterations == epochs + second.iterations
+    assert found.solver == "dcd, then newton" and np.array_equal(found.eta, second.eta)
+    # One that is enough has no other.
+    monkeypatch.setattr(run, "choose", lambda *_: Schedule("dcd", 999))
+    alone = solvers.solve(p, tolerance=1e-2)
+    assert alone.solver == "dcd" and alone.converged
+
+
+@pytest.mark.parametrize("machine", ["l1svm", "ldm"])
+def test_the_iterations_of_a_path_and_what_follows(machine, monkeypatch):
+    p = problem(loss=LOSSES[machine](64.0))
+    first = path.solve(p, Stop(1e-6, 3000))
+    monkeypatch.setattr(path.Track, "solution", lambda self, problem, stop, changed: (
+        first._replace(converged=False, gap=0.5, eta=first.eta / 2)
+    ))  # fmt: skip
+    second = path._newton(p, Stop(1e-6, 3000), first.eta / 2, lambda now: None)
+    found = path.solve(p, Stop(1e-6, 3000))
+    assert second.iterations > 0 and found.solver == "path, then newton"
+    assert found.iterations == first.iterations + second.iterations
+    assert isinstance(found.track, path.Track) and np.array_equal(found.eta, second.eta)
