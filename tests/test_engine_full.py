@@ -1,14 +1,26 @@
 """Newton's method beyond the landmarks: where it begins, what a step takes, where it ends."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from engine_problems import LOSSES, far_examples, forced, judged, problem_of
+from engine_problems import (
+    LOSSES,
+    far_examples,
+    forced,
+    judged,
+    own_matrix,
+    points_of,
+    problem_of,
+)
 
+from odmtool.core import losses
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
 from odmtool.solvers import newton
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import full, products, sample, solve
+from odmtool.solvers.rounding import sum_error
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -80,3 +92,46 @@ def test_a_step_makes_one_product_for_all_examples(monkeypatch):
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
     everywhere = [one for one in asked if one.wanted is None and not one.exactly]
     assert steps and len(everywhere) <= len(steps) < len(asked) - len(everywhere)
+
+
+@pytest.mark.parametrize("kernel", [Kernel("rbf", 0.5), Kernel("poly", 0.5, 1.0, 2)])
+def test_the_numbers_of_a_point(kernel):
+    """P, S, P - D, rounding and P along s w, written out."""
+    problem = problem_of(kernel, "odm", 2.0**6, 60, weighted=True)
+    loss, random = losses.scaled(problem.loss, problem.weight), np.random.default_rng(1)
+    coef, y, points = random.standard_normal(60), problem.y, points_of(problem)
+    f = own_matrix(problem) @ (y * coef)
+    run = SimpleNamespace(loss=loss, points=points)
+    newton = full.FullNewton(run, y, None, SimpleNamespace(f=f), coef)
+    norm, t = coef @ (y * f), y * f
+    of_losses, dual = losses.value(loss, t), losses.dual_value(loss, coef)
+    primal, scale, gap, eta = newton.values()
+    assert primal == pytest.approx(norm / 2 + of_losses.sum(), rel=1e-12)
+    assert scale == pytest.approx(norm / 2 + np.abs(of_losses).sum(), rel=1e-12)
+    assert gap == pytest.approx(norm + of_losses.sum() - dual.sum(), rel=1e-9)
+    assert np.array_equal(eta, coef)
+    for s in (0.0, 0.5, 2.0):
+        own = losses.value(loss, s * t)
+        expected = s * s * norm / 2 + own.sum(), s * s * norm / 2 + np.abs(own).sum()
+        assert newton.primal_at(s) == pytest.approx(expected, rel=1e-12)
+    error = points.value_error + 2 * sum_error(60) * points.diagonal.max()
+    off, apart = error * np.abs(coef).sum(), np.abs(losses.derivative(loss, t) + coef)
+    bent = losses.slopes_largest(loss).sum()
+    expected = off * apart.sum() + off**2 / 2 * bent
+    assert newton.rounding() == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+def test_the_distance_to_duals_that_are_allowed():
+    """Of a loss whose duals are not negative: |coef - eta| at most, in the sense of |phi(x)|."""
+    problem = problem_of(Kernel("poly", 0.5, 1.0, 2), "l2svm", 2.0**6, 60)
+    coef = np.where(np.arange(60) % 5 == 0, -0.25, 0.5)
+    points, loss = points_of(problem), losses.scaled(problem.loss, problem.weight)
+    f = own_matrix(problem) @ (problem.y * coef)
+    run = SimpleNamespace(loss=loss, points=points)
+    newton = full.FullNewton(run, problem.y, None, SimpleNamespace(f=f), coef)
+    _primal, _scale, gap, eta = newton.values()
+    assert np.array_equal(eta, np.maximum(coef, 0))
+    off = 0.25 * np.sqrt(points.diagonal[::5]).sum()
+    t = problem.y * f
+    shares = losses.value(loss, t) + eta * t - losses.dual_value(loss, eta)
+    assert gap == pytest.approx(shares.sum() + off**2 / 2, rel=1e-12)
