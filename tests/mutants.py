@@ -53,6 +53,7 @@ _ROOM = 2000
 _CPU_FACTOR, _COMPILING = 5, 200
 _STEPS = 1.0, 4.0, 15.0
 _GOAL = 0.9
+DEFAULTS = {"tests/test_signatures.py"}
 # Files whose tests start processes, or say little about these rooms: for the second round.
 SLOW = {
     "test_cluster", "test_cluster_commands", "test_compact_model", "test_completion", "test_cv",
@@ -148,9 +149,12 @@ class Tests:
 
     def of_function(self, mutant: Mutant) -> set[str]:
         """The tests that call the function which is changed; of no function, those of the file."""
+        readers = self.of_importers(mutant)
         if not mutant.function:
-            return self.of_file(mutant) | self.of_importers(mutant)
-        return self._by_function.get((mutant.path, mutant.function), set())
+            return self.of_file(mutant) | readers
+        # Defaults are read without a call.
+        of_defaults = {name for name in readers if file_of(name) in DEFAULTS}
+        return self._by_function.get((mutant.path, mutant.function), set()) | of_defaults
 
     def of_file(self, mutant: Mutant) -> set[str]:
         """The tests that call any function of the file."""

@@ -21,11 +21,11 @@ from odmtool.core.csr import CSR
 from odmtool.core.kernel_table import DISTANCES, STORED, Kernel
 from odmtool.errors import DataError, UsageError
 
-# Rows filled at a time: their temporaries stay in the processor's cache.
+# speed only: rows filled at a time, whose temporaries stay in the processor's cache
 _BLOCK_BYTES = 2**21
 # Rows of which the mean distance is taken.
 _SAMPLE = 2000
-# Rows of a tile of a symmetric matrix.
+# speed only: rows of a tile of a symmetric matrix
 _TILE = 1024
 # Below this share of nonzeros a sparse product beats BLAS on a dense copy.
 _DENSE_SHARE = 0.02

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# Dense rows that are hashed at a time.
+# speed only: dense rows that are hashed at a time
 _ROWS = 4096
 
 

@@ -23,6 +23,7 @@ _SAMPLE, _FOR_CENTRE = 1000, 10
 """Examples in the sample, and at least so many for each centre."""
 _ROUNDS = 100
 _TABLES = 3
+# speed only: rows at a time
 _BLOCK_BYTES = 2**22
 
 

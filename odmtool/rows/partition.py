@@ -40,6 +40,7 @@ _LARGEST_TABLE = 20_000_000
 # Where k(z, z) - k(z, Z) K_ZZ^-1 k(Z, z) has fallen to this share of the largest k(z, z),
 # only rounding is left.
 _RESIDUAL = 1e-8
+# speed only: rows at a time
 _BLOCK_BYTES = 2**22
 
 

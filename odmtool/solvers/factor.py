@@ -15,6 +15,7 @@ from numpy.linalg import LinAlgError
 
 from odmtool.core.csr import compiled
 
+# speed only: columns that LAPACK factors at a time
 _PANEL = 512
 
 

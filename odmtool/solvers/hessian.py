@@ -7,7 +7,7 @@ import numpy as np
 from odmtool.core.csr import CSR
 from odmtool.solvers import linear_cost
 
-# So many cells of dense rows stay in the processor's cache while they are used.
+# speed only: so many cells of dense rows stay in the processor's cache while they are used
 _BLOCK_CELLS = 2**17
 # What rounding leaves of rows that were taken away again, at most, relative to the diagonal.
 _MOST_LEFT = 1e-8

@@ -48,7 +48,7 @@ _LINEAR = Kernel("linear")
 _LARGEST_RELATIVE = 1e200
 # Margins of so many points are computed more exactly in vain.
 _LOOKS = 5
-# Numbers of a block of exact kernel values.
+# speed only: numbers of a block of exact kernel values
 _BLOCK = 2**17
 
 Values = tuple[float, float, float]

@@ -27,7 +27,7 @@ from odmtool.solvers.rounding import Rounding, demanded_gap
 
 # Dense rows of so many bytes are kept as they are.
 _DENSE_BYTES = 2**22
-# Of a kernel matrix so many values are gathered at a time, which the processor keeps at hand.
+# speed only: so many values of a kernel matrix, gathered at a time, the processor keeps at hand
 _BLOCK_VALUES = 2**15
 
 

@@ -47,7 +47,7 @@ from odmtool.solvers.rounding import sum_error
 DELTA = 1e-6
 """The probability with which a bound by drawn rows may fail."""
 _BISECTIONS = 40
-# Drawn rows at a time.
+# speed only: drawn rows at a time
 _ROWS = 256
 # The share of the rows that say where to clip, and how far beyond their largest |X|.
 _PILOTS, _BEYOND = 0.1, 1.5

@@ -22,7 +22,7 @@ from odmtool.solvers.engine.points import Points
 from odmtool.solvers.factor import inverse_transposed
 from odmtool.solvers.rounding import UNIT
 
-# Columns of L^-T at a time, so that its zeros are not multiplied.
+# speed only: columns of L^-T at a time, so that its zeros are not multiplied
 _PANEL = 256
 # Examples at which rounding errors are looked at.
 _LOOKED_AT = 256

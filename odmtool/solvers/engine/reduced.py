@@ -14,9 +14,8 @@ import numpy as np
 
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 
-# Rows of a task: so large that adding up the results costs nothing beside making them.
-_ROWS = 4096
-_TASKS = 16
+# speed only: tasks are so large that adding up results costs nothing beside making them
+_ROWS, _TASKS = 4096, 16
 # Above this share of changed examples the Hessian is made anew.
 _CHANGED = 0.4
 

@@ -29,11 +29,11 @@ from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.way import is_narrow
 from odmtool.solvers.multi import LARGEST_FACTOR, LARGEST_FEATURE_FACTOR, Duals, MultiProblem
 
-# Numbers of the scores of so many rows that all that is made of them stays in a core's cache.
+# speed only: scores of so many rows that all that is made of them stays in a core's cache
 _PART = 2**17
-# Parts of wide rows are smaller: so many cells are enough for a thread.
+# speed only: parts of wide rows are smaller, because so many cells are enough for a thread
 _CELLS = 2**20
-# The Hessian is made of so many edges, and those of a part, at a time.
+# speed only: the Hessian is made of so many edges, and those of a part, at a time
 _EDGES = 2**18
 # Steps are exact where a factor takes no longer than so many examples' scores for every unknown.
 _EXACT = 120
