@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from problems import examples
 from scipy import stats
 
+from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
@@ -18,6 +19,7 @@ from odmtool.solvers.engine import certificate, thinned
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.rounding import sum_error
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -156,3 +158,53 @@ def test_the_gap_in_the_span_has_what_rounding_may_hide(monkeypatch):
     hidden = np.linalg.norm(np.linalg.inv(L)) * np.sqrt(4) * products
     assert point.inside == pytest.approx(seeming**2 / 2, rel=1e-6)
     assert further.inside == pytest.approx((seeming + hidden) ** 2 / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_known_of_a_point_in_the_span(loss):
+    """Each of its numbers, written out; and the bound by what is left of the examples."""
+    problem = problem_of(Kernel("poly", 0.3, 1.0, 3), loss, 2.0**8, weighted=True)
+    _, basis, found, point, coef = in_span(problem, 20)
+    K, y, members = own_matrix(problem), problem.y, basis.members
+    C, own = K[:, members], K[np.ix_(members, members)]
+    scaled = losses.scaled(problem.loss, problem.weight)
+    np.testing.assert_allclose(point.f, C @ point.alpha, rtol=1e-9, atol=1e-9)
+    values = losses.value(scaled, y * point.f)
+    eta = -losses.derivative(scaled, y * point.f)
+    np.testing.assert_allclose(point.eta, eta, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(point.a, y * eta, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(point.crossed, C.T @ point.a, rtol=1e-9, atol=1e-7)
+    assert point.norm == pytest.approx(point.alpha @ own @ point.alpha, rel=1e-9)
+    assert point.primal == pytest.approx(point.norm / 2 + values.sum(), rel=1e-12)
+    assert point.scale == pytest.approx(point.norm / 2 + np.abs(values).sum(), rel=1e-12)
+    most = basis.points.diagonal.max()
+    unit = basis.points.value_error + sum_error(150) * most
+    error = unit * np.abs(point.alpha).sum()
+    bent = losses.slopes_largest(scaled).sum()
+    assert point.rounding == pytest.approx(error**2 / 2 * bent, rel=1e-9)
+    inside = np.linalg.norm(basis.inverse.T @ (own @ point.alpha - point.crossed))
+    sums = unit * (np.abs(point.alpha).sum() + np.abs(point.a).sum())
+    hidden = np.linalg.norm(basis.inverse) * np.sqrt(20) * sums
+    assert inside**2 / 2 <= point.inside <= (inside + 1.01 * hidden + 1e-6) ** 2 / 2
+    left = found.left
+    expected = point.inside + point.rounding + min(
+        left[point.a != 0].sum() * (point.a @ point.a), (np.sqrt(left) @ np.abs(point.a)) ** 2
+    ) / 2  # fmt: skip
+    assert certificate.free(point, left) == pytest.approx(expected, rel=1e-12)
+    # Were rounding larger, the bound would be by as much.
+    larger = point._replace(rounding=point.primal, inside=3 * point.primal)
+    expected = expected - point.rounding - point.inside + 4 * point.primal
+    assert certificate.free(larger, left) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_error_of_a_basis():
+    """What rounding does to what is left of an example, from few looked at: here from all."""
+    problem = problem_of(Kernel("poly", 0.3, 1.0, 3), "odm", 2.0**8)
+    _, basis, *_ = in_span(problem, 12)
+    K, most = own_matrix(problem)[:, basis.members], basis.points.diagonal.max()
+    Z, unit = K @ basis.inverse, (12 + 8) * 2.0**-53
+    beta = np.abs(Z @ basis.inverse.T).sum(axis=1).max()
+    products = np.linalg.norm(np.abs(K) @ np.abs(basis.inverse), axis=1).max()
+    expected = (basis.points.value_error + unit * most) * (1 + 2 * beta) ** 2
+    expected += 4 * unit * np.sqrt(most) * products
+    assert basis.error == pytest.approx(expected, rel=1e-6)

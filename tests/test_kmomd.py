@@ -189,3 +189,25 @@ def test_coefficients_that_do_not_sum_to_1_are_judged_by_their_shares(kernel):
     found = rows.judged(far, 1e-6)
     assert found.gap <= 1e-9 and np.allclose(found.g, best.eta, rtol=1e-12)
     assert found.primal == pytest.approx(best.primal, rel=1e-9)
+
+
+def test_what_rounding_may_hide_of_a_point():
+    """By the margins, each off by delta_i: of the duals that they demand, and of those given."""
+    p = tried("poly", weight=weights())
+    rows, g = kmomd._Rows(p), np.where(p.y > 0, 1 / (p.y > 0).sum(), 1 / (p.y < 0).sum())
+    rows._error, coef = 1e-3, 1.5 * g
+    point, unit = rows.point(coef), rows._error * rows._sizes
+    found = rows._demanded(point)
+    h = found.g
+    penalty, norm = (h**2 / (2 * rows.c)).sum(), h @ rows.margins(h)
+    delta = unit * (np.maximum(coef, h) @ rows._sizes)
+    hidden = (coef + 2 * h) @ delta + rows.c @ delta**2 / 2
+    assert found.dual == pytest.approx(-norm / 2 - penalty - hidden, rel=1e-9)
+    assert found.scale == pytest.approx(point.norm / 2 + penalty, rel=1e-12)
+    t, delta = rows.margins(g), unit * (g @ rows._sizes)
+    found = rows._own(g, t, delta)
+    penalty, demanded = (g**2 / (2 * rows.c)).sum(), rows.point(g).duals
+    hidden = np.abs(g - demanded) @ delta + rows.c @ delta**2 / 2
+    assert found.dual == pytest.approx(-(g @ t) / 2 - penalty - hidden, rel=1e-9)
+    assert found.scale == pytest.approx(g @ t / 2 + penalty, rel=1e-12)
+    assert found.primal == pytest.approx(rows.primal(rows.point(g)), rel=1e-12)

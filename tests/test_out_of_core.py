@@ -406,3 +406,24 @@ def test_fewer_threads_before_another_solver(tmp_path):
     )
     plan = disk_memory.plan(machine.copy(memory=(one + all_of_them) / 2), store)
     assert (plan.solver, plan.jobs) == ("newton", 1)
+
+
+@pytest.mark.parametrize("start", [-1.5, 0.0, 1.0])
+def test_a_step_ends_at_the_least_value_along_it(start):
+    """From a point that is not 0, so that w and the direction have a product."""
+    loss = losses.odm(2.0**10, 0.5, 0.3, 60)
+    rows, X, y, u = setting(loss, True)
+    problem = passes._Passes(rows, loss, None, Threads(1))
+    point = problem.at(start * np.linspace(-1, 1, 7))
+    direction = -2e-3 * point.gradient
+
+    def derivative(s):
+        w = point.v + s * direction
+        return w @ direction + (u * losses.derivative(loss, y * (X @ w))) @ (y * (X @ direction))
+
+    found = problem.step(point, direction)
+    length = (found.v - point.v) @ direction / (direction @ direction)
+    assert 0 < length < 1 and derivative(0) < 0 < derivative(1)
+    # The end of an interval in which the derivative changes its sign.
+    width = (passes._LENGTHS + 1.0) ** -passes._SEARCHES
+    assert derivative(length - 1.01 * width) < 0 < derivative(length + 0.01 * width)
