@@ -44,6 +44,15 @@ def test_products(matrix, kind):
                 product(right)
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_products_of_sparse_matrices(matrix, kind):
+    X = CSR(matrix.data, matrix.indices.astype(kind), matrix.indptr.astype(kind), matrix.shape)
+    some = X[: X.shape[0] // 2 + 1]
+    assert same(X.turned, matrix.T)
+    assert same(some.times(X.turned), matrix[: X.shape[0] // 2 + 1] @ matrix.T)
+    assert same(X.turned.times(X), X.gram())
+
+
 def test_parts_and_widths(matrix):
     X, (m, d) = CSR.of(matrix), matrix.shape
     places = np.random.default_rng(2).integers(0, max(m, 1), 2 * m)

@@ -9,7 +9,7 @@ the numbers that SciPy's ``csr_matrix`` gives. Everything else takes ``CSR.matri
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module, util
 from importlib.machinery import PathFinder
 from types import ModuleType
@@ -142,17 +142,31 @@ class CSR:
 
     def gram(self) -> np.ndarray:
         """X'X, shape (d, d), from sparse products."""
-        (m, d), tools = self.shape, compiled("sparse", "_sparsetools")
-        kind = self.indptr.dtype
-        starts, rows, data = np.empty(d + 1, kind), np.empty(self.nnz, kind), np.empty(self.nnz)
-        own = self.indptr, self.indices, self.data
-        tools.csr_tocsc(m, d, *own, starts, rows, data)
-        # The product has at most an entry for every pair of entries of a row.
-        size = min(d * d, int(np.square(np.diff(self.indptr), dtype=float).sum()))
-        product = np.empty(d + 1, kind), np.empty(size, kind), np.empty(size)
-        tools.csr_matmat(d, d, starts, rows, data, *own, *product)
+        return self._turned().times(self)
+
+    @cached_property
+    def turned(self) -> CSR:
+        """X' with its rows compressed; kept, for many products."""
+        return self._turned()
+
+    def _turned(self) -> CSR:
+        (m, d), kind = self.shape, self.indptr.dtype
+        indptr, rows = np.empty(d + 1, kind), np.empty(self.nnz, kind)
+        data, own = np.empty(self.nnz), (self.indptr, self.indices, self.data)
+        compiled("sparse", "_sparsetools").csr_tocsc(m, d, *own, indptr, rows, data)
+        return CSR(data, rows, indptr, (d, m))
+
+    def times(self, right: CSR) -> np.ndarray:
+        """X R for sparse R whose numbers of rows and entries are of the same type, an array."""
+        (m, _d), n, kind = self.shape, right.shape[1], self.indptr.dtype
+        # The product has at most an entry for every pair of entries that meet.
+        size = min(m * n, int(np.diff(right.indptr)[self.indices].sum(dtype=float)))
+        product = np.empty(m + 1, kind), np.empty(size, kind), np.empty(size)
+        left = self.indptr, self.indices, self.data
+        other = right.indptr, right.indices, right.data
+        compiled("sparse", "_sparsetools").csr_matmat(m, n, *left, *other, *product)
         indptr, indices, values = product
-        return CSR(values[: indptr[-1]], indices[: indptr[-1]], indptr, (d, d)).toarray()
+        return CSR(values[: indptr[-1]], indices[: indptr[-1]], indptr, (m, n)).toarray()
 
     def matrix(self) -> csr_matrix:
         """The same as a matrix of SciPy, which shares the arrays."""

@@ -72,7 +72,7 @@ def block(
     Parameters
     ----------
     kernel : Kernel
-    A, B : csr_matrix or ndarray, shapes (a, d) and (b, d)
+    A, B : csr_matrix, CSR or ndarray, shapes (a, d) and (b, d)
     out : ndarray, shape (a, b), optional
         Where to put them.
     squares_b : ndarray, shape (b,), optional
@@ -193,10 +193,13 @@ def products(A, B, out: np.ndarray | None = None) -> np.ndarray:
     if isinstance(A, np.ndarray):
         return np.matmul(A, B.T, out=values)
     # A few rows at a time: the sparse product of all would be larger than the result.
-    columns = B.T.tocsr()
+    is_ours = isinstance(A, CSR)
+    columns = B.turned if is_ours else B.T.tocsr()
     step = max(1, _BLOCK_BYTES // (8 * max(1, B.shape[0])))
     for start in range(0, A.shape[0], step):
-        values[start : start + step] = (A[start : start + step] @ columns).toarray()
+        rows = A[start : start + step]
+        product = rows.times(columns) if is_ours else (rows @ columns).toarray()
+        values[start : start + step] = product
     return values
 
 

@@ -19,9 +19,19 @@ def votes(values: np.ndarray, k: int) -> np.ndarray:
     -------
     int array, shape (m, k)
     """
-    first, second = np.triu_indices(k, 1)
-    winners = np.where(values > 0, first, second) + k * np.arange(len(values))[:, None]
-    return np.bincount(winners.ravel(), minlength=len(values) * k).reshape(-1, k)
+    is_first = values > 0
+    return _count(is_first, ~is_first, k)
+
+
+def _count(for_first: np.ndarray, for_second: np.ndarray, k: int) -> np.ndarray:
+    """Votes for each class, shape (m, k), of pairs that vote for their first or second class."""
+    counts, start = np.zeros((len(for_first), k), dtype=np.int64), 0
+    for i in range(k - 1):
+        pairs = slice(start, start + k - 1 - i)
+        counts[:, i] += np.count_nonzero(for_first[:, pairs], axis=1)
+        counts[:, i + 1 :] += for_second[:, pairs]
+        start = pairs.stop
+    return counts
 
 
 def sure_winners(values: np.ndarray, bound: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -36,16 +46,8 @@ def sure_winners(values: np.ndarray, bound: np.ndarray, k: int) -> tuple[np.ndar
     -------
     (int array, shape (m,), bool array, shape (m,))
     """
-    first, second = np.triu_indices(k, 1)
-    rows = np.arange(len(values))
-    wins, losses = values > bound, values < -bound
-
-    def count(mask, of):
-        places = (of + k * rows[:, None])[mask]
-        return np.bincount(places, minlength=len(rows) * k).reshape(-1, k)
-
-    least = count(wins, first) + count(losses, second)
-    most = k - 1 - count(losses, first) - count(wins, second)
+    rows, wins, losses = np.arange(len(values)), values > bound, values < -bound
+    least, most = _count(wins, losses, k), k - 1 - _count(losses, wins, k)
     best = least.argmax(axis=1)
     # A tie goes to the first class.
     is_behind = most < least[rows, best][:, None] + (np.arange(k) > best[:, None])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BLOCK_VALUES = 2**21
 # Rows and support vectors of a tile, for the processor's cache.
 _ROWS, _VECTORS = 256, 512
-# Long sparse rows are multiplied by SciPy, which has to turn the vectors into columns first.
+# Long sparse rows are multiplied by SciPy's loops, which want the vectors turned into columns.
 _WIDE_VECTORS = 8192
 # A larger share of rows in doubt costs more than single precision saves.
 _IN_DOUBT = 0.2
@@ -57,13 +57,17 @@ class KernelRows:
             self.columns, self.positions = np.unique(serials, return_inverse=True)
             self._parts = _runs(n, _VECTORS)
             return
-        self.columns = np.unique(support_vectors.indices)
+        # Without counts NumPy would load its masked arrays, for a tenth of a small prediction.
+        self.columns, _ = np.unique(support_vectors.indices, return_counts=True)
         self.known_vectors, _ = self._known(support_vectors)
-        vectors = scipy_rows(kernels.prepare(self.known_vectors))
+        vectors = kernels.prepare(self.known_vectors)
         self._is_dense = isinstance(vectors, np.ndarray)
         self._is_wide = not self._is_dense and self.columns.size > WIDEST
+        # Compiled code for sparse rows takes SciPy's.
+        vectors = vectors if self._is_wide else scipy_rows(vectors)
         self._parts = _runs(n, _WIDE_VECTORS if self._is_wide else _VECTORS)
         self._tiles = [vectors[part] for part in self._parts]
+        self._squares = [kernels.squares(tile) for tile in self._tiles]
         self.largest_norm = float(_norms(support_vectors).max(initial=0.0))
         self.most_terms = int(np.diff(support_vectors.indptr).max(initial=0))
 
@@ -147,19 +151,23 @@ class KernelRows:
             yield from ((part, known[:, self.positions[part]]) for part in self._parts)
             return
         factor = row.values(kernel, beyond.astype(float), np)[:, None] if row.factors else None
-        known = known.toarray() if self._is_dense else scipy_rows(known)
+        if not self._is_wide:
+            known = known.toarray() if self._is_dense else scipy_rows(known)
         if way == SINGLE:
             known = self._rows_for_exponents(known, beyond)
         scratch = np.empty(X.shape[0] * max((p.stop - p.start for p in self._parts), default=0))
-        for part, vectors in zip(self._parts, self._tiles, strict=True):
+        for part, vectors, squares in zip(self._parts, self._tiles, self._squares, strict=True):
             shape = X.shape[0], vectors.shape[0]
             K = scratch[: shape[0] * shape[1]].reshape(shape)
             if way == SINGLE:
                 np.exp(known @ self._vectors_for_exponents[part].T, out=K)
             elif factor is None:
-                kernels.block(kernel, known, vectors, K, beyond=beyond)
+                kernels.block(kernel, known, vectors, K, squares, beyond=beyond)
             else:
-                tile_values(kernel, known, vectors, False, K, way == COMPILED)
+                if way == COMPILED:
+                    tile_values(kernel, known, vectors, False, K)
+                else:
+                    kernels.block(kernel, known, vectors, K, squares)
                 if beyond.any():
                     K *= factor
             yield part, K
@@ -180,9 +188,8 @@ class KernelRows:
         """(v, 1, |v|^2) in single precision."""
         vectors = np.empty((self.vectors.shape[0], self.columns.size + 2), np.float32)
         with np.errstate(over="ignore"):
-            for part, dense in zip(self._parts, self._tiles, strict=True):
-                vectors[part, :-2], vectors[part, -2] = dense, 1.0
-                vectors[part, -1] = np.einsum("ij,ij->i", dense, dense)
+            for part, dense, squares in zip(self._parts, self._tiles, self._squares, strict=True):
+                vectors[part, :-2], vectors[part, -2], vectors[part, -1] = dense, 1.0, squares
         return vectors
 
     def in_stock_order(self, x: csr_matrix) -> np.ndarray:
