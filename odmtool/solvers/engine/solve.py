@@ -203,6 +203,23 @@ def solve_all(
         groups = [problems[k : k + count] for k in range(0, len(problems), count)]
         shared = {"seed": seed, "progress": progress, "executor": executor}
         return [found for group in groups for found in solve_all(group, stop, **shared)]
+    run, first, member = _run_of(problems, stop, seed, progress, executor)
+    pairs = zip(problems, run.result(), strict=True)
+    return [_spread_out(problem, found, first, member) for problem, found in pairs]
+
+
+# speed only: another solver takes the problem if these are too many
+def solve_by_few(problem: Problem, stop: Stop, seed: int, most: float) -> Solution | None:
+    """Solve a problem if so many landmarks at most promise a certificate; as :func:`solve`."""
+    run, first, member = _run_of([problem], stop, seed, ignore_progress, None)
+    choice = choose(run.sample, run.cost, stop)
+    if choice.way == "full" or len(run.sample.landmarks.members) > most:
+        return None
+    return _spread_out(problem, run.result(choice)[0], first, member)
+
+
+def _run_of(problems: list[Problem], stop: Stop, seed: int, progress, executor):
+    """The problems on their way, and which of their examples are the same."""
     X, Y, u, first, member = _merged(problems)
     gram = problems[0].gram
     is_small = X.shape[0] * min(X.shape[0], 300) <= _SMALL
@@ -210,9 +227,8 @@ def solve_all(
         X = compressed(X)
     points = Points(gram.kernel, X, executor or Serial())
     columns = Columns.of(Y, u, problems[0].loss)
-    run = EngineRun(columns, points, stop, seed, progress, memory)
-    pairs = zip(problems, run.result(), strict=True)
-    return [_spread_out(problem, found, first, member) for problem, found in pairs]
+    run = EngineRun(columns, points, stop, seed, progress, _MEMORY * gram.memory)
+    return run, first, member
 
 
 def _merged(problems: list[Problem]):
@@ -272,8 +288,10 @@ class EngineRun:
         if max(gaps) < np.inf:
             self._progress(Progress(iteration, sum(primals), max(gaps), max(counts)))
 
-    def result(self) -> list[Solution]:
-        choice, live = choose(self.sample, self.cost, self.stop), np.arange(self._columns.count)
+    def result(self, choice: Choice | None = None) -> list[Solution]:
+        """The solutions; ``choice`` is what the sample told, where that is known."""
+        choice = choice or choose(self.sample, self.cost, self.stop)
+        live = np.arange(self._columns.count)
         solutions = [None] * len(live)
         while True:
             points, basis, found, space = self._in_span(choice)
