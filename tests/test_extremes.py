@@ -20,6 +20,9 @@ from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import block_descent, dsvrg, passes, sodm
 from odmtool.solvers.large.sodm import Scheme
 
+# How often mcODM begins is asked in test_mcodm_starts.py.
+pytestmark = pytest.mark.usefixtures("two_starts")
+
 _A = np.random.default_rng(0).standard_normal((12, 3))
 DATA = {
     "constant": np.ones((12, 3)),

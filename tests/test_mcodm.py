@@ -15,6 +15,9 @@ from odmtool.judge import binary as objective
 from odmtool.solvers import table
 from odmtool.solvers.multi import MultiProblem
 
+# How often mcODM begins is asked in test_mcodm_starts.py.
+pytestmark = pytest.mark.usefixtures("two_starts")
+
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-8])
 @pytest.mark.parametrize("weighted", [False, True])

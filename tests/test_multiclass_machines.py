@@ -19,6 +19,9 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ISM3, LDM, M3SVM, MCODM, ODM
 from odmtool.solvers.settings import Settings
 
+# How often mcODM begins is asked in test_mcodm_starts.py.
+pytestmark = pytest.mark.usefixtures("two_starts")
+
 LINEAR_ONLY = ("m3svm", "ism3")
 MACHINES = {
     "mcodm": ["-s", "mcodm"],
@@ -88,7 +91,6 @@ def combinations():
 # ---- model files -------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("two_starts")
 @pytest.mark.parametrize(("name", "kernel", "bias"), list(combinations()))
 def test_the_stock_predictors_give_our_labels(run, agree, name, kernel, bias):
     for k in (2, 3) if bias else (2, 3, 6):
