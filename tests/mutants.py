@@ -163,6 +163,8 @@ class Tests:
     def of_importers(self, mutant: Mutant) -> set[str]:
         """The tests of files that import the file, which may read a number there."""
         folder, _, stem = mutant.path.removesuffix(".py").replace("/", ".").rpartition(".")
+        if stem == "__init__":
+            folder, _, stem = folder.rpartition(".")
         told = re.compile(rf"from {folder} import .*\b{stem}\b|from {folder}\.{stem} import")
         sources = {name: (ROOT / name).read_text() for name in set(map(file_of, self.seconds))}
         return {name for name in self.seconds if told.search(sources[file_of(name)])}

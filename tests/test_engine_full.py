@@ -135,3 +135,23 @@ def test_the_distance_to_duals_that_are_allowed():
     t = problem.y * f
     shares = losses.value(loss, t) + eta * t - losses.dual_value(loss, eta)
     assert gap == pytest.approx(shares.sum() + off**2 / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_what_is_stopped_is_looked_at_in_double_precision_all_the_same(most, monkeypatch):
+    """Beyond the landmarks every end is certain, also where no step is left."""
+    forced("full", monkeypatch)
+    looks, certain = [], full.FullNewton.certain
+
+    def counted(self, *arguments):
+        looks.append(1)
+        return (yield from certain(self, *arguments))
+
+    monkeypatch.setattr(full.FullNewton, "certain", counted)
+    problem = problem_of(Kernel("rbf", 5.0), "odm", 2.0**12, 400, weighted=True)
+    solution = solve.solve(problem, Stop(1e-7, most))
+    assert solution.solver == "landmarks, then newton" and not solution.converged
+    assert (len(looks) == 1) == (most > 0)
+    truth = judged(problem, solution.coef, solution.eta)
+    assert solution.gap == pytest.approx(truth.gap, rel=1e-4) and truth.gap <= solution.gap
+    assert solution.primal == pytest.approx(truth.primal, rel=1e-9)

@@ -17,6 +17,7 @@ from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.starts import other_rivals
 from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.multi import Duals, MultiProblem
+from odmtool.solvers.rounding import Rounding
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -117,3 +118,29 @@ def test_one_start_at_a_time_has_factors(monkeypatch):
     monkeypatch.setattr(dense, "_EXACT", 0)
     rounds.solve(problem(), Stop(1e-3, 2000), Way(0))
     assert len({owner for owner, _ in made}) > 1
+
+
+def test_a_start_is_given_up_by_the_falls_that_are_known():
+    """Of two rounds at least, and then as soon as a dozen such falls would not be enough."""
+    p, course = problem(lambda_=2.0**8), []
+    features, rounding = (lambda: None), Rounding(None, p.X)
+
+    def begun():
+        found = rounds._Rounds(
+            p, Stop(1e-6, 3000), "cccp", Way(0), course.append, features, rounding, None
+        )
+        found.begin(0, None, None)
+        return found
+
+    whole = begun()
+    whole.run()
+    assert whole.is_finished and whole.converged
+    falls = -np.diff([now.objective for now in whole._rounds])
+    for rival in (1e-9, whole.objective * 1.05, whole.objective * 2, np.inf):
+        other, enough = begun(), 0.999 * rival
+        other.run(rival)
+        known = zip([now.objective for now in whole._rounds[1:]], falls, strict=True)
+        hopeless = [f - 12 * fall >= enough for f, fall in known]
+        expected = hopeless.index(True) + 2 if True in hopeless else len(whole._rounds)
+        assert len(other._rounds) == expected
+        assert other.is_finished == (expected == len(whole._rounds))

@@ -180,3 +180,20 @@ def test_stratified_parts_look_more_alike_than_random_ones():
         return total
 
     assert spread("stratified") < 0.7 * spread("random")
+
+
+def test_what_is_dealt_by_each_way():
+    X, y = examples()
+    kernel, X = KERNELS["rbf"], X.toarray()
+    given = {"count": 7, "seed": 3}
+    found = {by: partition.partition(kernel, X, y, 4, by=by, **given) for by in PARTITION_BY}
+    chosen = partition.landmarks(kernel, X, 7, seed=3)
+    strata = {
+        "stratified": partition.strata(kernel, X, X[chosen.rows]),
+        "cluster-strata": kmeans.clusters(kernel, X, 7, seed=3),
+    }
+    for by, stratum in strata.items():
+        assert np.array_equal(found[by], partition.deal(stratum, y, 4, seed=3))
+    assert np.array_equal(found["cluster"], kmeans.clusters(kernel, X, 4, seed=3))
+    nothing = np.zeros(60)
+    assert np.array_equal(found["random"], partition.deal(nothing.astype(int), nothing, 4, seed=3))

@@ -71,7 +71,7 @@ class HingePath:
         self._g = Q @ np.where(self._side > 0, weight, 0.0)
         self._active, self._alpha = np.empty(m, dtype=np.int64), np.empty(m)
         self._inverse, self._count = np.empty((_FIRST_ROOM, _FIRST_ROOM)), 0
-        self._rho, self._changes, self._is_there, self._is_lost = 0.0, 0, True, False
+        self._rho, self._changes, self._is_lost = 0.0, 0, False
 
     def leads_to(self, nu: float, rho: float) -> bool:
         """Whether these parameters lie ahead."""
@@ -85,10 +85,10 @@ class HingePath:
         path astray, they are those of a smaller rho. ``changed(changes, active)`` is called from
         time to time.
         """
-        self._advance(rho, stop, changed)
+        is_there = self._advance(rho, stop, changed)
         n = self._count
         active, inverse = self._active[:n], self._inverse[:n, :n]
-        rho = rho if self._is_there else self._rho
+        rho = rho if is_there else self._rho
         alpha = self._alpha[:n] - (rho - self._rho) * (inverse @ self._g[active])
         rows = self._Q[active]
         fixed = np.where(self._side > 0, rho * self._weight, 0.0)
@@ -98,9 +98,8 @@ class HingePath:
         fixed[active] = np.clip(np.nan_to_num(alpha), 0.0, rho * self._weight[active])
         return fixed + self._nu * self._weight, self._changes
 
-    def _advance(self, goal: float, stop: Stop, changed) -> None:
-        """To the last change before rho = goal."""
-        self._is_there = False
+    def _advance(self, goal: float, stop: Stop, changed) -> bool:
+        """To the last change before rho = goal; whether that was reached."""
         most = math.ceil(min(stop.limit, _MOST * len(self._weight)))
         while self._changes < most and not self._is_lost and not stop.is_late:
             some = min(_REFRESH - self._changes % _REFRESH, most - self._changes)
@@ -110,14 +109,14 @@ class HingePath:
             )  # fmt: skip
             self._changes += changes
             if reason == REACHED:
-                self._is_there = True
-                return
+                return True
             if reason == FULL:
                 self._enlarge()
             self._is_lost = reason == LOST
             if self._changes % _REFRESH == 0 and changes:
                 self._refresh()
                 changed(self._changes, self._count)
+        return False
 
     def _enlarge(self) -> None:
         room, n = np.empty((2 * len(self._inverse),) * 2), self._count
