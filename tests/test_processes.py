@@ -1,5 +1,6 @@
 """Signals, pipes, and what a second process finds compiled."""
 
+import gc
 import gzip
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ENDLESS, restore_signals
 
+from odmtool.cli import process
 from odmtool.core import deadline
 
 
@@ -65,6 +67,13 @@ def test_a_second_signal_ends_at_once(start, ill_conditioned, tmp_path):
         process.send_signal(signal.SIGINT)
         wait_for(process, words)
     assert process.wait(timeout=60) == 130 and not any(tmp_path.iterdir())
+
+
+def test_garbage_is_collected_again_where_loading_fails():
+    with pytest.raises(ImportError), process.without_garbage():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
 
 
 def test_a_limit_that_is_left_ends_nothing():

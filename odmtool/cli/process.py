@@ -94,8 +94,10 @@ def collect_garbage() -> None:
 def without_garbage() -> Iterator[None]:
     """Inside it, no garbage is looked for: what is loaded there stays."""
     gc.disable()
-    yield
-    collect_garbage()
+    try:
+        yield
+    finally:
+        collect_garbage()
 
 
 def ignore_signals() -> None:
