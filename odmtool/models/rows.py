@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _BLOCK_VALUES = 2**21
 # Rows and support vectors of a tile, for the processor's cache.
 _ROWS, _VECTORS = 256, 512
+# Rows of a tile in single precision: so many values, and so many rows at most.
+_SINGLE_VALUES, _MOST_ROWS = 2**18, 2048
 # Long sparse rows are multiplied by SciPy's loops, which want the vectors turned into columns.
 _WIDE_VECTORS = 8192
 # A larger share of rows in doubt costs more than single precision saves.
@@ -96,7 +98,9 @@ class KernelRows:
         """
         best, in_doubt = np.zeros(X.shape[0], dtype=np.int64), np.ones(X.shape[0], dtype=bool)
         can = self.row.factors and self.kernel.gamma >= 0 and self._is_dense
-        for part in self.blocks(X.shape[0], numbers) if can else ():
+        # Of few vectors, calls of NumPy would take longer than the values.
+        rows = int(np.clip(_SINGLE_VALUES // max(1, self.vectors.shape[0]), _ROWS, _MOST_ROWS))
+        for part in self.blocks(X.shape[0], numbers, rows) if can else ():
             if self._in_doubt <= _IN_DOUBT * self._seen:
                 with np.errstate(all="ignore"):
                     best[part], in_doubt[part] = decide(X[part])
@@ -105,9 +109,9 @@ class KernelRows:
         self.expect(int(in_doubt.sum()))
         return best, in_doubt
 
-    def blocks(self, n_rows: int, numbers: int) -> list[slice]:
-        """Slices of rows, each of which takes so many numbers."""
-        step = max(1, min(_ROWS, _BLOCK_VALUES // max(1, numbers, self.columns.size)))
+    def blocks(self, n_rows: int, numbers: int, most: int = _ROWS) -> list[slice]:
+        """Slices of ``most`` rows at most, each of which takes so many numbers."""
+        step = max(1, min(most, _BLOCK_VALUES // max(1, numbers, self.columns.size)))
         return _runs(n_rows, step)
 
     def sums(
