@@ -149,11 +149,10 @@ class Tests:
 
     def of_function(self, mutant: Mutant) -> set[str]:
         """The tests that call the function which is changed; of no function, those of the file."""
-        readers = self.of_importers(mutant)
         if not mutant.function:
-            return self.of_file(mutant) | readers
+            return self.of_file(mutant) | self.of_importers(mutant)
         # Defaults are read without a call.
-        of_defaults = {name for name in readers if file_of(name) in DEFAULTS}
+        of_defaults = {name for name in self.seconds if file_of(name) in DEFAULTS}
         return self._by_function.get((mutant.path, mutant.function), set()) | of_defaults
 
     def of_file(self, mutant: Mutant) -> set[str]:
@@ -163,8 +162,6 @@ class Tests:
     def of_importers(self, mutant: Mutant) -> set[str]:
         """The tests of files that import the file, which may read a number there."""
         folder, _, stem = mutant.path.removesuffix(".py").replace("/", ".").rpartition(".")
-        if stem == "__init__":
-            folder, _, stem = folder.rpartition(".")
         told = re.compile(rf"from {folder} import .*\b{stem}\b|from {folder}\.{stem} import")
         sources = {name: (ROOT / name).read_text() for name in set(map(file_of, self.seconds))}
         return {name for name in self.seconds if told.search(sources[file_of(name)])}

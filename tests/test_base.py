@@ -7,12 +7,12 @@ import pytest
 from problems import examples, problem, weights
 from scipy import sparse
 
-from odmtool.core import deadline, gram, kernels, losses
+from odmtool.core import deadline, gram, kernels, labels, losses
 from odmtool.core.columns import in_blocks, occurring_columns, with_constant_feature, with_width
 from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
-from odmtool.errors import DataError, UsageError
+from odmtool.errors import DataError, ModelError, UsageError
 from odmtool.solvers import base, factor, indefinite
 from odmtool.solvers.base import Solution, Stop, not_worse_than_zero, objective_values, relative
 from odmtool.solvers.multi import Duals, MultiSolution, margins_of
@@ -307,3 +307,15 @@ def test_a_cache_of_rows_has_what_was_asked_for_last():
             assert set(there) <= set(present) | set(asked)
             np.testing.assert_allclose(cache.rows[cache.slot[there]], K[there], rtol=1e-12)
             present = list(there)
+
+
+def test_words_for_labels_are_kept_in_one_line_each():
+    words = ["red", "", 'a "b"', "line\nbreak", "del\x7f", "\u00fc \\"]
+    facts = labels.label_facts(words)
+    assert facts["label_0"] == "red" and facts["label_1"] == "" and facts["label_4"] == "del\\u007f"
+    assert all("\n" not in text and "\x7f" not in text for text in facts.values())
+    assert labels.label_names(list(range(6)), facts) == dict(enumerate(words))
+    assert labels.label_names([0, 6], facts) == {}
+    assert labels.is_label_fact("label_4") and not labels.is_label_fact("machine")
+    with pytest.raises(ModelError):
+        labels.label_names([0], {"label_0": '"'})

@@ -144,3 +144,16 @@ def test_a_start_is_given_up_by_the_falls_that_are_known():
         expected = hopeless.index(True) + 2 if True in hopeless else len(whole._rounds)
         assert len(other._rounds) == expected
         assert other.is_finished == (expected == len(whole._rounds))
+
+
+def test_a_start_with_other_rivals_has_their_constraints():
+    """From above f_y - f_l <= 1 + theta, and none where no rival is named."""
+    p, none = problem(), (lambda: None)
+    begun = rounds._Rounds(
+        p, Stop(1e-6, 99), "cccp", Way(0), lambda now: None, none, Rounding(None, p.X), None
+    )
+    given = np.arange(60) % 5 - 1
+    begun.begin(0, None, given)
+    assert np.array_equal(begun.duals.rival, given)
+    expected = np.where(given < 0, np.inf, 1 + p.parameters.theta)
+    assert np.array_equal(begun.duals.upper, expected)

@@ -10,7 +10,7 @@ import pytest
 from problems import KERNELS, OTHER_LOSSES, examples, precomputed_rows, problem, weights
 from scipy import sparse
 
-from odmtool.core import kernels, losses
+from odmtool.core import double_double, kernels, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
@@ -102,10 +102,12 @@ def test_the_error_of_a_margin(name):
     assert other.exact is None and np.array_equal(found.sizes, Rounding.of(p).sizes)
 
 
+@pytest.mark.parametrize("error", [None, 0.03])
 @pytest.mark.parametrize("name", ["poly", "rbf", "sigmoid", None])
-def test_the_gap_that_may_be_hidden(name):
+def test_the_gap_that_may_be_hidden(name, error):
     p = problem(name)
     found, (t, coef, eta) = Rounding.of(p), points()
+    found._value = found._value if error is None else error
     loss = losses.scaled(OTHER_LOSSES["three jumps"], weights())
     e, r = found.error, found.sizes
     if name is None:
@@ -159,10 +161,13 @@ def test_of_distances_each_value_has_its_own_error(bias):
     assert found.gap(loss, t, coef, eta, 0.999 * first) < first
 
 
-def test_of_several_classes():
+@pytest.mark.parametrize("error", [None, 0.03])
+def test_of_several_classes(error):
+    """Also where an error is so large that its square counts."""
     p = problem("poly")
     found, generator = Rounding.of(p), np.random.default_rng(2)
     C, weight, loss = generator.normal(0, 1, (60, 3)), weights(), losses.mcodm(8.0, 0.5, 0.2, 60)
+    found._value = found._value if error is None else error
     e, r = found.error, found.sizes
     size = np.sqrt(sum((r @ np.abs(C[:, k])) ** 2 for k in range(3)))
     for norm in (None, 7.0):
@@ -308,3 +313,19 @@ def test_what_a_value_of_a_polynomial_kernel_is_off_by_is_relative_to_the_larges
         for shift in (1.0, 2.0**-20)
     ]
     assert 0 < found[1] == pytest.approx(2.0**-40 * found[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Kernel("linear", bias=3.0), Kernel("poly", 0.3, 0.5, 3)])
+def test_what_margins_of_100_bits_are_off_by(kernel):
+    """The kernel's own error for each unit of its inner products', and of sums of m values."""
+    X = examples(23, 4)[0].toarray()
+    most, size = kernels.diagonal(kernel, X).max(), (X**2).sum(axis=1).max()
+    share = double_double.product_error(4)
+    largest = abs(kernel.gamma) * size + abs(kernel.coef0)
+    of_value = share * size
+    if kernel.name == "poly":
+        slope = 3 * (largest * (1 + 2 * UNIT)) ** 2
+        # What the power's own operations round is in proportion.
+        of_value = share * (slope * largest + 10 * EPS * largest**3 / (2 * UNIT))
+    expected = of_value + (np.log2(25) + 32) * double_double.UNIT * most
+    assert ExactMargins(kernel, X, np.ones(23))._value == pytest.approx(expected, rel=1e-9, abs=0)
