@@ -29,8 +29,9 @@ _HESSIANS = 1.6
 _KEPT = 6e-10
 # Bytes of one, in single precision.
 _BYTES = 4
-# Products with K that Newton's method needs, per root of (gap / tolerance).
-_PRODUCTS = 1.2
+# Products with K between active examples that Newton's method needs, and the power of (gap /
+# tolerance) that they grow with.
+_PRODUCTS, _SLOWLY = 2.0, 0.4
 # Epochs of coordinate descent.
 _DESCENT = 20
 NEAR = 0.5
@@ -86,20 +87,30 @@ class Cost(NamedTuple):
         """One pass over K of the active examples in double precision."""
         return active**2 / 2 * (self.value + _KEPT)
 
+    def made(self, count: float) -> float:
+        """So many kernel values in single precision."""
+        return count * _SINGLE_SHARE * self.value
+
+    def kept(self, count: float) -> float:
+        """Reading so many that are kept."""
+        return count * _KEPT
+
     def beyond(self, active: float, excess: float, demanded: float) -> float:
         """Newton's method in function space from landmarks whose gap is ``excess`` tolerances.
 
-        Its values are those between active examples and all. They are made once in single
-        precision, as far as they are not kept again for every product, and at last in double.
-        Where the duals that the landmarks' model demands have a gap of ``demanded`` tolerances
-        that is small enough, the last pass is all.
+        Values between active examples are made once in single precision, as far as they are not
+        kept again for every product; those between active examples and the others once in every
+        step. At last all are made in double precision. Where the duals that the landmarks' model
+        demands have a gap of ``demanded`` tolerances that is small enough, the last pass is all.
         """
-        values, passes = active * (self.size - active / 2), 1 + _PRODUCTS * math.sqrt(excess)
+        inner, values = active**2 / 2, active * (self.size - active / 2)
         if demanded <= NEAR:
             return values * (self.value + _KEPT)
-        made = 1 - min(1.0, self.tiles / max(1.0, _BYTES * values))
-        single = _SINGLE_SHARE * self.value * (1 + (passes - 1) * made)
-        return values * (single + passes * _KEPT + self.value)
+        passes, steps = _PRODUCTS * excess**_SLOWLY, 1 + math.log10(max(1.0, excess))
+        made = 1 - min(1.0, self.tiles / max(1.0, _BYTES * inner))
+        seconds = self.made(inner * (1 + made * passes)) + self.kept(inner * passes)
+        seconds += steps * (self.made(values - inner) + self.kept(values))
+        return seconds + values * self.value
 
 
 class DescentCost(Cost):

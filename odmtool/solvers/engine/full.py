@@ -13,7 +13,7 @@ Update   with the slopes s_i = u_i l''(t_i) and the duals eta that the margins d
          by Woodbury's formula it is I - W (I + W'W)^-1 W', W = S^1/2 Z, whose matrix is the
          Hessian of the problem in the landmarks' span. The whole step is taken where P - D there
          is smaller, else the exact minimum of P along it.
-         The gradients stop at a residual of 0.3 sqrt(2 (P - D)), the distance of w from the
+         The gradients stop at a residual of 0.03 sqrt(2 (P - D)), the distance of w from the
          optimum. D is the largest so far, or that of eta, P - D(eta) = 1/2 |w - w(eta)|^2: of
          landmarks the coefficients are far from duals. After a short step they stop at a quarter
          of that.
@@ -52,7 +52,7 @@ from odmtool.solvers.rounding import sum_error
 
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).
 # speed only: the gap decides when it ends, not how precise a step was
-_RESIDUAL = 0.3
+_RESIDUAL = 0.03
 # That share is divided by the second number after a step that is shorter than the first.
 # speed only: the gap decides when it ends, not how precise a step was
 _SHORT, _FINER = 0.1, 4.0
@@ -97,6 +97,7 @@ class FullNewton:
         self._most_rows = int(_ROWS_SHARE * len(y) / count)
         self.y, self.loss, self.points, self._space = y, run.loss, run.points, space
         self._share, self.a, self.f = _RESIDUAL, y * coef, point.f.copy()
+        self._is_far = True
         # The sum of the |v|_1 of the products K v of which f is made.
         self._size = np.abs(coef).sum()
 
@@ -163,20 +164,20 @@ class FullNewton:
         """
         y, t = self.y, self.y * self.f
         slopes, demanded = losses.slope(self.loss, t), -y * losses.derivative(self.loss, t)
-        # Products for all examples are dear, so there is one, of the target.
-        known = (slopes > 0) | (demanded != 0)
-        at_demanded = yield Asked(demanded, known)
-        apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
-        gap = min(gap, max(apart / 2, least))
+        if self._is_far:
+            # Products for all examples are dear, so this one is for those that matter.
+            at_demanded = yield Asked(demanded, (slopes > 0) | (demanded != 0))
+            apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
+            gap = min(gap, max(apart / 2, least))
         accuracy = self._share * np.sqrt(2 * gap)
-        residual = np.where(slopes > 0, slopes * (self.f - at_demanded), 0.0)
-        change = yield from self._correction(slopes, residual, accuracy)
-        target, at_target = demanded + change, at_demanded
-        if change.any() or not known.all():
-            at_target = yield Asked(target)
+        change = demanded - self.a
+        change = yield from self._direction(slopes, change, accuracy)
+        target = self.a + change
+        at_target = yield Asked(target)
         before, self.a, self.f = (self.a, self.f), target, at_target
         found, size = self.values(), np.abs(target).sum()
-        if found[2] < gap:
+        self._is_far = not found[2] < gap
+        if not self._is_far:
             self._size = size
             return found
         self.a, self.f = before
@@ -191,17 +192,19 @@ class FullNewton:
         self.a, self.f, self._size = a, f, abs(1 - step) * self._size + abs(step) * size
         return self.values()
 
-    def _correction(self, slopes, residual, accuracy: float) -> Course:
-        """a with a_i + s_i (K a)_i = residual_i on the active examples, to ``accuracy``."""
-        active = slopes > 0
+    def _direction(self, slopes, change, accuracy: float) -> Course:
+        """d with d_i + s_i (K d)_i = change_i, to ``accuracy``."""
+        active, direction = slopes > 0, np.where(slopes > 0, 0.0, change)
         rows, root = np.flatnonzero(active), np.sqrt(slopes[active])
+        residual = change[rows] / root
+        if direction.any():
+            residual -= root * (yield Asked(direction, active))[rows]
         steps = gradient_steps(
-            residual[rows] / root, self._space.preconditioner(slopes, rows, root), atol=accuracy,
+            residual, self._space.preconditioner(slopes, rows, root), atol=accuracy,
             most=_GRADIENTS, is_over=deadline.is_over,
         )  # fmt: skip
-        change = np.zeros(len(residual))
-        change[rows] = root * (yield from _in_function_space(steps, active, root))
-        return change
+        direction[rows] = root * (yield from _in_function_space(steps, active, root))
+        return direction
 
 
 def _in_function_space(steps: Course, active: np.ndarray, root: np.ndarray) -> Course:

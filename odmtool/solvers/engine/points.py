@@ -12,8 +12,8 @@ import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
-from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, tile_values
-from odmtool.solvers.rounding import single_value_error, value_error
+from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, is_narrow, tile_values
+from odmtool.solvers.rounding import narrow_value_error, single_value_error, value_error
 
 # Rows of a block, for the processor's cache.
 BLOCK = 512
@@ -78,7 +78,14 @@ class Points:
     @cached_property
     def single_value_error(self) -> float:
         """See :func:`odmtool.solvers.rounding.single_value_error`."""
-        return single_value_error(self.kernel, self.X, self._most)
+        found = single_value_error(self.kernel, self.X, self._most)
+        # Products are made by that code only.
+        return min(found, narrow_value_error(self.kernel, self.X)) if self.is_narrow else found
+
+    @cached_property
+    def is_narrow(self) -> bool:
+        """Whether values in single precision are made of differences."""
+        return is_narrow(self.kernel, self.single) and not self.kernel.bias
 
     @property
     def _most(self) -> float:

@@ -23,6 +23,9 @@ _NOTHING = 2.0**-30
 # Tiles are made again for a smaller number of examples if it is at most this share of what fits.
 # speed only: tiles that are not kept are made again
 _REGAINED = 0.9
+# Products between examples that have the same duals, about.
+# speed only: the order of examples decides which tiles have duals, and not what they give
+_BETWEEN = 8
 # A tile is not looked through if of this number of rows and columns more than this share of
 # values are larger.
 # speed only: a tile with few large values is kept, or made, with the others as well
@@ -77,6 +80,14 @@ class KeptTiles(Tiles):
             self._room += self._kept.pop(key).nbytes
         self._is_dense[:, first:] = False
 
+    # speed only: the order of examples decides which tiles have duals, and not what they give
+    def touched(self, mask: np.ndarray) -> tuple[int, float]:
+        """The examples in rows of tiles where the mask holds for any, and values not yet kept."""
+        some, sizes = self._any(mask), np.diff(self._edges)
+        count = int(sizes[some].sum())
+        known = sum(sizes[i] * sizes[j] for i, j in self._kept if some[i] and some[j])
+        return count, count**2 / 2 - known
+
     def _narrow_rows(self) -> np.ndarray | None:
         """The rows for :mod:`odmtool.rows.narrow_loops`, if it can make the values."""
         can_be = is_narrow(self.kernel, self.X) and not self.kernel.bias
@@ -104,8 +115,14 @@ class KeptTiles(Tiles):
 
     # speed only: tiles that are not kept are made again
     def _has_room(self, j: int, count: int) -> bool:
-        """Whether a tile of so many bytes in this column is kept."""
-        return count <= self._room - (0 if j < self._block else self._reserved)
+        """Whether a tile of so many bytes in this column is kept.
+
+        Beyond the first examples the columns are often others in the next product: values that
+        are made as fast as memory is taken are not worth it.
+        """
+        if j < self._block:
+            return count <= self._room
+        return self._narrow is None and count <= self._room - self._reserved
 
     def _is_full(self, i: int, j: int) -> bool:
         """Whether the tile is known to have many values, or some of it promise so."""
@@ -187,18 +204,22 @@ class Products:
         # Tiles of examples without duals are left out; so these stand together.
         self._points, self._order = run.points, np.argsort(~is_active, kind="stable")
         self._room, self._tiles, self._first = run.tile_room, None, int(is_active.sum())
+        self._cost = run.cost
 
     def of(self, asked: list[Asked]) -> list[np.ndarray]:
         """One pass for all; they are alike in precision."""
         V, points = np.column_stack([one.v for one in asked]), self._points
-        if self._tiles is None or asked[0].exactly:
-            points.expect(np.count_nonzero(V.any(axis=1)) ** 2 / 2)
+        count, some = np.count_nonzero(V.any(axis=1)), [one.wanted for one in asked]
+        is_for_all, between = any(one is None for one in some), count**2 / 2
+        if self._tiles is None or is_for_all:
+            # What differences of rows cost, and how precise they are, is known of compiled code.
+            made = count * points.size - between if is_for_all else between
+            points.expect(np.inf if points.is_narrow else made)
         if asked[0].exactly:
             order = np.argsort(~V.any(axis=1), kind="stable")
             return self._in_order(order, V, lambda v: times(points.rows(order), v))
         self._move_up(V.any(axis=1))
-        some = [one.wanted for one in asked]
-        wanted = None if any(one is None for one in some) else np.any(some, axis=0)[self._order]
+        wanted = None if is_for_all else np.any(some, axis=0)[self._order]
         if self._tiles is None:
             X = points.single[self._order]
             self._tiles = KeptTiles(
@@ -207,19 +228,18 @@ class Products:
             self._tiles.begins_with(self._first)
         tiles = self._tiles
         # Products without compiled code are slower, too.
-        points.expect(_AS_VALUES * np.count_nonzero(V.any(axis=1)) ** 2 / 2)
+        points.expect(_AS_VALUES * between)
         tiles.is_compiled = points.is_compiled
         return self._in_order(
             self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)
         )  # fmt: skip
 
     def _move_up(self, is_active: np.ndarray) -> None:
-        """Let the examples with new duals follow those that have had some, if all these fit."""
-        # Where all tiles are kept, they would be made again for nothing.
-        if self._tiles is not None and not self._tiles.is_short:
-            return
+        """Let the examples with new duals follow those that have had some, where that is faster."""
         first = self._first
         is_new, count = is_active[self._order[first:]], int(is_active.sum())
+        if self._are_enough(is_active, first + int(is_new.sum())):
+            return
         if not self._fit(first + int(is_new.sum())) and self._fit(count / _REGAINED):
             # Those that have had duals go back, and all tiles are made again, once.
             first, is_new = 0, is_active[self._order]
@@ -231,6 +251,20 @@ class Products:
         if self._tiles is not None:
             self._tiles.exchange(self._points.single[self._order], first)
             self._tiles.begins_with(self._first)
+
+    # speed only: the order of examples decides which tiles have duals, and not what they give
+    def _are_enough(self, is_active: np.ndarray, count: int) -> bool:
+        """Whether all tiles are kept, and cheaper as they stand than with ``count`` moved up.
+
+        What is moved up has to be made again, and then its tiles with all others.
+        """
+        tiles, m = self._tiles, len(is_active)
+        if tiles is None or tiles.is_short:
+            return False
+        touched, missing = tiles.touched(is_active[self._order])
+        stays = self._cost.kept(_BETWEEN * touched**2 / 2) + self._cost.made(missing)
+        moved = self._cost.kept(_BETWEEN * count**2 / 2) + self._cost.made(count * (m - count / 2))
+        return stays <= moved
 
     def _fit(self, count: float) -> bool:
         """Whether there is room for the tiles between so many examples."""
