@@ -188,6 +188,24 @@ def test_the_error_of_a_value_in_single_precision(name, is_compiled, scale):
     points = Points(kernel, X, Serial())
     single = tile_values(kernel, points.single, points.single, False, is_compiled=is_compiled)
     off = np.abs(single - kernel_matrix(kernel, X, X)).max()
-    assert off <= points.single_value_error
-    least = rounding.SINGLE_UNIT * points.diagonal.max()
-    assert points.single_value_error <= 3000 * max(off, least)
+    bound = points.single_value_error
+    if points.is_narrow and not is_compiled:
+        bound = rounding.single_value_error(kernel, X, points.diagonal.max())
+        assert bound > points.single_value_error
+    assert off <= bound <= 3000 * max(off, rounding.SINGLE_UNIT * points.diagonal.max())
+
+
+@pytest.mark.parametrize("d", range(1, 9))
+def test_the_error_of_values_that_are_made_of_differences(d):
+    """Rows near each other and far from 0, of any size; the bound is no ten times too large."""
+    random, shares = np.random.default_rng(d), []
+    for gamma in (1e-6, 0.3, 1e5):
+        for size, far in [(0.3, 0.0), (1.0, 10.0), (1.0, 1000.0), (30.0, 0.0)]:
+            X = (size * random.standard_normal((80, d)) + far) / np.sqrt(gamma)
+            X[40:] = X[:40] + random.standard_normal((40, d)) / np.sqrt(gamma * d)
+            kernel, single = Kernel("rbf", gamma), X.astype(np.float32)
+            off = np.abs(tile_values(kernel, single, single, False) - kernel_matrix(kernel, X, X))
+            shares.append(off.max() / rounding.narrow_value_error(kernel, X))
+    assert 0.1 < max(shares) <= 1
+    far = Kernel("rbf", 1.0)
+    assert rounding.narrow_value_error(far, np.full((1, d), 1e9)) == np.inf

@@ -13,6 +13,7 @@ from odmtool.rows.executor import Serial
 from odmtool.rows.sparse_tile import SparseTile, sparse_tile
 from odmtool.rows.tiles import tile_values
 from odmtool.solvers.engine import products
+from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.points import Points
 
 
@@ -69,6 +70,7 @@ class Run(NamedTuple):
 
     points: Points
     tile_room: float
+    cost: Cost = Cost(200, 5.0, False)
 
 
 @pytest.mark.parametrize("gamma", [0.3, 40.0])
@@ -109,6 +111,38 @@ def test_a_few_more_examples_with_duals_do_not_make_all_tiles(monkeypatch):
     product.of([products.Asked(is_active.astype(float), is_active)])
     assert sum(made) == 4 * 5 / 2 * 100
     assert sum(made) < 200 * 200 / 10
+
+
+@pytest.mark.parametrize("d, entries, first", [(9, 1e4, 40), (9, 1.0, 60), (5, 1e4, 60)])
+def test_examples_with_new_duals_move_up_where_tiles_are_cheaper_than_idle_products(
+    d, entries, first, monkeypatch
+):
+    """Where values are dear the tiles that are there are used; of narrow rows only some are."""
+    monkeypatch.setattr(tiles, "_ROWS", 10)
+    X, random = np.random.default_rng(1).standard_normal((200, d)), np.random.default_rng(0)
+    kernel = Kernel("rbf", 1 / d)
+    K, points = kernels.gram(kernel, X), Points(kernel, X, Serial())
+    points._by_numpy, is_active = -1, np.arange(200) < 40
+    product = products.Products(Run(points, np.inf, Cost(200, entries, True)), is_active)
+    # Narrow rows have no tiles beyond the first examples; with duals all are first.
+    product.of([products.Asked(np.ones(200) if d > tiles.NARROW else is_active.astype(float))])
+    product._first, product._order = 40, np.arange(200)
+    product._tiles.begins_with(40)
+    is_active[np.arange(50, 200, 7)[:20]] = True
+    v = np.where(is_active, random.standard_normal(200), 0.0)
+    found = product.of([products.Asked(v)])[0]
+    assert product._first == first
+    assert found == pytest.approx(K @ v, abs=1e-4)
+
+
+def test_what_is_touched_are_whole_tiles(monkeypatch):
+    monkeypatch.setattr(tiles, "_ROWS", 10)
+    X = np.random.default_rng(1).standard_normal((45, 9)).astype(np.float32)
+    kept, some = products.KeptTiles(Kernel("rbf", 0.1), X, np.inf, Serial()), np.zeros(45, bool)
+    some[[3, 44]] = True
+    assert kept.touched(some) == (15, 15**2 / 2)
+    kept.times(some.astype(float), wanted=some)
+    assert kept.touched(some) == (15, 15**2 / 2 - 100 - 50 - 25)
 
 
 def test_examples_without_duals_go_back_where_the_tiles_of_the_first_do_not_fit(monkeypatch):

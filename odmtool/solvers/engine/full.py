@@ -3,13 +3,17 @@
 Problem  as in :mod:`odmtool.solvers.engine.solve`, where no affordable number of landmarks is
          enough. The unknown is a = y coef, w = sum_i a_i phi(x_i), f = K a.
 Update   with the slopes s_i = u_i l''(t_i) and the duals eta that the margins demand, the Newton
-         point solves a_i + s_i (K a)_i = y_i eta_i + s_i f_i. It is a = y eta + c, c nonzero on
-         the active examples, s_i > 0, only, where with c = S^1/2 z
+         point a + d solves, with h = y eta - a,
 
-             (I + S^1/2 K S^1/2) z = S^1/2 (f - K (y eta))
+             d_i + s_i (K d)_i = h_i.
+
+         Where s_i = 0 this is d_i = h_i; on the other, active, examples, with d = S^1/2 z there
+         and h' = h elsewhere,
+
+             (I + S^1/2 K S^1/2) z = S^-1/2 h - S^1/2 (K h')
 
          is solved by conjugate gradients, with products between active examples; one product
-         for all examples follows, K of the target. The preconditioner has Z Z' in place of K;
+         for all examples follows, K (a + d). The preconditioner has Z Z' in place of K;
          by Woodbury's formula it is I - W (I + W'W)^-1 W', W = S^1/2 Z, whose matrix is the
          Hessian of the problem in the landmarks' span. The whole step is taken where P - D there
          is smaller, else the exact minimum of P along it.

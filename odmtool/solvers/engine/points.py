@@ -79,12 +79,14 @@ class Points:
     def single_value_error(self) -> float:
         """See :func:`odmtool.solvers.rounding.single_value_error`."""
         found = single_value_error(self.kernel, self.X, self._most)
-        # Products are made by that code only.
-        return min(found, narrow_value_error(self.kernel, self.X)) if self.is_narrow else found
+        # What is beyond single precision is so in any code.
+        if not self.is_narrow or found == np.inf:
+            return found
+        return min(found, narrow_value_error(self.kernel, self.X))
 
     @cached_property
     def is_narrow(self) -> bool:
-        """Whether values in single precision are made of differences."""
+        """Whether products in single precision are made of differences, by compiled code."""
         return is_narrow(self.kernel, self.single) and not self.kernel.bias
 
     @property

@@ -58,7 +58,7 @@ class KeptTiles(Tiles):
             kernel, X, [(0, X.shape[0])], kept=0.0, memory=0.0, executor=executor,
             is_compiled=is_compiled,
         )  # fmt: skip
-        self._kept, self._room, self._block, self._reserved = {}, room, 0, 0
+        self._kept, self._room, self._block, self._reserved = {}, room, len(self._filled), 0
         self.is_short = False
         self._is_dense = np.zeros(self._filled.shape, dtype=bool)
         self._narrow = self._narrow_rows()
