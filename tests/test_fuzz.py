@@ -10,7 +10,7 @@ SOAK = Path(__file__).parent / "fuzz" / "soak.py"
 FILES = "data,compressed,models,stock,ranges,weights,journals,options"
 
 
-@pytest.mark.parametrize("kinds, rounds, inputs", [(FILES, 4, 4020), ("faults,traced", 20, 40)])
+@pytest.mark.parametrize("kinds, rounds, inputs", [(FILES, 6, 6030), ("faults,traced", 30, 60)])
 def test_changed_inputs(tmp_path, kinds, rounds, inputs):
     command = [sys.executable, SOAK, "--kinds", kinds, "--rounds", str(rounds),
                "--processes", "1", "--keep", tmp_path / "findings"]  # fmt: skip
