@@ -135,6 +135,20 @@ def test_examples_with_new_duals_move_up_where_tiles_are_cheaper_than_idle_produ
     assert found == pytest.approx(K @ v, abs=1e-4)
 
 
+def test_products_without_compiled_code_are_not_as_precise_as_differences():
+    X, kernel = np.random.default_rng(1).standard_normal((60, 5)), Kernel("rbf", 0.2)
+    points, errors = Points(kernel, X, Serial()), []
+    product, v = products.Products(Run(points, np.inf), np.ones(60, bool)), np.ones(60)
+    for by_numpy in (-1, 1e9, -1):
+        points._by_numpy = by_numpy
+        product.of([products.Asked(v, exactly=True)])
+        errors.append(points.single_value_error)
+        product.of([products.Asked(v)])
+    # What was made once may still be part of f.
+    assert errors[0] == errors[1] < errors[2] / 2
+    assert points.single_value_error == errors[2]
+
+
 def test_what_is_touched_are_whole_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "_ROWS", 10)
     X = np.random.default_rng(1).standard_normal((45, 9)).astype(np.float32)

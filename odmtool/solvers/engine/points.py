@@ -75,18 +75,23 @@ class Points:
         """See :func:`odmtool.solvers.rounding.value_error`."""
         return value_error(self.kernel, self.X, self._most)
 
-    @cached_property
+    @property
     def single_value_error(self) -> float:
         """See :func:`odmtool.solvers.rounding.single_value_error`."""
+        return min(self._single_errors[: 1 + self.is_narrow])
+
+    @cached_property
+    def _single_errors(self) -> tuple[float, float]:
         found = single_value_error(self.kernel, self.X, self._most)
         # What is beyond single precision is so in any code.
-        if not self.is_narrow or found == np.inf:
-            return found
-        return min(found, narrow_value_error(self.kernel, self.X))
+        return found, narrow_value_error(self.kernel, self.X) if found < np.inf else np.inf
 
     @cached_property
     def is_narrow(self) -> bool:
-        """Whether products in single precision are made of differences, by compiled code."""
+        """Whether products in single precision are made of differences.
+
+        To be set to False where one was not made by compiled code.
+        """
         return is_narrow(self.kernel, self.single) and not self.kernel.bias
 
     @property

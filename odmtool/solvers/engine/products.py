@@ -122,7 +122,8 @@ class KeptTiles(Tiles):
         """
         if j < self._block:
             return count <= self._room
-        return self._narrow is None and count <= self._room - self._reserved
+        is_fast = self._narrow is not None and self.is_compiled
+        return not is_fast and count <= self._room - self._reserved
 
     def _is_full(self, i: int, j: int) -> bool:
         """Whether the tile is known to have many values, or some of it promise so."""
@@ -204,18 +205,17 @@ class Products:
         # Tiles of examples without duals are left out; so these stand together.
         self._points, self._order = run.points, np.argsort(~is_active, kind="stable")
         self._room, self._tiles, self._first = run.tile_room, None, int(is_active.sum())
-        self._cost = run.cost
+        self._cost, self._expected = run.cost, 0.0
 
     def of(self, asked: list[Asked]) -> list[np.ndarray]:
         """One pass for all; they are alike in precision."""
         V, points = np.column_stack([one.v for one in asked]), self._points
         count, some = np.count_nonzero(V.any(axis=1)), [one.wanted for one in asked]
         is_for_all, between = any(one is None for one in some), count**2 / 2
-        if self._tiles is None or is_for_all:
-            # What differences of rows cost, and how precise they are, is known of compiled code.
-            made = count * points.size - between if is_for_all else between
-            points.expect(np.inf if points.is_narrow else made)
+        # Sooner or later all examples want a product with these.
+        made = count * points.size - between
         if asked[0].exactly:
+            points.expect(made)
             order = np.argsort(~V.any(axis=1), kind="stable")
             return self._in_order(order, V, lambda v: times(points.rows(order), v))
         self._move_up(V.any(axis=1))
@@ -227,9 +227,11 @@ class Products:
             )  # fmt: skip
             self._tiles.begins_with(self._first)
         tiles = self._tiles
-        # Products without compiled code are slower, too.
-        points.expect(_AS_VALUES * between)
+        # Products without compiled code are slower, too; without it, values are kept.
+        points.expect(max(0.0, made - self._expected) + _AS_VALUES * between)
+        self._expected = max(made, self._expected)
         tiles.is_compiled = points.is_compiled
+        points.is_narrow &= points.is_compiled
         return self._in_order(
             self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)
         )  # fmt: skip
