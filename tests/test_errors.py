@@ -396,6 +396,9 @@ def test_pairs_of_very_many_classes_are_worth_a_word(run, tmp_path, monkeypatch)
     (ImportError("libx.so: failed to map segment from shared object"), True),
     (ImportError("libx.so: cannot open shared object file: Cannot allocate memory"), True),
     (RuntimeError("can't start new thread"), True),
+    (SystemError("error return without exception set"), True),
+    (SystemError("<function f at 0x1> returned NULL without setting an exception"), True),
+    (SystemError("bad argument to internal function"), False),
     (ImportError("no module named x"), False), (RuntimeError("x"), False),
 ])  # fmt: skip
 def test_a_library_that_does_not_fit_is_no_internal_error(error, is_memory):

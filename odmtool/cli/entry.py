@@ -77,7 +77,8 @@ def _is_for_want_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):  # llvmlite's, of its library
         return error.errno is None and "shared object" in str(error)
     if isinstance(error, SystemError):  # Python's, where an extension did not notice
-        return "without exception set" in str(error)
+        said = str(error)
+        return "without exception set" in said or "without setting an exception" in said
     return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 
