@@ -6,6 +6,7 @@ from problems import KERNELS, examples, precomputed_rows
 from scipy import sparse
 
 from odmtool.core import kernel_table, kernels
+from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram, RowCache
 from odmtool.core.kernels import Kernel
 from odmtool.errors import UsageError
@@ -190,3 +191,29 @@ def test_row_cache_always_has_what_was_fetched(capacity):
         present = np.flatnonzero(cache.slot >= 0)
         assert len(set(cache.slot[present])) == len(present)
         assert cache.rows[cache.slot[present]] == pytest.approx(K[present])
+
+
+FORMS = [np.asarray, sparse.csr_matrix, lambda X: CSR.of(sparse.csr_matrix(X))]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_apart_where_features_are_not_scaled(form):
+    X, _ = examples(m=700)
+    X = X.toarray() if sparse.issparse(X) else X
+    X = X / np.abs(X).max()
+    rbf = Kernel("rbf", 1 / X.shape[1])
+    assert not kernels.are_apart(rbf, form(X))
+    assert kernels.are_apart(rbf, form(1000 * X))
+    assert kernels.are_apart(rbf._replace(bias=1.0), form(1000 * X))
+    assert kernels.are_apart(rbf, form(-1000 * X))
+    # With a width that suits them, or a kernel of inner products, or in a usual range, all is well.
+    assert not kernels.are_apart(rbf._replace(gamma=1e-6), form(1000 * X))
+    assert not kernels.are_apart(Kernel("linear"), form(1000 * X))
+    assert not kernels.are_apart(rbf._replace(gamma=1e6), form(X))
+    # Half of the pairs count, not a few far out.
+    X[::10] *= 1000
+    assert not kernels.are_apart(rbf, form(X))
+
+
+def test_no_rows_are_not_apart():
+    assert not kernels.are_apart(Kernel("rbf", 1.0), np.zeros((1, 0)))

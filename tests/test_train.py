@@ -357,3 +357,18 @@ def test_the_trace_ends_where_the_summary_does(run, heart, options):
     right = re.search(r"Accuracy = ([\d.]+)%", run("predict", heart, model, "p").out)[1]
     assert counted[-1] == pytest.approx(float(right), abs=1e-3)
     assert run("train", "-v", "2", "--trace", "t.csv", heart).code == 2
+
+
+def test_features_that_are_not_scaled_are_said_to_be(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = 1000 * rng.random((60, 2))
+    (tmp_path / "far.svm").write_text(
+        "".join(f"{1 - 2 * (a > 500)} 1:{a:.3f} 2:{b:.3f}\n" for a, b in rows)
+    )
+    said = "odm-train: warning: the features are not scaled: most kernel values between"
+    outcome = run("train", "-t", "rbf", "far.svm", "m")
+    assert outcome.code == 0
+    assert outcome.err.count(said) == 1
+    assert "or take a smaller -g" in outcome.err
+    for better in (["-t", "rbf", "--scale", "0,1"], ["-t", "rbf", "-g", "1e-6"], ["-t", "linear"]):
+        assert said not in run("train", *better, "far.svm", "m").err

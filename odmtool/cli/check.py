@@ -40,6 +40,7 @@ def check(ctx, files: tuple[str, ...], zero_based: bool):
 def _described(path: str, zero_based: bool) -> list[str]:
     import numpy as np
 
+    from odmtool.core.kernels import SCALED
     from odmtool.io.svmlight import read_svmlight
 
     data = read_svmlight(path, zero_based=zero_based)
@@ -57,6 +58,6 @@ def _described(path: str, zero_based: bool) -> list[str]:
         lines.append(messages.many_classes(path, len(classes), counts.min(), counts.max()))
     if data.skipped:
         lines.append(f"{path}: {messages.lines_skipped(data.skipped)}")
-    if max(abs(low), abs(high)) > messages.SCALED:
+    if max(abs(low), abs(high)) > SCALED:
         lines.append(messages.scale_first(path))
     return lines

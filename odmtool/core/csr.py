@@ -66,6 +66,10 @@ class CSR:
         return len(self.data)
 
     @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
     def T(self) -> Transposed:
         return Transposed(self)
 

@@ -27,6 +27,11 @@ _BLOCK_BYTES = 2**21
 _SAMPLE = 2000
 # speed only: rows of a tile of a symmetric matrix
 _TILE = 1024
+#: Values beyond this are not scaled.
+SCALED = 10.0
+# Examples all pairs of which are looked at, and the kernel value of most of them if features that
+# are not scaled leave every example alone: that of neighbours is not much larger then.
+_PAIRS, _APART = 200, 1e-6
 # Below this share of nonzeros a sparse product beats BLAS on a dense copy.
 _DENSE_SHARE = 0.02
 # Precomputed values may differ from their mirror image by this share of the largest,
@@ -224,6 +229,25 @@ def mean_distance(X) -> float:
     squared = lengths[:, None] + lengths - 2 * products(some, some)
     pairs = max(1, len(lengths) * (len(lengths) - 1))
     return float(np.sqrt(np.maximum(squared, 0.0)).sum() / pairs)
+
+
+def are_apart(kernel: Kernel, X) -> bool:
+    """Whether most rows are so far apart that kernel values say nothing: values not scaled.
+
+    Rows far apart whose values are in the range of scaled ones are taken to be meant so.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : CSR, csr_matrix or ndarray, shape (m, d)
+    """
+    if kernel.row.of != DISTANCES:
+        return False
+    values = X if isinstance(X, np.ndarray) else X.data
+    if max(values.max(initial=0.0), -values.min(initial=0.0)) <= SCALED:
+        return False
+    some = X[:: max(1, X.shape[0] // _PAIRS)]
+    return np.median(block(kernel._replace(bias=0.0), some, some)) < _APART
 
 
 def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:

@@ -86,6 +86,10 @@ matrix_not_kept = sentence(
     "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}): training is slower. "
     "For large data try ‹solver=sodm› or ‹solver=nystrom›"
 )
+rows_apart = sentence(
+    "the features are not scaled: most kernel values between examples are nearly 0, and the model "
+    "may say little of new ones. Scale them (odm-scale), or take a smaller ‹gamma›"
+)
 few_landmarks = sentence(
     "‹memory› ({memory!b}) has room for {r} landmarks of {m} examples: training is slower than "
     "with {enough!b}"

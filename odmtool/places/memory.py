@@ -12,7 +12,7 @@ import sys
 
 from odmtool import messages
 from odmtool.core.gram import BYTES
-from odmtool.core.kernels import dense_bytes
+from odmtool.core.kernels import are_apart, dense_bytes
 from odmtool.core.labels import distinct
 from odmtool.core.loss_table import OF_KMOMD, OF_LDM, SMOOTH
 from odmtool.core.memory import (
@@ -69,6 +69,8 @@ class Memory(Place):
         ``has_folds`` is for a training with a cross validation, as probabilities need it.
         """
         warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes))
+        if are_apart(machine.kernel_for(data.X.shape[1]), data.X):
+            warnings += (messages.rows_apart(),)
         if uses_scheduler(machine, len(data.classes)):
             from odmtool.solvers.large import tasks
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from odmtool.messages.words import one_line, sentence, shortened
 
-# Values beyond this are not scaled.
-SCALED = 10.0
-
 
 def fact(name: str, text: str) -> str:
     return f"{name.replace('_', ' ')}: {one_line(text)}"
