@@ -107,6 +107,17 @@ def test_a_sample_serves_all(monkeypatch):
     assert solution.support_count < 300
 
 
+@pytest.mark.parametrize("most", [300, 600])
+def test_the_objective_of_many_examples_is_told_before_it_is_proved(most, monkeypatch):
+    monkeypatch.setattr(sample, "_SAMPLE", 200)
+    monkeypatch.setattr(solve, "MOST", most)
+    told, problem = [], problem_of(Kernel("rbf", 0.02), "odm", 2.0**8, 600)
+    solution = solve.solve(problem, Stop(1e-3, 100), progress=told.append)
+    assert {state.primal for state in told} == {solution.primal}
+    gaps = [solution.gap] if most == 600 else [np.nan, solution.gap]
+    np.testing.assert_array_equal([state.gap for state in told], gaps)
+
+
 def test_a_pass_proves_what_the_free_bound_does_not_where_landmarks_end(monkeypatch):
     monkeypatch.setattr(sample, "_SAMPLE", 200)
     problem = far_examples(600, 3, 2.0**4)

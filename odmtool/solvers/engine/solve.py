@@ -284,9 +284,10 @@ class EngineRun:
 
     def _tell(self, iteration: int) -> None:
         primals, gaps, counts = zip(*self._states, strict=True)
-        # Some may have no bound yet.
-        if max(gaps) < np.inf:
-            self._progress(Progress(iteration, sum(primals), max(gaps), max(counts)))
+        # Some may have no bound yet, which of many examples takes minutes.
+        if (gap := max(gaps)) < np.inf or self.points.size > MOST:
+            gap = gap if gap < np.inf else np.nan
+            self._progress(Progress(iteration, sum(primals), gap, max(counts)))
 
     def result(self, choice: Choice | None = None) -> list[Solution]:
         """The solutions; ``choice`` is what the sample told, where that is known."""
@@ -295,10 +296,11 @@ class EngineRun:
         solutions = [None] * len(live)
         while True:
             points, basis, found, space = self._in_span(choice)
+            self._note(live, points, np.full(len(points), np.inf))
+            self._tell(self.iterations)
             gaps, failures = self._certify(points, basis, found, choice)
             nows = np.array([relative(g, p.scale) for g, p in zip(gaps, points, strict=True)])
-            for j, point, now in zip(live, points, nows, strict=True):
-                self._states[j] = (point.primal, float(now), int(np.count_nonzero(point.a)))
+            self._note(live, points, nows)
             self._tell(self.iterations)
             is_late, is_left = self.stop.is_late, ~(nows <= self.stop.tolerance)
             for k, j in enumerate(live):
@@ -327,6 +329,10 @@ class EngineRun:
                 return solutions
             known = len(self.sample.landmarks.members)
             choice = choose(self.sample, self.cost, self.stop, known)
+
+    def _note(self, live, points: list[Evaluation], gaps: np.ndarray) -> None:
+        for j, point, gap in zip(live, points, gaps, strict=True):
+            self._states[j] = (point.primal, float(gap), int(np.count_nonzero(point.a)))
 
     def _space(self, found: Features, y: np.ndarray) -> FeatureSpace:
         return FeatureSpace(found.Z, y, self.points.executor)
