@@ -54,10 +54,20 @@ def njit(function):
     runs, and floating point is exact IEEE arithmetic (no fastmath). With
     ``NUMBA_DISABLE_JIT=1`` the function is returned as it is.
     """
+    return _compiled(function)
+
+
+def fused_njit(function):
+    """The same, but a product that a sum follows is not rounded by itself where the processor
+    has an instruction for both: a fifth to a third less time in loops of few others."""
+    return _compiled(function, fastmath={"contract"})
+
+
+def _compiled(function, **options):
     import numba
 
     # A wrapper for C, which has no use for it, is a twentieth of compiling.
-    dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
+    dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if dispatcher is function:
         return function
     cache = _cache_of(function)

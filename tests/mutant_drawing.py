@@ -127,7 +127,7 @@ def marked(source: str, tree: ast.Module) -> dict[int, str]:
 
 def is_compiled(function) -> bool:
     marks = getattr(function, "decorator_list", [])
-    return any(ast.unparse(mark).split(".")[-1] == "njit" for mark in marks)
+    return any(ast.unparse(mark).split(".")[-1].endswith("njit") for mark in marks)
 
 
 def is_valid(mutant: Mutant, source: bytes) -> bool:

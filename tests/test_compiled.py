@@ -41,7 +41,7 @@ def compiled_functions() -> set[str]:
         for node in ast.walk(ast.parse(source)) if "njit" in source else ():
             if isinstance(node, ast.FunctionDef):
                 marks = {ast.unparse(mark).split(".")[-1] for mark in node.decorator_list}
-                names |= {f"{module}.{node.name}"} if "njit" in marks else set()
+                names |= {f"{module}.{node.name}"} if marks & {"njit", "fused_njit"} else set()
     return names
 
 

@@ -4,15 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from engine_problems import forced, problem_of
 from problems import examples
 
-from odmtool.core import kernels
+from odmtool.core import kernels, losses
 from odmtool.core.kernels import Kernel
 from odmtool.rows import tiles
-from odmtool.rows.executor import Serial
+from odmtool.rows.executor import Serial, Threads
 from odmtool.rows.sparse_tile import SparseTile, sparse_tile
 from odmtool.rows.tiles import tile_values
-from odmtool.solvers.engine import products
+from odmtool.solvers.base import Stop
+from odmtool.solvers.engine import products, solve
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.points import Points
 
@@ -71,6 +73,7 @@ class Run(NamedTuple):
     points: Points
     tile_room: float
     cost: Cost = Cost(200, 5.0, False)
+    loss: losses.MarginLoss = losses.odm(1.0, 0.2, 0.2, 1.0)
 
 
 @pytest.mark.parametrize("gamma", [0.3, 40.0])
@@ -147,6 +150,87 @@ def test_products_without_compiled_code_are_not_as_precise_as_differences():
     # What was made once may still be part of f.
     assert errors[0] == errors[1] < errors[2] / 2
     assert points.single_value_error == errors[2]
+
+
+CODED = 2.0**-17
+
+
+@pytest.mark.parametrize("room", [2 * 3 * 600.0**2, 2 * 4.5 * 600.0**2, np.inf])
+def test_only_rough_products_read_codes(room, monkeypatch):
+    """They do not depend on the number of threads, nor precise ones on the room or on codes."""
+    monkeypatch.setattr(tiles, "_ROWS", 600)
+    random, kernel = np.random.default_rng(0), Kernel("rbf", 0.2)
+    X, v = random.standard_normal((1900, 5)).astype(np.float32), random.standard_normal(1900)
+    v[1500:], found = 0.0, []
+    precise = products.KeptTiles(kernel, X, 0.0, Serial()).times(v, is_last=True)
+    for executor in (Serial(), Threads(2)):
+        kept = products.KeptTiles(kernel, X, room, executor)
+        kept.begins_with(1500, can_be_coded=True)
+        for is_rough in (False, True, True, False):
+            kept.is_rough = is_rough
+            product = kept.times(v, is_last=True)
+            assert np.array_equal(product, precise) is not is_rough
+            found += [product] if is_rough else []
+        columns = {j for _i, j in kept._kept}
+        assert columns == set(range(3 if room == np.inf else 2))
+        assert {tile.dtype for tile in kept._kept.values()} == {np.dtype(np.uint16)}
+        assert sum(tile.nbytes for tile in kept._kept.values()) <= room
+    assert all(np.array_equal(found[0], other) for other in found)
+    # Errors of either sign.
+    assert np.abs(found[0] - precise).max() <= 5 * CODED * np.linalg.norm(v)
+    several = kept.times(v[:, None] * [1.0, -2.0], is_last=True)
+    assert several == pytest.approx(precise[:, None] * [1.0, -2.0], abs=1e-9)
+    kept.is_rough = True
+    several = kept.times(v[:, None] * [1.0, -2.0], is_last=True)
+    assert several == pytest.approx(found[0][:, None] * [1.0, -2.0], abs=1e-3)
+    assert np.abs(several[:, 0] - found[0]).max() < np.abs(several[:, 0] - precise).max() / 10
+    # All are made again where the next products are others.
+    kept.begins_with(1500)
+    assert not kept._kept
+
+
+@pytest.mark.parametrize("d, lambda_, is_coded", [(5, 2.0**9, True), (9, 2.0**9, False),
+                                                  (5, 2.0**30, False)])  # fmt: skip
+def test_values_are_coded_where_that_is_harmless(d, lambda_, is_coded):
+    """Not of wide rows, nor where slopes make much of errors."""
+    X, random = np.random.default_rng(1).standard_normal((200, d)), np.random.default_rng(0)
+    points = Points(Kernel("rbf", 1 / d), X, Serial())
+    points._by_numpy, some = -1, np.arange(200) < 150
+    run = Run(points, np.inf, loss=losses.odm(lambda_, 0.2, 0.2, 200.0))
+    product, v = products.Products(run, some), np.where(some, random.standard_normal(200), 0.0)
+    product.of([products.Asked(v, some, roughly=True)])
+    [tile] = product._tiles._kept.values()
+    assert (tile.dtype == np.uint16) is is_coded
+    # Of several products one decides.
+    pair = [products.Asked(v, some, roughly=True), products.Asked(v, some)]
+    expected = kernels.gram(points.kernel, X) @ v
+    for found in product.of(pair):
+        assert found[some] == pytest.approx(expected[some], abs=1e-5)
+
+
+def test_no_margins_are_made_of_codes(monkeypatch):
+    """Of all products for Newton's method only those between active examples are rough."""
+    asked, of = [], products.Products.of
+    monkeypatch.setattr(
+        products.Products, "of", lambda self, some: asked.extend(some) or of(self, some)
+    )
+    forced("full", monkeypatch)
+    problem = problem_of(Kernel("rbf", 5.0), "odm", 2.0**8, 400, dense=True)
+    assert solve.solve(problem, Stop(1e-4, 100)).converged
+    kinds = {(one.wanted is not None, one.roughly) for one in asked}
+    assert kinds == {(True, True), (False, False)}
+
+
+def test_examples_that_wait_for_a_product_stand_before_those_that_do_not(monkeypatch):
+    """One product of few examples' duals does not make the tiles of the others again."""
+    monkeypatch.setattr(tiles, "_ROWS", 10)
+    X, is_active = np.random.default_rng(1).standard_normal((200, 5)), np.arange(200) < 80
+    points = Points(Kernel("rbf", 0.2), X, Serial())
+    points._by_numpy = -1
+    product = products.Products(Run(points, 30 * 200.0), is_active)
+    for some in (is_active, np.arange(200) == 3, is_active):
+        product.of([products.Asked(some.astype(float), is_active, roughly=True)])
+        assert product._first == 80
 
 
 def test_what_is_touched_are_whole_tiles(monkeypatch):

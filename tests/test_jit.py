@@ -305,10 +305,14 @@ def test_whose_folders_are_trusted(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_arithmetic_is_exact():
-    """No fastmath: a compensated sum would be simplified away, and NaN would not be noticed."""
+@pytest.mark.parametrize("njit", [_jit.njit, _jit.fused_njit])
+def test_arithmetic_is_exact(njit):
+    """No fastmath: a compensated sum would be simplified away, and NaN would not be noticed.
 
-    @_jit.njit
+    Nor with products that a sum follows in the same instruction.
+    """
+
+    @njit
     def compensated(x, y):
         total = x + y
         return (total - x) - y

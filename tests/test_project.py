@@ -128,7 +128,9 @@ def test_only_the_commands_print():
 def test_nothing_is_evaluated_and_arithmetic_is_exact():
     def forbidden(path):
         for node in everywhere(path):
-            if isinstance(node, ast.keyword) and node.arg in ("fastmath", "parallel"):
+            is_option = isinstance(node, ast.keyword) and node.arg in ("fastmath", "parallel")
+            # One rounding where there would be two is all that is allowed.
+            if is_option and ast.unparse(node.value) != "{'contract'}":
                 yield f"line {node.value.lineno}: {node.arg}"
             is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             if is_call and node.func.id in ("eval", "exec"):

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool._jit import njit
+from odmtool._jit import fused_njit, njit
+from odmtool.rows.coded_tile import take_codes
 from odmtool.rows.tile_loops import LANES, add_lanes, sum_lanes
 
 # Columns at a time: what belongs to them stays in the first cache.
 WIDTH = 16 * LANES
 
 
-@njit
+@fused_njit
 def squared_distances(row, columns, out):
     """out_j = |row - columns_j|^2, four numbers at a time.
 
@@ -27,16 +28,24 @@ def squared_distances(row, columns, out):
     columns : ndarray, shape (4 d, n)
     out : ndarray, shape (n,)
     """
-    out[:] = 0
+    if len(row) == 0:
+        out[:] = 0
     for k in range(0, len(row), 4):
         first, second, third, fourth = row[k], row[k + 1], row[k + 2], row[k + 3]
         ones, twos, threes, fours = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        # In this order every product but one has a sum to be fused with.
+        if k == 0:
+            for j in range(len(out)):
+                a, b = ones[j] - first, twos[j] - second
+                c, d = threes[j] - third, fours[j] - fourth
+                out[j] = ((a * a + b * b) + c * c) + d * d
+            continue
         for j in range(len(out)):
             a, b, c, d = ones[j] - first, twos[j] - second, threes[j] - third, fours[j] - fourth
-            out[j] += (a * a + b * b) + (c * c + d * d)
+            out[j] = (((out[j] + a * a) + b * b) + c * c) + d * d
 
 
-@njit
+@fused_njit
 def negative_powers(values):
     """2^-x of every x >= 0, in place; no number is below 2^-126.
 
@@ -93,6 +102,21 @@ def narrow_tile(A, B, tile):
             values = tile[i, start:end]
             squared_distances(A[i], columns, values)
             negative_powers(values)
+
+
+@njit
+def narrow_codes(A, B, codes):
+    """The same values as codes (:mod:`odmtool.rows.coded_tile`), uint16, shape (m, n)."""
+    n = B.shape[0]
+    columns, room = np.empty((A.shape[1], WIDTH), A.dtype), np.empty(WIDTH, A.dtype)
+    for start in range(0, n, WIDTH):
+        end = min(start + WIDTH, n)
+        spread_columns(B[start:end], columns)
+        values = room[: end - start]
+        for i in range(A.shape[0]):
+            squared_distances(A[i], columns, values)
+            negative_powers(values)
+            take_codes(values, codes[i, start:end])
 
 
 @njit

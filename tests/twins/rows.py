@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from odmtool.rows import narrow_loops, sparse_tile, tile_loops
+from odmtool.rows import coded_tile, narrow_loops, sparse_tile, tile_loops
 from twins.making import Twin, dense, matrix, table
 
 
@@ -146,6 +146,67 @@ def sparse_product_cases(generator):
             yield found, *(v[:, None] * np.arange(1.0, q + 1) for v in vectors)
 
 
+def codes_of(values, codes):
+    codes[:] = np.floor(values * np.float32(65535) + np.float32(0.5))
+
+
+def code_cases(generator):
+    for n in (0, 3, 40):
+        values = generator.random(n, dtype=np.float32)
+        values[:3] = [0.0, 1.0, 1.25 / 65535][:n]
+        yield values, np.full(n, 7, np.uint16)
+
+
+def narrow_coded(A, B, codes):
+    tile = np.empty(codes.shape, np.float32)
+    narrow_values(A, B, tile)
+    codes_of(tile, codes)
+
+
+def narrow_code_cases(generator):
+    """Rows of whole numbers, whose values are powers of two without rounding."""
+    for A, B, tile in narrow_cases(generator):
+        yield np.floor(2 * A), np.floor(2 * B), np.full(tile.shape, 7, np.uint16)
+
+
+def coded_lanes(codes, right, left, lanes, below):
+    rest = -len(codes) % 32
+    products = np.r_[codes * right, np.zeros(rest)].reshape(-1, 32)
+    lanes += products.sum(axis=0)
+    below += left * codes
+
+
+def coded_lane_cases(generator):
+    for codes, _right, left, *_others in coded_cases(generator):
+        for row, own in zip(codes, left.astype(np.float32), strict=True):
+            right_now, below = (generator.random((2, len(row))) / 65535).astype(np.float32)
+            yield row, right_now, own, generator.random(32, dtype=np.float32), below
+
+
+def largest_one(v, out):
+    """v in units of its largest number."""
+    most = max([abs(x) for x in v if x], default=1.0)
+    out[:] = np.asarray(v) / most
+    return most
+
+
+def vector_cases(generator):
+    for size in (1.0, 1e-200, 1e250):
+        yield size * generator.standard_normal(9), np.empty(9, np.float32)
+    yield np.zeros(3), np.empty(3, np.float32)
+    yield np.zeros(0), np.empty(0, np.float32)
+
+
+def coded_products(codes, right, left, above, below):
+    both_products(codes / 65535, right, left, above, below)
+
+
+def coded_cases(generator):
+    for tile, right, left, above, below in product_cases(generator):
+        codes = generator.integers(0, 65536, tile.shape).astype(np.uint16)
+        yield codes, right, left, above, below
+
+
 def transpose(tile, out):
     out[:] = tile.T
 
@@ -239,5 +300,10 @@ TWINS = table(
     Twin(sparse_tile.count_large, large_before, large_cases),
     Twin(sparse_tile.take_large, large_values, taken_cases),
     Twin(sparse_tile.add_sparse_products, both_sparse_products, sparse_product_cases),
+    Twin(narrow_loops.narrow_codes, narrow_coded, narrow_code_cases),
+    Twin(coded_tile.take_codes, codes_of, code_cases),
+    Twin(coded_tile.add_coded_lanes, coded_lanes, coded_lane_cases),
+    Twin(coded_tile.to_single, largest_one, vector_cases),
+    Twin(coded_tile.add_coded_products, coded_products, coded_cases, to_single),
     Twin(tile_loops.mirror, transpose, mirror_cases),
 )

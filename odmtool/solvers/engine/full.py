@@ -170,7 +170,8 @@ class FullNewton:
         slopes, demanded = losses.slope(self.loss, t), -y * losses.derivative(self.loss, t)
         if self._is_far:
             # Products for all examples are dear, so this one is for those that matter.
-            at_demanded = yield Asked(demanded, (slopes > 0) | (demanded != 0))
+            some = (slopes > 0) | (demanded != 0)
+            at_demanded = yield Asked(demanded, some, roughly=True)
             apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
             gap = min(gap, max(apart / 2, least))
         accuracy = self._share * np.sqrt(2 * gap)
@@ -202,7 +203,7 @@ class FullNewton:
         rows, root = np.flatnonzero(active), np.sqrt(slopes[active])
         residual = change[rows] / root
         if direction.any():
-            residual -= root * (yield Asked(direction, active))[rows]
+            residual -= root * (yield Asked(direction, active, roughly=True))[rows]
         steps = gradient_steps(
             residual, self._space.preconditioner(slopes, rows, root), atol=accuracy,
             most=_GRADIENTS, is_over=deadline.is_over,
@@ -219,7 +220,7 @@ def _in_function_space(steps: Course, active: np.ndarray, root: np.ndarray) -> C
             z = steps.send(answer)
             v = np.zeros(len(active))
             v[active] = root * z
-            product = yield Asked(v, active)
+            product = yield Asked(v, active, roughly=True)
             answer = z + root * product[active]
     except StopIteration as end:
         return end.value

@@ -1,8 +1,10 @@
 """K times vectors of all examples, one pass for as many as are asked for.
 
 In single precision the tiles of K are kept as far as there is room; in double precision, for
-certificates, they are made again. Examples with duals stand before the others, so that few tiles
-have to do with them. Newton's steps give duals to some more, here and there: these move up, or
+certificates, they are made again. Values of narrow rows are made about as fast as kept ones are
+read, so that these are rounded to two bytes each, which is enough for conjugate gradients, and
+made again for margins. Examples with duals stand before the others, so that few tiles have to do
+with them. Newton's steps give duals to some more, here and there: these move up, or
 else every tile of the others would have one of them.
 """
 
@@ -12,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import kernels
+from odmtool.core import kernels, losses
 from odmtool.rows.tiles import Tiles, is_narrow, narrow_rows, tile_values
 from odmtool.solvers.engine.certificate import times
 
@@ -26,6 +28,10 @@ _REGAINED = 0.9
 # Products between examples that have the same duals, about.
 # speed only: the order of examples decides which tiles have duals, and not what they give
 _BETWEEN = 8
+# Bytes of a value that is rounded for conjugate gradients, and by how much at most.
+_CODE, _CODED = 2, 2.0**-17
+# What rounding may do to them beside the 1 that the matrix I + S^1/2 K S^1/2 has at least.
+_HARMLESS = 0.1
 # A tile is not looked through if of this number of rows and columns more than this share of
 # values are larger.
 # speed only: a tile with few large values is kept, or made, with the others as well
@@ -51,6 +57,8 @@ class KeptTiles(Tiles):
     ----------
     is_short : bool
         A tile was not kept, because there was no room for it.
+    is_rough : bool
+        Products may be those with values of :mod:`odmtool.rows.coded_tile`.
     """
 
     def __init__(self, kernel, X, room: float, executor, is_compiled: bool = True):
@@ -59,23 +67,40 @@ class KeptTiles(Tiles):
             is_compiled=is_compiled,
         )  # fmt: skip
         self._kept, self._room, self._block, self._reserved = {}, room, len(self._filled), 0
-        self.is_short = False
+        self._whole_room, self._each = room, 0
+        self.is_short = self.is_rough = self._is_coded = False
         self._is_dense = np.zeros(self._filled.shape, dtype=bool)
         self._narrow = self._narrow_rows()
         self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
 
     # speed only: tiles that are not kept are made again
-    def begins_with(self, count: int) -> None:
-        """Most products are between the first ``count`` examples: room is left for their tiles."""
+    def begins_with(self, count: int, *, can_be_coded: bool = False) -> None:
+        """Most products are between the first ``count`` examples: room is left for their tiles.
+
+        These may be coded; of which columns must not depend on which thread has found room.
+        """
         self._block = block = int(np.searchsorted(self._edges, count))
         side, size = int(np.diff(self._edges).max()), self.X.dtype.itemsize
-        known = sum(j < block for _i, j in self._kept)
+        is_coded = can_be_coded and self._is_fast
+        if is_coded != self._is_coded:
+            self._forget(0)
+            self._is_coded = is_coded
+        if is_coded:
+            # So many columns have t (t + 1) / 2 tiles that fit.
+            size = _CODE
+            fitting = np.sqrt(0.25 + 2 * self._whole_room / (size * side**2)) - 0.5
+            self._block = block = int(min(block, fitting))
+        known, self._each = sum(j < block for _i, j in self._kept), size
         self._reserved = size * side**2 * (block * (block + 1) // 2 - known)
 
     def exchange(self, X, start: int) -> None:
         """Take the rows of ``X``, which differ from ``start`` on, shape (m, d)."""
         self.X, first = X, int(np.searchsorted(self._edges, start, side="right")) - 1
         self._narrow = self._narrow_rows()
+        self._forget(first)
+
+    def _forget(self, first: int) -> None:
+        """The tiles from this column on."""
         for key in [key for key in self._kept if key[1] >= first]:
             self._room += self._kept.pop(key).nbytes
         self._is_dense[:, first:] = False
@@ -95,35 +120,59 @@ class KeptTiles(Tiles):
 
     def _tile(self, i: int, j: int, scratch, is_kept: bool = False):
         """An ndarray or a SparseTile."""
-        kept = self._kept.get((i, j))
+        kept = self._readable(i, j)
         if kept is not None:
             return kept
-        tile = super()._tile(i, j, scratch)
-        # This depends on the values only, not on what there is room for.
-        found = None if self._is_full(i, j) else self._as_sparse(tile)
-        self._is_dense[i, j] = found is None
-        found = tile if found is None else found
-        if self._has_room(j, found.nbytes):
-            self._room -= found.nbytes
-            is_first = j < self._block
-            # speed only: tiles that are not kept are made again
-            self._reserved -= min(self._reserved, tile.nbytes) if is_first else 0
-            found = self._kept[i, j] = tile.copy() if found is tile else found
-        else:
+        found, is_whole = self._made(i, j, scratch)
+        if not self._has_room(j, found.nbytes, is_whole):
             self.is_short = True
+            return found
+        self._room -= found.nbytes
+        # speed only: tiles that are not kept are made again
+        if j < self._block:
+            expected = self._each * np.prod(np.diff(self._edges)[[i, j]])
+            self._reserved -= min(self._reserved, expected)
+        found = self._kept[i, j] = found.copy() if is_whole else found
         return found
 
+    def _made(self, i: int, j: int, scratch):
+        """A tile as it would be kept, and whether that is ``scratch``, in single precision."""
+        tile, is_full = None, self._is_full(i, j)
+        # This depends on the values only, not on what there is room for.
+        if not is_full:
+            tile = super()._tile(i, j, scratch)
+            found = self._as_sparse(tile)
+            self._is_dense[i, j] = found is None
+            if found is not None:
+                return found, False
+        if self._are_coded(j):
+            return self._coded(i, j), False
+        return super()._tile(i, j, scratch) if tile is None else tile, True
+
     # speed only: tiles that are not kept are made again
-    def _has_room(self, j: int, count: int) -> bool:
-        """Whether a tile of so many bytes in this column is kept.
+    def _has_room(self, j: int, count: int, is_whole: bool) -> bool:
+        """Whether a tile of so many bytes in this column is kept; as it is made, or otherwise.
 
         Beyond the first examples the columns are often others in the next product: values that
         are made as fast as memory is taken are not worth it.
         """
         if j < self._block:
-            return count <= self._room
-        is_fast = self._narrow is not None and self.is_compiled
-        return not is_fast and count <= self._room - self._reserved
+            return count <= self._room and not (is_whole and self._is_coded)
+        return not (is_whole and self._is_fast) and count <= self._room - self._reserved
+
+    @property
+    def _is_fast(self) -> bool:
+        """Whether values are made about as fast as kept ones are read."""
+        return self._narrow is not None and self.is_compiled
+
+    def _are_coded(self, j: int) -> bool:
+        """Whether the values of a tile in this column are to be coded now."""
+        return self._is_coded and self.is_rough and j < self._block
+
+    def _readable(self, i: int, j: int):
+        """What is kept of a tile, if it is precise enough."""
+        kept = self._kept.get((i, j))
+        return None if _is_coded(kept) and not self.is_rough else kept
 
     def _is_full(self, i: int, j: int) -> bool:
         """Whether the tile is known to have many values, or some of it promise so."""
@@ -135,10 +184,10 @@ class KeptTiles(Tiles):
 
     def _add_tile(self, i: int, j: int, scratch, is_kept, right, left, above, below) -> None:
         """Values that are not kept are multiplied as they are made, where that is faster."""
-        can_be = self.is_compiled and right.ndim == 1 and self._narrow is not None
-        if can_be and (i, j) not in self._kept and self._is_full(i, j):
+        can_be = self._is_fast and right.ndim == 1 and not self._are_coded(j)
+        if can_be and self._readable(i, j) is None and self._is_full(i, j):
             rows, columns = self._slice(i), self._slice(j)
-            if not self._has_room(j, len(left) * len(right) * self.X.dtype.itemsize):
+            if not self._has_room(j, len(left) * len(right) * self.X.dtype.itemsize, True):
                 from odmtool.rows.narrow_loops import add_narrow_products
 
                 self.is_short = True
@@ -154,7 +203,22 @@ class KeptTiles(Tiles):
 
         return sparse_tile(tile, self._least)
 
+    def _coded(self, i: int, j: int) -> np.ndarray:
+        """The tile's values as codes."""
+        from odmtool.rows.narrow_loops import narrow_codes
+
+        A, B = (self._narrow[self._slice(k)] for k in (i, j))
+        codes = np.empty((len(A), len(B)), np.uint16)
+        narrow_codes(A, B, codes)
+        return codes
+
     def _add(self, tile, right, left, above, below) -> None:
+        if _is_coded(tile):
+            from odmtool.rows.coded_tile import add_coded_products, decoded
+
+            if right.ndim == 1:
+                return add_coded_products(tile, right, left, above, below)
+            tile = decoded(tile)
         if not isinstance(tile, np.ndarray):
             from odmtool.rows.sparse_tile import add_sparse_products
 
@@ -162,6 +226,10 @@ class KeptTiles(Tiles):
             add_sparse_products(tile, *(v.reshape(len(v), -1) for v in vectors))
         else:
             super()._add(tile, right, left, above, below)
+
+
+def _is_coded(tile) -> bool:
+    return isinstance(tile, np.ndarray) and tile.dtype == np.uint16
 
 
 def some_rows(X):
@@ -184,11 +252,14 @@ class Asked(NamedTuple):
         Where the product is needed.
     exactly : bool
         In double precision.
+    roughly : bool
+        Values may be rounded to two bytes.
     """
 
     v: np.ndarray
     wanted: np.ndarray | None = None
     exactly: bool = False
+    roughly: bool = False
 
 
 class Products:
@@ -206,6 +277,7 @@ class Products:
         self._points, self._order = run.points, np.argsort(~is_active, kind="stable")
         self._room, self._tiles, self._first = run.tile_room, None, int(is_active.sum())
         self._cost, self._expected = run.cost, 0.0
+        self._bent = losses.largest_slope(run.loss)
 
     def of(self, asked: list[Asked]) -> list[np.ndarray]:
         """One pass for all; they are alike in precision."""
@@ -218,19 +290,24 @@ class Products:
             points.expect(made)
             order = np.argsort(~V.any(axis=1), kind="stable")
             return self._in_order(order, V, lambda v: times(points.rows(order), v))
-        self._move_up(V.any(axis=1))
-        wanted = None if is_for_all else np.any(some, axis=0)[self._order]
+        wanted = None if is_for_all else np.any(some, axis=0)
+        is_active = V.any(axis=1)
+        self._move_up(is_active if is_for_all else is_active | wanted)
+        wanted = None if is_for_all else wanted[self._order]
+        # Products without compiled code are slower, too; without it, values are kept.
+        points.expect(max(0.0, made - self._expected) + _AS_VALUES * between)
+        self._expected = max(made, self._expected)
         if self._tiles is None:
             X = points.single[self._order]
             self._tiles = KeptTiles(
                 points.kernel, X, self._room, points.executor, points.is_compiled
             )  # fmt: skip
-            self._tiles.begins_with(self._first)
+            self._begin()
         tiles = self._tiles
-        # Products without compiled code are slower, too; without it, values are kept.
-        points.expect(max(0.0, made - self._expected) + _AS_VALUES * between)
-        self._expected = max(made, self._expected)
-        tiles.is_compiled = points.is_compiled
+        if tiles.is_compiled != points.is_compiled:
+            tiles.is_compiled = points.is_compiled
+            self._begin()
+        tiles.is_rough = all(one.roughly for one in asked)
         points.is_narrow &= points.is_compiled
         return self._in_order(
             self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)
@@ -252,7 +329,17 @@ class Products:
         self._first = first + int(is_new.sum())
         if self._tiles is not None:
             self._tiles.exchange(self._points.single[self._order], first)
-            self._tiles.begins_with(self._first)
+            self._begin()
+
+    def _begin(self) -> None:
+        self._tiles.begins_with(self._first, can_be_coded=self._can_be_coded(self._first))
+
+    def _can_be_coded(self, count: float) -> bool:
+        """Whether so many examples leave what rounding does to conjugate gradients harmless.
+
+        It is about that of a matrix of random numbers, whose norm grows with the root of its size.
+        """
+        return self._bent * np.sqrt(count) * _CODED <= _HARMLESS
 
     # speed only: the order of examples decides which tiles have duals, and not what they give
     def _are_enough(self, is_active: np.ndarray, count: int) -> bool:
@@ -270,7 +357,10 @@ class Products:
 
     def _fit(self, count: float) -> bool:
         """Whether there is room for the tiles between so many examples."""
-        return self._points.single.dtype.itemsize * count**2 / 2 <= self._room
+        points = self._points
+        is_coded = points.is_narrow and points.is_compiled and self._can_be_coded(count)
+        size = _CODE if is_coded else points.single.dtype.itemsize
+        return size * count**2 / 2 <= self._room
 
     @staticmethod
     def _in_order(order: np.ndarray, V: np.ndarray, times) -> list[np.ndarray]:
