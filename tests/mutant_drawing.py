@@ -163,6 +163,8 @@ def places(node, function, is_used, used) -> Iterator[tuple]:
 def is_left_alone(node) -> bool:
     if isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Raise):
         return True
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return True  # an assertion
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):

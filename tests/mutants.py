@@ -37,6 +37,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,7 +52,7 @@ COPIED = ("odmtool", "tests", "data", "docs", "man", "benchmarks", ".ci")
 _ROOM = 2000
 # A test may take so many times its CPU seconds, and more where functions are compiled anew.
 _CPU_FACTOR, _COMPILING = 5, 200
-_STEPS = 1.0, 4.0, 15.0
+_STEPS = 1.0, 4.0, 15.0, 40.0
 _GOAL = 0.9
 DEFAULTS = {"tests/test_signatures.py"}
 # Files whose tests start processes, or say little about these rooms: for the second round.
@@ -147,13 +148,16 @@ class Tests:
                 if line > 1:
                     self._by_file.setdefault(file, set()).add(name)
 
-    def of_function(self, mutant: Mutant) -> set[str]:
-        """The tests that call the function which is changed; of no function, those of the file."""
+    def of(self, mutant: Mutant) -> set[str]:
+        """The tests that call the function which is changed; if there are none, those of the file.
+
+        What stands in no function is read without a call, and defaults are.
+        """
+        called = self._by_function.get((mutant.path, mutant.function), set())
+        readers = {name for name in self.seconds if file_of(name) in DEFAULTS}
         if not mutant.function:
-            return self.of_file(mutant) | self.of_importers(mutant)
-        # Defaults are read without a call.
-        of_defaults = {name for name in self.seconds if file_of(name) in DEFAULTS}
-        return self._by_function.get((mutant.path, mutant.function), set()) | of_defaults
+            readers |= self.of_importers(mutant)
+        return (called or self.of_file(mutant)) | readers
 
     def of_file(self, mutant: Mutant) -> set[str]:
         """The tests that call any function of the file."""
@@ -169,11 +173,16 @@ class Tests:
     def in_order(self, names: set[str], budget: float) -> list[str]:
         """As many as can be run in so many seconds, and one at least; none if there are none.
 
-        The quickest first, in steps that are sorted by file, because a file's fixtures are made
-        again whenever another one was in between.
+        The quickest first, but each test with some parameters before it comes with others; in steps
+        that are sorted by file, because a file's fixtures are made again whenever another one was
+        in between.
         """
-        total, chosen = 0.0, []
+        costs, times = {}, Counter()
         for name in sorted(names, key=lambda name: (self.seconds[name], name)):
+            times[name.partition("[")[0]] += 1
+            costs[name] = self.seconds[name] * times[name.partition("[")[0]]
+        total, chosen = 0.0, []
+        for name in sorted(costs, key=lambda name: (costs[name], name)):
             total += self.seconds[name]
             if total <= budget or not chosen:
                 chosen.append((bisect.bisect(_STEPS, total), file_of(name), name))
@@ -204,10 +213,11 @@ class Trial:
     def _tried(self, copy: Copy, mutant: Mutant, source: bytes) -> tuple[str, str]:
         """Run tests until one fails."""
         request, compiling = {}, 0
-        # What is called while modules are imported, no test calls.
-        names = self._tests.of_function(mutant) or self._tests.of_file(mutant)
+        names = self._tests.of(mutant)
+        if self._is_second:  # also what other processes call
+            names = names | self._tests.of_importers(mutant)
         if mutant.is_compiled and self._is_second:
-            names, compiling = self._tests.of_file(mutant), _COMPILING
+            names, compiling = names | self._tests.of_file(mutant), _COMPILING
             cache = copy.folder / "cache-of-one"
             shutil.rmtree(cache, ignore_errors=True)
             shutil.copytree(copy.compiled, cache)

@@ -71,3 +71,10 @@ def test_inner_products(d, scale):
 def test_integers_need_one_slice():
     X = np.arange(12.0).reshape(3, 4) * 1000
     assert len(slices(X)) == 1 and np.array_equal(slices(X)[0], X)
+
+
+@pytest.mark.parametrize("d, bits", [(1, 26), (2, 26), (3, 25), (4, 25), (5, 25), (100, 23)])
+def test_the_error_of_an_inner_product(d, bits):
+    """Its sums round, 4 slices of each, and what four slices of so many bits leave over."""
+    expected = (d + 16) * (2.0**-98 + 8 * 2.0 ** (-4 * bits))
+    assert double_double.product_error(d) == pytest.approx(expected, rel=1e-14, abs=0)

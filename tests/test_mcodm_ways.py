@@ -13,9 +13,10 @@ from odmtool.machines import MCODM
 from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
-from odmtool.solvers.mcodm import dense, descent, rounds
+from odmtool.solvers.mcodm import dense, descent, newton, rounds
 from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
+from odmtool.solvers.mcodm.sparse import SparseNewton
 from odmtool.solvers.mcodm.way import Way, choose
 from odmtool.solvers.multi import Duals, MultiProblem
 
@@ -156,14 +157,48 @@ def test_products_of_an_array_are_those_with_its_hessian(weight, rival):
     duals = found.duals.copy()
     if rival is not None:
         duals.rival[:] = rival
-    newton = DenseNewton(p._replace(X=p.X.toarray()), duals, found.W, 1e-3)
-    newton.begin(1e-3)
-    assert 0 < newton.active < 60 and np.any(duals.beta > 0)
-    H = np.tril(newton._hessian())
+    state = DenseNewton(p._replace(X=p.X.toarray()), duals, found.W, 1e-3)
+    state.begin(1e-3)
+    assert 0 < state.active < 60 and np.any(duals.beta > 0)
+    H = np.tril(state._hessian())
     H += np.tril(H, -1).T
     V = np.random.default_rng(0).standard_normal(found.W.shape)
     V -= V.mean(axis=1, keepdims=True) if rival is None else 0.0
-    assert newton._hessian_times(V).T.ravel() == pytest.approx(H @ V.T.ravel(), rel=1e-9, abs=1e-9)
+    assert state._hessian_times(V).T.ravel() == pytest.approx(H @ V.T.ravel(), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("rival", [None, -1])
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_a_preconditioner_divides_by_the_hessian_or_a_part_of_it(is_sparse, rival, monkeypatch):
+    """All of it, its blocks of one class each, or its diagonal, as large as the problem is."""
+    p = problem(weight=weights(60))
+    found = solve(p, starts=1)
+    duals = found.duals.copy()
+    if rival is not None:
+        duals.rival[:] = rival
+    own = p if is_sparse else p._replace(X=p.X.toarray())
+    state = (SparseNewton if is_sparse else DenseNewton)(own, duals.copy(), found.W, 1e-3)
+    by_loops = SparseNewton(p, duals.copy(), found.W, 1e-3)
+    by_loops._rho = state._rho
+    for newton_of in (state, by_loops):
+        newton_of.begin(1e-3)
+    H = np.tril(by_loops._hessian())
+    H += np.tril(H, -1).T
+    d, k = found.W.shape
+    V = np.random.default_rng(0).standard_normal((d, k))
+    V -= V.mean(axis=1, keepdims=True) if rival is None else 0.0
+
+    def assert_divides_by(part):
+        divided = np.linalg.solve(part, V.T.ravel()).reshape(k, d).T
+        if rival is None:
+            divided -= divided.mean(axis=1, keepdims=True)
+        assert state._preconditioner()(V) == pytest.approx(divided, rel=1e-9, abs=1e-12)
+
+    assert_divides_by(H)
+    monkeypatch.setattr(state, "_division", lambda: None)
+    assert_divides_by(H * np.kron(np.eye(k), np.ones((d, d))))
+    monkeypatch.setattr(newton, "LARGEST_BLOCKS", k * d * d - 1)
+    assert_divides_by(np.diag(np.diag(H)))
 
 
 def test_a_large_problem_begins_at_least_squares():
@@ -187,6 +222,6 @@ def test_large_features_leave_the_hessian_definite(seed):
     X[:, 0] *= 1e8
     p = MultiProblem(X, None, target, 4, np.ones(60), loss)
     nothing = Duals(np.zeros((60, 4)), np.zeros(60), np.full(60, -1), np.full(60, np.inf))
-    newton = DenseNewton(p, nothing, np.zeros((6, 4)), 1e-3)
-    newton.begin(1e-3)
-    assert newton._division()
+    state = DenseNewton(p, nothing, np.zeros((6, 4)), 1e-3)
+    state.begin(1e-3)
+    assert state._division()

@@ -69,6 +69,33 @@ def test_the_judge_confirms_the_gap(kernel, weighted, dense, memory, tolerance):
     assert judged.infeasibility <= 1e-13 * max(1.0, abs(solution.duals).max())
 
 
+@pytest.mark.parametrize("kernel", [None, "rbf with bias"])
+def test_what_rounding_may_hide(kernel):
+    """Of the margins near 1 and below the whole of their losses' change, of every dual its own."""
+    p, generator = problem(kernel, weights()), np.random.default_rng(4)
+    state = (mcsvm._Linear if kernel is None else mcsvm._Kernel)(p, generator.normal(0, 1, (60, 4)))
+    state._error = 1e-3  # of which the square counts
+    K = np.eye(60) if kernel is None else p.gram.matrix()
+    r = np.linalg.norm(p.X.toarray(), axis=1) if kernel is None else np.sqrt(K.diagonal())
+    lengths = [sum(r * abs(state.alpha[:, k])) for k in range(4)]
+    largest = max(lengths)
+    if kernel is None:
+        state.scores()
+        largest = max(np.linalg.norm(p.X.toarray().T @ state.alpha[:, k]) for k in range(4))
+    cost = p.weight * 3.0
+    # As far on this side of the last margin that may count as on the other.
+    margins = 1 + 2e-3 * largest * r * np.where(np.arange(60) % 2, 0.9, 1.1)
+    margins[:10], margins[10:20] = 1e3, -1e3
+    expected = 1e-6 * sum(length**2 for length in lengths)
+    for i in range(60):
+        off = 1e-3 * largest * r[i]
+        share = abs(state.alpha[i]).sum()
+        if margins[i] < 1 + 2 * off:
+            share += 2 * cost[i]
+        expected += off * share
+    assert state.hidden(margins, cost) == pytest.approx(expected, rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize("weighted, dense, lambda_", [
     (False, False, 60.0), (True, True, 60.0), (True, False, 1e-3), (False, True, 1e5),
 ])  # fmt: skip

@@ -43,6 +43,7 @@ def first_of_each(X, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _hashes(X) -> np.ndarray:
     """A number for each row; rows that are equal have equal ones. uint64, shape (m,)."""
+    # speed only: rows of the same number are compared
     multiplier = np.random.default_rng(0).integers(0, 2**64, X.shape[1], np.uint64) | np.uint64(1)
     if isinstance(X, np.ndarray):
         sums = np.empty(len(X), np.uint64)

@@ -100,6 +100,7 @@ def solve(
             generator.shuffle(order[:active])
             active, threshold, estimate = state.epoch(order, active, threshold)
             epoch += 1
+            # speed only: the gap is looked at sooner
             if not np.isfinite(estimate):
                 break
             seen = relative(estimate, scale)

@@ -255,7 +255,7 @@ class _Rows:
 
     def _goal(self, active: np.ndarray) -> np.ndarray | None:
         """The coefficients of the quadratic problem of some examples; None if there are none."""
-        ends = np.column_stack([self._y[active] > 0, self._y[active] < 0]).astype(float)
+        ends = (self._y[active, None] == (1, -1)).astype(float)
         try:
             solved = self._solved(active, ends)
             levels = np.linalg.solve(ends.T @ solved, np.ones(2))

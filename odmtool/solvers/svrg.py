@@ -112,7 +112,7 @@ def until_certified(run: Stages, stop: Stop, has_start: bool, progress, name: st
     Without a start at least one: Newton's rule, no model that answers nothing.
     """
     iteration, best, rows = 0, None, run.rows
-    least, dual = 0 if has_start else min(1, stop.max_iter), rows.dual_at_zero()
+    dual = rows.dual_at_zero()
     while True:
         point = run.point
         lengths = float(np.linalg.norm(point.w)), rows.lengths(point), rows.curvature, rows.terms
@@ -123,8 +123,8 @@ def until_certified(run: Stages, stop: Stop, has_start: bool, progress, name: st
             gap, dual, best = own, point.primal - hidden - own, point
         now = relative(gap, point.scale)
         progress(Progress(iteration, point.primal, now, rows.active(point), rows.margins(point)))
-        is_done = now <= stop.tolerance or run.is_stuck
-        if (iteration >= least and is_done) or iteration >= stop.max_iter:
+        is_done = (now <= stop.tolerance or run.is_stuck) and (has_start or iteration)
+        if is_done or iteration >= stop.max_iter:
             break
         run.stage()
         iteration += 1

@@ -112,6 +112,7 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
     return More(found + rounding, primal, DELTA)
 
 
+# speed only: where drawn rows are not enough, a pass over all of them follows
 def is_hopeful(points: Points, known: Known, allowed: float, most: int) -> bool:
     """Whether so many rows may be enough, where margins are about these; else it takes a pass."""
     return _plan(points, known, allowed, most)[2] > 0

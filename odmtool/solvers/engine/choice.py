@@ -8,6 +8,7 @@ from typing import NamedTuple
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine.cost import NEAR, Cost
 
+# speed only: the gap decides which number is enough
 STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
 """Numbers of landmarks at which is decided whether to go on."""
 # Numbers of drawn rows.

@@ -27,8 +27,10 @@ from odmtool.solvers.newton import SUFFICIENT_DECREASE
 # Rows of a task, at least and at most.
 # speed only: how rows are split among threads
 _FEWEST, _MOST_ROWS, _TASKS = 256, 4096, 8
+# speed only: what is not solved in these is certified by others
 _STEPS, _GRADIENTS, _BISECTIONS = 25, 100, 25
 # A column alone, whose steps are cheap.
+# speed only: what is not solved in these is certified by others
 _STEPS_OF_ONE = 60
 # Steps without progress of a column, after which rounding is all that moves.
 _PATIENCE = 3
@@ -223,6 +225,7 @@ class _Newton:
             D += step * P
             along += step.astype(at_P.dtype) * at_P
             R -= step * product
+            # speed only: when a preconditioner is made anew
             self._spent += 4.0 * len(live)
             self._last = count
             left = np.einsum("ij,ij->j", R, R) > accuracy[live] ** 2

@@ -60,6 +60,7 @@ _RESIDUAL = 0.03
 # That share is divided by the second number after a step that is shorter than the first.
 # speed only: the gap decides when it ends, not how precise a step was
 _SHORT, _FINER = 0.1, 4.0
+# speed only: the gap decides when it ends, not how precise a step was
 _GRADIENTS = 200
 # A gap in single precision must be below this share of the tolerance to be looked at in double.
 # speed only: no gap counts before it was looked at in double precision

@@ -174,6 +174,7 @@ class KeptTiles(Tiles):
         kept = self._kept.get((i, j))
         return None if _is_coded(kept) and not self.is_rough else kept
 
+    # speed only: which of two ways makes the same values
     def _is_full(self, i: int, j: int) -> bool:
         """Whether the tile is known to have many values, or some of it promise so."""
         if not self._is_dense[i, j] and self.is_compiled:

@@ -237,6 +237,7 @@ class _Run:
         self.V = self.V + step * direction
         self._scores = objective.scores(self.V)
         self._judge()
+        # speed only: how long to go on where rounding is all that moves
         is_better = self.value < before[0] * (1 - _ROUNDING) or self.size < before[1]
         # speed only: how long to go on where rounding is all that moves
         self._waited = 0 if is_better else self._waited + 1

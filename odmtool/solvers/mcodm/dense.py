@@ -167,7 +167,7 @@ class DenseNewton(SmoothedNewton):
         """The members of some rows, and the sum of their losses."""
         duals, target, c1 = self.duals, self._target[rows], self._c1[rows]
         B = self._scores.T[:, rows] - self._centre.T[:, rows]
-        if step > 0:
+        if step:
             B -= change.T[:, rows] if step == 1 else step * change.T[:, rows]
         (k, n), examples = B.shape, np.arange(len(target))
         # Places in a whole array are found several times as fast as pairs of indices.

@@ -67,6 +67,7 @@ _NO_ROOM = 0.1
 # So many Newton steps without a smaller gap: only rounding is left.
 _PATIENCE = 50
 # In relative gaps above this nothing but rounding is seen; so many steps in a row are the last.
+# speed only: how long to go on where rounding is all that moves
 _BLIND, _BLIND_STEPS = 1e16, 200
 # A start is given up when so many falls as its last would not make it better by this share.
 _FALLS, _WORTH = 12, 1e-3
