@@ -208,3 +208,11 @@ def test_the_error_of_a_basis():
     expected = (basis.points.value_error + unit * most) * (1 + 2 * beta) ** 2
     expected += 4 * unit * np.sqrt(most) * products
     assert basis.error == pytest.approx(expected, rel=1e-6)
+
+
+def test_all_draws_together_fail_as_rarely_as_one():
+    """Each by other rows; however many there are, their probabilities sum up to DELTA at most."""
+    draws = certificate.Seeds(7)
+    seeds, chances = zip(*(draws.next() for _ in range(30)), strict=True)
+    assert seeds == tuple((7, k) for k in range(1, 31))
+    np.testing.assert_allclose(chances, certificate.DELTA * 0.5 ** np.arange(1, 31), rtol=1e-15)

@@ -46,10 +46,12 @@ from odmtool.solvers.rounding import sum_error
 
 DELTA = 1e-6
 """The probability with which a bound by drawn rows may fail."""
+# speed only: a bound that is a little larger holds, too
 _BISECTIONS = 40
 # speed only: drawn rows at a time
 _ROWS = 256
 # The share of the rows that say where to clip, and how far beyond their largest |X|.
+# speed only: the bound holds for any
 _PILOTS, _BEYOND = 0.1, 1.5
 
 
@@ -125,6 +127,7 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
         sums of the losses and of their absolute values, each of shape (q,).
     """
     points, alpha, count = basis.points, basis.inverse @ W, W.shape[1]
+    # speed only: when compiled code is loaded
     points.expect(points.size * len(alpha))
     F, A = (np.empty((points.size, count), order="F") for _ in range(2))
 
@@ -231,6 +234,17 @@ def outsides(points: list[Evaluation], basis: Basis, left, count: int, seed: int
 
     A = np.column_stack([point.a for point in points])
     return draw(basis.points, A, left, of_span, count, seed)
+
+
+class Seeds:
+    """Seeds of one draw after another, and with which probability each may fail: in all DELTA."""
+
+    def __init__(self, seed: int):
+        self._seed, self._count = seed, 0
+
+    def next(self) -> tuple[tuple[int, int], float]:
+        self._count += 1
+        return (self._seed, self._count), DELTA / 2**self._count
 
 
 class Draw(NamedTuple):
@@ -358,6 +372,7 @@ def rows_times(points: Points, rows: np.ndarray, A: np.ndarray, X=None, start=No
             product += points.values(own, X[others]) @ A[others]
         products[first : first + _ROWS] = product
 
+    # speed only: when compiled code is loaded
     points.expect(len(rows) * len(active))
     points.map(one, range(0, len(rows), _ROWS))
     return products
@@ -396,6 +411,7 @@ def _squares(points: Points, A: np.ndarray) -> np.ndarray:
             total += np.einsum("ij,ij->j", A[top], product)
         return total
 
+    # speed only: when compiled code is loaded
     points.expect(points.size**2 / 2)
     return np.sum(points.map(one, points.blocks()), axis=0)
 

@@ -145,6 +145,7 @@ class _Newton:
         size = min(max(_FEWEST, -(-len(Z) // _TASKS)), _MOST_ROWS)
         self._parts = [slice(k, min(k + size, len(Z))) for k in range(0, len(Z), size)]
         self.W, self.F = W, self._product(W)
+        # speed only: when a preconditioner is made anew
         self._apply, self._spent, self._last = None, 0.0, 0
 
     def take(self, which: np.ndarray) -> None:
@@ -194,6 +195,7 @@ class _Newton:
     def _precondition(self, V: np.ndarray) -> np.ndarray:
         """Divide by the Hessian with the mean slopes."""
         r, q = V.shape
+        # speed only: when a preconditioner is made anew
         is_dear = self._spent > r and self._last > _PRODUCTS
         if self._apply is None or is_dear:
             slopes = self.S.mean(axis=1, dtype=float)
@@ -204,6 +206,7 @@ class _Newton:
             unit = _ROUNDINGS * math.sqrt(r) * np.finfo(self._Z.dtype).eps
             # speed only: of a preconditioner
             H.flat[:: r + 1] += np.maximum(1.0, unit * H.diagonal())
+            # speed only: when a preconditioner is made anew
             factor, self._spent = cholesky_in_place(H), 0.0
             self._apply = lambda V: cholesky_solve(factor, V)
         self._last = 0
@@ -218,6 +221,7 @@ class _Newton:
         P, D, along = V, np.zeros_like(R), np.zeros_like(self.F)
         power = np.einsum("ij,ij->j", R, V)
         at_P = np.empty_like(self.F)
+        # speed only: the gap decides when it ends, not how precise a step was
         for count in range(1, _GRADIENTS + 1):
             product = self._hessian_times(P, S, at_P)
             curvature = np.einsum("ij,ij->j", P, product)

@@ -124,6 +124,7 @@ def features(basis: Basis, *, certified: bool, rows: np.ndarray | None = None) -
         a, b = np.searchsorted(rows, (part.start, part.stop))
         Z[a:b] = block[rows[a:b] - part.start]
 
+    # speed only: when compiled code is loaded
     points.expect(points.size * r)
     points.map(one, points.blocks())
     return Features(Z, bounded(left, basis) if certified else None)

@@ -227,6 +227,7 @@ def _in_function_space(steps: Course, active: np.ndarray, root: np.ndarray) -> C
         return end.value
 
 
+# speed only: from which of two points it goes on
 def _expected_gaps(run, newtons: list[FullNewton], duals: np.ndarray) -> np.ndarray:
     """Estimates of P - D at the columns of ``duals``, from some examples."""
     size, points = np.abs(duals), run.points
@@ -263,7 +264,7 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
         now = relative(gap, scale)
         # speed only: no gap counts before it was looked at in double precision
         if now <= _SURE * tolerance and not is_certain:
-            primal, scale, gap, eta, failure = yield from newton.certain(run.next_draw, tolerance)
+            primal, scale, gap, eta, failure = yield from newton.certain(run.draws.next, tolerance)
             is_certain, now = True, relative(gap, scale)
         run.report(j, run.iterations + iterations, primal, now, int(np.count_nonzero(newton.a)))
         is_better = now < least or primal < lowest - _SINGLE * scale
@@ -280,7 +281,7 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             break  # singular to working precision: no better step can be had
         iterations, is_certain = iterations + 1, False
     if not is_certain:
-        primal, scale, gap, eta, failure = yield from newton.certain(run.next_draw, tolerance)
+        primal, scale, gap, eta, failure = yield from newton.certain(run.draws.next, tolerance)
         now = relative(gap, scale)
     found = Solution(
         None, newton.y * newton.a, eta, primal, float(primal - gap), now,

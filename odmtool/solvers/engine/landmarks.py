@@ -98,6 +98,7 @@ class Landmarks:
             Z[part, known : known + len(taken)] = columns
             self.left[part] -= np.einsum("ij,ij->i", columns, columns)
 
+        # speed only: when compiled code is loaded
         points.expect(points.size * len(taken))
         points.map(one, points.blocks(4 * 512))
         # Of the landmarks themselves nothing is left; their rows of Z are the factor's.

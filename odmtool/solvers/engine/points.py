@@ -49,6 +49,7 @@ class Points:
         some._by_numpy = self._by_numpy
         return some
 
+    # speed only: when compiled code is loaded
     def expect(self, count: float, *, in_all: bool = False) -> None:
         """So many kernel values are about to be made, or from now on in all."""
         if not in_all or count > self._by_numpy:
@@ -57,6 +58,7 @@ class Points:
     @property
     def is_compiled(self) -> bool:
         """Whether kernel values come from compiled code now."""
+        # speed only: when compiled code is loaded
         return self._by_numpy < 0
 
     def values(self, A, B) -> np.ndarray:

@@ -288,6 +288,7 @@ class Products:
         # Sooner or later all examples want a product with these.
         made = count * points.size - between
         if asked[0].exactly:
+            # speed only: when compiled code is loaded
             points.expect(made)
             order = np.argsort(~V.any(axis=1), kind="stable")
             return self._in_order(order, V, lambda v: times(points.rows(order), v))

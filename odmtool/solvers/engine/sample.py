@@ -234,6 +234,7 @@ class DrawnExamples:
             part = slice(start, start + BLOCK)
             return points.values(own, X[part]) @ a[active[part]]
 
+        # speed only: when compiled code is loaded
         points.expect(_LOOKED_AT * active.size)
         apart = np.sum(points.map(one, range(0, active.size, BLOCK)), axis=0) - Z[rows] @ image
         size = _unseen(self.is_whole, *Z.shape)

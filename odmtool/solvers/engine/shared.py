@@ -112,7 +112,7 @@ class Shared:
         self, kernel, X, tolerance: float, seed: int, memory: float, executor, has_others=False
     ):
         m = X.shape[0]
-        self._tolerance, self._seed, self._draws = tolerance, seed, 0
+        self._tolerance, self._seed, self._draws = tolerance, seed, certificate.Seeds(seed)
         self._is_whole = m <= _SAMPLE and not has_others
         self._rest = _REST if has_others else 0.0
         X = compressed(X) if kernel.name == "rbf" and m * m > _SMALL else X
@@ -194,11 +194,10 @@ class Shared:
             gap[open_] = np.inf
             open_ = open_[certificate.expected(some, looks) <= _HOPED * enough[open_]]
         if open_.size and self._points.size > _LARGE:
-            self._draws += 1
-            delta = certificate.DELTA / 2**self._draws / len(points)
+            seed, delta = self._draws.next()
             for j in open_:
-                seed = (self._seed, self._draws, int(j))
-                drawn = certificate.drawn(points[j], basis, left, _DRAWN, seed, delta)
+                own = (*seed, int(j)), delta / len(points)
+                drawn = certificate.drawn(points[j], basis, left, _DRAWN, *own)
                 gap[j] = min(gap[j], drawn)
             failure, open_ = certificate.DELTA, open_[gap[open_] > enough[open_]]
         if open_.size:

@@ -270,7 +270,7 @@ class EngineRun:
         self.points, self.stop, self.seed = points, stop, seed
         self.Y, loss = columns.signs.astype(float), MarginLoss(*(f[0] for f in columns.loss))
         self.loss = losses.scaled(loss, columns.weight)
-        self.iterations, self.draws, self._progress = 0, 0, progress
+        self.iterations, self.draws, self._progress = 0, certificate.Seeds(seed), progress
         self._states = [(0.0, np.inf, 0)] * columns.count
         rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory, columns.count)
         self.tile_room, self._columns, self._room = room.tiles, columns, room
@@ -344,6 +344,7 @@ class EngineRun:
         sample, m = self.sample, self.points.size
         basis = Basis(self.points, sample.members, sample.factor)
         rows, own = thinned.kept_rows(m, self.seed), 2 * len(basis.members) + choice.count
+        # speed only: when compiled code is loaded
         self.points.expect(m * own, in_all=True)
         if sample.is_whole:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
@@ -397,14 +398,9 @@ class EngineRun:
             bound[left], failure[left] = np.minimum(bound[left], exact), 0.0
         return bound, failure
 
-    def next_draw(self) -> tuple[tuple[int, int], float]:
-        """A seed, and the probability with which this draw may fail; in all it is DELTA."""
-        self.draws += 1
-        return (self.seed, self.draws), certificate.DELTA / 2**self.draws
-
     def _drawn(self, points, basis, found: Features, count: int) -> tuple[list, np.ndarray]:
         """Bounds of P - D, and what it is at least, almost certainly."""
-        seed, delta = self.next_draw()
+        seed, delta = self.draws.next()
         drawn = certificate.outsides(points, basis, found.left, count, seed)
         bounds = certificate.bounds(points, basis, drawn, count, delta)
         return bounds, certificate.expected(points, drawn, count)

@@ -69,7 +69,7 @@ class SpanRun:
         X = compressed(gram.X) if gram.kernel.name == "rbf" else gram.X
         self.points = Points(gram.kernel, X, executor or Serial())
         self.gram, self.stop, self.seed = gram, stop, seed
-        self.iterations, self._draws = 0, 0
+        self.iterations, self._draws = 0, certificate.Seeds(seed)
 
     def cost(self) -> Cost:
         """What landmarks take, and what comes where they are not enough."""
@@ -130,10 +130,9 @@ class SpanRun:
         if bound <= enough:
             return bound, 0.0
         if choice.way != "exact":
-            self._draws += 1
-            count, delta = choice.count or _DRAWN, DELTA / 2**self._draws / len(points)
-            seed = (self.seed, self._draws)
-            drawn = sum(certificate.drawn_for_all(points, basis, left, count, seed, delta))
+            seed, delta = self._draws.next()
+            count, own = choice.count or _DRAWN, delta / len(points)
+            drawn = sum(certificate.drawn_for_all(points, basis, left, count, seed, own))
             # Where there are no more landmarks a pass is cheaper than what comes then.
             if drawn <= enough or not self._is_last:
                 return (drawn, DELTA) if drawn < bound else (bound, 0.0)
