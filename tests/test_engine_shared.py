@@ -56,6 +56,31 @@ def test_columns_are_solved_as_one_by_one(dtype):
         assert primal == pytest.approx(best.primal, rel=1e-4)
 
 
+def test_what_comes_no_closer_is_left_out(monkeypatch):
+    """After three looks in which a gap is no smaller; what was nearest stays."""
+    _X, together, *_ = problems_of([1.0], n_folds=2)
+    gaps = iter([[4.0, 5.0], [2.0, 1e-9], [3.0], [2.0], [2.5], [1e-9]])
+
+    class Looking:
+        def __init__(self, _Z, _columns, W, _executor):
+            self.W = W
+
+        def look(self):
+            gap = np.array(next(gaps))
+            return gap, np.ones(len(gap))
+
+        def take(self, which):
+            self.W = self.W[:, which]
+
+        def step(self, _accuracy):
+            self.W = self.W + 1.0
+
+    monkeypatch.setattr(columns, "_Newton", Looking)
+    W, reached, steps = columns.solve(None, together, np.zeros((3, 2)), 1e-6, None)
+    assert steps == 4 and reached.tolist() == [False, True]
+    assert W.tolist() == [[1.0, 1.0]] * 3
+
+
 def test_a_step_that_goes_too_far_is_shortened_to_where_the_slope_is_none():
     X, together, _alone, _kept = problems_of([2.0**4, 2.0**8])
     Z, start = X.toarray(), np.zeros((X.shape[1], together.count))

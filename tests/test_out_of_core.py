@@ -88,6 +88,12 @@ def test_the_judge_confirms_newton_by_passes(monkeypatch, loss, sampled):
     assert np.allclose(again.w, found.w, rtol=1e-10, atol=1e-12)
 
 
+def test_newton_by_passes_begins_at_nothing():
+    rows, X, y, u = setting(OTHER_LOSSES["l2svm"], True, 2.0)
+    found = passes.solve(rows, OTHER_LOSSES["l2svm"], Stop(1e-10, 0))
+    assert not found.w.any() and not found.converged and found.iterations == 0
+
+
 def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     loss = losses.odm(2.0**16, 0.5, 0.3, 60)
     rows, X, y, u = setting(loss, False)

@@ -17,7 +17,7 @@ from odmtool.rows.executor import Serial, Threads
 from odmtool.rows.tiles import Tiles, tile_values
 from odmtool.solvers import dcd, newton
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.large import sodm
+from odmtool.solvers.large import parts, sodm
 from odmtool.solvers.large.parts import parts_of, single_is_enough, single_precision_is_enough
 from odmtool.solvers.large.sodm import Scheme
 
@@ -271,3 +271,17 @@ def test_values_of_a_polynomial_need_double_precision():
     assert not single_is_enough(Kernel("rbf", 0.3), 1.0, 0.99e-5)
     assert single_is_enough(Kernel("rbf", 2e-29), 0.9e30, 1e-2)
     assert not single_is_enough(Kernel("rbf", 2e-29), 1.5e30, 1e-2)
+
+
+@pytest.mark.parametrize("step", [3, 5, 100])
+@pytest.mark.parametrize("is_same", [False, True])
+def test_products_of_two_parts(is_same, step):
+    """In tiles of any size; of a part with itself every pair counts once on both sides."""
+    generator = np.random.default_rng(2)
+    A, B = generator.standard_normal((7, 2)), generator.standard_normal((11, 2))
+    a, b = generator.standard_normal(7), generator.standard_normal(11)
+    B, b = (A, a) if is_same else (B, b)
+    above, left = parts.pair_products(Kernel("poly", 0.5, 1.0, 2), A, B, a, b, is_same, step)
+    K = (0.5 * A @ B.T + 1.0) ** 2
+    np.testing.assert_allclose(above, K @ b, rtol=1e-12)
+    np.testing.assert_allclose(left, 0.0 if is_same else K.T @ a, rtol=1e-12)

@@ -252,6 +252,7 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
     """Problem j from the landmarks' P and P - D on; returns a Solution."""
     tolerance, highest = run.stop.tolerance, primal - gap
     iterations, waited, least, lowest, failure = 0, 0, np.inf, np.inf, 0.0
+    # speed only: whether the first look is in double precision, or the last one
     is_certain = not is_near or not newton.is_hopeful(tolerance)
     if is_near:
         yield from newton.renew(exactly=is_certain)
@@ -331,7 +332,9 @@ def solve(
     states = zip(run.Y[problems], spaces, points, coefs, strict=True)
     newtons = [FullNewton(run, *state, len(problems)) for state in states]
     # One pass makes a point of the demanded duals. Is that good enough?
+    # speed only: from which of two points it goes on
     enough = _EXPECTED * run.stop.tolerance * np.array([point.scale for point in points])
+    # speed only: from which of two points it goes on
     is_near = _expected_gaps(run, newtons, duals) <= enough
     for k in np.flatnonzero(is_near):
         newtons[k].a = duals[:, k].copy()

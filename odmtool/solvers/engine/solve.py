@@ -118,7 +118,7 @@ class Room(NamedTuple):
         features = max(features, 4.0 * m * self.beyond(m, self.landmarks))
         return features + _squares(self.landmarks, q)
 
-    def tiles_beside(self, m: int, r: int, q: int = 1) -> float:
+    def tiles_beside(self, m: int, r: int, q: int) -> float:
         """Bytes for tiles beside features of all examples with r landmarks, and no sample."""
         if not 0 < self.tiles < math.inf:
             return self.tiles
