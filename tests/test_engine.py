@@ -1,5 +1,7 @@
 """The kernel engine: every way to a certificate ends near the optimum, with the judge's consent."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from engine_problems import KERNELS, LOSSES, far_examples, forced, judged, own_matrix, problem_of
@@ -68,6 +70,23 @@ def test_features_of_some_examples_are_enough(way, gamma, counts, monkeypatch):
         truth = judged(problem._replace(y=y), solution.coef, solution.eta, K)
         assert truth.gap <= solution.gap * (1 + 1e-6) <= 1e-3 * (1 + 1e-6)
         assert truth.primal == pytest.approx(solution.primal, rel=1e-9)
+
+
+def test_steps_of_a_pass_each_go_on_while_any_problem_is_lower(monkeypatch):
+    """Those that are not stay where they are; every pass is a step."""
+    primals = iter([(10.0, 10.0), (9.0, 10.0), (9.0, 8.0), (9.0, 8.0)])
+
+    def evaluated(*_):
+        return [SimpleNamespace(inside=1, scale=1, primal=p, crossed=[1.0]) for p in next(primals)]
+
+    monkeypatch.setattr(thinned, "solve_in_span", lambda *_: (np.zeros((1, 2)), 3, None))
+    monkeypatch.setattr(certificate, "evaluate", evaluated)
+    monkeypatch.setattr(thinned, "directions", lambda *_: np.ones((1, 2)))
+    basis = SimpleNamespace(points=SimpleNamespace(executor=None), inverse=np.eye(1))
+    some = SimpleNamespace(rows=lambda rows: None)
+    W, points, steps = thinned.solve(basis, None, None, some, None, 0.5)
+    assert W.tolist() == [[1.0, 1.0]] and steps == 3 + 3
+    assert [point.primal for point in points] == [9.0, 8.0]
 
 
 @pytest.mark.parametrize("way, gamma", [("full", 2.0), ("drawn", 0.02)])

@@ -187,9 +187,8 @@ def test_what_is_known_of_a_point_in_the_span(loss):
     hidden = np.linalg.norm(basis.inverse) * np.sqrt(20) * sums
     assert inside**2 / 2 <= point.inside <= (inside + 1.01 * hidden + 1e-6) ** 2 / 2
     left = found.left
-    expected = point.inside + point.rounding + min(
-        left[point.a != 0].sum() * (point.a @ point.a), (np.sqrt(left) @ np.abs(point.a)) ** 2
-    ) / 2  # fmt: skip
+    outside = (np.sqrt(left) @ np.abs(point.a)) ** 2
+    expected = point.inside + point.rounding + outside / 2
     assert certificate.free(point, left) == pytest.approx(expected, rel=1e-12)
     # Were rounding larger, the bound would be by as much.
     larger = point._replace(rounding=point.primal, inside=3 * point.primal)

@@ -81,6 +81,14 @@ def test_the_width_is_that_of_the_widest_file(files, tmp_path):
     assert found.shape[1] == 40 and found[np.arange(3)].shape[1] == 40
 
 
+@pytest.mark.parametrize("bias, more", [(-1.0, 0), (0.0, 1), (0.5, 1)])
+def test_the_constant_feature_is_the_last_column(data, bias, more):
+    """Of 0, too, so that the model has a place for it."""
+    found, width = spread.with_constant_feature(data.X, bias), data.X.shape[1]
+    assert found.shape[1] == width + more
+    assert (found[np.arange(3)].toarray()[:, width:] == bias).all()
+
+
 @pytest.mark.parametrize("options", [
     {"solver": "dsvrg"}, {"solver": "dsvrg", "bias": 1.0}, {"solver": "sodm"},
     {"solver": "sodm", "kernel": "rbf"}, {"solver": "sodm", "kernel": "poly", "bias": 0.5},

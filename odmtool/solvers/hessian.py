@@ -10,6 +10,7 @@ from odmtool.solvers import linear_cost
 # speed only: so many cells of dense rows stay in the processor's cache while they are used
 _BLOCK_CELLS = 2**17
 # What rounding leaves of rows that were taken away again, at most, relative to the diagonal.
+# speed only: the gap decides when it ends, not how precise a step was
 _MOST_LEFT = 1e-8
 
 
@@ -58,6 +59,7 @@ class ChangingHessian:
         if np.any(change < 0):
             self._H -= self._of(np.maximum(-change, 0.0))
         diagonal = self._H.diagonal()
+        # speed only: the gap decides when it ends, not how precise a step was
         self._largest = np.maximum(self._largest, diagonal)
         # speed only: the gap decides when it ends, not how precise a step was
         left = np.finfo(float).eps * self._largest

@@ -9,7 +9,7 @@ without jumps
 the part inside the span and the part outside, with E = K - C K_ZZ^-1 C' (C = k(X, Z)) positive
 semidefinite and e_i = E_ii known (:mod:`odmtool.solvers.engine.features`). The part outside is
 
-free    at most min(trace(E) |a|^2, T^2), T = sum_i |a_i| sqrt(e_i): no look at K at all
+free    at most T^2, T = sum_i |a_i| sqrt(e_i): no look at K at all
 drawn   with rows i drawn with p_i = |a_i| sqrt(e_i) / T, the mean of X = a_i (E a)_i / p_i, and
         |X| <= T sqrt(a'Ea) by Cauchy-Schwarz. That limit is far above what X is, so that the
         first tenth of the rows only says where to clip X: at c. Of the other S
@@ -172,9 +172,8 @@ def _value_error(basis: Basis) -> float:
 
 def free(point: Evaluation, left: np.ndarray) -> float:
     """A bound of P - D from what is left of the examples, ``left``, shape (m,)."""
-    by_trace = left[point.a != 0].sum() * (point.a @ point.a)
-    by_sum = (np.sqrt(left) @ np.abs(point.a)) ** 2
-    return point.inside + point.rounding + float(min(by_trace, by_sum)) / 2
+    outside = float(np.sqrt(left) @ np.abs(point.a)) ** 2
+    return point.inside + point.rounding + outside / 2
 
 
 def drawn(

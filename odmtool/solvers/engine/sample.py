@@ -110,8 +110,7 @@ def forecast(
     (n, _q), r, Z = A.shape, len(landmarks.members), landmarks.features
     own = _unseen(m == n, n, r)
     left, image = own * landmarks.left, Z.T @ A
-    by_trace = left.sum() * np.einsum("ij,ij->j", A, A)
-    free = np.minimum(by_trace, (np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
+    free = ((np.sqrt(left) @ np.abs(A)) ** 2).sum() / 2
     known = Forecast(
         r, inside + relative(float(free), scale), inside, [], float(A.any(axis=1).mean())
     )

@@ -120,6 +120,7 @@ def solve(
 
     def step(point: Iterate, gap: float) -> Iterate:
         nonlocal hessian, last
+        # speed only: the Hessian of some examples does, as long as it is quick
         if gap > _SLOW * last:
             hessian = problem.hessian
         last = gap

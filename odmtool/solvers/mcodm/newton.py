@@ -67,7 +67,7 @@ class SmoothedNewton:
         self.problem, self.duals, self.W, self._tolerance = problem, duals, W, tolerance
         self._X, self._target = sorted_rows(problem.X), problem.target.astype(np.int64)
         self._rho, self._steps, self._gap = _EXACT_RHO if self.is_exact else _RHO[1], 2, np.inf
-        self._precondition, self._products, self._patience = None, 1, 0
+        self.release()
         self._dual_W, self._scores = np.empty_like(W), self._product(W)
         self._centre = np.empty_like(self._scores)
 
@@ -129,6 +129,7 @@ class SmoothedNewton:
 
     def release(self) -> None:
         """Let go of the factors, which are large and for further steps only."""
+        # speed only: when a preconditioner is made anew
         self._precondition, self._products, self._patience = None, 1, 0
 
     def settle(self) -> None:
@@ -195,6 +196,7 @@ class SmoothedNewton:
         length = float(np.linalg.norm(gradient))
         gap = relative(length**2 / 2, self._value)
         accuracy = length * min(_LOOSE, np.sqrt(gap))
+        # speed only: when a preconditioner is made anew
         if self._products > self._patience:
             self._precondition = self._preconditioner()
         self._products = 0
