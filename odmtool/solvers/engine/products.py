@@ -297,6 +297,7 @@ class Products:
         self._move_up(is_active if is_for_all else is_active | wanted)
         wanted = None if is_for_all else wanted[self._order]
         # Products without compiled code are slower, too; without it, values are kept.
+        # speed only: when compiled code is loaded
         points.expect(max(0.0, made - self._expected) + _AS_VALUES * between)
         self._expected = max(made, self._expected)
         if self._tiles is None:
