@@ -26,6 +26,7 @@ _TILES = 64
 # Results of so many rows of tiles wait, for each thread.
 _WAITING = 4
 # Rows of a tile whose values are in double precision at a time.
+# speed only: rows at a time
 _AT_ONCE = 128
 WIDEST = 4096
 """Up to so many features, sparse rows become columns of a dense matrix on the way."""
@@ -33,6 +34,7 @@ WIDEST = 4096
 NARROW = 8
 """Up to so many features of dense rows, differences are faster than BLAS (:mod:`.narrow_loops`)."""
 
+# speed only: when compiled code is loaded
 BY_NUMPY, SPARSE_BY_NUMPY = 80_000_000, 3_000_000
 """So many kernel values are made before compiled code, which takes a third of a second to load,
 pays; of sparse rows, which NumPy is slow with."""

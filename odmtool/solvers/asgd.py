@@ -114,6 +114,7 @@ def _descend(problem: Problem, stop: Stop, generator, start, progress):
             best = point
 
 
+# speed only: steps that are too long are made shorter
 def first_step(problem: Problem, generator: np.random.Generator) -> float:
     """eta0, by doubling or halving."""
     curvature = stochastic.pair_curvature(problem, row_squares(*compressed_rows(problem.X)))

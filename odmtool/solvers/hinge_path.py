@@ -41,6 +41,7 @@ _FALSE = 1e-4
 _REFRESH = 100
 # Changes for each example; where there are more, rounding leads the path in a circle.
 _MOST = 30
+# speed only: there is more room where more is needed
 _FIRST_ROOM = 16
 
 REACHED, FULL, CHANGED, LOST = 0, 1, 2, 3

@@ -46,6 +46,7 @@ from odmtool.solvers.hessian import regularised_gram
 from odmtool.solvers.rounding import Rounding
 
 # Each C is so many times the one before, which is solved to this gap.
+# speed only: where Newton's method begins
 _FACTOR, _ROUGH = 8.0, 0.1
 # Halvings of the line in the search for the smallest P; a slope of this share is none.
 _HALVINGS, _FLAT = 60, 1e-12
@@ -176,6 +177,7 @@ class _Rows:
     def smallest_factor(self) -> float:
         """So many times the costs are small: all examples count alike."""
         total = float(self.c @ self._sizes**2)
+        # speed only: where Newton's method begins
         return 1 / total if np.isfinite(total) and total > 0 else 1.0
 
     def weights(self, coef: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progre
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution
 
 # Epochs before Newton's method, and steps of it at most.
+# speed only: where Newton's method begins
 _EPOCHS, _STEPS = 300, 200
 
 

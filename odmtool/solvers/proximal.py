@@ -41,12 +41,14 @@ from odmtool.solvers.spaces import FunctionSpace, space_of
 
 # Margins have the size of 1, where the losses have their kink. Rounding of a margin counts
 # with 1 / width in its dual variable, so the width does not become too small.
+# speed only: the gap decides when it ends, not how the kink is widened
 _FIRST_WIDTH, _NARROWER, _LAST_WIDTH = 0.1, 0.1, 1e-5
 # So many of the last proximal steps without a smaller gap: only rounding is left.
 _PATIENCE = 3
 FEW = 500
 """So many examples are solved by their Gram matrix even if the features are fewer."""
 # The inner problem is solved to this share of the tolerance; Newton's last step does that.
+# speed only: the gap decides when it ends, not how precise a step was
 _INNER_SHARE = 1e-4
 
 

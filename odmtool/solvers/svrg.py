@@ -56,9 +56,8 @@ from odmtool.solvers.stochastic import add_row, row_product
 
 SNAPSHOTS = ("last", "random")
 
-_FIRST_STEP = 0.25
-_SMALLEST_SHARE = 0.1
-_LONGEST_STAGE = 10.0
+# speed only: what raises P is taken back, and the gap decides when it ends
+_FIRST_STEP, _SMALLEST_SHARE, _LONGEST_STAGE = 0.25, 0.1, 10.0
 # A stage raises P if it does so by more than this share of S; the rest is rounding.
 _ROUNDING = 1e-14
 # After so many halvings the steps move nothing.

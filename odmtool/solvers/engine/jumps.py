@@ -39,6 +39,7 @@ from odmtool.solvers.table import SOLVERS
 
 # Epochs before Newton's method: in the span, and on kernel values for each example; in the span
 # where there is none.
+# speed only: where Newton's method begins
 _EPOCHS, _EPOCHS_PER_EXAMPLE, _EPOCHS_ALONE = 100, 1 / 20, 300
 
 

@@ -20,6 +20,7 @@ from odmtool.solvers.engine.points import Points
 from odmtool.solvers.factor import inverse_transposed
 
 # Candidates of a block, as a share of the landmarks so far, and their least and most.
+# speed only: the gap is certified with any landmarks
 _SHARE, _LEAST, _MOST = 0.25, 32, 256
 # What is left of an example below this share of the largest k(x, x) is near rounding.
 _FLOOR = 1e-10

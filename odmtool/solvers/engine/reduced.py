@@ -17,6 +17,7 @@ from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 # speed only: tasks are so large that adding up results costs nothing beside making them
 _ROWS, _TASKS = 4096, 16
 # Above this share of changed examples the Hessian is made anew.
+# speed only: it is the same Hessian
 _CHANGED = 0.4
 
 

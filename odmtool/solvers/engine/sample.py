@@ -21,14 +21,19 @@ from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import BLOCK, Points
 
 # Examples on which landmarks are chosen, at least, and their share of all.
+# speed only: a forecast, with which nothing is proved
 _SAMPLE, _SHARE = 8000, 1 / 64
 # The gap on the sample, as a share of the tolerance.
+# speed only: a forecast, with which nothing is proved
 _ON_SAMPLE = 1e-2
 # Rows drawn to estimate what landmarks leave.
+# speed only: a forecast, with which nothing is proved
 _DRAWN = 400
 # Examples that tell the gap of the demanded duals.
+# speed only: a forecast, with which nothing is proved
 _LOOKED_AT = 100
 # A sample's own landmarks leave less of it than of other examples.
+# speed only: a forecast, with which nothing is proved
 _SAFETY = 1.2
 
 
@@ -83,6 +88,7 @@ class Forecast(NamedTuple):
         return self.inside + sum(draw.bound(count, delta) for draw in self.outsides) / 2
 
 
+# speed only: a forecast, with which nothing is proved
 def forecast(
     points: Points, landmarks: Landmarks, A: np.ndarray, inside: float, scale: float,
     m: int, seed: int, enough: float = -np.inf,
@@ -136,6 +142,7 @@ def forecast(
     return known._replace(outsides=outsides)
 
 
+# speed only: a forecast, with which nothing is proved
 def _unseen(is_whole: bool, n: int, r: int) -> float:
     """How many times more is left of other examples than of the n of the sample."""
     return 1.0 if is_whole else _SAFETY * n / (n - r + 1)
@@ -221,6 +228,7 @@ class DrawnExamples:
         demanded = self._demanded(Z, A[:, worst], block.slopes(f)[:, worst]) / scale[worst]
         return found._replace(active=float(A.any(axis=1).mean()), demanded=float(demanded))
 
+    # speed only: a forecast, with which nothing is proved
     def _demanded(self, Z: np.ndarray, a: np.ndarray, slopes: np.ndarray) -> float:
         """P - D at the duals a, about: 1/2 sum_i s_i (E a)_i^2, from some examples."""
         points, active = self.points, np.flatnonzero(a)

@@ -37,6 +37,7 @@ _FEW = 0.45
 # speed only: the rest goes to a solver that certifies it
 _REST = 0.1
 # Shares of the tolerance: the gap in the span, and the expected gap that is worth a proof.
+# speed only: whether a proof is tried, and from where
 _INSIDE, _HOPED = 1e-3, 0.8
 # Rows drawn to expect it, and to prove it where a pass takes longer than these.
 # speed only: a look only decides whether a proof is tried; the bound knows how many rows were drawn

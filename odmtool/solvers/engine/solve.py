@@ -50,6 +50,7 @@ from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows, sample_size
 # speed only: the bound knows how many rows were drawn
 _DRAWN, _AGAIN = 10_000, 5
 # The gap in the span, as a share of the tolerance; where every step is a pass.
+# speed only: the gap is that of the whole problem, and more landmarks follow
 _INSIDE, _THINNED = 1e-3, 0.02
 # Of the memory that may be taken; the rest is for copies on the way.
 _MEMORY = 0.8
@@ -389,6 +390,7 @@ class EngineRun:
             drawn, least = self._drawn([points[k] for k in left], basis, found, count)
             bound[left], failure[left] = np.minimum(bound[left], drawn), certificate.DELTA
             # Neither more rows nor a pass would prove what is not so: more landmarks are wanted.
+            # speed only: whether more rows are drawn before a pass or more landmarks
             is_open = ~(bound[left] <= enough[left]) & (least <= enough[left])
             left, count = left[is_open], _AGAIN * count
             if self.points.size <= MOST:

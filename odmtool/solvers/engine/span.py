@@ -39,8 +39,10 @@ INSIDE = 0.3
 
 # On the sample only the size of the duals matters: its gap, and epochs with every number of
 # landmarks.
+# speed only: a forecast, with which nothing is proved
 _ON_SAMPLE, _SAMPLE_EPOCHS = 20.0, 15
 # Rows that are drawn where the free bound turns out to be too large.
+# speed only: the bound knows how many rows were drawn
 _DRAWN = 2000
 # Of the memory; bytes of a feature: three times eight, two indices, and one on the way.
 _MEMORY, _FEATURE_BYTES, _SAMPLE_BYTES = 0.8, 32, 48

@@ -36,6 +36,7 @@ from odmtool.solvers.base import (
 from odmtool.solvers.large.passes import Found
 from odmtool.solvers.rounding import shares_error, sum_error
 
+# speed only: the gap decides when it ends
 _EPOCHS_PER_BLOCK = 3
 
 

@@ -31,6 +31,7 @@ from odmtool.solvers.rounding import SpanRounding
 from odmtool.solvers.spaces import WeightSpace
 
 # A piece stays in the processor's cache while it is used.
+# speed only: rows at a time
 _PIECE_BYTES = 2**20
 # Rows of a piece for X'SX, whose every piece adds up d^2 numbers; fewer of long rows.
 _GRAM_ROWS, _LEAST_GRAM_ROWS = 2048, 256

@@ -38,6 +38,7 @@ from odmtool.solvers.large import blocks
 from odmtool.solvers.large.blocks import Blocks, KernelSource, NystromBasis, expansion
 from odmtool.solvers.large.parts import SINGLE_ROUNDING, single_is_enough
 
+# speed only: how rows are split among threads
 _TASK_ROWS = 2**16
 
 

@@ -28,6 +28,7 @@ from odmtool.solvers.base import Problem, Stop
 SINGLE_TOLERANCE = 1e-5
 """Single precision is used down to this tolerance."""
 # Tasks for each worker in a pass over all pairs of parts.
+# speed only: how work is split among workers
 _BATCHES = 4
 # Largest error that single precision may cause in the exponent of rbf.
 _SINGLE_ERROR = 1e-5

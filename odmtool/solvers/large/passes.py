@@ -44,10 +44,13 @@ from odmtool.solvers.newton import SUFFICIENT_DECREASE, Iterate
 from odmtool.solvers.rounding import SpanRounding
 
 # Lengths tried in a pass, and passes, when a whole step goes too far.
+# speed only: how precisely a step is as long as it should be
 _LENGTHS, _SEARCHES = 15, 4
 # A step that leaves more of the gap is too short: the sample's Hessian is not that of all.
+# speed only: the Hessian of some examples does, as long as it is quick
 _SLOW = 0.25
 # Rows of a piece of features; they stay in the processor's cache.
+# speed only: rows at a time
 _PIECE_ROWS = 256
 
 

@@ -41,12 +41,11 @@ from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 
 # The smoothing shrinks by _SHRINK after a step of which at least _LONG was taken, or when
 # the gradient has fallen to _FALLEN of what it was when the smoothing last changed.
-_SHRINK = 0.3
-_LONG = 0.5
-_FALLEN = 0.1
-_FIRST_DELTA = 1.0
-_WARM_DELTA = 0.03
-_INSIDE = 0.99
+# speed only: the gap decides when it ends, not how the smoothing shrinks
+_SHRINK, _LONG, _FALLEN = 0.3, 0.5, 0.1
+# The smoothing at first, and of a start; how far duals go to where they end.
+# speed only: the gap decides when it ends, not how the smoothing shrinks
+_FIRST_DELTA, _WARM_DELTA, _INSIDE = 1.0, 0.03, 0.99
 
 _SUFFICIENT_DECREASE = 1e-4
 _HALVINGS = 40

@@ -23,8 +23,10 @@ LARGEST_SYSTEM = 2000
 """Unknowns up to which H is formed and factored."""
 LARGEST_PAIRED = 50
 """Classes up to which H is formed: it is made of one block for each pair of them."""
+# speed only: the gap decides when it ends, not how precise a step was
 _MOST_STEPS = 500
 # Examples whose curvature is below this share of the largest one are left out of products.
+# speed only: the gap decides when it ends, not how precise a step was
 _LEAST_SHARE = 1e-5
 
 
