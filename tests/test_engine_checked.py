@@ -195,7 +195,7 @@ def test_the_error_of_a_value_in_single_precision(name, is_compiled, scale):
     assert off <= bound <= 3000 * max(off, rounding.SINGLE_UNIT * points.diagonal.max())
 
 
-@pytest.mark.parametrize("d", range(1, 9))
+@pytest.mark.parametrize("d", range(1, 13))
 def test_the_error_of_values_that_are_made_of_differences(d):
     """Rows near each other and far from 0, of any size; the bound is no ten times too large."""
     random, shares = np.random.default_rng(d), []

@@ -40,7 +40,7 @@ def test_kept_tiles_are_those_made_again(gamma, room, dense, monkeypatch):
     assert first == pytest.approx(K @ v, abs=1e-4)
 
 
-@pytest.mark.parametrize("d", [3, 8, 9])
+@pytest.mark.parametrize("d", [3, 8, 12, 13])
 def test_a_product_does_not_depend_on_the_room_for_tiles(d, monkeypatch):
     """Values that are multiplied as they are made are rounded, and added, as kept ones."""
     monkeypatch.setattr(tiles, "_ROWS", 600)
@@ -116,7 +116,7 @@ def test_a_few_more_examples_with_duals_do_not_make_all_tiles(monkeypatch):
     assert sum(made) < 200 * 200 / 10
 
 
-@pytest.mark.parametrize("d, entries, first", [(9, 1e4, 40), (9, 1.0, 60), (5, 1e4, 60)])
+@pytest.mark.parametrize("d, entries, first", [(13, 1e4, 40), (13, 1.0, 60), (5, 1e4, 60)])
 def test_examples_with_new_duals_move_up_where_tiles_are_cheaper_than_idle_products(
     d, entries, first, monkeypatch
 ):
@@ -189,7 +189,7 @@ def test_only_rough_products_read_codes(room, monkeypatch):
     assert not kept._kept
 
 
-@pytest.mark.parametrize("d, lambda_, is_coded", [(5, 2.0**9, True), (9, 2.0**9, False),
+@pytest.mark.parametrize("d, lambda_, is_coded", [(5, 2.0**9, True), (13, 2.0**9, False),
                                                   (5, 2.0**30, False)])  # fmt: skip
 def test_values_are_coded_where_that_is_harmless(d, lambda_, is_coded):
     """Not of wide rows, nor where slopes make much of errors."""
@@ -235,7 +235,7 @@ def test_examples_that_wait_for_a_product_stand_before_those_that_do_not(monkeyp
 
 def test_what_is_touched_are_whole_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "_ROWS", 10)
-    X = np.random.default_rng(1).standard_normal((45, 9)).astype(np.float32)
+    X = np.random.default_rng(1).standard_normal((45, 13)).astype(np.float32)
     kept, some = products.KeptTiles(Kernel("rbf", 0.1), X, np.inf, Serial()), np.zeros(45, bool)
     some[[3, 44]] = True
     assert kept.touched(some) == (15, 15**2 / 2)

@@ -31,7 +31,7 @@ _AT_ONCE = 128
 WIDEST = 4096
 """Up to so many features, sparse rows become columns of a dense matrix on the way."""
 
-NARROW = 8
+NARROW = 12
 """Up to so many features of dense rows, differences are faster than BLAS (:mod:`.narrow_loops`)."""
 
 # speed only: when compiled code is loaded

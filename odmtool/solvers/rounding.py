@@ -403,15 +403,17 @@ def narrow_value_error(kernel: Kernel, X) -> float:
 
     There a squared distance D is summed up from differences of numbers that two roundings each,
     of the row and of its product with the root of gamma, have changed by 2 u R: with the factor's
-    own rounding, those of the differences, their squares and sums, D is off by at most
-    8 u R sqrt(D) + 12 u D. 2^-D changes by the share ln 2 of that, at most u (2.9 R + 4.5), and
-    by eight roundings of its series. The bound is infinite where the first order is not enough;
-    rows and gamma are those that single precision has (:func:`single_value_error`).
+    own rounding, those of the differences, their squares and sums of d numbers, D is off by at
+    most 8 u R sqrt(D) + (d + 4) u D. 2^-D changes by the share ln 2 of that, at most
+    u (2.9 R + .37 (d + 4)), and by eight roundings of its series. The bound is
+    infinite where the first order is not enough; rows and gamma are those that single precision
+    has (:func:`single_value_error`).
     """
-    size = np.sqrt(abs(kernel.gamma) * np.log2(np.e) * _measures(X)[1])
+    terms, largest = _measures(X)
+    size = np.sqrt(abs(kernel.gamma) * np.log2(np.e) * largest)
     if not size <= _FIRST_ORDER / SINGLE_UNIT:
         return np.inf
-    return float(1.1 * (2.9 * size + 12.5) * SINGLE_UNIT + 2.0**-125)
+    return float(1.1 * (2.9 * size + 0.37 * (terms + 4) + 8) * SINGLE_UNIT + 2.0**-125)
 
 
 def _value_error(
