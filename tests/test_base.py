@@ -233,7 +233,7 @@ def test_factors_of_many_panels(monkeypatch):
 
 
 def test_conjugate_gradients_step_by_step():
-    """In n steps it is exact; it ends at the residual, at the most products, and at a start."""
+    """In n steps it is exact; it ends at the residual, and at the most products."""
     generator = np.random.default_rng(1)
     A = generator.standard_normal((6, 6))
     A, right = A @ A.T + np.eye(6), generator.standard_normal(6)
@@ -251,7 +251,6 @@ def test_conjugate_gradients_step_by_step():
     best = np.linalg.solve(A, right)
     assert run() == pytest.approx(best, rel=1e-9) and 6 <= len(asked) <= 7
     assert not run(most=0).any() and asked == []
-    assert run(start=best, atol=1e-9) == pytest.approx(best) and len(asked) == 1
     assert not run(atol=np.linalg.norm(right)).any()  # already small enough
     run(most=3)
     assert len(asked) == 3

@@ -150,7 +150,7 @@ def _nearest(X, kernel: Kernel, Z) -> np.ndarray:
     return nearest
 
 
-def deal(stratum: np.ndarray, y: np.ndarray, parts: int, *, seed: int = 0) -> np.ndarray:
+def deal(stratum: np.ndarray, y: np.ndarray, parts: int, *, seed: int) -> np.ndarray:
     """Deal the examples out like cards, stratum by stratum and class by class.
 
     Parameters

@@ -68,9 +68,8 @@ def inverse_transposed(L: np.ndarray) -> np.ndarray:
 
 
 def conjugate_gradients(
-    product: Callable, right: np.ndarray, precondition: Callable, *, atol: float, most: int,
-    start: np.ndarray | None = None,
-) -> np.ndarray:  # fmt: skip
+    product: Callable, right: np.ndarray, precondition: Callable, *, atol: float, most: int
+) -> np.ndarray:
     """x with product(x) = right, by preconditioned conjugate gradients (Hestenes & Stiefel 1952).
 
     Parameters
@@ -83,10 +82,8 @@ def conjugate_gradients(
         Norm of the residual that is small enough.
     most : int
         Products at most.
-    start : ndarray, optional
-        Where to begin; by default 0.
     """
-    steps, answer = gradient_steps(right, precondition, atol=atol, most=most, start=start), None
+    steps, answer = gradient_steps(right, precondition, atol=atol, most=most), None
     try:
         while True:
             answer = product(steps.send(answer))
@@ -96,14 +93,13 @@ def conjugate_gradients(
 
 def gradient_steps(
     right: np.ndarray, precondition: Callable, *, atol: float, most: int,
-    start: np.ndarray | None = None, is_over: Callable[[], bool] = bool,
+    is_over: Callable[[], bool] = bool,
 ) -> Generator[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """The same as a generator: it yields what is to be multiplied by the matrix, and returns x.
 
     It also ends when ``is_over`` says so.
     """
-    x = np.zeros(right.shape) if start is None else np.array(start, dtype=float)
-    residual = right - (yield x) if x.any() else right.copy()
+    x, residual = np.zeros(right.shape), right.copy()
     direction, before = 0.0, 1.0
     for _ in range(most):
         if np.linalg.norm(residual) <= atol or is_over():

@@ -196,7 +196,7 @@ def drawn(
 
 
 def drawn_for_all(
-    points: list[Evaluation], basis: Basis, left, count: int, seed, delta: float = DELTA
+    points: list[Evaluation], basis: Basis, left, count: int, seed, delta: float
 ) -> list[float]:
     """The same for several points by the same rows; each holds with probability 1 - delta."""
     return bounds(points, basis, outsides(points, basis, left, count, seed), count, delta)
@@ -278,7 +278,7 @@ class Draw(NamedTuple):
         found = total, limit, clipped.mean(), clipped.var(ddof=1), beyond.mean()
         return cls(*map(float, found))
 
-    def bound(self, count: int, delta: float = DELTA) -> float:
+    def bound(self, count: int, delta: float) -> float:
         """The bound by ``count`` rows, pilots included; see the head of this file."""
         certain, chance = self._clipped_mean(count, delta)
         reach = chance * self.total
