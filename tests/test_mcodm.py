@@ -67,6 +67,18 @@ def test_kernels_converge_for_large_lambda(k, weighted):
     assert there == pytest.approx(solution.objective, rel=2e-3)
 
 
+def test_rows_of_large_numbers_converge_in_few_steps():
+    """There the gradient keeps the gap at 10^5 long after the objective hardly falls."""
+    generator = np.random.default_rng(0)
+    target = generator.integers(0, 6, 400)
+    centres = 0.1 * generator.standard_normal((6, 40))
+    X = 1e4 * (centres[target] + generator.standard_normal((400, 40)))
+    p = MultiProblem(X, None, target, 6, np.ones(400), losses.mcodm(1.0, 0.5, 0.3, 400))
+    solution = solve(p, max_iter=100, starts=1)
+    # What rounding may hide, 1e-8 here, is added.
+    assert solution.converged and certificate(p, solution).gap <= solution.gap <= 1e-3
+
+
 def test_kernels_without_room_for_features_stay_with_descent():
     p = problem("rbf", lambda_=2.0**10, memory=8e4)
     assert solve(p, max_iter=100).solver == "dcd"

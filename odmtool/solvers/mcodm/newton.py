@@ -7,13 +7,14 @@ Problem     one round of :mod:`odmtool.solvers.mcodm.rounds`, whose loss from be
 Update      Newton steps with a line search until the smoothed problem is solved more precisely
             than it resembles the other: the gap P - D is 1/2 |gradient|^2 and the rest, which
             is due to the smoothing; a share of the rest must exceed the first part, or what the
-            last step promised to lower the smoothed problem by. Then the maximisers alpha are
-            the next centre: a proximal point step in the dual, that is an augmented Lagrangian
-            method. The smoothing rho is halved when one step was enough, doubled after many.
+            last step promised to lower the smoothed problem by. Where the rest is within the
+            tolerance, promises do not count: steps that solve the smoothed problem cost less than
+            all that follows a proof that is missed, and on rows of large numbers would never come.
+            Then the maximisers alpha are the next centre: a proximal point step in the dual, that
+            is an augmented Lagrangian method. The smoothing rho is halved when one step was enough,
+            doubled after many.
 Equations   (I + sum_i H_i (x) x_i x_i') S = gradient: exactly, where the Hessian is soon made and
-            factored. Less smoothing is then better, and where the rest of the gap is within the
-            tolerance, promises do not count: a last step that solves the smoothed problem costs
-            less than all that follows a proof that is missed. Elsewhere by conjugate gradients,
+            factored. Less smoothing is then better. Elsewhere by conjugate gradients,
             preconditioned by an earlier Hessian where d k is small, else by its d x d blocks of
             the classes where those are small, else by its diagonal.
 Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
@@ -177,7 +178,7 @@ class SmoothedNewton:
         unsolved = float(np.vdot(gradient, gradient)) / 2
         smoothing = gap - unsolved
         is_solved = unsolved <= max(_SOLVED * smoothing, _ROUNDING * primal)
-        if not self.is_exact or smoothing > self._tolerance * primal:
+        if smoothing > self._tolerance * primal:
             is_solved |= -slope / 2 <= _SOLVED * smoothing
         self._gap = relative(gap, primal)
         return self._gap, is_solved
