@@ -6,9 +6,9 @@ and nothing is imported or collected again. Where more does (a constant of a mod
 or a function was called while tests were collected, the fork imports package and tests again.
 
 The answer, a line of standard output, has the test that ``failed`` (or None), the number of
-tests ``run``, and the ``signal`` that ended the fork. A request may also ask to ``record``, test
-by test, the CPU seconds that it takes and the functions of the package that it calls in this
-process. Compiled code is not seen, interpreted code of compiled functions is.
+tests ``run``, the ``signal`` that ended the fork, and whether it imported ``again``. A request may
+also ask to ``record``, test by test, the CPU seconds that it takes and the functions of the package
+that it calls in this process. Compiled code is not seen, interpreted code of compiled functions is.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ class Server:
             plugins.register(runner)
             plugins.getplugin("capturemanager").resume_global_capture()
             runner.pytest_runtestloop(session)
-        return {"failed": runner.failed, "run": runner.run, "signal": 0}
+        again = bool(is_again)
+        return {"failed": runner.failed, "run": runner.run, "signal": 0, "again": again}
 
     def _replaced(self, path: str, before: str) -> bool:
         """Give the functions of a file their new code; False if that is not all that differs."""

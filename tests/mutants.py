@@ -11,9 +11,9 @@ processor time that a test took before kills, too.
 
 The first round takes --quick seconds of tests, the quickest ones, without the files in SLOW.
 What survives goes through a second round, of --budget seconds of tests from all files, where a
-test has to fail twice, because those that start processes may fail when the machine is busy. Of a
-compiled function, only the second round compiles what is made of it; the first runs the tests
-that call it interpreted.
+test has to fail twice with the change and pass without it, because those that start processes may
+fail for other reasons. Of a compiled function, only the second round compiles what is made of it;
+the first runs the tests that call it interpreted.
 
 What stands below a comment "# speed only: why", a line or a function, is not tried: whatever is
 changed there, the result is certified. These mutants are listed and counted for themselves.
@@ -237,12 +237,18 @@ class Trial:
                 return "time", f"signal {answer['signal']}"
             if not failed:
                 return "survived", f"{answer['run']} tests"
-            # Of those that start processes some fail by chance, where the machine is busy.
-            is_chance = self._is_second and failed in limits
-            if not is_chance or copy.ask({failed: limits[failed]}, **request)["failed"]:
+            if not self._is_second or failed not in limits:
+                return "killed", failed
+            # Of those that start processes some fail by chance, or where all is imported again.
+            own = {failed: limits[failed]}
+            copy.change(mutant.path, source)
+            before = dict(changed=mutant.path, before=source.decode(), again=answer["again"])
+            is_known = copy.ask(own, **before)["failed"]
+            copy.change(mutant.path, mutant.applied(source))
+            if not is_known and copy.ask(own, **request)["failed"]:
                 return "killed", failed
             limits = dict(list(limits.items())[1 + list(limits).index(failed) :])
-        return "survived", "no test, or one by chance"
+        return "survived", "no test, or not for certain"
 
 
 def file_of(name: str) -> str:
