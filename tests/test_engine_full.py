@@ -70,6 +70,32 @@ def test_newton_starts_at_coefficients_that_are_no_duals(lambda_, monkeypatch):
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
 
 
+def test_the_size_of_what_f_is_made_of_is_known_after_a_shorter_step(monkeypatch):
+    """At least |a|_1, of which rounding errors are bounded, and at most what products had."""
+    lengths, sizes, take = [], [], full.FullNewton.step
+
+    def shorter(*arguments):
+        lengths.append(0.25)
+        return 0.25
+
+    def followed(self, gap, least):
+        before, first, count = self._size, self.a, len(lengths)
+        # As if far less were known to be left: no whole step is good enough.
+        found = yield from take(self, 1e-6 * gap, 1e-6 * least)
+        if len(lengths) > count:
+            target = first + 4 * (self.a - first)
+            sizes.append((self._size, 0.75 * before + 0.25 * np.abs(target).sum()))
+        return found
+
+    monkeypatch.setattr(full, "step_length", shorter)
+    monkeypatch.setattr(full.FullNewton, "step", followed)
+    monkeypatch.setattr(sample, "_SAMPLE", 60)
+    solve.solve(far_examples(600, 40, 2.0**8), Stop(1e-6, 4))
+    assert sizes
+    for size, expected in sizes:
+        assert size == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_step_makes_one_product_for_all_examples(monkeypatch):
     """The others are between examples with duals."""
     asked, steps = [], []

@@ -133,6 +133,15 @@ def test_system_is_the_second_derivative(loss, power):
         assert np.abs(change + right).max() <= 2e-6 * np.abs(right).max()
 
 
+@pytest.mark.parametrize("power, has_kink", [(1.0, True), (1.9, True), (2.0, False), (2.5, False)])
+def test_powers_of_lengths_are_smoothed_where_they_have_a_kink(power, has_kink):
+    """By delta, where the rows are as long as they are on the average."""
+    given = problem(power=power, weight=some_weights(), delta=0.01)
+    rho = np.sqrt((given.X**2).sum(axis=1) @ given.weight / given.weight.sum())
+    expected = 0.01, 0.01 / rho if has_kink else 0.0
+    assert tuple(Objective(given).smoothing) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("power", [1.0, 1.9, 2.0, 2.1, 4.0])
 def test_smoothing_where_classes_coincide_is_finite(power):
     given = problem("hinge", power)

@@ -25,6 +25,7 @@ from odmtool.core.csr import CSR
 from odmtool.errors import DataError, MemoryLimitError
 
 #: Numbers scaled at a time; bounds the memory of a block.
+# speed only: rows at a time
 BLOCK = 2**18
 # Of an entry, in its piece and in the whole.
 _BYTES = 24

@@ -147,6 +147,7 @@ class Track:
 def _signed_products(problem: Problem) -> np.ndarray:
     """y_i y_j times the inner products in which the loss is a row of the table."""
     if getattr(problem.loss, "mu1", 0.0) > 0:
+        # speed only: the same products by rows or by their Gram matrix
         has_rows = problem.gram is None and problem.X.shape[1] < problem.size
         reduced = (ldm_reduced.by_rows if has_rows else ldm_reduced.by_gram)(problem)
     else:

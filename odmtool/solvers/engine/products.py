@@ -143,6 +143,7 @@ class KeptTiles(Tiles):
         if not is_full:
             tile = super()._tile(i, j, scratch)
             found = self._as_sparse(tile)
+            # speed only: which of two ways makes the same values
             self._is_dense[i, j] = found is None
             if found is not None:
                 return found, False

@@ -296,6 +296,7 @@ def rebuild_weights(data, indices, indptr, target, duals, W):
 def add_row(data, indices, first, last, delta, chosen, n, W):
     """W += x delta' at the first n chosen classes; delta is 0 at the others."""
     k = W.shape[1]
+    # speed only: which of two loops does the same
     if n <= _FEW + k // _WIDTH:
         for a in range(n):
             j = chosen[a]
@@ -312,6 +313,7 @@ def add_row(data, indices, first, last, delta, chosen, n, W):
 def row_scores(data, indices, first, last, W, classes, n, f):
     """f_l = <w_l, x> at the first n classes."""
     k = W.shape[1]
+    # speed only: which of two loops does the same
     if n <= _FEW + k // _WIDTH:
         for a in range(n):
             j, total = classes[a], 0.0
