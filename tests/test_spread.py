@@ -89,6 +89,13 @@ def test_the_constant_feature_is_the_last_column(data, bias, more):
     assert (found[np.arange(3)].toarray()[:, width:] == bias).all()
 
 
+def test_rows_in_single_precision(data):
+    some = np.array([5, 120, 201, 0])
+    found = data.X.astype(np.float32)[some]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.toarray(), data.X[some].toarray().astype(np.float32))
+
+
 @pytest.mark.parametrize("options", [
     {"solver": "dsvrg"}, {"solver": "dsvrg", "bias": 1.0}, {"solver": "sodm"},
     {"solver": "sodm", "kernel": "rbf"}, {"solver": "sodm", "kernel": "poly", "bias": 0.5},

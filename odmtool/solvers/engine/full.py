@@ -345,4 +345,5 @@ def solve(
         )
     ]
     with np.errstate(over="ignore", invalid="ignore"):
+        # speed only: the order of examples decides which tiles have duals, and not what they give
         return _side_by_side(courses, Products(run, duals.any(axis=1)))

@@ -181,8 +181,8 @@ class Shared:
     def _bounds(self, points, is_last: bool) -> tuple[np.ndarray, float]:
         """Bounds of the relative gaps, and the probability that one of them is wrong.
 
-        Where it is plain that a proof would not succeed and there are landmarks to come, the
-        bound is infinite.
+        Where it is plain that a proof would not succeed and there are landmarks to come, none is
+        tried.
         """
         left, basis, failure = self._features.left, self._basis, 0.0
         scale = np.array([point.scale for point in points])
@@ -192,7 +192,6 @@ class Shared:
         if open_.size and not is_last:
             some = [points[j] for j in open_]
             looks = certificate.outsides(some, basis, left, _LOOK, self._seed)
-            gap[open_] = np.inf
             open_ = open_[certificate.expected(some, looks) <= _HOPED * enough[open_]]
         if open_.size and self._points.size > _LARGE:
             seed, delta = self._draws.next()
