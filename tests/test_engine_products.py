@@ -268,6 +268,26 @@ def test_examples_without_duals_go_back_where_the_tiles_of_the_first_do_not_fit(
         product.of([products.Asked(v)])  # there is no room for the tiles of all
 
 
+@pytest.mark.parametrize(
+    "entries, count, first", [(5.0, 74, 74), (5.0, 77, 100), (60.0, 48, 100), (60.0, 46, 46)]
+)
+def test_few_examples_with_duals_leave_many_that_have_had_some(entries, count, first, monkeypatch):
+    """Where eight products with the tiles of these take longer than to make those of the few."""
+    monkeypatch.setattr(tiles, "_ROWS", 10)
+    X, random = np.random.default_rng(1).standard_normal((200, 13)), np.random.default_rng(0)
+    points, is_active = Points(Kernel("rbf", 0.1), X, Serial()), np.arange(200) < 100
+    K, points._by_numpy = kernels.gram(points.kernel, X), -1
+    product = products.Products(Run(points, np.inf, Cost(200, entries, True)), is_active)
+    product.of([products.Asked(is_active.astype(float), is_active)])
+    product._tiles.is_short = True
+    some = np.isin(np.arange(200), random.permutation(100)[:count])
+    v = np.where(some, random.standard_normal(200), 0.0)
+    found = product.of([products.Asked(v, some)])[0]
+    assert found[some] == pytest.approx((K @ v)[some], abs=1e-4)
+    assert product._first == first
+    assert set(product._order[:first]) == set(np.flatnonzero(some if first == count else is_active))
+
+
 def test_tiles_of_the_first_examples_are_kept_before_others(monkeypatch):
     monkeypatch.setattr(tiles, "_ROWS", 10)
     X, kernel = examples(60, 5)[0].astype(np.float32), Kernel("rbf", 0.3)
