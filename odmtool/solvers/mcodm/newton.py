@@ -8,8 +8,9 @@ Update      Newton steps with a line search until the smoothed problem is solved
             than it resembles the other: the gap P - D is 1/2 |gradient|^2 and the rest, which
             is due to the smoothing; a share of the rest must exceed the first part, or what the
             last step promised to lower the smoothed problem by. Where the rest is within the
-            tolerance, promises do not count: steps that solve the smoothed problem cost less than
-            all that follows a proof that is missed, and on rows of large numbers would never come.
+            tolerance, promises do not count if steps are exact, or if the first part has exceeded
+            P: steps that solve the smoothed problem cost less than all that follows a proof that
+            is missed, and on rows of large numbers would never come.
             Then the maximisers alpha are the next centre: a proximal point step in the dual, that
             is an augmented Lagrangian method. The smoothing rho is halved when one step was enough,
             doubled after many.
@@ -144,7 +145,7 @@ class SmoothedNewton:
             self._rho = max(least, self._rho / 2)
         elif self._steps >= _MANY_STEPS:
             self._rho = min(most, self._rho * 2)
-        self._steps = 0
+        self._steps, self._must_prove = 0, self.is_exact
         self._centre[:] = self.duals.alpha
         self._smooth()
         self._value = self._smoothed(self.W, self._scores, 0.0)
@@ -178,7 +179,8 @@ class SmoothedNewton:
         unsolved = float(np.vdot(gradient, gradient)) / 2
         smoothing = gap - unsolved
         is_solved = unsolved <= max(_SOLVED * smoothing, _ROUNDING * primal)
-        if smoothing > self._tolerance * primal:
+        self._must_prove |= unsolved > primal
+        if not self._must_prove or smoothing > self._tolerance * primal:
             is_solved |= -slope / 2 <= _SOLVED * smoothing
         self._gap = relative(gap, primal)
         return self._gap, is_solved
