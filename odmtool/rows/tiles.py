@@ -68,6 +68,7 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
 
         narrow_tile(narrow_rows(kernel, A), narrow_rows(kernel, B), tile)
         return _raise_by_bias(kernel, tile)
+    # speed only: which of two ways makes the same values
     if not isinstance(A, np.ndarray) and A.shape[1] <= WIDEST:
         columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
         tile_loops.sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)

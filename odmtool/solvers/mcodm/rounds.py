@@ -286,6 +286,7 @@ class _Rounds:
                 raise DivergedError(messages.overflow())
             self._inner = gap
             if self._name != "dcd":
+                # speed only: how long to go on where rounding is all that moves
                 least, waited = (gap, 0) if gap < least else (least, waited + 1)
                 self._blind = self._blind + 1 if gap > _BLIND else 0
                 is_done |= self._blind >= _BLIND_STEPS
