@@ -155,7 +155,7 @@ def test_products_without_compiled_code_are_not_as_precise_as_differences():
 CODED = 2.0**-17
 
 
-@pytest.mark.parametrize("room", [2 * 3 * 600.0**2, 2 * 4.5 * 600.0**2, np.inf])
+@pytest.mark.parametrize("room", [2 * 3.4 * 600.0**2, 2 * 6.6 * 600.0**2, np.inf])
 def test_only_rough_products_read_codes(room, monkeypatch):
     """They do not depend on the number of threads, nor precise ones on the room or on codes."""
     monkeypatch.setattr(tiles, "_ROWS", 600)

@@ -31,6 +31,8 @@ _REGAINED = 0.9
 _BETWEEN = 8
 # Bytes of a value that is rounded for conjugate gradients, and by how much at most.
 _CODE, _CODED = 2, 2.0**-17
+# Coded tiles fill this share of the room: between those that come and go malloc leaves holes.
+_FILLED = 0.9
 # What rounding may do to them beside the 1 that the matrix I + S^1/2 K S^1/2 has at least.
 _HARMLESS = 0.1
 # A tile is not looked through if of this number of rows and columns more than this share of
@@ -89,7 +91,7 @@ class KeptTiles(Tiles):
         if is_coded:
             # So many columns have t (t + 1) / 2 tiles that fit.
             size = _CODE
-            fitting = np.sqrt(0.25 + 2 * self._whole_room / (size * side**2)) - 0.5
+            fitting = np.sqrt(0.25 + 2 * _FILLED * self._whole_room / (size * side**2)) - 0.5
             self._block = block = int(min(block, fitting))
         known, self._each = sum(j < block for _i, j in self._kept), size
         self._reserved = size * side**2 * (block * (block + 1) // 2 - known)
@@ -372,7 +374,7 @@ class Products:
         """Whether there is room for the tiles between so many examples."""
         points = self._points
         is_coded = points.is_narrow and points.is_compiled and self._can_be_coded(count)
-        size = _CODE if is_coded else points.single.dtype.itemsize
+        size = _CODE / _FILLED if is_coded else points.single.dtype.itemsize
         return size * count**2 / 2 <= self._room
 
     @staticmethod
