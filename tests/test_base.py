@@ -1,6 +1,7 @@
 """What solvers take and give: objectives, gaps, duals, and what makes one problem of another."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError, ModelError, UsageError
-from odmtool.solvers import base, factor, indefinite
+from odmtool.solvers import base, factor, indefinite, newton
 from odmtool.solvers.base import Solution, Stop, not_worse_than_zero, objective_values, relative
 from odmtool.solvers.multi import Duals, MultiSolution, margins_of
 from odmtool.solvers.trend import Trend
@@ -264,6 +265,19 @@ def test_conjugate_gradients_step_by_step():
     assert np.all(np.diff(errors) < 0)
     zero = factor.conjugate_gradients(product, np.zeros(6), lambda r: r, atol=-1.0, most=9)
     assert not zero.any()
+
+
+def test_the_best_of_a_track_is_the_lowest_primal_and_the_highest_dual():
+    """Unless one point's own gap is small enough: it is free of cancellation."""
+    track = newton.Track()
+    seen = ("a", 10.0, 5.0), ("b", 9.0, 6.0), ("c", 12.0, 5.5), ("d", 11.0, 9.0)
+    for name, primal, gap in seen:
+        track.add(SimpleNamespace(primal=primal, gap=gap, scale=10.0, eta=name))
+    for one in (track, track.renewed(lambda point: point)):
+        point, eta, gap = one.best(0.1)
+        assert (point.eta, eta, gap) == ("b", "c", 2.5)
+        point, eta, gap = one.best(0.6)
+        assert (point.eta, eta, gap) == ("a", "a", 5.0)
 
 
 def test_the_trend_looks_at_doublings_only():
