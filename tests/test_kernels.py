@@ -210,10 +210,13 @@ def test_rows_are_apart_where_features_are_not_scaled(form):
     assert not kernels.are_apart(rbf._replace(gamma=1e-6), form(1000 * X))
     assert not kernels.are_apart(Kernel("linear"), form(1000 * X))
     assert not kernels.are_apart(rbf._replace(gamma=1e6), form(X))
-    # Half of the pairs count, not a few far out.
+    # What counts is the nearest, of most rows: every one here has its like somewhere.
+    assert not kernels.are_apart(rbf, form(1000 * np.vstack([X, X])))
     X[::10] *= 1000
     assert not kernels.are_apart(rbf, form(X))
 
 
-def test_no_rows_are_not_apart():
-    assert not kernels.are_apart(Kernel("rbf", 1.0), np.zeros((1, 0)))
+@pytest.mark.parametrize("m", [0, 1])
+def test_a_row_that_is_alone_is_not_apart(m):
+    assert not kernels.are_apart(Kernel("rbf", 1.0), np.full((m, 2), 100.0))
+    assert kernels.are_apart(Kernel("rbf", 1.0), np.array([[100.0], [200.0]]))

@@ -124,7 +124,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
         "matrices": 0, "reads": (), "has_jobs": False,
     }),
     (partition.partition, {"by": "stratified", "count": 64, "seed": 0, "memory": np.inf}),
-    (partition.landmarks, {"seed": 0, "memory": np.inf}), (partition.deal, {"seed": 0}),
+    (partition.landmarks, {"seed": 0, "memory": np.inf}),
     (kmeans.clusters, {"seed": 0, "memory": np.inf}), (Gram, {"memory": np.inf}),
     (Gram.of_matrix, {"memory": np.inf}), (kernels.prepare, {"limit": 1e9}),
     (Examples, {"weight": None, "bias": -1.0}),
@@ -132,7 +132,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     (Rounding.of_demanded, {"w": None, "apart": 0.0}), (needed_bytes, {"q": 1}),
     (Room.of, {"q": 1}), (Choice, {"count": 0, "forecast": None}), (choice.choose, {"known": 0}),
     (solve_all, {"seed": 0, "progress": ignore_progress, "executor": None}),
-    (certificate.drawn, {"delta": 1e-6}), (certificate.drawn_for_all, {"delta": 1e-6}),
+    (certificate.drawn, {"delta": 1e-6}),
     (Found, {"failure": 0.0}), (start_count, {"most": MOST_STARTS}),
 ], ids=lambda thing: getattr(thing, "__qualname__", None))  # fmt: skip
 def test_what_the_parts_take_when_they_are_told_nothing(thing, expected):

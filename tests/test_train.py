@@ -365,10 +365,12 @@ def test_features_that_are_not_scaled_are_said_to_be(run, tmp_path):
     (tmp_path / "far.svm").write_text(
         "".join(f"{1 - 2 * (a > 500)} 1:{a:.3f} 2:{b:.3f}\n" for a, b in rows)
     )
-    said = "odm-train: warning: the features are not scaled: most kernel values between"
-    outcome = run("train", "-t", "rbf", "far.svm", "m")
-    assert outcome.code == 0
-    assert outcome.err.count(said) == 1
-    assert "or take a smaller -g" in outcome.err
+    said = "odm-train: warning: the features are not scaled, and most examples are so far from"
+    for command in (["far.svm", "m"], ["-v", "3", "far.svm"]):
+        outcome = run("train", "-t", "rbf", *command)
+        assert outcome.code == 0
+        assert outcome.err.count(said) == 1
+        assert "or take a smaller -g" in outcome.err
+    assert said not in run("train", "-t", "rbf", "-v", "3", "--scale", "0,1", "far.svm").err
     for better in (["-t", "rbf", "--scale", "0,1"], ["-t", "rbf", "-g", "1e-6"], ["-t", "linear"]):
         assert said not in run("train", *better, "far.svm", "m").err

@@ -301,6 +301,8 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
         n = training.folds_for(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)
         training.warn_of_small_class(known.labels, n, report)
+        if job.scale is None:
+            training.warn_of_rows_apart(machine, data.X, report)
         fold = folds(known.labels, n, job.seed)
         plan = SearchPlan(machine, [{}], known, fold, probability=job.has_probabilities)
         jobs = training.limit_jobs(plan, job.jobs, report)

@@ -114,6 +114,14 @@ def warn_of_small_class(labels, folds: int, report: Report) -> None:
         report.warning(messages.folds_without_class(label, least, folds))
 
 
+def warn_of_rows_apart(machine, X, report: Report) -> None:
+    """Say if features are not scaled for the kernel."""
+    from odmtool.places.memory import apart_warnings
+
+    for warning in apart_warnings(machine, X):
+        report.warning(warning)
+
+
 def limit_jobs(plan, jobs: int, report: Report) -> int:
     """The processes for which there is memory, at most ``jobs``; says what does not fit."""
     from odmtool.search.memory import plan_memory

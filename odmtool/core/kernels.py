@@ -29,9 +29,10 @@ _SAMPLE = 2000
 _TILE = 1024
 #: Values beyond this are not scaled.
 SCALED = 10.0
-# Examples all pairs of which are looked at, and the kernel value of most of them if features that
-# are not scaled leave every example alone: that of neighbours is not much larger then.
-_PAIRS, _APART = 200, 1e-6
+# Rows whose nearest among others is looked for, and the kernel value below which it is far away.
+# In twelve scaled sets half of the rows have one above .9; not scaled, in heart, mnist and magic04
+# none above 1e-5.
+_LOOKED_AT, _OTHERS, _APART = 50, 5000, 0.1
 # Below this share of nonzeros a sparse product beats BLAS on a dense copy.
 _DENSE_SHARE = 0.02
 # Precomputed values may differ from their mirror image by this share of the largest,
@@ -232,22 +233,26 @@ def mean_distance(X) -> float:
 
 
 def are_apart(kernel: Kernel, X) -> bool:
-    """Whether most rows are so far apart that kernel values say nothing: values not scaled.
+    """Whether most rows are far from every other, because their values are not scaled.
 
-    Rows far apart whose values are in the range of scaled ones are taken to be meant so.
+    Those whose values are in the range of scaled ones are taken to be meant so.
 
     Parameters
     ----------
     kernel : Kernel
     X : CSR, csr_matrix or ndarray, shape (m, d)
     """
-    if kernel.row.of != DISTANCES:
+    m = X.shape[0]
+    if kernel.row.of != DISTANCES or m < 2:
         return False
     values = X if isinstance(X, np.ndarray) else X.data
     if max(values.max(initial=0.0), -values.min(initial=0.0)) <= SCALED:
         return False
-    some = X[:: max(1, X.shape[0] // _PAIRS)]
-    return np.median(block(kernel._replace(bias=0.0), some, some)) < _APART
+    others = np.arange(0, m, max(1, m // _OTHERS))
+    some = others[:: max(1, len(others) // _LOOKED_AT)]
+    K = block(kernel._replace(bias=0.0), X[some], X[others])
+    K[some[:, None] == others] = 0.0
+    return np.median(K.max(axis=1)) < _APART
 
 
 def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:

@@ -87,8 +87,8 @@ matrix_not_kept = sentence(
     "For large data try ‹solver=sodm› or ‹solver=nystrom›"
 )
 rows_apart = sentence(
-    "the features are not scaled: most kernel values between examples are nearly 0, and the model "
-    "may say little of new ones. Scale them (odm-scale), or take a smaller ‹gamma›"
+    "the features are not scaled, and most examples are so far from every other that the model "
+    "says little of new ones. Scale the features (odm-scale), or take a smaller ‹gamma›"
 )
 few_landmarks = sentence(
     "‹memory› ({memory!b}) has room for {r} landmarks of {m} examples: training is slower than "

@@ -69,8 +69,7 @@ class Memory(Place):
         ``has_folds`` is for a training with a cross validation, as probabilities need it.
         """
         warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes))
-        if are_apart(machine.kernel_for(data.X.shape[1]), data.X):
-            warnings += (messages.rows_apart(),)
+        warnings += apart_warnings(machine, data.X)
         if uses_scheduler(machine, len(data.classes)):
             from odmtool.solvers.large import tasks
 
@@ -100,6 +99,11 @@ def matrix_warnings(machine, m: int, k: int) -> tuple[str, ...]:
     if wants_matrix and BYTES * m * m > memory:
         return (messages.matrix_not_kept(m, memory),)
     return ()
+
+
+def apart_warnings(machine, X) -> tuple[str, ...]:
+    """That features are not scaled for the kernel."""
+    return (messages.rows_apart(),) if are_apart(machine.kernel_for(X.shape[1]), X) else ()
 
 
 def _landmark_warnings(m: int, memory: float) -> tuple[str, ...]:
