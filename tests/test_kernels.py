@@ -205,15 +205,28 @@ def test_rows_are_apart_where_features_are_not_scaled(form):
     assert not kernels.are_apart(rbf, form(X))
     assert kernels.are_apart(rbf, form(1000 * X))
     assert kernels.are_apart(rbf._replace(bias=1.0), form(1000 * X))
-    assert kernels.are_apart(rbf, form(-1000 * X))
+    assert kernels.are_apart(rbf, form(-1000 * np.abs(X)))
     # With a width that suits them, or a kernel of inner products, or in a usual range, all is well.
     assert not kernels.are_apart(rbf._replace(gamma=1e-6), form(1000 * X))
     assert not kernels.are_apart(Kernel("linear"), form(1000 * X))
     assert not kernels.are_apart(rbf._replace(gamma=1e6), form(X))
     # What counts is the nearest, of most rows: every one here has its like somewhere.
-    assert not kernels.are_apart(rbf, form(1000 * np.vstack([X, X])))
+    assert not kernels.are_apart(rbf, form(1000 * np.repeat(X, 2, axis=0)))
+    assert kernels.are_apart(rbf, form(1000 * np.vstack([X, X[:200]])))
     X[::10] *= 1000
     assert not kernels.are_apart(rbf, form(X))
+
+
+def test_of_wide_rows_few_are_looked_at(monkeypatch):
+    looked_at, block = [], kernels.block
+    monkeypatch.setattr(kernels, "block", lambda kernel, A, B: (
+        looked_at.append((A.shape[0], B.shape[0])) or block(kernel, A, B)
+    ))  # fmt: skip
+    X = np.random.default_rng(0).normal(size=(6000, 30)) * 1000
+    for values in (2**20, 30 * 600, 30):
+        monkeypatch.setattr(kernels, "_VALUES", values)
+        assert kernels.are_apart(Kernel("rbf", 0.1), X)
+    assert looked_at == [(30, 3000), (30, 600), (30, 30)]
 
 
 @pytest.mark.parametrize("m", [0, 1])

@@ -370,7 +370,7 @@ def test_features_that_are_not_scaled_are_said_to_be(run, tmp_path):
         outcome = run("train", "-t", "rbf", *command)
         assert outcome.code == 0
         assert outcome.err.count(said) == 1
-        assert "or take a smaller -g" in outcome.err
+        assert "or a smaller -g" in outcome.err
     assert said not in run("train", "-t", "rbf", "-v", "3", "--scale", "0,1", "far.svm").err
     for better in (["-t", "rbf", "--scale", "0,1"], ["-t", "rbf", "-g", "1e-6"], ["-t", "linear"]):
         assert said not in run("train", *better, "far.svm", "m").err

@@ -88,7 +88,7 @@ matrix_not_kept = sentence(
 )
 rows_apart = sentence(
     "the features are not scaled, and most examples are so far from every other that the model "
-    "says little of new ones. Scale the features (odm-scale), or take a smaller ‹gamma›"
+    "may say little of new ones. Try scaled features (odm-scale), or a smaller ‹gamma›"
 )
 few_landmarks = sentence(
     "‹memory› ({memory!b}) has room for {r} landmarks of {m} examples: training is slower than "

@@ -10,7 +10,7 @@ Update      Newton steps with a line search until the smoothed problem is solved
             last step promised to lower the smoothed problem by. Where the rest is within the
             tolerance, promises do not count if steps are exact, or if the first part has exceeded
             P: steps that solve the smoothed problem cost less than all that follows a proof that
-            is missed, and on rows of large numbers would never come.
+            is missed, and on rows of large numbers every proof would be missed.
             Then the maximisers alpha are the next centre: a proximal point step in the dual, that
             is an augmented Lagrangian method. The smoothing rho is halved when one step was enough,
             doubled after many.
