@@ -372,5 +372,10 @@ def test_features_that_are_not_scaled_are_said_to_be(run, tmp_path):
         assert outcome.err.count(said) == 1
         assert "or a smaller -g" in outcome.err
     assert said not in run("train", "-t", "rbf", "-v", "3", "--scale", "0,1", "far.svm").err
+    search = ["cv", "-t", "rbf", "-v", "3", "-l", "1", "far.svm"]
+    assert run(*search).err.count(said.replace("odm-train", "odm-cv")) == 1
+    # One width of the list suits them.
+    assert "not scaled" not in run(*search, "-g", "1,1e-6").err
+    assert "not scaled" not in run(*search, "--scale", "0,1").err
     for better in (["-t", "rbf", "--scale", "0,1"], ["-t", "rbf", "-g", "1e-6"], ["-t", "linear"]):
         assert said not in run("train", *better, "far.svm", "m").err

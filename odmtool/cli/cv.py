@@ -154,7 +154,7 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Ties go to the
     stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
-    from odmtool.cli.training import limit_jobs
+    from odmtool.cli.training import limit_jobs, warn_of_rows_apart
 
     if options["cache"] is not None:
         raise UsageError(messages.no_cache_for_searches())
@@ -181,6 +181,9 @@ def cv(ctx, **options):
         machine, settings = _machine_and_settings(settled, values, job)
     settled.warn_of_unused(report)
     plan = _plan(machine, settings, place, data, job, report)
+    if job.scale is None:
+        widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
+        warn_of_rows_apart(machine.copy(**widest), data.X, report)
     job = job._replace(jobs=limit_jobs(plan, job.jobs, report))
     identity, varying = _identity(plan, job, data), _varying(values)
     if job.repeat is not None:
