@@ -32,7 +32,7 @@ _BETWEEN = 8
 # Bytes of a value that is rounded for conjugate gradients, and by how much at most.
 _CODE, _CODED = 2, 2.0**-17
 # Coded tiles fill this share of the room: between those that come and go malloc leaves holes.
-_FILLED = 0.9
+_FILLED = 0.8
 # What rounding may do to them beside the 1 that the matrix I + S^1/2 K S^1/2 has at least.
 _HARMLESS = 0.1
 # A tile is not looked through if of this number of rows and columns more than this share of
