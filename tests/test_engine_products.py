@@ -155,7 +155,7 @@ def test_products_without_compiled_code_are_not_as_precise_as_differences():
 CODED = 2.0**-17
 
 
-@pytest.mark.parametrize("room", [2 * 3.4 * 600.0**2, 2 * 6.6 * 600.0**2, np.inf])
+@pytest.mark.parametrize("room", [2 * 3.8 * 600.0**2, 2 * 7.4 * 600.0**2, np.inf])
 def test_only_rough_products_read_codes(room, monkeypatch):
     """They do not depend on the number of threads, nor precise ones on the room or on codes."""
     monkeypatch.setattr(tiles, "_ROWS", 600)
@@ -174,7 +174,7 @@ def test_only_rough_products_read_codes(room, monkeypatch):
         columns = {j for _i, j in kept._kept}
         assert columns == set(range(3 if room == np.inf else 2))
         assert {tile.dtype for tile in kept._kept.values()} == {np.dtype(np.uint16)}
-        assert sum(tile.nbytes for tile in kept._kept.values()) <= room
+        assert sum(tile.nbytes for tile in kept._kept.values()) <= 0.8 * room
     assert all(np.array_equal(found[0], other) for other in found)
     # Errors of either sign.
     assert np.abs(found[0] - precise).max() <= 5 * CODED * np.linalg.norm(v)
