@@ -73,7 +73,6 @@ class _Run(SpanRun):
     def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
         """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         inside = self._problem._replace(X=Z, gram=None)
-        # speed only: where Newton's method begins
         way = Way(max(_EPOCHS, for_rounds(inside).epochs))
         solution = self.rounds(inside, duals, way, tolerance)
         return solution, solution.duals
