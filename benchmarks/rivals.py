@@ -1,178 +1,215 @@
 """odm-train and odm-predict beside LIBLINEAR, LIBSVM and scikit-learn, as whole processes.
 
-usage: python benchmarks/rivals.py [--runs 5] [--write FILE] [SET...]
+usage: python benchmarks/rivals.py [--only TITLE] [--write FILE] [DATA_FOLDER]
 
-A SET is a data file, or one packed with xz; without any, two are generated. Every command reads
-the same file and writes a model; the commands of a set take turns, so that a machine whose speed
-drifts favours none. Linear ODM, at its defaults and at lambda = m (LIBLINEAR's C = 1), stands
-beside LIBLINEAR's L2-loss SVM in the primal (-s 2) and its default (-s 1), or its machine of
-Crammer and Singer (-s 4) for more classes; with --kernel, ODM with an RBF kernel stands beside
-svm-train. Scikit-learn reads the file and fits its LinearSVC or SVC. Tolerances are the defaults
-of each. The problems differ, so this compares what a user waits for, not solvers. Peers that are
-not installed are left out.
+Sets and commands are those of `rival_sets.py`; a set that is not in the folder, as NAME or
+NAME.xz, is left out, and so is a peer that is not installed. Sets of `SCALED` are scaled to [0, 1]
+by odm-scale first. Every command reads the same file and writes a model; the
+commands of a set take turns, so that a machine whose speed drifts favours none. A first round is
+not counted, for what it must load or compile; a command that has taken `ENOUGH` seconds is not
+run again, and one that takes longer than `LIMIT` is ended. Tolerances are the defaults of each.
+The problems differ, so this compares what a user waits for, not solvers.
 """
 
 from __future__ import annotations
 
 import argparse
-import lzma
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+from fractions import Fraction
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-import numpy as np
+from rival_sets import SECTIONS, Section, data_file
+
+RUNS, ENOUGH, LIMIT = 5, 10.0, 120.0
 
 # Its reader gives indices of 64 bits, which its machines refuse.
 SCIKIT_LEARN = """\
 import sys
 from sklearn.datasets import load_svmlight_file
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import LinearSVC
 X, y = load_svmlight_file(sys.argv[1])
 X.indices, X.indptr = X.indices.astype("int32"), X.indptr.astype("int32")
-{}().fit(X, y)
+LinearSVC().fit(X, y)
 """
-
 
 # A child's peak begins with its parent's, which here is that of unpacking.
 TIMED = """\
-import os, subprocess, sys, time
+import os, subprocess, sys, threading, time
 started = time.perf_counter()
-process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+process = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+timer = threading.Timer(float(sys.argv[1]), os.kill, (process.pid, 9))
+timer.start()
 _, status, usage = os.wait4(process.pid, 0)
+timer.cancel()
 print(time.perf_counter() - started, usage.ru_maxrss / 1024)
-sys.exit(status != 0)
+sys.exit(status not in (0, 9))
 """
+
+
+class Measured(NamedTuple):
+    """Seconds of each run of a command, and megabytes of the last."""
+
+    seconds: list[float]
+    megabytes: float
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds)
+
+    @property
+    def was_ended(self) -> bool:
+        return self.median > LIMIT
+
+    def __str__(self) -> str:
+        """The median, and how far the runs spread around it."""
+        if self.was_ended:
+            return f"> {LIMIT:.0f}"
+        digits = max(0, 3 - len(f"{self.median:.0f}")) if self.median >= 10 else 3
+        shown = f"{self.median:.{digits}f}"
+        spread = (max(self.seconds) - min(self.seconds)) / 2 / self.median
+        return shown + f" ± {spread:.0%}" * (len(self.seconds) > 1)
 
 
 def run(command: list[str]) -> tuple[float, float]:
     """Wall seconds and peak megabytes of a command."""
-    timed = [sys.executable, "-I", "-c", TIMED, *command]
+    timed = [sys.executable, "-I", "-c", TIMED, str(LIMIT), *command]
     found = subprocess.run(timed, stdout=subprocess.PIPE, text=True)
     if found.returncode != 0:
-        raise SystemExit(f"failed: {' '.join(command)}")
+        raise SystemExit(f"failed: {shlex.join(command)}")
     seconds, megabytes = map(float, found.stdout.split())
     return seconds, megabytes
 
 
-def in_turn(commands: list[list[str]], runs: int) -> np.ndarray:
-    """Seconds and megabytes, shape (runs, commands, 2); a first round is not counted."""
-    return np.array([[run(c) for c in commands] for _ in range(runs + 1)][1:])
+def in_turn(commands: dict[str, list[str]]) -> dict[str, Measured]:
+    """What each command took, by its name."""
+    first = {name: run(command) for name, command in commands.items()}
+    seconds = {name: [] for name in commands}
+    megabytes = {name: peak for name, (_, peak) in first.items()}
+    for _ in range(RUNS):
+        for name, command in commands.items():
+            if first[name][0] + sum(seconds[name]) < ENOUGH:
+                again, megabytes[name] = run(command)
+                seconds[name].append(again)
+    return {name: Measured(seconds[name] or [first[name][0]], megabytes[name]) for name in commands}
 
 
-def generated(folder: Path) -> list[str]:
-    """Files of numbers, and of text that is as sparse as text is."""
-    rng, files = np.random.default_rng(0), []
-    for name, m, d, each in (("numbers", 20000, 30, 30), ("text", 8000, 20000, 60)):
-        w, lines = rng.standard_normal(d), []
-        for _ in range(m):
-            columns = np.sort(rng.choice(d, each, replace=False))
-            values = rng.standard_normal(each).round(4)
-            label = 1 if values @ w[columns] + 0.3 * rng.standard_normal() > 0 else -1
-            pairs = zip((columns + 1).tolist(), values.tolist(), strict=True)
-            lines.append(f"{label} " + " ".join(f"{j}:{x}" for j, x in pairs))
-        files.append(str(folder / name))
-        Path(files[-1]).write_text("\n".join(lines) + "\n")
-    return files
-
-
-def unpacked(name: str, folder: Path) -> str:
-    """The file itself, or what is packed in it."""
-    if not name.endswith(".xz"):
-        return name
-    target = folder / Path(name).stem
-    with lzma.open(name) as source, open(target, "wb") as stream:
-        shutil.copyfileobj(source, stream)
-    return str(target)
-
-
-def peers(file: str, kernel: bool, classes: int) -> dict[str, list[str]]:
-    """The commands of other programs for a file, by how a table calls them."""
-    if kernel:
-        found = {"svm-train": ["svm-train", "-q"]}
+def filled(words: str, file: Path, m: int, gamma: str) -> list[str] | None:
+    """The command for a file, if its program is there."""
+    program, *options = words.split()
+    if program == "scikit-learn":
+        start = [sys.executable, "-c", SCIKIT_LEARN] if find_spec("sklearn") else None
     else:
-        tool = "liblinear-train" if shutil.which("liblinear-train") else "train"
-        numbers = ("2", "1") if classes == 2 else ("4",)
-        found = {f"LIBLINEAR -s {n}": [tool, "-q", "-s", n] for n in numbers}
-    found = {name: command for name, command in found.items() if shutil.which(command[0])}
-    if find_spec("sklearn"):
-        machine = "SVC" if kernel else "LinearSVC"
-        found[f"scikit-learn {machine}"] = [sys.executable, "-c", SCIKIT_LEARN.format(machine)]
-    return {name: [*command, file, os.devnull] for name, command in found.items()}
+        names = (program, "train") if program == "liblinear-train" else (program,)
+        start = next(([name] for name in names if shutil.which(name)), None)
+    values = {"file": file, "m": m, "gamma": float(Fraction(gamma or 0))}
+    return start and [*start, *(word.format(**values) for word in options)]
 
 
-def compare(file: str, arguments) -> list[str]:
-    """Rows of the table: each of ours beside each peer."""
-    with open(file, "rb") as stream:
-        labels = [line.split(maxsplit=1)[0] for line in stream]
-    m, base = len(labels), ["odm-train", "-q", *(["-t", "rbf"] if arguments.kernel else [])]
-    ours = {"defaults": base, f"-l {m}": [*base, "-l", str(m)]}
-    ours |= {f"{name}, -j 2": [*command, "-j", "2"] for name, command in ours.items()}
-    others = peers(file, arguments.kernel, len(set(labels)))
-    own = [[*command, file, os.devnull] for command in ours.values()]
-    measured = in_turn([*own, *others.values()], arguments.runs)
-    rows, size = [], os.path.getsize(file) / 1e6
-    for k, name in enumerate(ours):
-        cells = [os.path.basename(file), f"{size:.1f}", name, _seconds(measured[:, k, 0])]
-        cells.append(f"{median(measured[:, k, 1]):.0f}")
-        beside = []
-        for j, peer in enumerate(others, len(ours)):
-            ratio = median(measured[:, k, 0] / measured[:, j, 0])
-            beside.append(f"{ratio:.2f} x {peer} ({_seconds(measured[:, j, 0])})")
-        rows.append("| " + " | ".join([*cells, "; ".join(beside)]) + " |")
-    return rows
+def table(head: list[str], rows: list[list[str]]):
+    """The lines of a table, and an empty one."""
+    yield "| " + " | ".join(head) + " |"
+    yield "| --- " * len(head) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
 
 
-def _seconds(values: np.ndarray) -> str:
-    """Median, and how far the runs spread."""
-    return f"{median(values):.3f} s, {min(values):.3f} to {max(values):.3f}"
+def measured_section(section: Section, data: str, folder: Path) -> dict[str, dict[str, Measured]]:
+    """By set and column, as far as sets and programs are there."""
+    found = {}
+    for name, gamma in section.sets.items():
+        file = data_file(name, data, folder)
+        if file is None:
+            continue
+        with open(file, "rb") as stream:
+            m = sum(1 for _ in stream)
+        columns = {**section.ours, **section.peers}
+        commands = {column: filled(words, file, m, gamma) for column, words in columns.items()}
+        shown = f"{file.name}, gamma {gamma}" if gamma else file.name
+        found[shown] = in_turn({column: c for column, c in commands.items() if c})
+        print(shown, *map(str, found[shown].values()), sep="; ", file=sys.stderr, flush=True)
+    return found
 
 
-def start(file: str, arguments, folder: Path) -> list[str]:
-    """Rows of what little commands take."""
-    model = str(folder / "model")
+def section_lines(section: Section, data: str, folder: Path):
+    """What docs/speed.md says of a section: seconds, ratios to each peer, peak memory."""
+    yield f"## {section.title}\n\n{section.text}\n"
+    measured = measured_section(section, data, folder)
+    present = {column for row in measured.values() for column in row}
+    peers = [peer for peer in section.peers if peer in present]
+    columns = [*section.ours, *peers]
+    yield "Seconds:\n"
+    rows = [[name, *(str(row[c]) for c in columns)] for name, row in measured.items()]
+    yield from table(["set", *columns], rows)
+    if peers:
+        yield "Ours as a multiple of the peer's seconds:\n"
+        head = [f"{ours} / {peer}" for peer in peers for ours in section.ours]
+        rows = [
+            [name, *(ratio(row[ours], row[peer]) for peer in peers for ours in section.ours)]
+            for name, row in measured.items()
+        ]
+        yield from table(["set", *head], rows)
+    yield "Peak memory in MB:\n"
+    rows = [[name, *(f"{row[c].megabytes:.0f}" for c in columns)] for name, row in measured.items()]
+    yield from table(["set", *columns], rows)
+
+
+def ratio(ours: Measured, peer: Measured) -> str:
+    """How many times the peer's seconds; a bound where one of the two was ended."""
+    if ours.was_ended and peer.was_ended:
+        return ""
+    sign = "< " * peer.was_ended + "> " * ours.was_ended
+    return f"{sign}{ours.median / peer.median:.2f}"
+
+
+def start_lines(data: str, folder: Path):
+    """What the smallest commands take, and how much of it Python, NumPy and click take."""
+    file, model = data_file("heart_scale", data, folder), folder / "model"
+    if file is None:
+        return
     commands = {
         "odm-train --help": ["odm-train", "--help"],
-        f"odm-train {Path(file).name}": ["odm-train", "-q", file, model],
-        f"odm-predict {Path(file).name}": ["odm-predict", "-q", file, model, os.devnull],
+        "odm-train heart_scale": ["odm-train", "-q", file, model],
+        "odm-predict heart_scale": ["odm-predict", "-q", file, model, os.devnull],
+        "python, nothing": [sys.executable, "-c", "pass"],
+        "python, NumPy and click": [sys.executable, "-c", "import numpy, click"],
     }
-    measured = in_turn(list(commands.values()), arguments.runs)
-    return [f"| {n} | {_seconds(measured[:, k, 0])} |" for k, n in enumerate(commands)]
+    yield "## Start\n"
+    measured = in_turn(commands)
+    yield from table(["command", "seconds"], [[name, str(m)] for name, m in measured.items()])
 
 
 def report(arguments, folder: Path):
     """The lines of the report."""
-    load = os.getloadavg()[0]
     names = ["odmtool", "numpy", "scipy", "numba"] + ["scikit-learn"] * bool(find_spec("sklearn"))
     packages = ", ".join(f"{name} {version(name)}" for name in names)
     yield "# Speed\n"
-    yield "Written by `make bench` (`benchmarks/rivals.py`, which says how). Medians and ranges of"
-    yield f"{arguments.runs} runs of each command in turn, ratios run by run; whole processes, with"
-    yield "their start.\n"
-    yield f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at the start; Python"
-    yield f"{platform.python_version()}, {packages}.\n"
-    files = [unpacked(name, folder) for name in arguments.sets] or generated(folder)
-    yield "| command | time |"
-    yield "| --- | --- |"
-    yield from start(min(files, key=os.path.getsize), arguments, folder)
-    yield "\n| file | MB | odm-train | time | memory, MB | beside |"
-    yield "| --- " * 6 + "|"
-    for file in files:
-        yield from compare(file, arguments)
+    yield "Written by `make bench` (`benchmarks/rivals.py`, which says how). Whole processes with"
+    yield f"their start: medians of up to {RUNS} runs of each command in turn, ± half the range of"
+    yield f"the runs; without ± one run; > {LIMIT:.0f}: ended then. Scaled: to [0, 1].\n"
+    yield f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the"
+    yield f"start; Python {platform.python_version()}, {packages}.\n"
+    yield from start_lines(arguments.data, folder)
+    for section in SECTIONS:
+        if arguments.only in section.title:
+            yield from section_lines(section, arguments.data, folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--kernel", action="store_true")
+    parser.add_argument("--only", default="", metavar="TITLE", help="sections that have this title")
     parser.add_argument("--write", metavar="FILE")
-    parser.add_argument("sets", nargs="*", metavar="SET")
+    parser.add_argument("data", nargs="?", default=os.curdir, metavar="DATA_FOLDER")
     arguments = parser.parse_args()
     lines = []
     with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +217,7 @@ def main() -> None:
             print(line, flush=True)
             lines.append(line)
     if arguments.write:
-        Path(arguments.write).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        Path(arguments.write).write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
