@@ -41,6 +41,8 @@ UNUSED_DAYS = 30
 _DAY = 86400.0
 _MARK = "compiled-by-odmtool"
 """An empty file in every folder of ours; without it, none is deleted."""
+_SAME_CODE = {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"}
+"""Settings that say where code is, and how it is run; joblib gives the latter to its workers."""
 _OUR_NAME = Pattern(r"[0-9a-f]{24}|\.old-[0-9a-f]{16}")
 
 _dispatchers: list = []
@@ -158,7 +160,8 @@ def _stamp() -> str:
     package = Path(__file__).parent
     digest = hashlib.sha256()
     # NUMBA_BOUNDSCHECK and its like change the code, but not numba's own keys.
-    settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
+    changing = (name for name in os.environ if name.startswith("NUMBA_"))
+    settings = sorted((name, os.environ[name]) for name in changing if name not in _SAME_CODE)
     versions = (sys.implementation.cache_tag, sys.version, numba.__version__, numpy.__version__)
     digest.update(repr((versions, settings)).encode())
     for source in sorted(package.rglob("*.py")):

@@ -193,6 +193,21 @@ def two_starts(monkeypatch):
 
 
 @pytest.fixture
+def open_store():
+    """row_store.open_store, for files that are closed after the test."""
+    from odmtool.io import row_store
+
+    with contextlib.ExitStack() as stack:
+
+        def opened(*arguments, **options):
+            store, was_known = row_store.open_store(*arguments, **options)
+            stack.callback(store.close)
+            return store, was_known
+
+        yield opened
+
+
+@pytest.fixture
 def tiny_blocks(monkeypatch):
     """Rows on the disk lie in blocks of 700 bytes."""
     from odmtool.places import disk

@@ -5,6 +5,7 @@ the end of an array, only the interpreter notices.
 """
 
 import ast
+import functools
 from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
@@ -45,18 +46,30 @@ def compiled_functions() -> set[str]:
     return names
 
 
+def is_kept(compiled) -> bool:
+    """Whether another process finds on the disk all that was compiled of a function here."""
+    signatures, target = compiled.nopython_signatures, compiled.targetctx
+    return all(compiled._cache.load_overload(signature, target) for signature in signatures)
+
+
 def test_every_compiled_function_has_a_twin():
     assert compiled_functions() == TWINS.keys()
+
+
+@functools.cache
+def imported_names(path: str) -> dict[str, str]:
+    """The names that a file takes from modules, and from which."""
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    return {
+        alias.asname or alias.name: node.module
+        for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(TWINS))
 def test_what_a_compiled_function_names_is_in_the_hash_of_its_cache(name):
     function = TWINS[name].compiled.py_func
-    tree = ast.parse(Path(function.__code__.co_filename).read_text(encoding="utf-8"))
-    imports = {
-        alias.asname or alias.name: node.module
-        for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
-    }  # fmt: skip
+    imports = imported_names(function.__code__.co_filename)
     for used in imports.keys() & set(function.__code__.co_names):
         module = import_module(imports[used])
         # A module taken from its package, as in "from odmtool.core import losses".
@@ -80,3 +93,5 @@ def test_function_and_twin_do_the_same(name):
                 assert_same(twin.promised(function(*mine), mine), expected, twin.units, form)
         tried += 1
     assert tried > 1
+    if forms["compiled"] is not forms["interpreted"]:
+        assert is_kept(twin.compiled)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
@@ -170,6 +170,7 @@ labels = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(labels)
 def test_labels_come_back(y):
     classes, codes, facts = encode(y)

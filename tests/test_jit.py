@@ -94,6 +94,16 @@ def test_place_of_the_cache(scripts, tmp_path):
     assert not Path("relative").exists()
 
 
+def test_workers_of_joblib_find_what_is_compiled(scripts):
+    """They are told a number of threads, which no function of ours has."""
+    from joblib.parallel import ParallelBackendBase
+
+    folder = scripts(FUNCTION + REPORT).split()[-1]
+    for name in ParallelBackendBase.MAX_NUM_THREADS_VARS:
+        assert scripts(FUNCTION + REPORT, **{name: "1"}) == f"(1, 0) 0 {folder}"
+    assert scripts(FUNCTION + REPORT, NUMBA_BOUNDSCHECK="1").startswith("(0, 2) 1 ")
+
+
 def test_works_where_nothing_is_writable(scripts, tmp_path):
     (tmp_path / "file").write_text("")
     for home in ("/proc/none", str(tmp_path / "file")):

@@ -48,7 +48,7 @@ def test_newton_on_an_array_and_by_loops_over_rows_agree(weight):
     assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-8)
 
 
-def test_threads_change_no_bit(monkeypatch):
+def test_threads_change_no_bit(monkeypatch, two_starts):
     """Parts are the same for any number of threads, and so is the order of their sums."""
     p, ends = problem(), []
     whole = rounds.solve(p, Stop(1e-6, 500), Way(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -20,7 +21,6 @@ from problems import OTHER_LOSSES, StoreInMemory, examples, weights, write
 from odmtool.core import losses
 from odmtool.core.memory import resident
 from odmtool.errors import MemoryLimitError, UsageError
-from odmtool.io import row_store
 from odmtool.io.svmlight import read_svmlight
 from odmtool.judge import binary as objective
 from odmtool.machines import MACHINES
@@ -48,10 +48,12 @@ def setting(loss, weighted, bias=-1.0):
     return Examples(StoreInMemory(X, y), {1: 1.0, -1: -1.0}, factor, v, bias), rows, y, u
 
 
-@pytest.mark.parametrize("loss, weighted, bias", [
-    ("odm", False, -1.0), *((loss, True, 2.0) for loss in ("odm", *OTHER_LOSSES)),
+@pytest.mark.parametrize("loss, weighted, bias, tolerance", [
+    ("odm", False, -1.0, 1e-5), *((loss, True, 2.0, 1e-3) for loss in ("odm", *OTHER_LOSSES)),
 ])  # fmt: skip
-def test_the_judge_confirms_coordinate_descent_by_blocks(monkeypatch, loss, weighted, bias):
+def test_the_judge_confirms_coordinate_descent_by_blocks(
+    monkeypatch, loss, weighted, bias, tolerance
+):
     loss = losses.odm(16.0, 0.5, 0.3, 60) if loss == "odm" else OTHER_LOSSES[loss]
     rows, X, y, u = setting(loss, weighted, bias)
     seen, certify = [], block_descent._certify
@@ -61,10 +63,10 @@ def test_the_judge_confirms_coordinate_descent_by_blocks(monkeypatch, loss, weig
         return certify(examples, loss, w, eta)
 
     monkeypatch.setattr(block_descent, "_certify", remember)
-    found = block_descent.solve(rows, loss, Stop(1e-5, 5000))
+    found = block_descent.solve(rows, loss, Stop(tolerance, 5000))
     w, eta = seen[-1]
     judged = objective.certify_linear(X, y, u, loss, w, eta)
-    assert found.converged and judged.gap <= 1e-5 + 1e-12
+    assert found.converged and judged.gap <= tolerance + 1e-12
     assert judged.gap == pytest.approx(found.gap, abs=1e-11)
     assert judged.primal == pytest.approx(found.primal, rel=1e-10)
     assert found.support_count == np.count_nonzero(eta)
@@ -343,10 +345,10 @@ def test_killed_while_it_parses_nothing_is_left(start, tmp_path):
 # ---- the memory --------------------------------------------------------------
 
 
-def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path):
+def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path, open_store):
     X, y = examples(60, 400, density=0.3)
     path = write(tmp_path / "data", X, y)
-    store, _ = row_store.open_store(tmp_path, path, block_bytes=TINY)
+    store, _ = open_store(tmp_path, path, block_bytes=TINY)
     base = resident()
     machine = MACHINES["odm"](memory=base + 100e6)
     plan = disk_memory.plan(machine, store)
@@ -371,15 +373,17 @@ def test_a_sample_that_says_little_of_the_rest_is_given_up(tmp_path):
     X, rare = rng.normal(size=(3000, 3)), rng.random(3000) < 0.01
     X[:, 2] = np.where(rare, 1000 * rng.random(3000), 0.0)
     labels = np.where(X[:, 0] + 2 * (X[:, 2] > 500) + 0.3 * rng.normal(size=3000) > 0, 1, -1)
-    here = disk.Disk(Source(write(tmp_path / "data", X, labels)), str(tmp_path))
-    data, machine = here.read(), MACHINES["odm"](lambda_=2.0**10, tolerance=1e-6)
-    plan = here.plan(machine, data)
-    here.fit(machine, data, plan)
+    machine = MACHINES["odm"](lambda_=2.0**10, tolerance=1e-6)
+    source = Source(write(tmp_path / "data", X, labels))
+    with contextlib.closing(disk.Disk(source, str(tmp_path))) as here:
+        data = here.read()
+        plan = here.plan(machine, data)
+        here.fit(machine, data, plan)
     assert plan.solver == "newton" and plan.sample > 0
     assert machine.solution_.converged and machine.solution_.iterations < 20
 
 
-def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch):
+def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch, open_store):
     """Neither to read, nor, uncounted, to train: it takes more than most blocks of rows."""
     from odmtool.io import svmlight
 
@@ -395,16 +399,18 @@ def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch):
                 yield function(*arguments)
 
         monkeypatch.setattr(svmlight, "_in_order", in_order)
-        disk.Disk(Source(path, memory=memory), str(tmp_path)).read()
+        here = disk.Disk(Source(path, memory=memory), str(tmp_path))
+        with contextlib.closing(here):
+            here.read()
         assert set(seen) == {"odmtool.io._scan" if is_compiled else "odmtool.io._plain"}
-    store, _ = row_store.open_store(tmp_path, path)
+    store, _ = open_store(tmp_path, path)
     monkeypatch.setattr(disk_memory, "sys", SimpleNamespace(modules={}))
     assert disk_memory.plan(MACHINES["odm"](solver="dcd"), store).parts["compiled code"] > 1e8
 
 
-def test_fewer_threads_before_another_solver(tmp_path):
+def test_fewer_threads_before_another_solver(tmp_path, open_store):
     X, labels = examples()
-    store, _ = row_store.open_store(tmp_path, write(tmp_path / "data", X, labels))
+    store, _ = open_store(tmp_path, write(tmp_path / "data", X, labels))
     machine = MACHINES["odm"](jobs=64)
     one, all_of_them = (
         sum(disk_memory._parts(machine.copy(jobs=jobs), "newton", store, None).values())

@@ -1,5 +1,7 @@
 """Memory, disk and workers answer the same questions, and train the same machine."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -27,10 +29,11 @@ def place(tmp_path, monkeypatch):
     def make(name, path, weights=None):
         source = Source(str(path), None if weights is None else str(weights))
         if name == "disk":
-            return Disk(source, str(tmp_path))
+            return stack.enter_context(contextlib.closing(Disk(source, str(tmp_path))))
         return Memory(source) if name == "memory" else Workers(source, "tcp://nowhere:8786")
 
-    return make
+    with contextlib.ExitStack() as stack:
+        yield make
 
 
 @pytest.mark.parametrize("name", PLACES)

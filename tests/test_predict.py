@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 from odmtool.cli import entry
 from odmtool.cli.predict import predict
 from odmtool.core.kernels import Kernel
+from odmtool.io import svmlight
 from odmtool.io.model_file import write_model
 from odmtool.models import LinearModel
 
@@ -266,10 +267,12 @@ def test_a_missing_model_is_said_before_the_test_file_is_read(run, monkeypatch):
 
 
 @pytest.mark.parametrize("line, times", [
-    ("+1 1:x", 50_000), ("+1 1:nan", 3), ("1.5 1:1", 3), ("+1 2:1 1:1", 3), ("+1 0:1", 3),
+    ("+1 1:x", 500), ("+1 1:nan", 3), ("1.5 1:1", 3), ("+1 2:1 1:1", 3), ("+1 0:1", 3),
     ("+1 3;4", 3), ("one 1:1", 3),
 ])  # fmt: skip
-def test_a_bad_line_leaves_the_old_output_alone(run, folder, line, times):
+def test_a_bad_line_leaves_the_old_output_alone(run, folder, monkeypatch, line, times):
+    """Also when labels of blocks before it have been written."""
+    monkeypatch.setattr(svmlight, "BLOCK_BYTES", 500)
     (folder / "o").write_text("old\n")
     (folder / "t").write_text(TEST * times + line + "\n" + TEST)
     code, out, err = run("t", "m", "o")

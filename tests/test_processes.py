@@ -257,8 +257,8 @@ from odmtool.io import svmlight
 for name in ("PLAIN_BYTES", "SMALL_BYTES"):
     if hasattr(svmlight, name):
         setattr(svmlight, name, 0)
-for kernel in ("linear", "rbf"):
-    code = entry.run(train.train, ["-t", kernel, "--solver", "dcd", sys.argv[1], "m"], "odm-train")
+for _ in range(2):
+    code = entry.run(train.train, ["--solver", "dcd", sys.argv[1], "m"], "odm-train")
     assert code == 0
 print(*_jit.statistics())
 """
@@ -280,8 +280,7 @@ def test_a_second_process_compiles_nothing(heart, tmp_path):
 
     hits, misses, said = work()
     assert misses > 0
-    # At most once for each of the two commands.
-    assert 1 <= said.count("compiling (once after an installation;") <= 2
+    assert said.count("compiling (once after an installation;") == 1
     hits, again, said = work()
     assert hits > 0 and again == 0
     assert "compiling" not in said

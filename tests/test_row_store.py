@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("tiny_blocks")
 
 @pytest.mark.parametrize("density", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("block", [1, 300, 10**6])
-def test_a_store_has_what_the_file_has(tmp_path, density, block):
+def test_a_store_has_what_the_file_has(tmp_path, density, block, open_store):
     X, y = examples(60, 12, density=density)
     path = write(tmp_path / "data", X, np.where(y > 0, 3, -2))
     known = read_svmlight(path)
-    store, was_known = row_store.open_store(tmp_path, path, block_bytes=block)
+    store, was_known = open_store(tmp_path, path, block_bytes=block)
     assert not was_known and store.shape == known.X.shape and store.entries == known.X.nnz
     blocks = [store.read(k) for k in range(len(store.blocks))]
     rows = [r if isinstance(r, np.ndarray) else r.toarray() for r, _ in blocks]
@@ -44,15 +44,13 @@ def test_a_store_has_what_the_file_has(tmp_path, density, block):
     assert os.listdir(tmp_path) == ["data"]
 
 
-def test_a_kept_cache_serves_again_until_the_file_changes(tmp_path):
+def test_a_kept_cache_serves_again_until_the_file_changes(tmp_path, open_store):
     X, y = examples()
     path, folder = write(tmp_path / "data", X, y), tmp_path / "cache"
     folder.mkdir()
 
     def opened(keep=True, **options):
-        store, was_known = row_store.open_store(folder, path, keep=keep, **options)
-        store.close()
-        return was_known
+        return open_store(folder, path, keep=keep, **options)[1]
 
     assert [opened(), opened(), opened(keep=False)] == [False, True, True]
     assert len(os.listdir(folder)) == 1
@@ -61,45 +59,43 @@ def test_a_kept_cache_serves_again_until_the_file_changes(tmp_path):
     assert len(os.listdir(folder)) == 1
 
 
-def test_what_was_replaced_stays_for_those_who_have_opened_it(tmp_path):
+def test_what_was_replaced_stays_for_those_who_have_opened_it(tmp_path, open_store):
     X, y = examples()
     path = write(tmp_path / "data", X, y)
-    first, _ = row_store.open_store(tmp_path, path, keep=True)
+    first, _ = open_store(tmp_path, path, keep=True)
     os.utime(path, ns=(5, 5))
-    row_store.open_store(tmp_path, path, keep=True)
+    open_store(tmp_path, path, keep=True)
     assert np.array_equal(first.read(0)[1], y)
 
 
-def test_a_damaged_cache_is_found_out(tmp_path):
+def test_a_damaged_cache_is_found_out(tmp_path, open_store):
     X, y = examples()
     path = write(tmp_path / "data", X, y)
-    row_store.open_store(tmp_path, path, keep=True, block_bytes=TINY)
+    open_store(tmp_path, path, keep=True, block_bytes=TINY)
     (cache,) = tmp_path.glob("*.odmcache")
     good = cache.read_bytes()
     for place in (len(good) - 3, len(good) - 60):  # the footer: written anew
         cache.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
-        assert not row_store.open_store(tmp_path, path)[1]
+        assert not open_store(tmp_path, path)[1]
     for end in (1, 30, 400, 1000, len(good) - 10):
         cache.write_bytes(good[:end])
-        assert not row_store.open_store(tmp_path, path)[1]
+        assert not open_store(tmp_path, path)[1]
     cache.write_bytes(good[:-48] + b"\xff" * 48)  # a length that no file has
-    assert not row_store.open_store(tmp_path, path)[1]
+    assert not open_store(tmp_path, path)[1]
     cache.write_bytes(good[:400] + bytes([good[400] ^ 1]) + good[401:])
-    store, was_known = row_store.open_store(tmp_path, path)
+    store, was_known = open_store(tmp_path, path)
     assert was_known
     with pytest.raises(DataError, match="cache is damaged"):
         for k in range(len(store.blocks)):
             store.read(k)
 
 
-def test_a_cache_of_somebody_else_is_not_used(tmp_path):
+def test_a_cache_of_somebody_else_is_not_used(tmp_path, open_store):
     """Nor is anything written where a link leads, and the same size and time do not deceive."""
     path = Path(write(tmp_path / "data", *examples()))
 
     def opened():
-        store, was_known = row_store.open_store(tmp_path, path, keep=True)
-        store.close()
-        return was_known
+        return open_store(tmp_path, path, keep=True)[1]
 
     assert [opened(), opened()] == [False, True]
     (cache,) = tmp_path.glob("*.odmcache")
@@ -124,10 +120,10 @@ def test_a_cache_of_somebody_else_is_not_used(tmp_path):
     {"blocks": [[15, 10**15, 10**15, 5, True, 0]]}, {"width": "5"}, {"largest_row": 10**9},
     {"counts": [[2**40, 60]]}, {"blocks": [["a", 1, 1, 1, True, 0]]},
 ])  # fmt: skip
-def test_a_footer_that_claims_what_cannot_be(tmp_path, change):
+def test_a_footer_that_claims_what_cannot_be(tmp_path, change, open_store):
     """It has its checksum, but was not written here: nothing is allocated for it."""
     path = write(tmp_path / "data", *examples())
-    row_store.open_store(tmp_path, path, keep=True)
+    open_store(tmp_path, path, keep=True)
     (cache,) = tmp_path.glob("*.odmcache")
     content = cache.read_bytes()
     length, _ = row_store._TAIL.unpack(content[-row_store._TAIL.size :])
@@ -135,7 +131,7 @@ def test_a_footer_that_claims_what_cannot_be(tmp_path, change):
     text = json.dumps(json.loads(content[end : end + length]) | change).encode()
     tail = row_store._TAIL.pack(len(text), hashlib.sha256(text).digest())
     cache.write_bytes(content[:end] + text + tail)
-    assert not row_store.open_store(tmp_path, path)[1]
+    assert not open_store(tmp_path, path)[1]
 
 
 def test_rows_without_features_on_the_disk(run, tmp_path):
@@ -144,7 +140,7 @@ def test_rows_without_features_on_the_disk(run, tmp_path):
     assert outcome.code == 0 and "objective" in outcome.err
 
 
-def test_a_full_disk(tmp_path, monkeypatch):
+def test_a_full_disk(tmp_path, monkeypatch, open_store):
     X, y = examples()
     path = write(tmp_path / "data", X, y)
 
@@ -153,7 +149,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
 
     monkeypatch.setattr(row_store, "_write", full)
     with pytest.raises(FileError, match="cannot be written: No space left on device"):
-        row_store.open_store(tmp_path, path)
+        open_store(tmp_path, path)
     monkeypatch.undo()
     if os.path.exists("/dev/full"):
         with open("/dev/full", "wb", buffering=0) as stream, pytest.raises(OSError):

@@ -1,6 +1,7 @@
 """What sentences call parameters: their names in Python, and options on the command line."""
 
 import ast
+import functools
 import pickle
 import re
 from pathlib import Path
@@ -29,8 +30,13 @@ OTHERS = re.compile(r"tail -c|iconv -f|-t ASCII|zstd -d|--memory-limit")
 SERVING = {kernel: listed(names_for(SMOOTH, kernel), "or") for kernel in ("linear", "rbf")}
 
 
+@functools.cache
 def strings(path):
     """Line and text of every string of a file that is no docstring; {x} where one is formatted."""
+    return list(found_strings(path))
+
+
+def found_strings(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     known = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

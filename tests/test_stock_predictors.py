@@ -187,9 +187,9 @@ def put_both(rng, n_classes: int) -> None:
 @pytest.mark.parametrize("solver", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_models_of_liblinear(agree, solver):
     rng = np.random.default_rng(solver)
-    for n_classes in (1, 2, 3, 5):
+    for n_classes in (1, 2, 4):
         put_both(rng, n_classes)
-        for bias in ("-1", "0", "1", "2.5"):
+        for bias in ("-1", "0", "2.5"):
             run("liblinear-train", "-q", "-s", str(solver), "-B", bias, "d", "m")
             agree("liblinear-predict")
 
@@ -201,7 +201,7 @@ def test_models_of_libsvm(agree, kernel, machine):
     options = ["-q", "-t", str(kernel), *machine]
     if kernel == 1:
         options += ["-d", "2", "-r", "0.5"]
-    for n_classes in (1, 2, 3, 5):
+    for n_classes in (1, 2, 4):
         put_both(rng, n_classes)
         run("svm-train", *options, "d", "m")
         agree("svm-predict")

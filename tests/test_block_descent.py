@@ -1,0 +1,134 @@
+"""Coordinate descent by blocks, piece by piece: what a pass adds up, and what a block changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import OTHER_LOSSES, StoreInMemory, examples, weights
+
+from odmtool.core import losses
+from odmtool.judge import binary as judge
+from odmtool.rows.examples import Examples
+from odmtool.solvers.base import Stop
+from odmtool.solvers.large import block_descent
+from odmtool.solvers.large.block_descent import _certify, _descend, _Gap, _not_worse
+
+LOSSES = {"odm": losses.odm(16.0, 0.5, 0.3, 60), **OTHER_LOSSES}
+
+
+def setting(loss="odm"):
+    """Examples of which some have no weight, their dense rows, y, u, and w and eta."""
+    X, y = examples()
+    u = weights()
+    u[::7] = 0.0
+    rows = np.column_stack([X.toarray(), np.full(60, 2.0)])
+    generator = np.random.default_rng(3)
+    t = y * (rows @ generator.normal(size=8))
+    # Between the ends of what the duals of this loss may be.
+    eta = -u * losses.derivative(LOSSES[loss], t)
+    known = Examples(StoreInMemory(X, y), {1: 1.0, -1: -1.0}, {1: 1.0, -1: 1.0}, u, 2.0)
+    return known, rows, y, u, generator.normal(size=8), eta
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_one_pass_gives_primal_dual_scale_and_w(name):
+    known, X, y, u, w, eta = setting(name)
+    found, used = _certify(known, LOSSES[name], w, eta), u > 0
+    judged = judge.certify_linear(X[used], y[used], u[used], LOSSES[name], w, eta[used])
+    assert found.primal == pytest.approx(judged.primal, rel=1e-12)
+    assert found.gap == pytest.approx(judged.primal - judged.dual, rel=1e-9)
+    assert found.point == pytest.approx(X.T @ (y * eta), rel=1e-12)
+    values = u * losses.value(LOSSES[name], y * (X @ w))
+    assert found.scale == pytest.approx(w @ w / 2 + np.abs(values).sum(), rel=1e-12)
+    assert found.relative == pytest.approx(found.gap / found.scale)
+
+
+def test_rounding_is_added_to_the_gap(monkeypatch):
+    """As if sums had three digits, so that it shows beside the rest."""
+    known, X, y, u, w, eta = setting()
+    loss, exact = LOSSES["odm"], _certify(known, LOSSES["odm"], w, eta)
+    seen = []
+    monkeypatch.setattr(block_descent, "sum_error", lambda n: seen.append(n) or 1e-3)
+    found = _certify(known, loss, w, eta)
+    assert seen == [60] and found._replace(gap=exact.gap)[:3] == exact[:3]
+    sizes = np.linalg.norm(X, axis=1)
+    shares = sum(
+        block_descent.shares_error(
+            losses.scaled(loss, u[i : i + 1]), y[i : i + 1] * (X[i : i + 1] @ w), eta[i : i + 1],
+            1e-3 * np.linalg.norm(w) * sizes[i : i + 1],
+        )
+        for i in np.flatnonzero(u)
+    )  # fmt: skip
+    away, off = np.linalg.norm(w - exact.point), 1e-3 * sizes @ np.abs(eta)
+    expected = exact.gap + shares + ((away + off) ** 2 - away**2) / 2
+    assert found.gap == pytest.approx(expected, rel=1e-9) and found.gap > 1.001 * exact.gap
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_a_block_changes_its_own_duals_and_w(k):
+    known, X, y, u, _, eta = setting()
+    loss, before = LOSSES["odm"], eta.copy()
+    w = X.T @ (y * eta)
+    block = known.block(k)
+    own = slice(block.start, block.start + len(block.y))
+    dual = -_certify(known, loss, w, eta).gap + _certify(known, loss, w, eta).primal
+    share = _descend(block, loss, eta, w, np.random.default_rng(0))
+    others = np.ones(60, bool)
+    others[own] = u[own] == 0
+    assert np.array_equal(eta[others], before[others])
+    assert np.all(eta[~others] != before[~others])
+    assert w == pytest.approx(X.T @ (y * eta), rel=1e-10)
+    after = _certify(known, loss, w, eta)
+    assert after.primal - after.gap > dual and share > 0
+    # At the optimum over the block, no share of the gap is left there.
+    for _ in range(200):
+        share = _descend(block, loss, eta, w, np.random.default_rng(0))
+    assert 0 <= share < 1e-9
+
+
+def test_a_block_of_nothing_but_examples_without_weight():
+    known, X, y, u, _, eta = setting()
+    block = known.block(1)._replace(u=np.zeros(len(known.block(1).y)))
+    w, before = X.T @ (y * eta), eta.copy()
+    assert _descend(block, LOSSES["odm"], eta, w, np.random.default_rng(0)) == 0.0
+    assert np.array_equal(eta, before)
+
+
+def test_w_that_is_worse_than_none_is_shortened():
+    known, X, y, u, _, eta = setting()
+    loss = LOSSES["odm"]
+    good = block_descent.solve(known, loss, Stop(1e-4, 500)).w
+    for w in (30 * good, -good):
+        found = _certify(known, loss, w, eta)
+        given = _not_worse(known, loss, w, eta, found, 7, Stop(1e-4, 7))
+        at_zero = _certify(known, loss, 0 * w, eta).primal
+        assert found.primal > at_zero >= given.primal and given.iterations == 7
+        assert given.primal == pytest.approx(_certify(known, loss, given.w, eta).primal)
+        assert not given.converged and given.solver == "dcd"
+        assert given.support_count == (np.count_nonzero(eta) if given.w.any() else 0)
+        # Of what leads away from the solution, nothing is left.
+        assert given.w.any() == (w @ good > 0)
+        # The dual value is that of the duals, whatever became of w.
+        dual, scale = found.primal - found.gap, _certify(known, loss, given.w, eta).scale
+        assert given.gap == pytest.approx((given.primal - dual) / scale)
+
+
+def test_what_has_converged_stays_as_it_is():
+    known, X, y, u, w, eta = setting()
+    found = _Gap(5.0, 1e-3, 2.0, w)
+    given = _not_worse(known, LOSSES["odm"], w, eta, found, 3, Stop(5e-4, 9))
+    assert given.converged and given.gap == 5e-4 and given.w is w and given.primal == 5.0
+
+
+@pytest.mark.parametrize("limit", [0, 1, 4])
+def test_passes_are_counted_up_to_the_limit(limit):
+    known, told = setting()[0], []
+    found = block_descent.solve(known, LOSSES["odm"], Stop(0.0, limit), progress=told.append)
+    assert found.iterations == limit and not found.converged
+    passes = [now.iteration for now in told if now.primal is None]
+    assert passes == list(range(1, limit + 1))
+    # Values are told where all examples were looked at: at the start and at the end.
+    values = [now for now in told if now.primal is not None]
+    assert values[0].iteration == 0 and values[-1].iteration == limit
+    assert values[-1].gap == pytest.approx(found.gap) and values[-1].primal == found.primal
+    assert all(now.active == 60 for now in told)
