@@ -270,3 +270,37 @@ def test_a_column_that_is_solved_stays_where_it_is():
         direction, change = state.directions(np.full(together.count, 1e-9))
     assert not direction[:, 1].any() and not change[:, 1].any()
     assert np.all(np.abs(np.delete(direction, 1, axis=1)).sum(axis=0) > 0)
+
+
+@pytest.mark.parametrize("rows", [120, 3])
+def test_a_newton_step_of_every_column_is_its_own(monkeypatch, rows):
+    """Gradients, directions and lengths, beside those of one column after the other."""
+    X, together, _alone, _kept = problems_of([2.0**4, 2.0**8, 2.0**12])
+    # Examples are taken so many at a time.
+    monkeypatch.setattr(columns, "_FEWEST", rows)
+    monkeypatch.setattr(columns, "_TASKS", 120 // rows)
+    Z = X.toarray()
+    W = 0.3 * np.random.default_rng(1).normal(size=(Z.shape[1], together.count))
+    state = columns._Newton(Z, together, W, Serial())
+    gap, scale = state.look()
+    direction, change = state.directions(np.full(together.count, 1e-9))
+    assert change == pytest.approx(Z @ direction, abs=1e-9)
+    lengths, far = state._lengths(direction, change), 40.0 * direction
+    shorter = state._lengths(far, Z @ far)
+    for j, w in enumerate(W.T):
+        used = together.signs[together.row[j]] != 0
+        loss = MarginLoss(*(float(field[j]) for field in together.loss))
+        y = together.signs[together.row[j]][used].astype(float)
+        yZ, own = y[:, None] * Z[used], losses.scaled(loss, together.weight[used])
+        t = yZ @ w
+        gradient = w + yZ.T @ losses.derivative(own, t)
+        assert state.gradient[:, j] == pytest.approx(gradient, rel=1e-10, abs=1e-10)
+        assert gap[j] == pytest.approx(gradient @ gradient / 2)
+        assert scale[j] == pytest.approx(w @ w / 2 + losses.value(own, t).sum())
+        d, H = direction[:, j], np.eye(len(w)) + yZ.T @ (losses.slope(own, t)[:, None] * yZ)
+        assert d == pytest.approx(np.linalg.solve(H, -gradient), rel=1e-6, abs=1e-9)
+        for length, step in ((lengths[j], d), (shorter[j], far[:, j])):
+            products = w @ step, step @ step
+            expected = newton.step_length(own, t, yZ @ step, products)
+            assert length == pytest.approx(expected, abs=2.0**-24)
+    assert np.all(shorter < 0.5)

@@ -15,9 +15,9 @@ from odmtool.errors import DivergedError, UsageError
 from odmtool.io.model_file import read_model
 from odmtool.judge import mcsvm as judge
 from odmtool.machines import MCSVM
-from odmtool.solvers import mcsvm, mcsvm_newton
-from odmtool.solvers.base import Stop
-from odmtool.solvers.multi import MultiProblem
+from odmtool.solvers import mcsvm, mcsvm_auto, mcsvm_newton
+from odmtool.solvers.base import Progress, Stop
+from odmtool.solvers.multi import MultiProblem, MultiSolution
 
 
 def examples(m=60, d=6, k=4, seed=0):
@@ -238,3 +238,48 @@ def test_a_stationary_point_is_not_called_optimal(lambda_):
     lower = solution.coef + solution.objective * np.outer(vectors[:, 0], [1, -1, 0, 0])
     assert certificate(p, solution._replace(coef=lower)).primal < 0 < solution.objective
 
+
+@pytest.mark.parametrize("limit, first, expected", [
+    (200, (200, False), [("dcd", 200)]),  # there is no more
+    (1000, (7, True), [("dcd", 300)]),
+    (1000, (300, False), [("dcd", 300), ("newton", 200), ("dcd", 600)]),
+    (450, (300, False), [("dcd", 300), ("newton", 150), ("dcd", 50)]),
+])  # fmt: skip
+def test_what_auto_gives_to_descent_and_to_newton(monkeypatch, limit, first, expected):
+    """Who begins where, goes how far, and what is told."""
+    asked, told = [], []
+
+    def solver(name, *results):
+        results = list(results)
+
+        def solve(problem, stop, *, start, progress, **others):
+            asked.append((name, stop.max_iter, start))
+            count, converged, gap = results.pop(0)
+            progress(Progress(count, 1.0, gap, 1))
+            return MultiSolution(
+                None, None, 1.0, gap, iterations=count, converged=converged, solver=name,
+                duals=f"{name} {count}",
+            )  # fmt: skip
+
+        monkeypatch.setattr({"dcd": mcsvm, "newton": mcsvm_newton}[name], "solve", solve)
+
+    solver("dcd", (*first, 0.3), (40, False, 0.4))
+    solver("newton", (100, False, 0.2))
+    p = MultiProblem(np.zeros((5, 2)), None, np.zeros(5, int), 3, np.ones(5), None)
+    found = mcsvm_auto.solve(p, Stop(1e-3, limit), start="given", progress=told.append)
+    assert [name_and_limit[:2] for name_and_limit in asked] == expected
+    assert asked[0][2] == "given"
+    if len(expected) == 1:
+        assert found.iterations == first[0] and found.solver == "dcd"
+        return
+    assert [start for *_, start in asked[1:]] == ["dcd 300", "newton 100"]
+    assert [now.iteration for now in told] == [300, 400, 440]
+    # The best of the three, and what all of them took.
+    assert (found.gap, found.iterations, found.solver) == (0.2, 440, "dcd, then newton")
+    # A problem of many weights, or with a kernel, is descent's alone.
+    gram = Gram(Kernel("rbf", 0.3), p.X)
+    for large in (p._replace(X=np.zeros((5, 334))), p._replace(gram=gram)):
+        asked.clear()
+        solver("dcd", (limit, False, 0.5))
+        assert mcsvm_auto.solve(large, Stop(1e-3, limit)).solver == "dcd"
+        assert [entry[:2] for entry in asked] == [("dcd", limit)]

@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 from odmtool.cli import entry, scale
 from odmtool.core import scaling
 from odmtool.core.csr import CSR
-from odmtool.errors import FileError
+from odmtool.errors import FileError, MemoryLimitError
 
 SET = os.path.join(os.path.dirname(__file__), "..", "data", "breast-cancer")
 
@@ -479,3 +479,80 @@ def test_blocks_are_as_large_as_they_may_be(absent_is_zero, monkeypatch):
         np.testing.assert_array_equal(
             np.vstack([scaler.scale(rows[part]).toarray() for part in parts]), whole
         )
+
+
+# ---- rows that are scaled in memory ------------------------------------------------
+
+
+def rows_and_ranges(kind=np.int32):
+    """Rows with absent entries, as an array too, and ranges of some features; feature 4 is none.
+
+    Zeros of feature 1 stay zero, those of 3 and 6 become something else.
+    """
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((30, 7)) < 0.4, rng.integers(-3, 4, (30, 7)), 0).astype(float)
+    X[5] = 0
+    found = csr_matrix(X)
+    found = CSR(found.data, found.indices.astype(kind), found.indptr.astype(kind), X.shape)
+    ranges = scaling.Ranges(
+        -1.0, 1.0, np.array([1, 3, 4, 6]), np.array([-3.0, 0, 2, -1]), np.array([3.0, 4, 2, 3])
+    )
+    return X, found, ranges
+
+
+def scaled_by_hand(X, ranges, width):
+    table = np.zeros((len(X), width))
+    known = zip(ranges.index, ranges.minimum, ranges.maximum, strict=True)
+    for feature, low, high in known:
+        if low < high:
+            table[:, feature - 1] = -1 + 2 * (X[:, feature - 1] - low) / (high - low)
+    return table
+
+
+@pytest.mark.parametrize("block", [1, 40, 2**18])
+@pytest.mark.parametrize("width", [None, 6, 9])
+def test_every_feature_is_scaled_in_its_own_column(monkeypatch, width, block):
+    X, rows, ranges = rows_and_ranges()
+    monkeypatch.setattr(scaling, "BLOCK", block)
+    found = scaling.Scaler(ranges).scale_in_place(rows, width)
+    expected = scaled_by_hand(X, ranges, width or 6)
+    assert found.shape == expected.shape and np.array_equal(found.matrix().toarray(), expected)
+    assert found.nnz == np.count_nonzero(expected)  # no zeros are kept
+    assert found.indptr.dtype == found.indices.dtype == np.int32
+    pieces = list(scaling.Scaler(ranges).parts(rows.indptr))
+    assert [p.start for p in pieces] == [0, *(p.stop for p in pieces[:-1])]
+    assert pieces[-1].stop == 30 and (len(pieces) == 1) == (block > 1000)
+    # Zeros of two features are written.
+    sizes = [rows.indptr[p.stop] - rows.indptr[p.start] + 2 * (p.stop - p.start) for p in pieces]
+    assert all(size <= block + 9 for size in sizes)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_scaled_rows_of_any_width(kind):
+    """Places are as wide as the largest column, or number of entries, and as they were."""
+    X, rows, ranges = rows_and_ranges(kind)
+    for width, expected in ((2**31 - 1, kind), (2**31 + 1, np.int64)):
+        found = scaling.Scaler(ranges).scale_in_place(rows, width)
+        assert found.shape == (30, width)
+        assert found.indices.dtype == found.indptr.dtype == expected
+        assert np.array_equal(found.with_width(6).matrix().toarray(), scaled_by_hand(X, ranges, 6))
+    none = scaling.Ranges(0.0, 1.0, *np.empty((3, 0)))
+    none = none._replace(index=np.empty(0, np.int64))
+    assert scaling.Scaler(none).scale_in_place(rows).shape == (30, 0)
+    assert scaling.Scaler(none).scale_in_place(rows, 7).nnz == 0
+
+
+def test_scaled_rows_that_would_fill_the_memory_are_refused():
+    X, rows, ranges = rows_and_ranges()
+    scaler = scaling.Scaler(ranges)
+    assert scaler.check_memory(rows, 0.0) is None  # no more than twice as many
+    # Of each row two features are written, in their piece and in the whole.
+    few = rows[:15].with_width(2)
+    most = few.nnz + 15 * 2
+    assert most > 2 * few.nnz
+    assert scaler.check_memory(few, 24 * most) is None
+    with pytest.raises(MemoryLimitError):
+        scaler.check_memory(few, 24 * most - 1)
+    # At exactly twice the entries nothing is refused.
+    exact = CSR(np.ones(4), np.arange(4, dtype=np.int32), np.array([0, 2, 4], np.int32), (2, 9))
+    assert scaler.check_memory(exact, 0.0) is None
