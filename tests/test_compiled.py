@@ -48,8 +48,8 @@ def compiled_functions() -> set[str]:
 
 def is_kept(compiled) -> bool:
     """Whether another process finds on the disk all that was compiled of a function here."""
-    signatures, target = compiled.nopython_signatures, compiled.targetctx
-    return all(compiled._cache.load_overload(signature, target) for signature in signatures)
+    found = (compiled._cache.load_overload(s, compiled.targetctx) for s in compiled.signatures)
+    return all(found)
 
 
 def test_every_compiled_function_has_a_twin():
