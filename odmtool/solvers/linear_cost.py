@@ -5,8 +5,8 @@ conjugate gradients it costs products with the rows; in function space m^3. An e
 descent costs the nonzeros and a jump in memory for every row, and compiled code must be loaded
 for it. How many products, epochs and steps in function space are needed grows with the curvature,
 the largest second derivative of a loss times |x|^2, which is to say with lambda. These numbers are
-guesses (fitted on reuters-lasvm and basehock, lambda 2^0 to 2^20): who relies on them must set a
-limit.
+guesses (fitted on reuters-lasvm, and on basehock raw and in [0, 1], lambda 2^0 to 2^20): who relies
+on them must set a limit.
 
 The rates are seconds of one core, measured once; only their proportions matter.
 """
@@ -29,13 +29,13 @@ _EPOCH_ROW, _EPOCH_ENTRY = 1.5e-7, 3e-9
 # X'SX: a pair of nonzeros in a row; a cell of the dense rows, and a multiplication by BLAS.
 _PAIR, _CELL, _MULTIPLICATION = 2e-9, 1.5e-9, 2e-11
 # A step in function space, for m^3: rows and columns are gathered, scaled and factored.
-_GRAM_STEP = 4e-11
+_GRAM_STEP = 1.5e-11
 # Steps with a Hessian, the Hessians of all rows that they cost together, and the products of each;
-# how many of the other steps there are for a curvature of 1, and how they grow.
+# how many there are of what is not so for a curvature of 1, how they grow with it, and the fewest.
 _STEPS, _HESSIANS, _STEP_PRODUCTS = 4, 1.5, 2
 _GRAM_STEPS, _GRAM_GROWTH = 3, 0.3
-_EPOCHS, _PRODUCTS, _GROWTH = 5, 40, 0.6
-_LEAST_EPOCHS = 10
+_EPOCHS, _EPOCH_GROWTH, _LEAST_EPOCHS = 5, 0.6, 10
+_PRODUCTS, _PRODUCT_GROWTH, _LEAST_PRODUCTS = 8, 0.75, 20
 
 
 # Newton's method begins at the solution of every so many-th example, if these are so many per
@@ -74,7 +74,7 @@ def curvature(problem: Problem) -> float:
 
 def gradients_cost(problem: Problem) -> float:
     """Seconds of Newton's method on w by conjugate gradients."""
-    count = _PRODUCTS * curvature(problem) ** _GROWTH
+    count = max(_LEAST_PRODUCTS, _PRODUCTS * curvature(problem) ** _PRODUCT_GROWTH)
     return _PRODUCT * nonzeros(problem.X) * count
 
 
@@ -108,7 +108,7 @@ def epoch_cost(X) -> float:
 
 def descent_cost(problem: Problem) -> float:
     """Seconds of coordinate descent, compiled code included."""
-    epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _GROWTH)
+    epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _EPOCH_GROWTH)
     return _NUMBA + epochs * epoch_cost(problem.X)
 
 

@@ -27,6 +27,8 @@ from odmtool.solvers.rounding import Rounding, demanded_gap
 
 # Dense rows of so many bytes are kept as they are.
 _DENSE_BYTES = 2**22
+# speed only: to what share of the gradient a step is solved far from the solution
+_COARSEST = 0.03
 # speed only: so many values of a kernel matrix, gathered at a time, the processor keeps at hand
 _BLOCK_VALUES = 2**15
 
@@ -217,9 +219,9 @@ class WeightSpace:
         gradient = self._gradient
         if self._hessian is not None:
             return w - _solve_symmetric(lambda: self._hessian.at(slopes), gradient)
-        # Solving to a tenth of the gradient, and more precisely the closer we are, keeps the
-        # convergence faster than linear.
-        accuracy = min(0.1, np.sqrt(gap)) * np.linalg.norm(gradient)
+        # The more precisely the closer we are keeps the convergence faster than linear; where
+        # lambda is large, steps that are coarser at first lead to twice as many products.
+        accuracy = min(_COARSEST, np.sqrt(gap)) * np.linalg.norm(gradient)
         # speed only: the gap decides when it ends, not how precise a step was
         active = np.flatnonzero(slopes > 0)
         rows, s = self._X[active], slopes[active]
