@@ -13,6 +13,9 @@ MULTICLASS_LAMBDA = 2.0**12
 WITH_WIDE_LAMBDA = ("odm", "mcodm")
 WITH_KERNEL_LAMBDA = ("odm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
+# Of the rbf kernel, whose gamma is 1 / number of features: between which gamma times the summed
+# variance of the features stays, where nobody names it. odmtool.machines.data.default_gamma.
+SPREAD_OF_RBF = 2.0**-8, 1.0
 MU = 0.2
 THETA = 0.2
 # Of the comparators.

@@ -217,6 +217,27 @@ def test_rows_are_apart_where_features_are_not_scaled(form):
     assert not kernels.are_apart(rbf, form(X))
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("offset", [0.0, 1e7])
+def test_the_total_variance_is_the_sum_over_the_features(form, offset):
+    random = np.random.default_rng(0)
+    X = np.where(random.random((50, 7)) < 0.4, random.normal(size=(50, 7)), 0.0)
+    X[:, 2] += offset  # its squares leave no digit of the variance
+    X[:, 5] = 0
+    X[:, 6] = -3
+    weight = random.integers(0, 4, size=50).astype(float)
+    mean = np.average(X, axis=0, weights=weight)
+    assert kernels.total_variance(form(X)) == pytest.approx(X.var(axis=0).sum(), rel=1e-7)
+    weighted = np.average((X - mean) ** 2, axis=0, weights=weight).sum()
+    assert kernels.total_variance(form(X), weight) == pytest.approx(weighted, rel=1e-7)
+    assert kernels.total_variance(form(np.full((3, 2), 1 / 3))) < 1e-30
+
+
+def test_of_a_huge_index_no_column_is_made():
+    X = CSR(np.array([1.0, 3.0]), np.array([5, 2**31 - 2]), np.array([0, 1, 2]), (2, 2**31 - 1))
+    assert kernels.total_variance(X) == pytest.approx(0.25 + 2.25)
+
+
 def test_of_wide_rows_few_are_looked_at(monkeypatch):
     looked_at, block = [], kernels.block
     monkeypatch.setattr(kernels, "block", lambda kernel, A, B: (

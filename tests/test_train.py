@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ENDLESS
+from scipy import sparse
 
 from odmtool import ODMClassifier
 from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
@@ -148,6 +149,64 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert run("cv", "-t", "rbf", "-g", "0.5", "-v", "2", "--csv", "t", "many").code == 0
     lines = [line.split(",") for line in Path("t").read_text().splitlines()]
     assert float(lines[1][lines[0].index("lambda")]) == 18000
+
+
+def _gamma_of(model):
+    return float(re.search(r"^gamma (.*)$", Path(model).read_text(), re.MULTILINE)[1])
+
+
+def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(run, tmp_path):
+    """gamma times it is in [1/256, 1]: the same in one training, folds, odm-cv and from Python."""
+    random = np.random.default_rng(0)
+    X = random.random((60, 3)).round(3)
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+
+    def write(name, X):
+        rows = (" ".join(f"{k}:{x!r}" for k, x in enumerate(row, 1)) for row in X.tolist())
+        Path(name).write_text("".join(f"{a} {row}\n" for a, row in zip(y, rows, strict=True)))
+
+    write("scaled", X)
+    write("large", X * [1, 10, 1000] + [0, 0, 1e6])
+    write("small", X / 40)
+    Path("weights").write_text("2\n" * 30 + "1\n" * 30)
+    said = "in place of 1 / number of features"
+
+    def gamma(*arguments, data="large"):
+        outcome = run("train", "-t", "rbf", *arguments, data, "m")
+        assert outcome.code == 0
+        assert (said in outcome.err) == (0 < _gamma_of("m") < 1 / 3 and "-g" not in arguments)
+        return _gamma_of("m")
+
+    def wanted(X, share, weight=None):
+        mean = np.average(X, axis=0, weights=weight)
+        variance = np.average((X - mean) ** 2, axis=0, weights=weight).sum()
+        return pytest.approx(share / variance, rel=6e-3)
+
+    large = X * [1, 10, 1000]
+    assert gamma(data="scaled") == pytest.approx(1 / 3)
+    assert gamma() == wanted(large, 1) == gamma("-s", "ldm") == gamma("-l", "3")
+    assert gamma("-W", "weights") == wanted(large, 1, [2] * 30 + [1] * 30)
+    assert gamma(data="small") == wanted(X / 40, 1 / 256)
+    assert gamma("--scale", "0,1") == gamma("-g", "0") == gamma("-g", "1/d") == pytest.approx(1 / 3)
+    # Other kernels, and those who come from svm-train, have 1/d.
+    for arguments in (["-t", "poly"], ["-s", "0", "-t", "2"]):
+        assert run("train", *arguments, "--max-iter", "1", "large", "m").code == 0
+        assert _gamma_of("m") == pytest.approx(1 / 3)
+    own = wanted(large, 1)
+    outcome = run("cv", "-t", "linear,rbf", "-l", "1,4", "-v", "3", "--csv", "t", "large")
+    assert outcome.code == 0 and outcome.err.count(said) == 1
+    with Path("t").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["kernel"] == "rbf"]
+    assert len(rows) == 2 and all(float(row["gamma"]) == own for row in rows)
+    assert said not in run("cv", "-t", "rbf", "-g", "1/d", "-v", "3", "large").err
+    scaled = run("cv", "-t", "rbf", "-l", "1", "-v", "3", "--scale", "0,1", "--csv", "t", "large")
+    assert scaled.code == 0 and said not in scaled.err
+    assert run("train", "-t", "rbf", "-v", "3", "large").err.count(said) == 1
+    for form in (np.asarray, sparse.csr_matrix):
+        for changed in ({}, {"gamma": None}):
+            estimator = ODMClassifier(kernel="rbf", **changed).fit(form(large), y)
+            assert estimator.model_.kernel.gamma == own
+    assert ODMClassifier(kernel="rbf", gamma="auto").fit(large, y).model_.kernel.gamma == 1 / 3
 
 
 def test_class_weights_instance_weights_and_duplicates_agree(run, heart, tmp_path):
@@ -367,13 +426,13 @@ def test_features_that_are_not_scaled_are_said_to_be(run, tmp_path):
     )
     said = "odm-train: warning: the features are not scaled, and most examples are so far from"
     for command in (["far.svm", "m"], ["-v", "3", "far.svm"]):
-        outcome = run("train", "-t", "rbf", *command)
+        outcome = run("train", "-g", "1/d", *command)
         assert outcome.code == 0
         assert outcome.err.count(said) == 1
         assert "or a smaller -g" in outcome.err
     assert said not in run("train", "-t", "rbf", "-v", "3", "--scale", "0,1", "far.svm").err
     search = ["cv", "-t", "rbf", "-v", "3", "-l", "1", "far.svm"]
-    assert run(*search).err.count(said.replace("odm-train", "odm-cv")) == 1
+    assert run(*search, "-g", "1/d").err.count(said.replace("odm-train", "odm-cv")) == 1
     # One width of the list suits them.
     assert "not scaled" not in run(*search, "-g", "1,1e-6").err
     assert "not scaled" not in run(*search, "--scale", "0,1").err

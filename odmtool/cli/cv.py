@@ -154,7 +154,7 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Ties go to the
     stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
-    from odmtool.cli.training import limit_jobs, warn_of_rows_apart
+    from odmtool.cli.training import limit_jobs, note_small_gamma, warn_of_rows_apart
 
     if options["cache"] is not None:
         raise UsageError(messages.no_cache_for_searches())
@@ -180,6 +180,8 @@ def cv(ctx, **options):
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values, job)
     settled.warn_of_unused(report)
+    if values["gamma"] == settled.parameters["gamma"]:  # else --grid has some
+        note_small_gamma(settled, values["gamma"][0], data.X.shape[1], report)
     plan = _plan(machine, settings, place, data, job, report)
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))

@@ -64,7 +64,7 @@ class MachineChoice(NamedTuple):
         return self.common["class_weight"]
 
     def settled(self, data, scaling: tuple[float, float, float] | None = None) -> MachineChoice:
-        """The choice for the data that were read: for auto a name, balanced weights, lambda.
+        """The choice for the data that were read: for auto a name, balanced weights, lambda, gamma.
 
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
         if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be.
@@ -81,7 +81,7 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(asked="mcodm" if is_mcodm else "odm")
             if has_many:  # the machine depends on the kernels that were searched
                 choice = choice._replace(given=choice.given | {"machine"})
-        choice = choice._with_lambda(data, scaling)
+        choice = choice._with_lambda(data, scaling)._with_gamma(data, scaling)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data.labels, data.weight) | weights
@@ -111,6 +111,22 @@ class MachineChoice(NamedTuple):
         if value == usual:
             return self
         own = {"lambda_": (value,) if is_search else value}
+        return self._replace(parameters=self.parameters | own)
+
+    def _with_gamma(self, data, scaling) -> MachineChoice:
+        """With the default gamma for the data, where it is not 1 / number of features."""
+        from odmtool.machines.data import default_gamma
+
+        kernel = self.parameters["kernel"]
+        is_search = isinstance(kernel, tuple)
+        if "gamma" in self.given or "rbf" not in (kernel if is_search else (kernel,)):
+            return self
+        if scaling is not None and hasattr(data.X, "indices"):
+            data = data.scaled(*scaling)
+        value = default_gamma("rbf", data.X, data.weight)
+        if value == 0:
+            return self
+        own = {"gamma": (value,) if is_search else value}
         return self._replace(parameters=self.parameters | own)
 
     def make(self, values: dict | None = None):

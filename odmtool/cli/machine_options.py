@@ -164,7 +164,10 @@ _PARAMETERS = (
     ("degree", ("-d", "--degree"), Whole(), defaults.DEGREE,
      f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
-     f"gamma of {_with('gamma')}; 4/d means 4 / number of features. Without -t it takes rbf."),
+     f"gamma of {_with('gamma')}; 4/d means 4 / number of features, 0 means 1/d. Without -t it "
+     "takes rbf. Without -g it is 1/d, but of rbf, with rows in memory, not less than "
+     f"{defaults.SPREAD_OF_RBF[0]:g} and not more than {defaults.SPREAD_OF_RBF[1]:g} over the sum "
+     "of the features' variances: that matters where they are not scaled."),
     ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, f"coef0 of {_with('coef0')}."),
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)

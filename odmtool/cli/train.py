@@ -200,6 +200,7 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
         machine = place.suited(settled.make())
     _refuse_one_class(data, job)
     settled.warn_of_unused(report)
+    training.note_small_gamma(settled, settled.parameters["gamma"], data.X.shape[1], report)
     training.warn_of_one_class(data, report)
     read = time.perf_counter()
     compiling = training.announce_compilation(report)
@@ -293,6 +294,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     machine = choice.make()
     _refuse_one_class(data, job)
     choice.warn_of_unused(report)
+    training.note_small_gamma(choice, choice.parameters["gamma"], data.X.shape[1], report)
     training.announce_compilation(report)
     known = Data(data.matrix(), data.labels, data.weight)
     with naming(place.source.path):

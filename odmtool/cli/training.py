@@ -122,6 +122,12 @@ def warn_of_rows_apart(machine, X, report: Report) -> None:
         report.warning(warning)
 
 
+def note_small_gamma(choice, gamma: float, d: int, report: Report) -> None:
+    """Say if a gamma that nobody named is less than 1 / d, because features are not scaled."""
+    if "gamma" not in choice.given and 0 < gamma * d < 1:
+        report.note(messages.gamma_of_large_values(gamma))
+
+
 def limit_jobs(plan, jobs: int, report: Report) -> int:
     """The processes for which there is memory, at most ``jobs``; says what does not fit."""
     from odmtool.search.memory import plan_memory

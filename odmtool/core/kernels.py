@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
-from odmtool.core.columns import occurring_columns
+from odmtool.core.columns import distinct_numbers, occurring_columns
 from odmtool.core.csr import CSR
 from odmtool.core.kernel_table import DISTANCES, STORED, Kernel
 from odmtool.errors import DataError, UsageError
@@ -230,6 +230,29 @@ def mean_distance(X) -> float:
     squared = lengths[:, None] + lengths - 2 * products(some, some)
     pairs = max(1, len(lengths) * (len(lengths) - 1))
     return float(np.sqrt(np.maximum(squared, 0.0)).sum() / pairs)
+
+
+def total_variance(X, weight: np.ndarray | None = None) -> float:
+    """The variances of the features, summed: half the mean squared distance between two examples.
+
+    Parameters
+    ----------
+    X : CSR, csr_matrix or ndarray, shape (m, d), m > 0
+    weight : ndarray, shape (m,), optional
+        Of the examples; not all 0.
+    """
+    share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
+    if isinstance(X, np.ndarray):
+        # Of values that hardly differ the squares must not be subtracted.
+        mean, step = share @ X, max(1, _BLOCK_BYTES // (8 * max(1, X.shape[1])))
+        blocks = (slice(start, start + step) for start in range(0, len(X), step))
+        return float(sum(share[rows] @ squares(X[rows] - mean) for rows in blocks))
+    place, of_entry = X.indices, np.repeat(share, np.diff(X.indptr))
+    if X.shape[1] > len(place):  # columns that do not occur vary as little as constant ones
+        place = np.searchsorted(distinct_numbers(place), place)
+    mean = np.bincount(place, of_entry * X.data)
+    absent = 1 - np.bincount(place, of_entry)
+    return float(of_entry @ (X.data - mean[place]) ** 2 + np.maximum(absent, 0) @ mean**2)
 
 
 def are_apart(kernel: Kernel, X) -> bool:

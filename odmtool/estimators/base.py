@@ -19,7 +19,7 @@ from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.saved import with_serials
 from odmtool.io.model_file import write_model
 from odmtool.machines import Machine, machine_named
-from odmtool.machines.data import check_weights, default_lambda
+from odmtool.machines.data import check_weights, default_gamma, default_lambda
 from odmtool.models import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -127,7 +127,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "gamma" in given:
-            given["gamma"] = _gamma(self.gamma, X)
+            own = default_gamma(self.kernel, X, weight) if self.gamma is None else self.gamma
+            given["gamma"] = _gamma(own, X)
         if hasattr(self, "n_jobs"):
             given["jobs"] = _threads(self.n_jobs)
         return machine(**given)

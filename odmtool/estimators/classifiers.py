@@ -28,8 +28,10 @@ class ODMClassifier(MachineClassifier):
     cost : float, optional
         Instead of ``lambda_``: the cost of one example, as LIBLINEAR's C.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}
-    gamma : float, "auto" or "scale"
+    gamma : float, "auto" or "scale", optional
         Of poly, rbf and sigmoid; "auto" is 1 / features, "scale" 1 / (features * variance of X).
+        By default 1 / features, of rbf more or less for values that are not scaled:
+        :func:`odmtool.machines.data.default_gamma`.
     degree, coef0 : int, float
         Of poly, and of poly and sigmoid.
     bias : float or None
@@ -63,7 +65,7 @@ class ODMClassifier(MachineClassifier):
 
     def __init__(
         self, *, lambda_=None, mu=ODM.mu, theta=ODM.theta, cost=None, kernel="linear",
-        gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        gamma=None, degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="auto", n_jobs=None, landmarks=DEFAULTS.landmarks,
     ):  # fmt: skip
@@ -108,7 +110,7 @@ class LDMClassifier(MachineClassifier):
 
     def __init__(
         self, *, lambda_=LDM.lambda_, mu1=LDM.mu1, mu2=LDM.mu2, cost=None, kernel="linear",
-        gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        gamma=None, degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="auto", n_jobs=None,
     ):  # fmt: skip
@@ -151,7 +153,7 @@ class MulticlassODMClassifier(MachineClassifier):
 
     def __init__(
         self, *, lambda_=None, mu=MCODM.mu, theta=MCODM.theta, cost=None, kernel="linear",
-        gamma="auto", degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        gamma=None, degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         outer=DEFAULTS.outer,
     ):  # fmt: skip

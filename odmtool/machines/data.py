@@ -23,6 +23,7 @@ from odmtool.defaults import (
     LAMBDA,
     LAMBDA_OF_MANY,
     LAMBDA_PER_EXAMPLE,
+    SPREAD_OF_RBF,
     WITH_KERNEL_LAMBDA,
     WITH_WIDE_LAMBDA,
     PerDistance,
@@ -125,6 +126,32 @@ def _wide_lambda(usual: float, X, total: float, weight: np.ndarray | None) -> fl
     if not 0 < squares < np.inf:
         return usual
     return min(usual, float(f"{total**2 / squares:.3g}"))
+
+
+def default_gamma(kernel: str, X, weight: np.ndarray | None = None) -> float:
+    """The gamma that nobody named (docs/defaults.md): 0, which is 1 / number of features, or other.
+
+    That is for features in [0, 1]. With the rbf kernel and values that are not, examples would be
+    so far from each other that none tells of another, or so near that all look the same.
+    gamma times the summed variance of the features therefore stays in ``SPREAD_OF_RBF``; what that
+    makes of 1 / d has three digits, which no order of summation changes.
+
+    Parameters
+    ----------
+    kernel : str
+    X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
+        Then it is 0.
+    weight : ndarray, shape (m,), optional
+    """
+    if kernel != "rbf" or not (isinstance(X, np.ndarray) or hasattr(X, "indices")):
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = kernels.total_variance(X, weight)
+    if not 0 < variance < np.inf:
+        return 0.0
+    usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF
+    fitting = min(max(usual, low / variance), high / variance)
+    return 0.0 if fitting == usual else float(f"{fitting:.3g}")
 
 
 def class_order(labels) -> list[int]:

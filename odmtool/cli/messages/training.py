@@ -46,6 +46,10 @@ def numbered(names: dict[int, str]) -> str:
     return ", ".join(f"{code} {shortened(name)}" for code, name in names.items())
 
 
+gamma_of_large_values = sentence(
+    "the values of the features are large: gamma is {gamma:g} in place of 1 / number of features. "
+    "Features in [0, 1] (--scale 0,1, or odm-scale -l 0) are often better"
+)
 lines_skipped = sentence("{count} blank or comment lines skipped")
 
 
