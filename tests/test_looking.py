@@ -43,7 +43,7 @@ def test_describe_tells_how_a_model_was_trained_and_what_weighs_most(ask, tmp_pa
     code, out, _ = ask("describe", "--names", "names", "--top", "1", "m")
     assert code == 0 and "classes: 1 -1\n" in out and "lambda: 4.0\n" in out and "\ngap: " in out
     assert "height" in out and "age" not in out
-    assert ask("train", "-q", "-t", "rbf", "d", "m")[0] == 0
+    assert ask("train", "-q", "-t", "rbf", "-g", "0.5", "d", "m")[0] == 0
     assert "kernel of the model: rbf, gamma 0.5" in ask("describe", "m")[1]
     (tmp_path / "names").write_bytes(b"\xff\n")
     assert ask("describe", "--names", "names", "m")[0] == 1
