@@ -106,7 +106,7 @@ def test_a_step_makes_one_product_for_all_examples(monkeypatch):
         return of(self, some)
 
     def counted_step(self, *gaps):
-        steps.append(1)
+        steps.append(gaps)
         return (yield from step(self, *gaps))
 
     monkeypatch.setattr(products.Products, "of", counted)
@@ -118,6 +118,10 @@ def test_a_step_makes_one_product_for_all_examples(monkeypatch):
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
     everywhere = [one for one in asked if one.wanted is None and not one.exactly]
     assert steps and len(everywhere) <= len(steps) < len(asked) - len(everywhere)
+    # Each is told how far P may be from the best dual value that was met: ever less.
+    far, least = np.array(steps).T
+    assert np.all(far > 1e3 * least) and np.all(np.diff(far) < 0)
+    assert far[0] < 2 * least[0] / full._LEAST
 
 
 @pytest.mark.parametrize("kernel", [Kernel("rbf", 0.5), Kernel("poly", 0.5, 1.0, 2)])

@@ -12,6 +12,8 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
+from odmtool.solvers import run as solver_run
+from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.multi import MultiProblem
@@ -36,6 +38,19 @@ def test_indefinite_kernel_with_a_unique_solution():
     assert by_newton.converged and by_descent.converged and by_newton.optimal
     assert by_newton.solver == "newton" and by_descent.solver == "dcd"
     assert by_newton.coef == pytest.approx(by_descent.coef, abs=1e-5)
+
+
+def test_descent_comes_first_where_it_may_be_enough(monkeypatch):
+    """With no more epochs than that is given; where they are not enough, Newton goes on."""
+    p = indefinite_problem(lambda_=12.0)
+    for epochs in (1, 20000):
+        monkeypatch.setattr(solver_run, "choose", lambda *_, n=epochs: Schedule("dcd", n))
+        found = solvers.solve(p, tolerance=1e-10, max_iter=20000)
+        assert found.converged and found.optimal
+        assert found.solver == ("dcd" if epochs > 1 else "dcd, then newton")
+        assert found.iterations > 1
+    alone = solvers.solve(p, solver="dcd", tolerance=1e-10, max_iter=1)
+    assert (alone.solver, alone.iterations, alone.converged) == ("dcd", 1, False)
 
 
 def test_a_sigmoid_is_solved_until_its_own_gap_is_small(run):

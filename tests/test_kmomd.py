@@ -81,6 +81,20 @@ def test_equal_margins_to_the_last_digit_are_no_overflow():
     assert np.isfinite(solution.primal) and solution.gap > 1e-3
 
 
+def test_where_a_level_is_the_least_margin_the_duals_are_of_those_that_have_it():
+    """A large cost: r is above the least margins by less than their last digit."""
+    p = problem(None, loss=losses.kmomd(1e25, 60))
+    rows, generator = kmomd._Rows(p), np.random.default_rng(0)
+    t = 1.0 + generator.random(60)
+    least = np.r_[np.flatnonzero(p.y > 0)[:3], np.flatnonzero(p.y < 0)[4:9]]
+    t[least] = 0.5
+    point = rows._at(np.zeros(60), t, 0.0)
+    expected = np.zeros(60)
+    expected[least] = np.where(p.y[least] > 0, 1 / 3, 1 / 5)
+    assert np.array_equal(point.r, [0.5, 0.5])
+    assert point.duals == pytest.approx(expected, abs=1e-15)
+
+
 def test_a_small_cost_leaves_the_means():
     X, y = examples()
     fitted = KMOMD(lambda_=1e-9).fit(X, y.astype(int))

@@ -481,3 +481,14 @@ def test_the_diagonal_of_what_bends_pairs_is_that_of_its_products(power):
         unit[place] = 1.0
         assert found[place] == pytest.approx(max(0.0, pairs.product(unit)[place]), rel=1e-9)
         unit[place] = 0.0
+
+
+@pytest.mark.parametrize("d", [0, 1, 2, 9])
+def test_adam_begins_at_small_weights(d):
+    """Uniform, and the smaller the more features there are."""
+    given = problem(data=(np.zeros((2000, d)), np.arange(2000)), k=2000)
+    V = m3svm_adam._random(Objective(given), 3)
+    limit = 1 / np.sqrt(max(d, 1))
+    assert V.shape == (d + 1, 2000) and 0.99 * limit < V.max() <= limit
+    assert -limit <= V.min() < -0.99 * limit and abs(V.mean()) < 0.05 * limit
+    assert np.array_equal(V, m3svm_adam._random(Objective(given), 3))

@@ -253,10 +253,6 @@ COMPILED_WORK = """
 import sys
 from odmtool import _jit
 from odmtool.cli import entry, train
-from odmtool.io import svmlight
-for name in ("PLAIN_BYTES", "SMALL_BYTES"):
-    if hasattr(svmlight, name):
-        setattr(svmlight, name, 0)
 for _ in range(2):
     code = entry.run(train.train, ["--solver", "dcd", sys.argv[1], "m"], "odm-train")
     assert code == 0

@@ -60,7 +60,7 @@ SNAPSHOTS = ("last", "random")
 _FIRST_STEP, _SMALLEST_SHARE, _LONGEST_STAGE = 0.25, 0.1, 10.0
 # A stage raises P if it does so by more than this share of S; the rest is rounding.
 _ROUNDING = 1e-14
-# After so many halvings the steps move nothing.
+# speed only: after so many halvings the steps move nothing, and it is given up
 _SMALLEST_LIMIT = 2.0**-20
 _LEAST_SNAPSHOTS = 8
 

@@ -269,6 +269,7 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             is_certain, now = True, relative(gap, scale)
         run.report(j, run.iterations + iterations, primal, now, int(np.count_nonzero(newton.a)))
         is_better = now < least or primal < lowest - _SINGLE * scale
+        # speed only: when it is given up
         waited, least, lowest = 0 if is_better else waited + 1, min(now, least), min(primal, lowest)
         is_over = iterations >= run.stop.max_iter or waited >= _PATIENCE
         if (is_certain and now <= tolerance) or is_over or not now >= _LEAST:

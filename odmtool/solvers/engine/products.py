@@ -221,6 +221,7 @@ class KeptTiles(Tiles):
         if _is_coded(tile):
             from odmtool.rows.coded_tile import add_coded_products, decoded
 
+            # speed only: the values need not be written first
             if right.ndim == 1:
                 return add_coded_products(tile, right, left, above, below)
             tile = decoded(tile)

@@ -117,6 +117,7 @@ class DenseNewton(SmoothedNewton):
         self._executor = Serial() if executor is None else executor
         self.is_exact = W.size <= LARGEST_FACTOR and W.size**2 <= _EXACT * m
         self._c1 = problem.parameters.c1 * problem.weight
+        # speed only: rows at a time
         length = max(1, min(_PART // k, _CELLS // max(1, problem.X.shape[1])))
         self._parts = [slice(first, first + length) for first in range(0, m, length)]
         none = np.zeros(0, dtype=int)
