@@ -311,7 +311,8 @@ def test_gamma_in_words(cancer, container):
 @pytest.mark.parametrize(
     "wrong",
     [{"mu": 2.0}, {"theta": 1.0}, {"lambda_": -1.0}, {"kernel": "rbv"}, {"solver": "sgd"},
-     {"tol": 0.0}, {"cost": 0.0}, {"max_iter": -1}],
+     {"tol": 0.0}, {"cost": 0.0}, {"max_iter": -1}, {"lambda_": "2^4"}, {"tol": "1e-3"},
+     {"bias": "1"}],
     ids=repr,
 )  # fmt: skip
 def test_a_wrong_parameter_is_a_value_error(cancer, wrong):

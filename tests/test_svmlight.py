@@ -198,7 +198,7 @@ REJECTED = {
     "label nan": (b"nan 1:2", "label 'nan' is not a finite number"),
     "label inf": (b"-inf 1:2", "label '-inf' is not a finite number"),
     "label 1e999": (b"1e999 1:2", "label '1e999' is not a finite number"),
-    "label fraction": (b"1.5 1:2", "label '1.5' is not an integer"),
+    "label fraction": (b"1.5 1:2", "label '1.5' is not an integer: labels are classes"),
     "label tiny": (b"1e-30 1:2", "label '1e-30' is not an integer"),
     "label large": (b"2147483648 1:2", "label '2147483648' is outside -2147483648..2147483647"),
     "label huge": (b"1e300 1:2", "label '1e300' is outside"),

@@ -196,7 +196,13 @@ def test_what_the_data_and_the_model_do_not_share(run, tmp_path, files):
 def test_weights_by_word(run, tmp_path, files):
     given = ["-w", "spam", "10", "-wham", "2", "-w", "x", "3"]
     outcome = run("train", "-q", *given, "words", "m")
-    assert outcome.err == "odm-train: warning: class x of -wx does not occur in the data\n"
+    assert outcome.err == (
+        "odm-train: warning: class x of -wx does not occur in the data, which have ham, spam\n"
+    )
+    (tmp_path / "many").write_text("".join(f"{label} 1:{label}\n" for label in range(12)))
+    assert run("train", "-q", "-w12", "2", "-v", "2", "many").err.splitlines()[0].endswith(
+        "class 12 of -w12 does not occur in the data, which have 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..."
+    )
     run("train", "-q", "-w1", "10", "-w0", "2", "numbers", "n")
     weights = [
         [x for x in (tmp_path / name).read_text().splitlines()[6:]

@@ -34,7 +34,7 @@ def read_data(place, class_weight: dict, report: Report):
         if isinstance(label, str) != bool(data.names):
             raise UsageError(messages.other_kind_of_label(label, bool(data.names)))
         if not data.by_integer({label: None}).keys() & data.classes:
-            report.warning(messages.no_such_class(label))
+            report.warning(messages.no_such_class(label, list(data.names or sorted(data.classes))))
     weights = data.by_integer(class_weight)
     learned = data.learned - {label for label, factor in weights.items() if factor == 0}
     if len(learned) == 1 < len(data.classes):

@@ -116,6 +116,10 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         names = (field.name for field in fields(machine))
         given = {name: getattr(self, name) for name in names if hasattr(self, name)}
         of_solvers = {name: getattr(self, name) for name in Settings._fields if hasattr(self, name)}
+        numbers = {field.name for field in fields(machine) if field.type.startswith("float")}
+        for name in sorted(numbers - {"gamma"} | {"tol"}):  # gamma may be a word
+            if isinstance(value := getattr(self, name, None), str):
+                raise UsageError(messages.text_for_a_number(name, value))
         given |= {
             "tolerance": self.tol, "seed": _seed(self.random_state),
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),

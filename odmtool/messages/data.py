@@ -83,7 +83,10 @@ def labels_of_files(is_numbers: bool, other: str) -> str:
 
 
 label_not_finite = sentence("label {token!q} is not a finite number")
-label_not_an_integer = sentence("label {token!q} is not an integer")
+label_not_an_integer = sentence(
+    "label {token!q} is not an integer: labels are classes, integers or words; "
+    "there is no regression"
+)
 label_out_of_range = sentence("label {token!q} is outside -2147483648..2147483647")
 wrong_qid = sentence("expected qid:number, got {token!q}")
 not_index_value = sentence("expected index:value, got {token!q}")

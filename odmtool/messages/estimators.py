@@ -23,6 +23,10 @@ def unknown_class_weight(value) -> str:
     return f"class_weight must be a dict, 'balanced' or None, not {value!r}"
 
 
+def text_for_a_number(name: str, value: str) -> str:
+    return f"{name} must be a number, not {value!r}"
+
+
 def unknown_gamma(value: str) -> str:
     return f"gamma must be a number, 'auto' (1 / features) or 'scale', not {value!r}"
 

@@ -17,8 +17,6 @@ def version() -> str:
     return f"odmtool {__version__}"
 
 
-no_such_class = sentence("class {label} of -w{label} does not occur in the data")
-
 
 def other_kind_of_label(label, has_words: bool) -> str:
     return f"-w {quoted(label)}: the labels of the data are {'words' if has_words else 'numbers'}"
@@ -32,6 +30,13 @@ one_class_weighs = sentence(
 )
 # More words than this are not listed.
 _MOST_NAMES = 10
+
+
+def no_such_class(label, classes: list) -> str:
+    """``classes`` are those of the data, as they stand there."""
+    some = ", ".join(shortened(str(name)) for name in classes[:_MOST_NAMES])
+    more = ", ..." if len(classes) > _MOST_NAMES else ""
+    return f"class {label} of -w{label} does not occur in the data, which have {some}{more}"
 
 
 def label_numbers(names: dict[int, str]) -> str:
