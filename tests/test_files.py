@@ -15,7 +15,7 @@ from odmtool.errors import DataError, FileError
 from odmtool.io.files import display_name, open_input
 
 COMPRESS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
-CONTENT = random.Random(1).randbytes(100_000) + b"a\n" * 100_000
+CONTENT = random.Random(1).randbytes(70_000) + b"a\n" * 10_000
 unprivileged = pytest.mark.skipif(
     hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may do everything"
 )

@@ -25,7 +25,7 @@ from odmtool.search.search import SearchPlan, best, grid, search
 from odmtool.search.validation import Data, folds
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
-WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:2"]
+WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:4"]
 
 
 def plan_of(heart, values, metric="accuracy", **machine):
@@ -375,14 +375,15 @@ def test_coarse_ends_where_no_neighbour_is_better(heart):
     rows = list(strategies.coarse(plan, search, lambda s, m: None, 0))
     assert 16 < len(rows) < 60
     assert len({str(row.setting) for row in rows}) == len(rows)
-    full = {tuple(row.setting.values()): row for row in search(plan)}
     top = best(rows, plan.machine)
-    gammas, lambdas = values["gamma"], values["lambda_"]
-    i, j = gammas.index(top.setting["gamma"]), lambdas.index(top.setting["lambda_"])
-    for a in range(max(0, i - 1), min(len(gammas), i + 2)):
-        for b in range(max(0, j - 1), min(len(lambdas), j + 2)):
-            neighbour = full["rbf", gammas[a], lambdas[b]]
-            assert best([top, neighbour], plan.machine).accuracy == top.accuracy
+    i, j = (values[name].index(top.setting[name]) for name in ("gamma", "lambda_"))
+    near = grid(values | {
+        "gamma": values["gamma"][max(0, i - 1) : i + 2],
+        "lambda_": values["lambda_"][max(0, j - 1) : j + 2],
+    })  # fmt: skip
+    assert len(near) >= 4
+    for neighbour in search(plan._replace(settings=near)):
+        assert best([top, neighbour], plan.machine).accuracy == top.accuracy
 
 
 @pytest.mark.parametrize("strategy", ["halving", "coarse"])
