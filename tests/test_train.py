@@ -174,7 +174,7 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
     def gamma(*arguments, data="large"):
         outcome = run("train", "-t", "rbf", *arguments, data, "m")
         assert outcome.code == 0
-        assert (said in outcome.err) == (0 < _gamma_of("m") < 1 / 3 and "-g" not in arguments)
+        assert (said in outcome.err) == (0 < _gamma_of("m") < 1 / 6 and "-g" not in arguments)
         return _gamma_of("m")
 
     def wanted(X, share, weight=None):
@@ -187,6 +187,8 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
     assert gamma() == wanted(large, 1) == gamma("-s", "ldm") == gamma("-l", "3")
     assert gamma("-W", "weights") == wanted(large, 1, [2] * 30 + [1] * 30)
     assert gamma(data="small") == wanted(X / 40, 1 / 256)
+    write("wide", 4 * X)  # hardly less than 1/d is not worth a word
+    assert 1 / 3 > gamma(data="wide") == wanted(4 * X, 1)
     assert gamma("--scale", "0,1") == gamma("-g", "0") == gamma("-g", "1/d") == pytest.approx(1 / 3)
     # Other kernels, and those who come from svm-train, have 1/d.
     for arguments in (["-t", "poly"], ["-s", "0", "-t", "2"]):
@@ -199,6 +201,13 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
         rows = [row for row in csv.DictReader(stream) if row["kernel"] == "rbf"]
     assert len(rows) == 2 and all(float(row["gamma"]) == own for row in rows)
     assert said not in run("cv", "-t", "rbf", "-g", "1/d", "-v", "3", "large").err
+    # The quick grid has multiples.
+    for data, one in (("large", own), ("scaled", pytest.approx(1 / 3))):
+        quick = run("cv", "-t", "rbf", "-v", "3", "--grid", "quick", "-l", "1", "--csv", "t", data)
+        assert (said in quick.err) == (data == "large")
+        with Path("t").open() as stream:
+            gammas = [float(row["gamma"]) for row in csv.DictReader(stream)]
+        assert [gammas[0], gammas[1] / 4, gammas[2] / 16] == [one] * 3
     scaled = run("cv", "-t", "rbf", "-l", "1", "-v", "3", "--scale", "0,1", "--csv", "t", "large")
     assert scaled.code == 0 and said not in scaled.err
     assert run("train", "-t", "rbf", "-v", "3", "large").err.count(said) == 1

@@ -93,7 +93,8 @@ Examples:
     type=click.Choice(defaults.GRIDS),
     help="Values for each of these that is not given; quick: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
-    + ", and without -t also -t linear,rbf; tkde (also called paper): "
+    + " (multiples of the default of -g where this is not 1/d), and without -t also -t linear,rbf; "
+    "tkde (also called paper): "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
     + "; kdd: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.KDD_GRID.items())
@@ -180,9 +181,9 @@ def cv(ctx, **options):
         values = _values(settled, job)
         machine, settings = _machine_and_settings(settled, values, job)
     settled.warn_of_unused(report)
-    if values["gamma"] == settled.parameters["gamma"]:  # else --grid has some
-        note_small_gamma(settled, values["gamma"][0], data.X.shape[1], report)
     plan = _plan(machine, settings, place, data, job, report)
+    if values["gamma"][0] == settled.parameters["gamma"][0]:  # else --grid has some of its own
+        note_small_gamma(settled, values["gamma"][0], data.X.shape[1], report)
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
@@ -247,7 +248,7 @@ def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
     return {name: value for name, value in values.items() if name not in unused}
 
 
-def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
+def _grid(choice: MachineChoice, job: Job) -> dict[str, str | tuple]:
     """The values of --grid; without it the quick ones, if no parameter is given."""
     if job.grid in ("tkde", "paper"):
         return defaults.PAPER_GRID
@@ -263,7 +264,17 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str]:
     if MACHINES[choice.name].kind == OF_PAIRS:
         return defaults.QUICK_PAIRS_GRID
     is_free = choice.solver == "auto" and choice.common["model_format"] != "liblinear"
-    return defaults.QUICK_GRID | ({"kernel": "linear,rbf"} if is_free else {})
+    kernels = {"kernel": "linear,rbf"} if is_free else {}
+    return defaults.QUICK_GRID | kernels | _quick_gammas(choice)
+
+
+def _quick_gammas(choice: MachineChoice) -> dict[str, tuple]:
+    """Those of the quick grid, where the default for the data is known, and not 1/d."""
+    (usual, *_) = choice.parameters["gamma"]
+    if "gamma" in choice.given or usual == 0:
+        return {}
+    shares = List(_KINDS["gamma"]).convert(defaults.QUICK_GRID["gamma"], None, None)
+    return {"gamma": tuple(float(share) * usual for share in shares)}
 
 
 def _has_arxiv(choice: MachineChoice) -> bool:

@@ -14,6 +14,8 @@ from odmtool.errors import DataError, UsageError
 _LARGE_CARRIER = 4
 _MANY_PAIRS = 10_000
 _MUCH_DENSER = 2
+# A share of 1 / d that is worth a word.
+_MUCH_LESS = 0.5
 
 
 def read_data(place, class_weight: dict, report: Report):
@@ -123,8 +125,8 @@ def warn_of_rows_apart(machine, X, report: Report) -> None:
 
 
 def note_small_gamma(choice, gamma: float, d: int, report: Report) -> None:
-    """Say if a gamma that nobody named is less than 1 / d, because features are not scaled."""
-    if "gamma" not in choice.given and 0 < gamma * d < 1:
+    """Say if a gamma that nobody named is much less than 1 / d: the features are not scaled."""
+    if "gamma" not in choice.given and 0 < gamma * d < _MUCH_LESS:
         report.note(messages.gamma_of_large_values(gamma))
 
 
