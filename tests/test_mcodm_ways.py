@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from mcodm_problems import assert_confirmed, examples, nothing, problem, solve
+from mcodm_problems import (
+    assert_confirmed,
+    certificate,
+    examples,
+    nothing,
+    problem,
+    solve,
+)
 from problems import weights
 from scipy import sparse
 
@@ -59,6 +66,18 @@ def test_threads_change_no_bit(monkeypatch, two_starts):
         ends.append(rounds.solve(p, Stop(1e-6, 500), Way(0), executor=executor))
     assert ends[0].W.tobytes() == ends[1].W.tobytes() == ends[2].W.tobytes()
     assert ends[0].objective == pytest.approx(whole.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("epochs", [10, 30])
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_point_that_is_kept_goes_along_to_the_features(epochs, more):
+    """Whether Newton's method finds a lower one, as after 10 epochs, or ends before."""
+    p = problem("rbf", lambda_=2.0**10)
+    found = rounds.solve(p, Stop(1e-9, epochs + more), Way(epochs), starts=1)
+    assert found.solver == ("dcd, then newton" if more else "dcd")
+    assert (len(found.rounds) > 2) == (epochs == 10 and more == 1)
+    assert found.objective == pytest.approx(certificate(p, found).objective, rel=1e-9)
+    assert found.iterations == epochs + more and not found.converged
 
 
 def test_the_way():
