@@ -221,7 +221,7 @@ class DenseNewton(SmoothedNewton):
         weight = 2 * self.problem.parameters.c2 * self.problem.weight[rows][used][above]
         more = 1 + 1 / self._rho
         return Bend(
-            self._X[rows][used], target * n + np.arange(n),
+            self._X[rows].take(used, axis=0), target * n + np.arange(n),
             classes * n + at, at, 1 / tau[at], 1 / (tau * (count[used] * more + 1)), more,
             above, np.where(rival < 0, -1, rival * n + above), weight,
         )  # fmt: skip
@@ -328,7 +328,7 @@ def add_laplacians(X: np.ndarray, several: list[Edges], H: np.ndarray) -> None:
     ends = np.cumsum(sizes)
     for key in np.flatnonzero(sizes):
         some = slice(ends[key] - sizes[key], ends[key])
-        part = X[examples[some]]
+        part = X.take(examples[some], axis=0)  # several times as fast as by an index
         part *= roots[some]
         G, (a, b) = part.T @ part, divmod(int(key), k)
         blocks[a, :, a] += G
@@ -353,7 +353,8 @@ def nearest_alphas(B, e, tau, c1) -> tuple[Members, np.ndarray, float]:
     rows, D = len(e), tau + 0.5 / c1
     least = np.maximum(0.0, B.max(axis=0) - e) * (D / (D + tau)) + e
     places = np.flatnonzero(least < B)
-    classes, at = np.divmod(places, rows)
+    classes = places // rows
+    at = places - classes * rows
     over = B.ravel().take(places) - e.take(at)
     while True:
         count = np.bincount(at, minlength=rows)
