@@ -285,3 +285,51 @@ def test_products_of_two_parts(is_same, step):
     K = (0.5 * A @ B.T + 1.0) ** 2
     np.testing.assert_allclose(above, K @ b, rtol=1e-12)
     np.testing.assert_allclose(left, 0.0 if is_same else K.T @ a, rtol=1e-12)
+
+
+class Elsewhere(Serial):
+    """This process, but as if values were kept on workers."""
+
+    shares_memory = False
+
+
+@pytest.mark.parametrize("executor", [Serial(), Elsewhere()], ids=["here", "elsewhere"])
+@pytest.mark.parametrize("cascade", [False, True])
+@pytest.mark.parametrize("kernel", [None, "rbf", "poly"])
+def test_every_part_is_a_problem_of_its_own(kernel, cascade, executor):
+    """Level by level: weights and duals as of the whole, and a cascade's examples that are left."""
+    p = problem(kernel, weight=weights())
+    order = np.random.default_rng(4).permutation(60)
+    K = (p.X @ p.X.T).toarray() if kernel is None else objective.kernel_matrix(
+        p.gram.kernel, p.gram.X, p.gram.X
+    )  # fmt: skip
+    K, y, u = K[np.ix_(order, order)], p.y[order], p.weight[order]
+    levels = [[(0, 14), (14, 33), (33, 60)], [(0, 33), (33, 60)], [(0, 60)]]
+    parted = parts_of(
+        p, order, levels[0], tolerance=1e-12, executor=executor, cascade=cascade
+    )  # fmt: skip
+    eta, first = np.zeros(60), True
+    for ranges in levels:
+        # A cascade's parts have only the examples that had duals before.
+        left = np.ones(60, bool) if first or not cascade else eta != 0
+        known, first = eta.copy(), False
+        epochs = parted.solve(ranges, eta, Stop(1e-9, 5000), seed=3)
+        assert epochs == 0 or 1 < epochs < 5000
+        for a, b in ranges:
+            rows = a + np.flatnonzero(left[a:b])
+            share = u[a:b].sum() / u.sum()
+            gram = Gram.of_matrix(Kernel("precomputed"), K[np.ix_(rows, rows)])
+            best = newton.solve(
+                Problem(None, gram, y[rows], u[rows] / share, p.loss), Stop(1e-12, 100)
+            )
+            assert eta[rows] == pytest.approx(share * best.eta, abs=1e-3 * np.abs(eta).max())
+        assert np.array_equal(eta[~left], known[~left])
+        w, f = parted.values(eta, is_last=len(ranges) == 1)
+        assert f == pytest.approx(K @ (eta * y), rel=1e-5, abs=1e-5)
+        assert (w is None) == (kernel is not None)
+        if w is not None:
+            assert w == pytest.approx(p.X[order].T @ (eta * y), abs=1e-10)
+    # Where nothing has changed, nothing is left to do.
+    again = eta.copy()
+    assert parted.solve(levels[-1], again, Stop(1e-6, 5000), seed=3) == 0
+    assert np.allclose(again, eta, rtol=1e-12, atol=0)
