@@ -208,6 +208,11 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
         with Path("t").open() as stream:
             gammas = [float(row["gamma"]) for row in csv.DictReader(stream)]
         assert [gammas[0], gammas[1] / 4, gammas[2] / 16] == [one] * 3
+    # Of several kernels with a gamma all have 1/d.
+    outcome = run("cv", "-t", "rbf,sigmoid", "-l", "1", "-v", "3", "--csv", "t", "large")
+    assert outcome.code == 0 and said not in outcome.err
+    with Path("t").open() as stream:
+        assert {float(row["gamma"]) for row in csv.DictReader(stream)} == {1 / 3}
     scaled = run("cv", "-t", "rbf", "-l", "1", "-v", "3", "--scale", "0,1", "--csv", "t", "large")
     assert scaled.code == 0 and said not in scaled.err
     assert run("train", "-t", "rbf", "-v", "3", "large").err.count(said) == 1

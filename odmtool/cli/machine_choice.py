@@ -119,7 +119,8 @@ class MachineChoice(NamedTuple):
 
         kernel = self.parameters["kernel"]
         is_search = isinstance(kernel, tuple)
-        if "gamma" in self.given or "rbf" not in (kernel if is_search else (kernel,)):
+        # What suits rbf does not suit another kernel of the search.
+        if "gamma" in self.given or {*(kernel if is_search else (kernel,))} - {"linear"} != {"rbf"}:
             return self
         if scaling is not None and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
