@@ -32,7 +32,7 @@ from odmtool.errors import DivergedError
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
-from odmtool.solvers.mcodm.descent import add_row, row_scores
+from odmtool.solvers.mcodm.weights import add_row, row_scores
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import Rounding
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers.mcodm import descent, step
+from odmtool.solvers.mcodm import step, weights
 from odmtool.solvers.multi import Duals
 from twins.making import Twin, bisect, dense, matrix, rows_of, table
 
@@ -222,8 +222,8 @@ TWINS = table(
     Twin(step.alpha_step, set_alpha, alpha_cases),
     Twin(step.beta_step, best_beta, beta_cases),
     Twin(step.gap_share, share, share_cases),
-    Twin(descent.move_betas, move, move_cases),
-    Twin(descent.rebuild_weights, rebuild, rebuild_cases),
-    Twin(descent.add_row, add, add_cases),
-    Twin(descent.row_scores, scores, score_cases, listed_scores),
+    Twin(weights.move_betas, move, move_cases),
+    Twin(weights.rebuild_weights, rebuild, rebuild_cases),
+    Twin(weights.add_row, add, add_cases),
+    Twin(weights.row_scores, scores, score_cases, listed_scores),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core.losses import MulticlassODMLoss
-from odmtool.solvers.mcodm import descent
+from odmtool.solvers.mcodm import epochs
 from twins.making import Twin, dense, matrix, rows_of, table
 from twins.mcodm import best_beta, coefficients, duals, rivals, set_alpha, share
 
@@ -51,7 +51,7 @@ def lists(generator, target, k):
     classes = np.array(
         [[y, *generator.permutation(np.delete(np.arange(k), y))] for y in target], np.int32
     ).reshape(m, k)
-    return descent.Lists(classes, generator.integers(1, k + 1, m))
+    return epochs.Lists(classes, generator.integers(1, k + 1, m))
 
 
 def naming_cases(generator):
@@ -186,16 +186,16 @@ def states(generator):
                 first = [target[i], *(j for j in needed if j != target[i])]
                 classes[i] = [*first, *(j for j in classes[i] if j not in first)]
                 count[i] = max(count[i], len(first))
-            work = descent.Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
+            work = epochs.Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
             weight = generator.uniform(0.3, 3, m)
-            yield k, loss, target, weight, values, descent.Lists(classes, count), work
+            yield k, loss, target, weight, values, epochs.Lists(classes, count), work
 
 
 def visit_cases(generator):
     for k, loss, target, weight, values, listing, work in states(generator):
         curvature = generator.uniform(0.2, 4, len(target))
         curvature[4] = 0.0
-        examples = descent.StepWeights(target, weight, curvature)
+        examples = epochs.StepWeights(target, weight, curvature)
         for i in range(len(target)):
             f = np.zeros(k) if curvature[i] == 0 else generator.standard_normal(k)
             for threshold in (0.1, np.inf):
@@ -206,7 +206,7 @@ def linear_cases(generator):
     d = 5
     for _k, loss, target, weight, values, listing, work in states(generator):
         X = matrix(generator, len(target), d)
-        examples = descent.StepWeights(target, weight, (X**2).sum(axis=1))
+        examples = epochs.StepWeights(target, weight, (X**2).sum(axis=1))
         W = X.T @ coefficients(target, values)
         order = generator.permutation(len(target))
         m = len(target)
@@ -223,7 +223,7 @@ def kernel_cases(generator):
         K = np.exp(-0.3 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
         slot, rows = generator.permutation(m + 2)[:m], np.full((m + 2, m), np.nan)
         rows[slot] = K
-        examples = descent.StepWeights(target, weight, np.ones(m))
+        examples = epochs.StepWeights(target, weight, np.ones(m))
         F = np.ascontiguousarray((K @ coefficients(target, values)).T)
         order = generator.permutation(m)
         for active, threshold in ((m, 0.05), (m - 3, 0.5)):
@@ -233,10 +233,10 @@ def kernel_cases(generator):
 
 
 TWINS = table(
-    Twin(descent.restore_lists, restore, restore_cases, restored),
-    Twin(descent.list_rivals, name_rivals, naming_cases, restored),
-    Twin(descent.shrink, shrunk, shrink_cases, shrunk_list),
-    Twin(descent.visit, one, visit_cases, visited),
-    Twin(descent.linear_epoch, linear, linear_cases, after_epoch),
-    Twin(descent.kernel_epoch, kernel, kernel_cases, after_epoch),
+    Twin(epochs.restore_lists, restore, restore_cases, restored),
+    Twin(epochs.list_rivals, name_rivals, naming_cases, restored),
+    Twin(epochs.shrink, shrunk, shrink_cases, shrunk_list),
+    Twin(epochs.visit, one, visit_cases, visited),
+    Twin(epochs.linear_epoch, linear, linear_cases, after_epoch),
+    Twin(epochs.kernel_epoch, kernel, kernel_cases, after_epoch),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.solvers.dcd import compressed_rows
-from odmtool.solvers.mcodm.descent import move_betas, rebuild_weights
 from odmtool.solvers.mcodm.hessian import (
     Pieces,
     hessian,
@@ -14,6 +13,7 @@ from odmtool.solvers.mcodm.hessian import (
     smoothed,
 )
 from odmtool.solvers.mcodm.newton import SmoothedNewton
+from odmtool.solvers.mcodm.weights import move_betas, rebuild_weights
 from odmtool.solvers.multi import LARGEST_FACTOR, Duals, MultiProblem
 
 
