@@ -33,7 +33,7 @@ def protocol_of(heart, metric="accuracy", count=2, strategy="full", values=VALUE
 
 
 def table(path):
-    return list(csv.DictReader(path.open()))
+    return list(csv.DictReader(path.read_text().splitlines()))
 
 
 # ---- the splits ------------------------------------------------------------------------

@@ -200,7 +200,6 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
         machine = place.suited(settled.make())
     _refuse_one_class(data, job)
     settled.warn_of_unused(report)
-    training.note_small_gamma(settled, settled.parameters["gamma"], data.X.shape[1], report)
     training.warn_of_one_class(data, report)
     read = time.perf_counter()
     compiling = training.announce_compilation(report)
@@ -210,6 +209,7 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
         from odmtool.cli import leave_one_out
 
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
+    training.note_small_gamma(settled, settled.parameters["gamma"], data.X.shape[1], report)
     trace = None if job.trace is None else Trace(report.progress)
     sentences = _fit(place, machine, data, job, report, trace)
     trained, compiled = time.perf_counter(), compiling()
