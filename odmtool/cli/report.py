@@ -26,6 +26,8 @@ PROGRESS_SECONDS = 0.5
 LOG_SECONDS = 10.0
 # --verbose prints the first iterations one by one.
 _FIRST = 5
+# More than so many times the seconds that were seen nobody can foresee.
+_FORESEEN = 10.0
 
 
 class _Phase:
@@ -52,6 +54,8 @@ class _Phase:
             return None
         fallen = math.log(self._first[1] / self.state.gap)
         missing = math.log(self.state.gap / self.tolerance)
+        if missing > _FORESEEN * fallen:
+            return None
         return max(0.0, (time.monotonic() - self._first[0]) * missing / fallen)
 
 
