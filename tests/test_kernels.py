@@ -219,7 +219,9 @@ def test_rows_are_apart_where_features_are_not_scaled(form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("offset", [0.0, 1e7])
-def test_the_total_variance_is_the_sum_over_the_features(form, offset):
+@pytest.mark.parametrize("room", [2**21, 64])
+def test_the_total_variance_is_the_sum_over_the_features(form, offset, room, monkeypatch):
+    monkeypatch.setattr(kernels, "_BLOCK_BYTES", room)
     random = np.random.default_rng(0)
     X = np.where(random.random((50, 7)) < 0.4, random.normal(size=(50, 7)), 0.0)
     X[:, 2] += offset  # its squares leave no digit of the variance

@@ -241,18 +241,41 @@ def total_variance(X, weight: np.ndarray | None = None) -> float:
     weight : ndarray, shape (m,), optional
         Of the examples; not all 0.
     """
-    share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
-    if isinstance(X, np.ndarray):
-        # Of values that hardly differ the squares must not be subtracted.
-        mean, step = share @ X, max(1, _BLOCK_BYTES // (8 * max(1, X.shape[1])))
-        blocks = (slice(start, start + step) for start in range(0, len(X), step))
-        return float(sum(share[rows] @ squares(X[rows] - mean) for rows in blocks))
-    place, of_entry = X.indices, np.repeat(share, np.diff(X.indptr))
-    if X.shape[1] > len(place):  # columns that do not occur vary as little as constant ones
-        place = np.searchsorted(distinct_numbers(place), place)
-    mean = np.bincount(place, of_entry * X.data)
-    absent = 1 - np.bincount(place, of_entry)
-    return float(of_entry @ (X.data - mean[place]) ** 2 + np.maximum(absent, 0) @ mean**2)
+    m, n_columns = X.shape
+    share = np.full(m, 1 / m) if weight is None else weight / weight.sum()
+    if not isinstance(X, np.ndarray):
+        return _sparse_variance(X, share)
+    # Of values that hardly differ the squares must not be subtracted.
+    mean, step = share @ X, max(1, _BLOCK_BYTES // (8 * max(1, n_columns)))
+    blocks = (slice(start, start + step) for start in range(0, m, step))
+    return float(sum(share[rows] @ squares(X[rows] - mean) for rows in blocks))
+
+
+def _sparse_variance(X, share: np.ndarray) -> float:
+    """The same of sparse rows, which have these shares in the means."""
+    m, place, numbers = X.shape[0], X.indices, X.shape[1]
+    if numbers > len(place):  # columns that do not occur vary as little as constant ones
+        occurring = distinct_numbers(place)
+        place, numbers = np.searchsorted(occurring, place), len(occurring)
+    # So many entries at a time that adding up the columns is not most of the work.
+    step = max(1, max(_BLOCK_BYTES // 8, numbers) * m // max(1, len(place)))
+
+    def parts():
+        """Columns, values and shares of the entries of some rows."""
+        for start in range(0, m, step):
+            ends = X.indptr[start : start + step + 1]
+            some = slice(ends[0], ends[-1])
+            yield place[some], X.data[some], np.repeat(share[start : start + step], np.diff(ends))
+
+    mean, present, count = np.zeros(numbers), np.zeros(numbers), np.zeros(numbers, np.int64)
+    for columns, values, shares in parts():
+        mean += np.bincount(columns, shares * values, numbers)
+        present += np.bincount(columns, shares, numbers)
+        count += np.bincount(columns, minlength=numbers)
+    # A rounding of 1 - present would count where the mean is large.
+    absent = np.where(count < m, np.maximum(1 - present, 0), 0.0)
+    found = sum(shares @ (values - mean[columns]) ** 2 for columns, values, shares in parts())
+    return float(found + absent @ mean**2)
 
 
 def are_apart(kernel: Kernel, X) -> bool:
