@@ -89,46 +89,48 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 
+    @property
+    def _kernels(self) -> set[str]:
+        """The kernels; a search may have several."""
+        kernel = self.parameters["kernel"]
+        return {kernel} if isinstance(kernel, str) else {*kernel}
+
     def _is_linear(self) -> bool:
         """Whether no kernel is asked for."""
-        kernel = self.parameters["kernel"]
-        return all(name == "linear" for name in ([kernel] if isinstance(kernel, str) else kernel))
+        return self._kernels == {"linear"}
+
+    def _with(self, name: str, value: float) -> MachineChoice:
+        """With a value of a parameter, which in a search is the only one of its list."""
+        is_search = not isinstance(self.parameters["kernel"], str)
+        own = {name: (value,) if is_search else value}
+        return self._replace(parameters=self.parameters | own)
 
     def _with_lambda(self, data, scaling) -> MachineChoice:
         """With the default lambda for the data, where it is not the machine's usual one."""
         from odmtool.machines.data import default_lambda
 
-        is_search = isinstance(self.parameters["kernel"], tuple)
-        kernel, *others = self.parameters["kernel"] if is_search else [self.parameters["kernel"]]
+        kernel, *others = self._kernels
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        if not is_open or set(others) - {kernel}:
+        if others or not is_open:
             return self
         is_wide = kernel == "linear" and data.X.shape[1] > data.X.shape[0]
         if scaling is not None and is_wide and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         usual = MACHINES[self.name].parameters["lambda_"]
         value = default_lambda(self.name, usual, kernel, data.X, data.weight)
-        if value == usual:
-            return self
-        own = {"lambda_": (value,) if is_search else value}
-        return self._replace(parameters=self.parameters | own)
+        return self if value == usual else self._with("lambda_", value)
 
     def _with_gamma(self, data, scaling) -> MachineChoice:
         """With the default gamma for the data, where it is not 1 / number of features."""
         from odmtool.machines.data import default_gamma
 
-        kernel = self.parameters["kernel"]
-        is_search = isinstance(kernel, tuple)
         # What suits rbf does not suit another kernel of the search.
-        if "gamma" in self.given or {*(kernel if is_search else (kernel,))} - {"linear"} != {"rbf"}:
+        if "gamma" in self.given or self._kernels - {"linear"} != {"rbf"}:
             return self
         if scaling is not None and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         value = default_gamma("rbf", data.X, data.weight)
-        if value == 0:
-            return self
-        own = {"gamma": (value,) if is_search else value}
-        return self._replace(parameters=self.parameters | own)
+        return self if value == 0 else self._with("gamma", value)
 
     def make(self, values: dict | None = None):
         """The machine, its parameters checked; ``values`` stand for some of them."""
