@@ -46,8 +46,11 @@ from odmtool.solvers.base import (
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.stochastic import add_row, row_product
 
+# speed only: steps that are too long are made shorter
 _SAMPLE = 1000
+# speed only: steps that are too long are made shorter
 _MOMENTS = 10
+# speed only: steps that are too long are made shorter
 _SMALLEST_STEP = 2.0**-30
 _LEAST_EPOCHS = 4
 _RESTARTS = 10
@@ -185,8 +188,8 @@ def epoch(data, indices, indptr, y, terms, first, second, eta0, steps, w, v, tot
         apart = variance * (t_i - t_j)
         a /= 1.0 + step
         factor = -step / (1.0 + step) / a
-        change_i = factor * y[i] * (apart - mean - hinge * (t_i < 1.0))
-        change_j = factor * y[j] * (-apart - mean - hinge * (t_j < 1.0))
+        change_i = y[i] * factor * (apart - mean - hinge * (t_i < 1.0))
+        change_j = y[j] * factor * (-apart - mean - hinge * (t_j < 1.0))
         add_row(data, indices, indptr, i, change_i, w)
         add_row(data, indices, indptr, j, change_j, w)
         add_row(data, indices, indptr, i, a_sum * change_i, v)

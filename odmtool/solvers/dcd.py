@@ -42,6 +42,7 @@ from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.trend import Trend
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
+# speed only: a dual without a bound exceeds any number
 _DIVERGENCE = 1e6
 
 
@@ -79,8 +80,8 @@ def solve(
     generator = np.random.default_rng(seed)
     order = np.arange(problem.size)
     active, threshold, epoch = problem.size, np.inf, 0
+    # speed only: a dual without a bound exceeds any number
     limit = abs(losses.value(loss, np.zeros(problem.size))).sum()
-    scale = limit
     trend, is_too_slow = Trend() if stop.follows else None, False
 
     while True:
@@ -151,25 +152,25 @@ class LinearState:
         self._rows = compressed_rows(problem.X)
         self._curvature = row_squares(*self._rows)
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
-        self.w = np.asarray(problem.X.T @ (self.eta * problem.y))
+        self.w = np.asarray(problem.X.T @ (problem.y * self.eta))
         self._direction = None
 
     def assign(self, eta: np.ndarray) -> None:
         """Go on from other dual variables."""
         self.eta[:] = eta
-        self.w = np.asarray(self._problem.X.T @ (self.eta * self._problem.y))
+        self.w = np.asarray(self._problem.X.T @ (self._problem.y * self.eta))
 
     def margin_sum(self) -> float:
         """sum_i u_i t_i in O(d)."""
         if self._direction is None:
             X, y = self._problem.X, self._problem.y
-            self._direction = np.asarray(X.T @ (self._problem.weight * y))
+            self._direction = np.asarray(X.T @ (y * self._problem.weight))
         with np.errstate(over="ignore", invalid="ignore"):
             return float(self._direction @ self.w)
 
     def margins(self) -> np.ndarray:
         # Rebuilt from eta: the increments of many epochs leave rounding errors behind.
-        self.w = np.asarray(self._problem.X.T @ (self.eta * self._problem.y))
+        self.w = np.asarray(self._problem.X.T @ (self._problem.y * self.eta))
         return self._problem.y * np.asarray(self._problem.X @ self.w)
 
     def epoch(self, order, active, threshold):
@@ -193,7 +194,7 @@ class KernelState:
         if not np.all(1 + self._curvature * steepest > 0):
             raise DivergedError(why_diverged(problem))
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
-        self._f = np.zeros(problem.size) if values is None else np.array(values, dtype=float)
+        self._f = np.empty(problem.size) if values is None else np.array(values, dtype=float)
         self._has_increments = False
         if values is None:
             self._add_up()
@@ -205,12 +206,12 @@ class KernelState:
 
     def margin_sum(self) -> float:
         """sum_i u_i t_i in O(m)."""
-        return float((self._problem.weight * self._problem.y) @ self._f)
+        return float((self._problem.y * self._problem.weight) @ self._f)
 
     def _add_up(self) -> None:
         """f = K (eta y), from the rows of the nonzero duals."""
         self._f[:] = 0
-        cache, signed = self._cache, self.eta * self._problem.y
+        cache, signed = self._cache, self._problem.y * self.eta
         for part in runs(cache, np.flatnonzero(self.eta)):
             cache.fetch(part)
             add_rows(cache.rows, cache.first, cache.slot[part], signed[part], self._f)
@@ -300,7 +301,7 @@ def linear_epoch(
         position, estimate = position + 1, estimate + share
         if change != 0.0:
             largest = max(largest, curvature[i] * abs(change))
-            step = change * y[i]
+            step = y[i] * change
             for k in range(indptr[i], indptr[i + 1]):
                 w[indices[k]] += step * data[k]
     return active, largest, estimate
@@ -351,7 +352,7 @@ def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, a
         position, estimate = position + 1, estimate + share
         if change != 0.0:
             largest = max(largest, curvature[i] * abs(change))
-            step = change * y[i]
+            step = y[i] * change
             row = rows[slot[i]]
             for j in range(len(f)):
                 f[j] += step * row[first + j]

@@ -132,7 +132,7 @@ class HingePath:
         try:
             inverse = np.linalg.inv(rows[:, active])
         except np.linalg.LinAlgError:
-            inverse = np.zeros((n, n))
+            inverse = np.full((n, n), np.nan)
         off = np.abs(rows[:, active] @ inverse - np.eye(n)).max(initial=0.0)
         if not off < _FALSE:  # by rounding an example came in that depends on others
             self._is_lost = True

@@ -32,6 +32,7 @@ from odmtool.solvers.rounding import Rounding
 # Eigenvalues above minus this share of the largest entry times m are rounding.
 _ROUNDING = 1e-13
 # An eigenvalue of which the dual stays strictly concave, as a share of the largest such.
+# speed only: any share below 1 shows it without eigenvalues
 _BY_FAR = 0.1
 
 

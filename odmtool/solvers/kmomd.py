@@ -49,6 +49,7 @@ from odmtool.solvers.rounding import Rounding
 # speed only: where Newton's method begins
 _FACTOR, _ROUGH = 8.0, 0.1
 # Halvings of the line in the search for the smallest P; a slope of this share is none.
+# speed only: how precisely a step is as long as it should be
 _HALVINGS, _FLAT = 60, 1e-12
 # Margins of so many points are computed more exactly in vain.
 _LOOKS = 5
@@ -145,9 +146,11 @@ def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np
     factor = rows.smallest_factor()
     # speed only: where Newton's method begins
     while factor < 1 and step < stop.max_iter:
+        # speed only: where Newton's method begins
         rows.c = factor * wanted
         point = rows.renewed(coef)
         while step < stop.max_iter:
+            # speed only: where Newton's method begins
             if not rows.judged(point, _ROUGH).gap > _ROUGH:
                 break
             following = rows.newton(point)
@@ -155,6 +158,7 @@ def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np
                 break
             point, step = following, step + 1
             progress(Progress(step, None, np.nan, int(np.count_nonzero(point.duals))))
+        # speed only: where Newton's method begins
         coef, factor = point.coef, _FACTOR * factor
     rows.c = wanted
     return coef, step
@@ -182,11 +186,11 @@ class _Rows:
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """w, of a linear problem."""
-        return np.asarray(self.X.T @ (coef * self._y))
+        return np.asarray(self.X.T @ (self._y * coef))
 
     def margins(self, coef: np.ndarray) -> np.ndarray:
         if self._K is not None:
-            return self._y * (self._K @ (coef * self._y))
+            return self._y * (self._K @ (self._y * coef))
         return self._y * np.asarray(self.X @ self.weights(coef))
 
     def point(self, coef: np.ndarray) -> Point:
@@ -285,13 +289,13 @@ class _Rows:
             if X.shape[1] < len(active):
                 # By the matrix of the features (Woodbury).
                 S = regularised_gram(self.X, active, self.c)
-                means = np.asarray(X.T @ (c[:, None] * y * ends))
+                means = np.asarray(X.T @ (y * (c[:, None] * ends)))
                 inner = cholesky_solve(cholesky_in_place(S), means)
                 return c[:, None] * (ends - y * np.asarray(X @ inner))
             Q = kernels.products(X, X)
         else:
             Q = self._K[np.ix_(active, active)]
-        Q = Q * y * y.T
+        Q = y * (y.T * Q)
         Q.flat[:: len(Q) + 1] += 1 / c
         return cholesky_solve(cholesky_in_place(Q), ends)
 

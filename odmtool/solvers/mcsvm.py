@@ -37,6 +37,7 @@ from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import Rounding
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
+# speed only: a dual without a bound exceeds any number
 _DIVERGENCE = 1e6
 
 
@@ -315,7 +316,7 @@ def linear_epoch(
         The visited examples' shares of the gap, before their updates.
     """
     k, largest, estimate, position = W.shape[1], 0.0, 0.0, 0
-    f, delta, changed = np.zeros(k), np.zeros(k), np.arange(k)
+    f, delta, changed = np.empty(k), np.empty(k), np.arange(k)
     classes = np.arange(k, dtype=np.int32)
     while position < active:
         i = order[position]
@@ -344,7 +345,7 @@ def kernel_epoch(rows, slot, scores, target, cost, curvature, alpha, order, acti
     results are those of :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
     """
     k, largest, estimate, position = len(scores), 0.0, 0.0, 0
-    f, delta, changed = np.zeros(k), np.zeros(k), np.arange(k)
+    f, delta, changed = np.empty(k), np.empty(k), np.arange(k)
     while position < active:
         i = order[position]
         for j in range(k):

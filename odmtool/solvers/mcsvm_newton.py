@@ -32,8 +32,10 @@ from odmtool.solvers.hessian import gram_of, is_thin
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution, margins_of
 
 # tau begins at 1 / the mean cost; each is this share of the one before.
+# speed only: the gap decides when it ends, not how the smoothing shrinks
 _SHARE, _MOST_TAUS = 0.5, 40
 # A Newton decrement of this share of P ends the minimisation for one tau.
+# speed only: the gap decides when it ends, not how precise a point was
 _ENOUGH = 1e-9
 _SUFFICIENT_DECREASE, _SMALLEST_STEP = 1e-4, 1e-10
 
@@ -134,11 +136,11 @@ class _Smooth:
         bent = np.flatnonzero(np.count_nonzero(p, axis=1) > 1)
         X, free = self._X[bent], (p[bent] > 0).astype(float)
         shares = free / (self.tau * free.sum(axis=1, keepdims=True))
-        H = np.zeros((k, d, k, d))
+        H = np.empty((k, d, k, d))  # the upper half is not read
         for a in range(k):
             for b in range(a + 1):
                 sign = 1 if a == b else -1
-                bend = free[:, a] * sign * ((a == b) / self.tau - shares[:, b])
+                bend = sign * free[:, a] * ((a == b) / self.tau - shares[:, b])
                 used = np.flatnonzero(bend)
                 H[a, :, b, :] = sign * gram_of(X[used], bend[used], self._is_thin)
         H = H.reshape(k * d, k * d)

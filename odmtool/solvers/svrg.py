@@ -280,7 +280,7 @@ def curvature(loss, total: float) -> float:
 
 def inflation(shares: np.ndarray, total: float) -> np.ndarray:
     """1 over the probability with which an example is drawn, 0 for those that never are."""
-    return np.divide(total, shares, where=shares > 0, out=shares * 0)
+    return np.divide(total, shares, where=shares > 0, out=np.zeros_like(shares))
 
 
 def dual_at_zero(problem: Problem) -> float:
@@ -319,7 +319,7 @@ def stage(
         change = weight[i] * (loss_derivative(loss, t) - loss_derivative(loss, before))
         a, k = shrink * a, shrink * (k - step)
         if change != 0.0:
-            factor = -step * shrink / a * inflation[i] * change * y[i]
+            factor = y[i] * (-step * shrink / a * inflation[i] * change)
             add_row(data, indices, indptr, i, factor, z)
     return a, k
 
@@ -345,7 +345,7 @@ def pair_stage(
         factor = -step * shrink / a
         change_i, change_j = hinge * fewer_i + apart, hinge * fewer_j - apart
         if change_i != 0.0:
-            add_row(data, indices, indptr, i, factor * change_i * y[i], z)
+            add_row(data, indices, indptr, i, y[i] * factor * change_i, z)
         if change_j != 0.0:
-            add_row(data, indices, indptr, j, factor * change_j * y[j], z)
+            add_row(data, indices, indptr, j, y[j] * factor * change_j, z)
     return a, k

@@ -34,10 +34,14 @@ from odmtool.solvers.spaces import WeightSpace
 # speed only: rows at a time
 _PIECE_BYTES = 2**20
 # Rows of a piece for X'SX, whose every piece adds up d^2 numbers; fewer of long rows.
+# speed only: rows at a time
 _GRAM_ROWS, _LEAST_GRAM_ROWS = 2048, 256
+# speed only: rows at a time
 _GRAM_NUMBERS = 2**20
+# speed only: where Newton's method begins, and the Hessian of its steps
 SAMPLE = 100
 """Examples per column whose Hessian stands for that of all: off by about 1 / sqrt of it."""
+# speed only: where Newton's method begins, and the Hessian of its steps
 LEAST_SAMPLE = 10
 """With fewer per column that of all is made."""
 
@@ -56,6 +60,7 @@ class RowSource:
     def pieces(self, step: int | None = None) -> Iterator[tuple[slice, object]]:
         """(which rows, the rows) of one piece after the other."""
         m, d = self.shape
+        # speed only: rows at a time
         step = step or max(1, _PIECE_BYTES // (8 * max(1, d)))
         for start in range(0, m, step):
             part = slice(start, min(start + step, m))
@@ -86,6 +91,7 @@ class KernelSource(RowSource):
         self.shape = (X.shape[0], Z.shape[0])
 
     def pieces(self, step: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+        # speed only: rows at a time
         step = step or max(1, _PIECE_BYTES // (8 * self.shape[1]))
         values = np.empty((step, self.shape[1]), self._Z.dtype)
         double = values if values.dtype == float else np.empty(values.shape)
@@ -179,6 +185,7 @@ def weighted_gram(source, s: np.ndarray) -> np.ndarray:
     return product
 
 
+# speed only: rows at a time
 def gram_rows(d: int) -> int:
     """Rows of a piece for X'SX with d columns."""
     return min(_GRAM_ROWS, max(_LEAST_GRAM_ROWS, _GRAM_NUMBERS // max(1, d)))

@@ -88,7 +88,7 @@ def solve(
         linear = problem._replace(X=features_in_memory(gram, chosen), gram=None)
         solution = dcd.solve(linear, stop, seed=seed, progress=progress)
     coef = np.zeros(problem.size)
-    coef[chosen.rows] = expansion(chosen.factor, solution.w) * problem.y[chosen.rows]
+    coef[chosen.rows] = problem.y[chosen.rows] * expansion(chosen.factor, solution.w)
     return solution._replace(w=None, coef=coef, solver="nystrom"), chosen.captured
 
 

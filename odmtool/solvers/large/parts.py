@@ -103,7 +103,7 @@ class _Parts:
 
         ``is_last``: no level comes after this one, and nothing need be kept for it.
         """
-        w, self._values = self._products(eta * self.y, is_last)
+        w, self._values = self._products(self.y * eta, is_last)
         return w, self._values
 
 
@@ -154,7 +154,7 @@ class ResidentParts(_Parts):
         self._merge(ranges)
         columns = []
         for (a, b), part, task in zip(ranges, members, tasks, strict=True):
-            inside = [(max(s, a) - a, min(e, b) - a) for s, e in self.ranges if a <= s < b]
+            inside = [(s - a, e - a) for s, e in self.ranges if a <= s < b]
             # As LocalParts does: the smallest parts have no tiles.
             is_smallest = len(ranges) > 1 and ranges == self.ranges
             tiles = None if self.cascade or is_smallest else (inside, self._step)
@@ -168,7 +168,9 @@ class ResidentParts(_Parts):
             groups = []
             for number, (a, b) in enumerate(ranges):
                 inside = [k for k, (s, _) in enumerate(self._level) if a <= s < b]
-                pieces, place = [self._groups[k] for k in inside], number / len(ranges)
+                pieces = [self._groups[k] for k in inside]
+                # speed only: how work is split among workers
+                place = number / len(ranges)
                 is_one = len(pieces) == 1
                 groups.append(
                     pieces[0] if is_one else self.executor.keep(stack, *pieces, place=place)
@@ -183,11 +185,13 @@ class ResidentParts(_Parts):
             return w, np.concatenate(map_(product, kept, [w] * len(kept)))
         pairs = [(i, j) for i in range(len(kept)) for j in range(i, len(kept))]
         # A few tasks for each worker: many small ones cost more than the work in them.
+        # speed only: how work is split among workers
         count = min(len(pairs), _BATCHES * self.executor.jobs)
         batches = [batch.tolist() for batch in np.array_split(pairs, count)]
         needed = [sorted({k for pair in batch for k in pair}) for batch in batches]
         vectors = [[signed[k] for k in parts] for parts in needed]
         rows = [
+            # speed only: how work is split among workers
             self.executor.keep(together, *[kept[k] for k in parts], place=i / count)
             for i, parts in enumerate(needed)
         ]

@@ -48,6 +48,7 @@ from odmtool.solvers.base import (
 from odmtool.solvers.large.parts import parts_of
 from odmtool.solvers.rounding import Rounding
 
+# speed only: where the next level begins
 LOCAL_TOLERANCE = 1e-2
 """Relative gap at which a part is left, unless its level is the last: merging changes more."""
 

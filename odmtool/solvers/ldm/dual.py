@@ -24,6 +24,7 @@ from odmtool.errors import DivergedError
 from odmtool.solvers.base import Problem, Solution, Stop, objective_values, relative
 from odmtool.solvers.rounding import Rounding
 
+# speed only: a dual without a bound exceeds any number
 _DIVERGENCE = 1e6
 # Sums of duals that differ from a bound by this share are at the bound.
 _ROUNDING = 1e-13

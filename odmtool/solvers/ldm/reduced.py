@@ -111,6 +111,7 @@ def by_rows(problem: Problem) -> Problem:
     with np.errstate(over="ignore", invalid="ignore"):
         H = labelled.T @ labelled
     H.flat[:: len(H) + 1] += 1.0
+    # speed only: what need not be checked or kept
     rows = solve_triangular(_cholesky(H), X.T, lower=True, check_finite=False).T
     return problem._replace(X=np.ascontiguousarray(rows), loss=_row(problem))
 
@@ -153,9 +154,11 @@ def _ridge_kernel(K: np.ndarray, root: np.ndarray) -> np.ndarray:
     B.flat[:: len(B) + 1] += 1.0
     L = _cholesky(B)
     if largest < 1:
+        # speed only: what need not be checked or kept
         V = solve_triangular(L, scaled, lower=True, overwrite_b=True, check_finite=False)
         return K - V.T @ V
     # The same as D^-1/2 (1 - B^-1) D^-1/2, without the differences of large numbers.
+    # speed only: what need not be checked or kept
     V = solve_triangular(L, np.diag(1 / root), lower=True, overwrite_b=True, check_finite=False)
     E = -(V.T @ V)
     E.flat[:: len(E) + 1] += root**-2.0

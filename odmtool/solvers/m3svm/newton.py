@@ -48,10 +48,12 @@ _SHRINK, _LONG, _FALLEN = 0.3, 0.5, 0.1
 _FIRST_DELTA, _WARM_DELTA, _INSIDE = 1.0, 0.03, 0.99
 
 _SUFFICIENT_DECREASE = 1e-4
+# speed only: when it is given up
 _HALVINGS = 40
 _TINY = np.finfo(float).tiny
 _ROUNDING = 1e-15
 # So many steps that lower neither F nor the gradient are rounding only.
+# speed only: how long to go on where rounding is all that moves
 _PATIENCE = 5
 
 
@@ -228,6 +230,7 @@ class _Run:
         )
         pairs = objective.pairs(self.V, self._smoothing)
         system = System(objective.X, curvature, pairs, objective.parameters.ridge, objective.weight)
+        # speed only: the gap decides when it ends, not how precise a step was
         accuracy = min(0.1, np.sqrt(self.size / max(self.first_size, self.size, _TINY)))
         direction = system.direction(self.gradient, accuracy)
         change = objective.scores(direction)
@@ -245,7 +248,7 @@ class _Run:
     def _pull(self) -> _Pull:
         losses = self._objective.losses
         z, q = losses.root(self._scores, self._smoothing.delta)
-        omega = losses.weight[:, None] * np.maximum(1 - self._dual * z / q, 0.0) / (2 * q)
+        omega = losses.weight[:, None] * (1 - self._dual * z / q) / (2 * q)
         return _Pull(z, q, losses.without_own(omega))
 
     def _follow(self, pull: _Pull, change: np.ndarray) -> float:
@@ -257,7 +260,7 @@ class _Run:
         room = np.where(rise > 0, 1 - v, 1 + v)
         fastest = np.max(np.abs(rise) / np.maximum(room, 1e-300), initial=0.0)
         share = min(1.0, _INSIDE / fastest) if fastest > 0 else 1.0
-        self._dual = np.clip(v + share * rise, -1.0, 1.0)
+        self._dual = v + share * rise
         return share
 
     def _line_search(self, direction: np.ndarray, change: np.ndarray) -> float:

@@ -201,8 +201,10 @@ class Pairs:
     def _to_the(self, exponent: float) -> np.ndarray:
         if exponent == 0:
             return np.ones_like(self._D)
+        powers, is_apart = np.zeros_like(self._D), self._D > 0
         with np.errstate(over="ignore"):
-            return np.where(self._D > 0, np.where(self._D > 0, self._D, 1.0) ** exponent, 0.0)
+            powers[is_apart] = self._D[is_apart] ** exponent
+        return powers
 
     def value(self) -> float:
         with np.errstate(over="ignore"):

@@ -36,6 +36,7 @@ _CELLS = 2**20
 # speed only: the Hessian is made of so many edges, and those of a part, at a time
 _EDGES = 2**18
 # Steps are exact where a factor takes no longer than so many examples' scores for every unknown.
+# speed only: exact steps or others, the gap decides
 _EXACT = 120
 
 
@@ -213,7 +214,7 @@ class DenseNewton(SmoothedNewton):
         """Of some rows, for all products with one Hessian."""
         duals, (classes, at, count) = self.duals, members
         used = np.flatnonzero((count > 0) | (duals.beta[rows] > 0))
-        number = np.zeros(len(count), dtype=int)
+        number = np.empty(len(count), dtype=int)
         number[used] = np.arange(len(used))
         tau, n, at = self._rho / (2 * self._c1[rows][used]), len(used), number[at]
         above = np.flatnonzero(duals.beta[rows][used] > 0)

@@ -39,10 +39,13 @@ from odmtool.solvers.mcodm.weights import move_betas, rebuild_weights
 from odmtool.solvers.multi import Duals, MultiProblem
 
 # Classes and examples with more slack than so many average changes of a score are left out.
+# speed only: what matters comes back when the gap shows it
 _SLACK = 1.0
 # An epoch's estimate of the gap is trusted while the gap is no more than so many times larger.
+# speed only: what matters comes back when the gap shows it
 _TRUST = 2.0
 # The dual of a solvable problem stays below F(0); far above it there is no solution.
+# speed only: a dual without a bound exceeds any number
 _DIVERGENCE = 1e6
 
 
@@ -55,7 +58,7 @@ class _Descent:
         target = problem.target.astype(np.int64)
         self.examples = StepWeights(target, problem.weight.astype(float), curvature)
         self._lists = Lists(np.empty((m, k), dtype=np.int32), np.empty(m, dtype=np.int64))
-        self._work = Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
+        self._work = Work(np.empty(k), np.empty(k), np.empty(k, dtype=np.int64))
         self._generator = np.random.default_rng(seed)
         loss = problem.parameters
         self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
@@ -77,6 +80,7 @@ class _Descent:
         self._generator.shuffle(self._order[: self.active])
         visited = self.active
         self.active, moved, estimate = self._epoch()
+        # speed only: what matters comes back when the gap shows it
         self._threshold = _SLACK * moved / max(1, visited)
         dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
         if dual > _DIVERGENCE * self._dual_limit:

@@ -28,6 +28,7 @@ from odmtool.solvers.mcodm.way import Way, for_rounds
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution
 
 # Epochs in the span before Newton's method.
+# speed only: where Newton's method begins
 _EPOCHS = 50
 
 

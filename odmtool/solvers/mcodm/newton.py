@@ -197,7 +197,9 @@ class SmoothedNewton:
         if self.is_exact and (divide := self._division()):
             return divide(gradient)
         length = float(np.linalg.norm(gradient))
+        # speed only: the gap decides when it ends, not how precise a step was
         gap = relative(length**2 / 2, self._value)
+        # speed only: the gap decides when it ends, not how precise a step was
         accuracy = length * min(_LOOSE, np.sqrt(gap))
         # speed only: when a preconditioner is made anew
         if self._products > self._patience:

@@ -57,6 +57,7 @@ from odmtool.solvers.rounding import Rounding
 # those of a first epoch are as good.)
 _FIRST = 0.1
 # Newton steps for it at most, where rounding keeps the gap from that.
+# speed only: how long to go on where rounding is all that moves
 _FIRST_STEPS = 200
 # A round's gap against that of the round before, and of the last two against the tolerance.
 _FRACTION = 0.1
@@ -65,6 +66,7 @@ _LAST = 0.9
 # Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
 _NO_ROOM = 0.1
 # So many Newton steps without a smaller gap: only rounding is left.
+# speed only: how long to go on where rounding is all that moves
 _PATIENCE = 50
 # In relative gaps above this nothing but rounding is seen; so many steps in a row are the last.
 # speed only: how long to go on where rounding is all that moves

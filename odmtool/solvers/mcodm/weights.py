@@ -35,7 +35,7 @@ def move_betas(data, indices, indptr, examples, before, duals, W):
 def rebuild_weights(data, indices, indptr, target, duals, W):
     """W = X' C with the coefficients C of the duals."""
     k = W.shape[1]
-    coef, chosen = np.zeros(k), np.zeros(k, dtype=np.int64)
+    coef, chosen = np.empty(k), np.empty(k, dtype=np.int64)
     W[:] = 0.0
     for i in range(len(indptr) - 1):
         for j in range(k):  # numba compiles coef[:] = alpha[i] with its messages, for seconds
