@@ -251,3 +251,62 @@ def test_the_cost_of_a_step_size():
             asgd.epoch(*sample._rows, sample._problem.y, sample._terms, *pair, 0.01, q, w, v, total)
         cost += stochastic.point_at(sample._problem, w).primal
     assert sample.cost(0.01) == pytest.approx(cost, rel=1e-9)
+
+
+def scripted(monkeypatch, primals, tolerance, limit, at_start=20.0):
+    """A descent of which P after every epoch is given; what was returned, and what epochs got.
+
+    Every epoch moves w by 1, and adds 1 to the sum for each of its pairs.
+    """
+    p, coming, asked, told = problem(loss=LDM), iter(primals), [], []
+
+    def point_at(_problem, w):
+        is_first = not asked
+        assert is_first or np.all(w == 1)  # the sum by the pairs of its window
+        primal = at_start if is_first else next(coming)
+        return stochastic.Point(w, np.zeros(M), primal, 4.0, np.zeros(M))
+
+    def epoch(_data, _indices, _indptr, _y, _terms, first, second, eta0, steps, w, v, total):
+        assert len(first) == len(second) == M and not v.any()
+        asked.append((eta0, steps, float(w[0])))
+        w += 1.0
+        total += M
+
+    monkeypatch.setattr(stochastic, "point_at", point_at)
+    monkeypatch.setattr(asgd, "epoch", epoch)
+    monkeypatch.setattr(asgd, "first_step", lambda *_: 64.0)
+    generator = np.random.default_rng(0)
+    best, epochs = asgd._descend(p, Stop(tolerance, limit), generator, None, told.append)
+    assert epochs == len(asked)
+    assert [now.iteration for now in told] == list(range(epochs + 1))
+    assert all(np.isnan(now.gap) and now.active == M for now in told)
+    lowest = np.minimum.accumulate([at_start, *primals])
+    assert [now.primal for now in told] == [
+        min([at_start, *(p for p in primals[:n] if p <= at_start)]) for n in range(epochs + 1)
+    ]
+    assert np.isnan(lowest).any() or best.primal == lowest[epochs]
+    return best.primal, asked
+
+
+@pytest.mark.parametrize("primals, expected", [
+    # Windows end after 1, 2, 4, 8 and 16 epochs; from 4 on a fall of half of 0.25 times S = 4 is
+    # too little.
+    ([10, 9, 8.8, 8.5] + 20 * [1], 4), ([10, 9, 8.8, 8.4, 8.4, 8.3, 8, 7.9] + 20 * [1], 8),
+    ([10, 9, 8.8, 8.4, 8.4, 8.3, 8, 7.89] + 8 * [7.5], 16), (4 * [19], 4), ([20.0] * 4, 4),
+    ([10, 12, 9, 13, 7, 12, 12, 12] + 8 * [6.51], 16),
+])  # fmt: skip
+def test_where_a_window_ends_that_hardly_lowered_the_objective(primals, expected, monkeypatch):
+    best, asked = scripted(monkeypatch, primals, 0.25, 99)
+    assert asked == [(64.0, n * M, float(n)) for n in range(expected)]
+    assert best == min([20.0, *primals[:expected]])
+
+
+def test_an_epoch_that_ends_above_the_start_begins_again_with_a_quarter_of_the_step(monkeypatch):
+    best, asked = scripted(monkeypatch, [15, 21, 16, np.nan, 14, 13, 12, 11, 11], 0.25, 8)
+    assert best == 11 and asked == [
+        (64, 0, 0), (64, M, 1), (16, 0, 0), (16, M, 1), (4, 0, 0), (4, M, 1), (4, 2 * M, 2),
+        (4, 3 * M, 3),
+    ]  # fmt: skip
+    best, asked = scripted(monkeypatch, [np.nextafter(20, 30)] * 99, 0.25, 99)
+    assert best == 20 and [eta0 for eta0, *_ in asked] == [4.0 ** (3 - n) for n in range(11)]
+    assert scripted(monkeypatch, [5.0] * 9, 0.25, 0) == (20, [])

@@ -71,6 +71,13 @@ def test_a_snapshot_is_that_of_the_whole():
     np.testing.assert_allclose(rows.duals(there), whole.duals(here), rtol=1e-11)
     assert rows.active(there) == whole.active(here)
     assert rows.curvature == pytest.approx(whole.curvature)
+    assert rows.lengths(there) == pytest.approx(whole.lengths(here), rel=1e-11)
+    eta, lengths = whole.duals(here), np.linalg.norm(dense(p.X), axis=1)
+    assert whole.lengths(here) == pytest.approx(lengths @ np.abs(eta), rel=1e-11)
+    assert rows.terms == whole.terms == max(p.X.shape) == M
+    started = rows.first_w(eta)
+    np.testing.assert_allclose(started, p.X.T @ (p.y * eta), rtol=1e-11)
+    assert not rows.first_w(None).any()
 
 
 def test_the_parts_take_their_steps_in_turn():

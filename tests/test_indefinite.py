@@ -161,3 +161,55 @@ def test_one_example_is_enough_to_diverge():
         dcd.solve(Problem(None, gram, y, np.ones(4), loss), Stop(1e-3, 0))
     K[2, 2] *= 1 - 1e-9
     dcd.solve(Problem(None, gram, y, np.ones(4), loss), Stop(1e-3, 0))
+
+
+@pytest.mark.parametrize("m", [3, 10])
+def test_eigenvalues_that_are_negative_by_rounding_only(m):
+    """A 10^-13th of the largest entry, times the number of rows."""
+    from odmtool.solvers import indefinite
+
+    for size in (1.0, 300.0):
+        K = np.diag(np.r_[np.full(m - 1, size), 0.0])
+        for share, is_rounding in ((0.99e-13, True), (1.01e-13, False)):
+            K[-1, -1] = -share * m * size
+            expected = 0.0 if is_rounding else K[-1, -1]
+            assert indefinite.smallest_eigenvalue(K) == pytest.approx(expected, rel=1e-9, abs=0)
+            assert indefinite._computed(K) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_a_bound_of_eigenvalues_where_the_dual_is_concave_by_far():
+    """A tenth of what would be the end of it, with a smooth loss that has slopes."""
+    from odmtool.solvers import indefinite
+
+    K, weight, y = np.eye(4), np.array([1.0, 4.0, 2.0, 1.0]), np.array([1.0, -1, 1, -1])
+    smooth = losses.odm(8.0, 0.5, 0.2, 4)
+    end = 1 / (losses.largest_slope(smooth) * 4.0)
+    for e, loss, expected in (
+        (-0.099 * end, smooth, -0.1 * end), (-0.101 * end, smooth, -0.101 * end),
+        (-0.05 * end, losses.l1svm(8.0, 4), -0.05 * end), (0.5, smooth, 0.0),
+    ):  # fmt: skip
+        K[2, 2] = e
+        p = Problem(None, Gram.of_matrix(Kernel("precomputed"), K), y, weight, loss)
+        assert indefinite.eigenvalue_bound(p) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_a_shifted_solution_is_judged_in_the_problem_itself():
+    """Of its coefficients and its duals those whose gap is smaller."""
+    from odmtool.solvers import indefinite
+    from odmtool.solvers.base import Solution, objective_values
+
+    p, generator = indefinite_problem(lambda_=12.0), np.random.default_rng(0)
+    best = solvers.solve(p, tolerance=1e-10).eta
+    other = generator.standard_normal(40)
+    for coef, eta in ((best, other), (other, best)):
+        given = Solution(None, coef, eta, 1.0, 0.0, 9.0, 3, False, "newton")
+        for tolerance in (1e-6, 1e-300):
+            found = indefinite.unshift(p, given, tolerance)
+            assert np.array_equal(found.coef, best) and np.array_equal(found.eta, best)
+            t = p.y * (p.gram.matrix() @ (p.y * best))
+            primal, dual, scale = objective_values(p.loss, best @ t, best @ t, t, best)
+            assert found.primal == pytest.approx(primal, rel=1e-12)
+            # What rounding may hide is added to the gap.
+            assert found.dual == pytest.approx(dual, rel=1e-9) and found.dual < dual
+            assert found.gap == pytest.approx((found.primal - found.dual) / scale, rel=1e-6)
+            assert found.converged == (tolerance == 1e-6) and found.iterations == 3

@@ -225,3 +225,73 @@ def test_what_rounding_may_hide_of_a_point():
     assert found.dual == pytest.approx(-(g @ t) / 2 - penalty - hidden, rel=1e-9)
     assert found.scale == pytest.approx(g @ t / 2 + penalty, rel=1e-12)
     assert found.primal == pytest.approx(rows.primal(rows.point(g)), rel=1e-12)
+
+
+def test_a_level_is_the_root_of_the_sum_of_what_is_below_it():
+    generator = np.random.default_rng(1)
+    for _ in range(60):
+        n = int(generator.integers(1, 9))
+        t, c = np.round(generator.normal(size=n), 1), 10.0 ** generator.uniform(-2, 2, n)
+        low, high = t.min(), t.max() + 1 / c.sum() + 1
+        for _ in range(200):
+            r = (low + high) / 2
+            low, high = (low, r) if c @ np.maximum(0, r - t) > 1 else (r, high)
+        assert kmomd._level(t, c) == pytest.approx(low, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [4, 40])
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_the_equations_of_the_active_examples(kernel, count):
+    """By their matrix, or that of the features where these are fewer."""
+    p = tried(kernel, weight=weights())
+    rows, active = kmomd._Rows(p), np.random.default_rng(2).permutation(60)[:count]
+    K = (p.X @ p.X.T).toarray() if kernel is None else p.gram.matrix()
+    Q = (K * np.outer(p.y, p.y))[np.ix_(active, active)] + np.diag(1 / rows.c[active])
+    ends = (p.y[active, None] == (1, -1)).astype(float)
+    found = rows._solved(active, ends)
+    np.testing.assert_allclose(found, np.linalg.solve(Q, ends), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("times", [0.1, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("kernel", [None, "poly"])
+def test_the_best_point_between_two(kernel, times):
+    """P, as it is defined, is nowhere on the line lower; and where it only rises there is none."""
+    p = tried(kernel, 2.0**12, weight=weights())
+    rows = kmomd._Rows(p)
+    rows.c = rows.c * np.linspace(0.5, 2, 60)
+    first = rows.point(rows.share)
+
+    def primal(coef):
+        t, value = rows.margins(coef), coef @ rows.margins(coef) / 2
+        for sign in (1, -1):
+            own, c = t[p.y == sign], rows.c[p.y == sign]
+            r = kmomd._level(own, c)
+            value += c @ np.maximum(0, r - own) ** 2 / 2 - r
+        return value
+
+    goal = rows._goal(np.flatnonzero(first.duals))
+    far = first.coef + times * (goal - first.coef)
+    found = rows._best_between(first, far)
+    along = [primal(first.coef + s * (far - first.coef)) for s in np.linspace(0, 1, 201)]
+    assert rows.primal(found) == pytest.approx(primal(found.coef), rel=1e-9)
+    assert primal(found.coef) <= min(along) + 1e-9 * abs(min(along)) < along[0]
+    t = rows.margins(found.coef)
+    np.testing.assert_allclose(found.t, t, rtol=1e-12, atol=1e-12)
+    assert found.norm == pytest.approx(found.coef @ t, rel=1e-9)
+    away = (found.coef - first.coef) @ (far - first.coef) / np.vdot(*[far - first.coef] * 2)
+    assert 0 < away <= 1 and (times > 1 or away == pytest.approx(1) or along[-1] > min(along))
+    assert rows._best_between(first, 2 * first.coef - goal) is None
+    assert rows._best_between(found, found.coef) is None
+
+
+def test_a_point_for_other_costs_is_the_better_of_two():
+    """That of its coefficients, or the best one of the examples that have some."""
+    p = tried("rbf", weight=weights())
+    rows = kmomd._Rows(p)
+    for coef in (rows.share, np.where(np.arange(60) % 4 == 0, rows.share, 0.0)):
+        one = rows.point(coef)
+        other = rows.point(rows._goal(np.flatnonzero(coef)))
+        found = rows.renewed(coef)
+        assert rows.primal(found) == min(rows.primal(one), rows.primal(other))
+    alone = np.where(p.y > 0, rows.share, 0.0)  # the other class has no level
+    assert np.array_equal(rows.renewed(alone).coef, alone)

@@ -169,3 +169,21 @@ def test_the_next_tolerance_is_a_quarter_of_the_gap_that_was_reached(monkeypatch
     reduced.solve(p, reduced.by_rows(p), method, Stop(1e-2, 9999), None, "dcd")
     assert asked == [1e-2, min(1e-2, reached[0]) / 4, min(asked[1], reached[1]) / 4]
     assert reached[0] < 1e-2
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_a_sum_that_differs_by_rounding_is_at_its_bound(end):
+    """By a 10^-13th of the larger of the upper bound and the sum of all sizes."""
+    weight, loss = np.full(20, 0.5), losses.ldm(1.0, 0.5, 4.0, 20.0)
+    bound, most = (0.25, 2.25)[end], 2.25
+    signs = np.where(np.arange(20) % 2, 1.0, -1.0)
+    for spread in (0.0, 50.0):  # times signs, which change no sum
+        eta = np.full(20, bound / 20) + spread * signs
+        largest = max(most, np.abs(eta).sum())
+        for share, is_kept in ((0.8e-13, True), (1.3e-13, False)):
+            moved = eta.copy()
+            moved[3] += (1 if end else -1) * share * largest
+            excess = moved.sum() - bound
+            assert abs(excess) == pytest.approx(share * largest, rel=0.2)
+            found = ldm_dual.feasible(loss, weight, moved)
+            assert (found is moved) == is_kept

@@ -148,3 +148,27 @@ def test_what_errors_of_scores_do_to_the_losses(monkeypatch, own):
     run, point = SimpleNamespace(_problem=problem), SimpleNamespace(a=none)
     bound = landmarks._Run._rounding(run, None, [point], scores, terms, duals)
     assert change <= bound <= 1.01 * change
+
+
+def test_what_errors_of_scores_may_do_by_their_sum():
+    """The largest error times the duals' sizes and twice the slopes, and its square."""
+    problem, generator = problem_of(KERNELS["rbf"], m=40), np.random.default_rng(5)
+    m, u, (theta, c1, c2) = problem.size, problem.weight, problem.parameters
+    scores = 2 * generator.standard_normal((m, 4))
+    rival = np.where(np.arange(m) % 3, (problem.target + 1) % 4, -1)
+    upper = np.where(np.arange(m) % 5, generator.uniform(0.5, 1.5, m), np.inf)
+    duals = Duals(np.zeros((m, 4)), np.zeros(m), rival, upper)
+    points = [SimpleNamespace(a=generator.standard_normal(m)) for _ in range(4)]
+    errors = generator.uniform(0, 0.01, m)
+    size = sum(abs(point.a[i]) for point in points for i in range(m))
+    for i, y in enumerate(problem.target):
+        own, best = scores[i, y], max(np.delete(scores[i], y))
+        against = scores[i, rival[i]] if rival[i] >= 0 else 0.0
+        slopes = 2 * c1 * max(0, 1 - theta - own + best) + 2 * c2 * max(0, own - against - upper[i])
+        size += 2 * u[i] * slopes
+    expected = max(errors) * size + (2 * max(errors)) ** 2 * (c1 + c2) * sum(u)
+    run, terms = SimpleNamespace(_problem=problem), evaluate(problem, duals, scores)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificate, "margin_errors", lambda *_: errors)
+        found = landmarks._Run._rounding(run, None, points, scores, terms, duals)
+    assert found == pytest.approx(expected, rel=1e-12)

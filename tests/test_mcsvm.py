@@ -283,3 +283,194 @@ def test_what_auto_gives_to_descent_and_to_newton(monkeypatch, limit, first, exp
         solver("dcd", (limit, False, 0.5))
         assert mcsvm_auto.solve(large, Stop(1e-3, limit)).solver == "dcd"
         assert [entry[:2] for entry in asked] == [("dcd", limit)]
+
+
+def smooth(seed, weight=None):
+    """Newton's smoothed problem around some q, and W."""
+    p, generator = problem(None, weight, k=3), np.random.default_rng(seed)
+    state = mcsvm_newton._Smooth(p, None)
+    state.q = mcsvm_newton.projected(
+        state.q + generator.standard_normal(state.q.shape), state._cost
+    )
+    state.tau = 0.7
+    return p, state, generator.standard_normal((p.X.shape[1], 3))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_newtons_problem_by_its_definition(weighted):
+    """The largest of <p, e + W'x> less the proximal term, by SLSQP, example by example."""
+    p, state, W = smooth(0, weights() if weighted else None)
+    value, duals = state._value(W)
+    scores, total = p.X.toarray() @ W, np.vdot(W, W) / 2
+    for i in range(0, 60, 7):
+        e, cost = 1.0 * (np.arange(3) != p.target[i]), p.parameters.cost * p.weight[i]
+        q = state.q[i]
+
+        def less(p_i, e=e, q=q, f=scores[i]):
+            return 0.35 * (p_i - q) @ (p_i - q) - p_i @ (e + f)
+
+        found = minimize(
+            less, np.full(3, cost / 3), method="SLSQP", bounds=[(0, None)] * 3,
+            constraints={"type": "eq", "fun": lambda p_i, c=cost: p_i.sum() - c},
+            options={"ftol": 1e-15},
+        )  # fmt: skip
+        np.testing.assert_allclose(duals[i], found.x, atol=1e-6)
+    for i in range(60):
+        e, y = 1.0 * (np.arange(3) != p.target[i]), p.target[i]
+        apart = duals[i] - state.q[i]
+        total += duals[i] @ (e + scores[i]) - 0.35 * apart @ apart
+        total -= p.parameters.cost * p.weight[i] * scores[i, y]
+    assert value == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_newtons_equations_are_those_of_its_derivatives(weighted):
+    """The gradient by differences of values; the Hessian by those of gradients."""
+    p, state, W = smooth(1, weights() if weighted else None)
+
+    def gradient(W):
+        return W - p.X.T @ state.duals(state._value(W)[1])
+
+    generator, found = np.random.default_rng(2), state._value(W)[1]
+    assert {1, 2, 3} == set(np.count_nonzero(found, axis=1))
+    alpha = state.duals(found)
+    cost = p.parameters.cost * p.weight
+    own = np.eye(3)[p.target]
+    np.testing.assert_allclose(alpha, cost[:, None] * own - found, atol=1e-12)
+    for V in generator.standard_normal((5, *W.shape)):
+        ahead, behind = (state._value(W + s * V)[0] for s in (1e-5, -1e-5))
+        assert (ahead - behind) / 2e-5 == pytest.approx(np.vdot(gradient(W), V), rel=1e-6)
+        step = state._solved(found, V)
+        change = (gradient(W + 1e-7 * step) - gradient(W - 1e-7 * step)) / 2e-7
+        np.testing.assert_allclose(change, V, atol=1e-5)
+
+
+def test_duals_sum_to_zero_where_others_take_more_than_the_cost():
+    """And what is below the cost stays."""
+    p, state, _ = smooth(1)
+    cost, others = float(state._cost[0, 0]), np.eye(3)[p.target] == 0
+    for share, expected in ((0.5, 0.5), (2.0, 1.0)):
+        given = np.where(others, share * cost / 2, 99.0)
+        alpha = state.duals(given)
+        assert np.abs(alpha.sum(axis=1)).max() < 1e-15
+        np.testing.assert_allclose(alpha[~others], expected * cost, rtol=1e-12)
+        np.testing.assert_allclose(-alpha[others], expected * cost / 2, rtol=1e-12)
+
+
+def test_where_newtons_smoothing_begins():
+    """At 1 / the mean cost, around the duals of the start."""
+    p = problem(None, weights())
+    cost, generator = p.parameters.cost * p.weight, np.random.default_rng(3)
+    start, own = generator.standard_normal((60, 4)), np.eye(4)[p.target]
+    for given, minus in ((None, 0.0), (start, start)):
+        state = mcsvm_newton._Smooth(p, given)
+        assert state.tau == pytest.approx(1 / cost.mean(), rel=1e-12)
+        np.testing.assert_allclose(state.q, cost[:, None] * own - minus, atol=1e-12)
+
+
+@pytest.mark.parametrize("times", [1.0, 5.0, 2.0**33 - 2.0**13, 2.0**33 + 2.0**13, -1.0])
+def test_newtons_line_search(times, monkeypatch):
+    """Steps 1, 1/2, ... above 1e-10; what promises no billionth of the value is the last."""
+    p, state, W = smooth(4)
+    usual, start, asked = mcsvm_newton._Smooth._solved, state._value(W)[0], []
+    gradient = W - p.X.T @ state.duals(state._value(W)[1])
+    whole = -usual(state, state._value(W)[1], gradient)
+    slope = np.vdot(gradient, whole)
+    low, high = 0.0, 1e6
+    for _ in range(80):  # it is convex
+        middle = (low + high) / 2
+        is_low = state._value(W + middle * whole)[0] <= start + 1e-4 * middle * slope
+        low, high = (middle, high) if is_low else (low, middle)
+    scale = low * times if times > 100 else times
+    monkeypatch.setattr(
+        mcsvm_newton._Smooth, "_solved",
+        lambda self, p, g: asked.append(1) or scale * usual(self, p, g),
+    )  # fmt: skip
+    found, duals, steps = state.minimised(W, 1)
+    size = 1.0
+    while size > 1e-10 and state._value(W + size * scale * whole)[0] > start + 1e-4 * (
+        size * scale * slope
+    ):
+        size /= 2
+    expected = W + size * scale * whole if size > 1e-10 else W
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert np.array_equal(found, W) == (times < 0 or times > 2.0**33)
+    np.testing.assert_allclose(duals, state._value(expected)[1], atol=1e-6)
+    assert steps == 1 == len(asked)
+    if times == 1.0:  # on to the end, which takes a few
+        found, duals, steps = state.minimised(W, 50)
+        assert 2 < steps < 50 and 1 + steps == len(asked)
+        last = found - p.X.T @ state.duals(duals)
+        rest = np.vdot(last, usual(state, duals, last))
+        assert rest <= 1e-9 * abs(state._value(found)[0])
+        assert state.minimised(W, 2)[2] == 2 and state.minimised(W, 0)[2] == 0
+
+
+def test_newton_ends_where_its_equations_cannot_be_solved(monkeypatch):
+    p, state, W = smooth(4)
+
+    def refuse(*_):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(mcsvm_newton, "cholesky_in_place", refuse)
+    found, _duals, steps = state.minimised(W, 9)
+    assert found is W and steps == 1
+
+
+def test_newton_keeps_the_best_point_and_halves_its_smoothing(monkeypatch):
+    """Of the taus that follow each other, with the duals of the one before as the next centre."""
+    p, told, asked = problem(None, weights()), [], []
+    gaps, real = iter([0.9, 0.5, 0.7, 0.2, 5e-4, 1.0]), mcsvm.solve
+
+    def judged(problem, stop, start):
+        assert stop == Stop(1e-3, 0)
+        gap = next(gaps)
+        found = real(problem, stop, start=start)
+        return found._replace(gap=gap, converged=gap <= 1e-3)
+
+    def minimised(self, W, limit):
+        asked.append((self.tau, limit, float(self.q[0, 0]), float(W[0, 0])))
+        number = float(len(asked))
+        return np.full_like(W, number), np.full_like(self.q, number), 3
+
+    monkeypatch.setattr(mcsvm, "solve", judged)
+    monkeypatch.setattr(mcsvm_newton._Smooth, "minimised", minimised)
+    found = mcsvm_newton.solve(p, Stop(1e-3, 50), progress=told.append)
+    assert (found.gap, found.iterations, found.solver) == (5e-4, 12, "newton") and found.converged
+    assert [(now.iteration, now.gap) for now in told] == [
+        (0, 0.9), (3, 0.5), (6, 0.5), (9, 0.2), (12, 5e-4),
+    ]  # fmt: skip
+    tau = 1 / (p.parameters.cost * p.weight).mean()
+    assert [each[:2] for each in asked] == [
+        (pytest.approx(tau / 2**n), 50 - 3 * n) for n in range(4)
+    ]
+    assert [each[2:] for each in asked[1:]] == [(1, 1), (2, 2), (3, 3)]
+    margins = told[0].margins()
+    assert margins.shape == (60,) and np.all(margins <= 0)  # all scores are 0
+    gaps, asked[:] = iter([0.9, 0.5, 0.4]), []
+    assert mcsvm_newton.solve(p, Stop(1e-3, 6)).iterations == 6 and len(asked) == 2
+    monkeypatch.setattr(
+        mcsvm_newton._Smooth, "minimised", lambda self, W, limit: (W, self.q * np.nan, 1)
+    )
+    gaps = iter([0.9])
+    with pytest.raises(DivergedError):
+        mcsvm_newton.solve(p, Stop(1e-3, 6))
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_examples_that_count_are_those_with_duals(kernel):
+    p = problem(kernel, weights())
+    found = mcsvm.solve(p, Stop(1e-3, 300))
+    used = {i for i in range(60) for j in range(4) if found.duals[i, j] != 0}
+    assert found.support_count == len(used) < 60
+
+
+def test_a_table_is_known_to_be_definite_where_there_is_room_for_it():
+    K, y = np.eye(60), problem().target
+    for room, entry, is_definite in (
+        (8 * 3600, 1.0, True), (8 * 3600 - 1, 1.0, False), (np.inf, -0.5, False),
+    ):  # fmt: skip
+        K[0, 1] = K[1, 0] = 1.5 if entry < 0 else 0.0
+        X = sparse.csr_matrix(np.column_stack([np.arange(1, 61), K]))
+        assert mcsvm._is_definite(Gram(Kernel("precomputed"), X, room)) == is_definite
+    assert mcsvm._is_definite(Gram(KERNELS["rbf"], examples()[0], 0.0)) and len(y) == 60

@@ -1,10 +1,13 @@
 """Nystrom: the judge confirms the gap in the span, and P as that of the whole problem."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from problems import DEFINITE, OTHER_LOSSES, problem, weights
+from problems import DEFINITE, OTHER_LOSSES, examples, problem, weights
 from scipy import sparse
 from scipy.linalg import solve_triangular
+from stepping import dense
 
 from odmtool.core import losses
 from odmtool.core.gram import Gram
@@ -155,3 +158,50 @@ def test_blocks_of_a_linear_problem():
     solution = blocks.solve(p, B, Stop(1e-8, 100))
     judged = objective.certify_linear(X, y, p.weight, p.loss, solution.w, solution.eta)
     assert solution.converged and judged.gap == pytest.approx(solution.gap, abs=1e-12)
+
+
+def test_single_precision_by_the_factor_and_by_the_rows():
+    """What it changes, times the square of the pivots' ratio, is a tenth of the gap at most."""
+    eps = float(np.finfo(np.float32).eps)
+    factor = np.tril(np.full((3, 3), 0.5))
+    for ratio in (1.0, 40.0):
+        np.fill_diagonal(factor, (1.0, ratio, 0.5 * (1 + ratio)))
+        tolerance = max(1e-5, 10 * eps * ratio**2)
+        assert nystrom.is_single_enough(Kernel("rbf", 0.3), factor, 1.0, 1.0001 * tolerance)
+        assert not nystrom.is_single_enough(Kernel("rbf", 0.3), factor, 1.0, 0.9999 * tolerance)
+    assert not nystrom.is_single_enough(Kernel("rbf", 0.3), np.eye(3), 1e6, 1e-2)
+    assert not nystrom.is_single_enough(Kernel("poly", 0.3, 1.0, 2), np.eye(3), 1.0, 1e-2)
+
+
+def test_features_in_memory_are_counted_twice():
+    p = problem("rbf", loss=OTHER_LOSSES["l1svm"], memory=2 * 8 * 60 * 10)
+    assert nystrom.solve(p, Stop(1e-2, 999), 10)[0].converged
+    p = problem("rbf", loss=OTHER_LOSSES["l1svm"], memory=2 * 8 * 60 * 10 - 1)
+    with pytest.raises(MemoryLimitError):
+        nystrom.solve(p, Stop(1e-2, 999), 10)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_a_basis_of_stored_rows(is_dense):
+    """Less the mean of dense landmarks, where distances count; in single precision where it can."""
+    X = examples()[0]
+    X = X.toarray() if is_dense else X
+
+    class Store:
+        largest_square = 4.0
+
+        def __getitem__(self, rows):
+            return X[rows]
+
+    Store.is_dense = is_dense
+    chosen = SimpleNamespace(rows=np.array([3, 7, 9]), factor=np.eye(3))
+    for name, tolerance in (("rbf", 1e-2), ("rbf", 1e-7), ("poly", 1e-2)):
+        basis = nystrom.basis_of(Store(), Kernel(name, 0.3, 1.0, 2), chosen, tolerance)
+        Z, has_centre = X[chosen.rows], is_dense and name == "rbf"
+        assert (basis.centre is None) != has_centre and basis.factor is chosen.factor
+        if has_centre:
+            np.testing.assert_allclose(basis.centre, Z.mean(axis=0))
+            Z = Z - Z.mean(axis=0)
+        is_single = name == "rbf" and tolerance == 1e-2
+        assert basis.Z.dtype == (np.float32 if is_single else float)
+        np.testing.assert_allclose(dense(basis.Z), dense(Z), atol=1e-6 if is_single else 0)

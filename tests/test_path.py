@@ -6,6 +6,7 @@ from ldm_problems import assert_confirmed, ldm_problem
 from problems import OTHER_LOSSES, problem, weights, write
 from scipy import sparse
 from scipy.optimize import LinearConstraint, linprog, minimize
+from stepping import python
 
 from odmtool.core import deadline, losses
 from odmtool.solvers import hinge_path, path
@@ -159,3 +160,137 @@ def test_a_large_lambda_is_the_least_hinge_where_they_are_not():
     least = linprog(cost, A_ub=-np.hstack([Z, identity]), b_ub=-np.ones(20), bounds=bounds).fun
     assert least > 0.1
     assert np.maximum(0, 1 - Z @ w).sum() == pytest.approx(least, rel=1e-9)
+
+
+def small_path(nu=0.3):
+    generator = np.random.default_rng(4)
+    A = generator.standard_normal((12, 12))
+    return hinge_path.HingePath(A @ A.T, generator.uniform(0.5, 2, 12), nu)
+
+
+def test_margins_at_the_beginning_of_a_path():
+    """At rho = 0 all duals are u nu; sides are those of the margins, and nothing is active."""
+    p = small_path()
+    t = 0.3 * p._Q @ p._weight
+    np.testing.assert_allclose(p._t, t, rtol=1e-12)
+    assert np.array_equal(p._side, np.where(t < 1, 1.0, -1.0)) and {1, -1} == set(p._side)
+    np.testing.assert_allclose(p._g, p._Q @ np.where(t < 1, p._weight, 0.0), rtol=1e-12)
+    moved = p._target - 1
+    assert moved.min() > 0.499e-11 and moved.max() < 1.001e-11
+    assert len(set(p._target)) == 12 and (p._rho, p._count) == (0, 0)
+    assert p.leads_to(0.3, 0.0) and not p.leads_to(0.2, 5.0)
+    p._rho = 2.0
+    assert p.leads_to(0.3, 2.0) and not p.leads_to(0.3, 1.9)
+
+
+@pytest.mark.parametrize("limit, reasons, asked, told, is_there", [
+    (999, [(3, "REACHED")], [100], [], True),
+    (999, [(100, "CHANGED"), (40, "FULL"), (60, "CHANGED"), (0, "REACHED")], [100, 100, 60, 100],
+     [100, 200], True),
+    (130, [(100, "CHANGED"), (30, "CHANGED")], [100, 30], [100], False),
+    (999, [(20, "LOST")], [100], [], False),
+    (999, [(100, "CHANGED")] * 3 + [(60, "CHANGED")], [100, 100, 100, 60], [100, 200, 300], False),
+    (999, [(0, "FULL"), (0, "REACHED")], [100, 100], [], True),
+])  # fmt: skip
+def test_a_path_goes_on_a_hundred_changes_at_a_time(
+    limit, reasons, asked, told, is_there, monkeypatch
+):
+    """As many as are allowed, 30 for each of 12 examples at most; with room for more, or lost."""
+    p, seen, calls, rooms = small_path(), [], [], []
+    script = iter(reasons)
+
+    def follow(*arguments):
+        changes, reason = next(script)
+        rooms.append(len(arguments[8]))
+        calls.append(arguments[-1])
+        assert arguments[-2] == 7.5
+        return 1.0, 2, changes, getattr(hinge_path, reason)
+
+    monkeypatch.setattr(hinge_path, "follow", follow)
+    monkeypatch.setattr(p, "_refresh", lambda: seen.append("anew"))
+    before = p._inverse.copy()
+    found = p._advance(7.5, Stop(1e-3, limit), lambda *now: seen.append(now))
+    assert found == is_there and calls == asked
+    assert seen == [each for n in told for each in ("anew", (n, 2))]
+    assert rooms == [16 * 2 ** sum(r == "FULL" for _, r in reasons[:n]) for n in range(len(rooms))]
+    assert np.array_equal(p._inverse[:2, :2], before[:2, :2], equal_nan=True)
+    assert p._is_lost == (reasons[-1][1] == "LOST")
+
+
+def test_all_that_a_path_knows_is_computed_again():
+    """Whatever rounding has made of it: margins, sums, duals and the inverse."""
+    p = small_path(0.02)
+    p._advance(5.0, Stop(1e-3, 999), lambda *_: None)
+    n, active = p._count, p._active[: p._count].copy()
+    assert 2 < n < 12 and p._changes > n
+    kept = [a.copy() for a in (p._t, p._g, p._alpha[:n], p._inverse[:n, :n])]
+    duals = np.where(p._side > 0, p._rho * p._weight, 0.0)
+    duals[active] = kept[2]
+    np.testing.assert_allclose(kept[0], p._Q @ (duals + 0.02 * p._weight), rtol=1e-9)
+    generator = np.random.default_rng(1)
+    for array in (p._t, p._g, p._alpha, p._inverse):
+        array += 1e-3 * generator.standard_normal(array.shape)
+    p._refresh()
+    found = p._t, p._g, p._alpha[:n], p._inverse[:n, :n]
+    for one, other in zip(found, kept, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+    assert not p._is_lost and p._t[active] == pytest.approx(p._target[active], abs=1e-12)
+
+
+@pytest.mark.parametrize("off, is_lost", [(0.9e-4, False), (1.1e-4, True), (np.nan, True)])
+def test_an_inverse_that_is_off_is_none(off, is_lost, monkeypatch):
+    p, real = small_path(0.02), np.linalg.inv
+    p._advance(5.0, Stop(1e-3, 999), lambda *_: None)
+    kept = p._t.copy()
+
+    def nearly(A):
+        return real(A) @ (np.eye(len(A)) + off * np.eye(len(A), k=1))
+
+    monkeypatch.setattr(np.linalg, "inv", nearly)
+    p._t += 1.0
+    p._refresh()
+    assert p._is_lost == is_lost
+    assert np.array_equal(p._t, kept + 1.0) == is_lost
+
+
+def test_what_rounding_did_to_the_inverse_is_undone_for_a_new_example():
+    generator = np.random.default_rng(2)
+    A = generator.standard_normal((6, 9))
+    Q, inverse = A @ A.T, np.zeros((6, 6))
+    inverse[:5, :5] = np.linalg.inv(Q[:5, :5]) * (1 + 1e-6 * generator.standard_normal((5, 5)))
+    for append in (hinge_path.append, python(hinge_path.append)):
+        active, given = np.r_[np.arange(5), -1], inverse.copy()
+        assert append(Q, active, given, 5, 5) and active.tolist() == list(range(6))
+        np.testing.assert_allclose(given[:, 5], np.linalg.inv(Q)[:, 5], rtol=1e-9)
+        assert np.array_equal(given[5], given[:, 5])
+
+
+@pytest.mark.parametrize("rest, is_new", [(0.99e-11, False), (1.01e-11, True)])
+def test_an_example_that_depends_on_the_others_does_not_become_active(rest, is_new):
+    Q = np.array([[1.0, 2.0], [2.0, 4.0 + 4.0 * rest]])
+    for append in (hinge_path.append, python(hinge_path.append)):
+        active, inverse = np.array([0, -1]), np.array([[1.0, 0.0], [0.0, 0.0]])
+        assert bool(append(Q, active, inverse, 1, 1)) == is_new
+        assert active.tolist() == ([0, 1] if is_new else [0, -1])
+        assert is_new or np.array_equal(inverse, [[1.0, 0.0], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_an_example_that_depends_on_the_others_goes_on(side):
+    """As if its 1 were none that is moved: it comes again, and nothing else has changed."""
+    X, moved = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.7]]), 1e-3
+    Q, target = X @ X.T, np.array([1.0, 1.0, 1.0 + moved])
+    for follow in (hinge_path.follow, python(hinge_path.follow)):
+        t, sides = np.array([1.0, 1.0, 1 + moved - side / 2]), np.array([0, 0, side])
+        g, alpha, active = np.array([0, 0, side]), np.full(3, 0.5), np.array([0, 1, -1])
+        inverse = np.eye(3)
+        found = follow(
+            Q, np.ones(3), target, sides, t, g, active, alpha, inverse, 1.0, 2, 9.0, 1
+        )  # fmt: skip
+        assert found == (1.5, 2, 1, hinge_path.CHANGED)
+        assert t == pytest.approx([1.0, 1.0, 1 + moved - side * moved], rel=1e-12)
+        assert sides.tolist() == [0, 0, side] and alpha.tolist() == [0.5] * 3
+        found = follow(
+            Q, np.ones(3), target, sides, t, g, active, alpha, inverse, 1.5, 2, 9.0, 1
+        )  # fmt: skip
+        assert found[0] == pytest.approx(1.5 + moved)

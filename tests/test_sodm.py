@@ -1,6 +1,7 @@
 """SODM: the judge confirms its gap, merging keeps what the parts found, executors agree."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -333,3 +334,59 @@ def test_every_part_is_a_problem_of_its_own(kernel, cascade, executor):
     again = eta.copy()
     assert parted.solve(levels[-1], again, Stop(1e-6, 5000), seed=3) == 0
     assert np.allclose(again, eta, rtol=1e-12, atol=0)
+
+
+def test_what_single_precision_may_cause_in_an_exponent():
+    eps = float(np.finfo(np.float32).eps)
+    for gamma in (0.3, 4.0):
+        most = 1e-5 / (gamma * eps)
+        assert single_is_enough(Kernel("rbf", gamma), 0.9999 * most, 1e-2)
+        assert not single_is_enough(Kernel("rbf", gamma), 1.0001 * most, 1e-2)
+    for gamma in (0.99e-30, 1.01e30):
+        assert not single_is_enough(Kernel("rbf", gamma), 1e-40, 1e-2)
+    for gamma in (1.01e-30, 0.99e30):
+        assert single_is_enough(Kernel("rbf", gamma), 1e-40, 1e-2)
+
+
+@pytest.mark.parametrize("branch, expected", [
+    (2, [8, 4, 2, 1]), (3, [8, 3, 1]), (4, [8, 2, 1]), (8, [8, 1]), (99, [8, 1]), (1, [8, 4, 2, 1]),
+])  # fmt: skip
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_parts_are_neighbours_of_those_with_whom_they_are_merged(kernel, branch, expected):
+    p = problem(kernel)
+    order, levels = sodm.arrange(p, Scheme(8, branch, strata=5, by="random"), 3)
+    assert sorted(order) == list(range(60)) and [len(level) for level in levels] == expected
+    for level in levels:
+        assert level[0][0] == 0 and level[-1][1] == 60
+        assert all(a < b for a, b in level)
+        assert all(one[1] == other[0] for one, other in zip(level, level[1:], strict=False))
+    for finer, level in zip(levels, levels[1:], strict=False):
+        starts = [a for a, _ in finer]
+        assert [a for a, _ in level] == starts[:: max(2, branch)]
+    # Within a part the examples are in their order.
+    assert all(np.all(np.diff(order[a:b]) > 0) for a, b in levels[0])
+
+
+@pytest.mark.parametrize("stop_level, tolerance, expected", [
+    (0, 1e-6, [1e-2, 1e-2, 1e-2, 1e-6]), (2, 1e-6, [1e-2, 1e-6]), (0, 0.05, [0.05] * 4),
+])  # fmt: skip
+def test_every_level_but_the_last_is_solved_roughly(stop_level, tolerance, expected, monkeypatch):
+    asked, real = [], parts._Parts.solve
+
+    def solve(self, ranges, eta, stop, seed):
+        asked.append(stop)
+        return real(self, ranges, eta, stop, seed)
+
+    monkeypatch.setattr(parts._Parts, "solve", solve)
+    p, levels, began = problem("poly"), [], time.perf_counter()
+    found = sodm.solve(
+        p, Stop(tolerance, 777), EIGHT._replace(stop_level=stop_level), report=levels.append
+    )
+    count = len(levels)  # which a large tolerance may make fewer
+    assert [stop.tolerance for stop in asked] == expected[:count]
+    assert {stop.limit for stop in asked} == {777}
+    assert found.iterations == sum(level.epochs for level in levels)
+    assert found.gap == levels[-1].gap and found.primal == levels[-1].primal
+    assert np.array_equal(found.eta, levels[-1].eta) and found.converged == (found.gap <= tolerance)
+    seconds = [s for level in levels for s in (level.solving, level.certifying)]
+    assert min(seconds) >= 0 and sum(seconds) <= time.perf_counter() - began

@@ -270,3 +270,72 @@ def test_columns_without_nonzeros_cost_nothing(loss):
     same = svrg.solve(narrow, Stop(1e-4, 500))
     assert np.array_equal(widen(same.w), solution.w)
     assert_confirmed(narrow, same, 1e-4)
+
+
+def test_what_is_drawn_with_a_probability_counts_one_over_it():
+    shares = np.array([2.0, 0.0, 6.0])
+    assert svrg.inflation(shares, 8.0).tolist() == [4.0, 0.0, 8 / 6]
+    p = problem(loss=SMOOTH["odm"], weight=weights())
+    assert svrg.curvature(p.loss, 5.0) == pytest.approx(1 + 5 * losses.largest_slope(p.loss))
+
+
+def test_the_steps_of_stages():
+    """Barzilai and Borwein's between limits; what raises P is undone, and halves both."""
+    taken, points = [], []
+
+    class Rows:
+        size, curvature = 10, 4.0
+
+        def steps(self, point, gradient, step):
+            taken.append(step)
+            assert gradient is point.derivative
+            return points[-1].w - point.w
+
+        def at(self, w):
+            assert np.array_equal(w, points[-1].w)
+            return points[-1]
+
+        def gradient(self, point):
+            return point.derivative
+
+    def point(w, primal, gradient):
+        found = np.array([w, 0.0]), None, primal, 100.0, np.array([gradient, 1.0])
+        points.append(stochastic.Point(*found))
+        return points[-1]
+
+    run = svrg.Stages(Rows(), point(0.0, 50.0, -9.0))
+    assert not run.is_stuck and run._limit == 1 / 4 and run._step == 1 / 16
+    for w, primal, gradient, is_new, step, limit in (
+        (1.0, 40.0, -4.0, True, 1 / 5 / 10, 1 / 4),  # below a tenth of the limit
+        (1.5, 30.0, -3.0, True, 0.05, 1 / 4),
+        (9.0, 30.0 + 1.1e-12, 99.0, False, 0.025, 1 / 8),
+        (2.5, 30.0 + 0.9e-12, -2.9999, True, 1 / 8, 1 / 8),  # by rounding; no more than the limit
+        (9.0, np.nan, 99.0, False, 1 / 32, 1 / 16), (3.0, 29.0, -3.5, True, 1 / 32, 1 / 16),
+        (3.5, 28.0, -3.5, True, 1 / 32, 1 / 16),  # where the gradient does not rise, as before
+    ):  # fmt: skip
+        before = run.point
+        new = point(w, primal, gradient)
+        assert run.stage() == is_new and run.point is (new if is_new else before)
+        assert run.gradient is run.point.derivative
+        step = max(step, limit / 10)
+        assert (run._step, run._limit) == (pytest.approx(step), limit)
+    assert taken == pytest.approx([1 / 16, 1 / 40, 0.05, 0.025, 1 / 8, 1 / 32, 1 / 32])
+    for _ in range(18):
+        assert not run.is_stuck
+        point(9.0, 99.0, 0.0)
+        run.stage()
+    assert run._limit == 2.0**-20 / 4 and not run.is_stuck
+    run._limit /= 2
+    assert run.is_stuck
+    # Of few examples ten steps are no more than one of each.
+    run._step, Rows.size = 99.0, 20
+    point(9.0, 99.0, 0.0)
+    run.stage()
+    assert taken[-1] == 0.5
+
+
+def test_stages_of_what_overflows_are_refused():
+    rows = svrg.StageRows(problem(loss=SMOOTH["odm"]), 0, "last")
+    rows.curvature = np.inf
+    with pytest.raises(DivergedError):
+        svrg.Stages(rows, rows.at(np.zeros(7)))

@@ -1,0 +1,253 @@
+"""mcODM's Newton method: for arrays every number is that of the loops over sparse rows.
+
+Those have twins of their own (test_compiled.py). And a step is what its header says.
+"""
+
+import copy
+
+import numpy as np
+import pytest
+from mcodm_problems import nothing, problem
+from scipy import sparse
+from twins import mcodm as naive
+
+from odmtool.core.losses import MulticlassODMLoss
+from odmtool.judge import mcodm as judge
+from odmtool.solvers.mcodm import dense
+from odmtool.solvers.mcodm.dense import DenseNewton
+from odmtool.solvers.mcodm.newton import SmoothedNewton
+from odmtool.solvers.mcodm.sparse import SparseNewton
+from odmtool.solvers.multi import MultiProblem
+
+
+def examples(generator, k, m=23, d=5):
+    """A problem with an empty row and column, and W."""
+    X = generator.standard_normal((m, d)) * (generator.random((m, d)) < 0.7)
+    X[4], X[:, 1] = 0, 0
+    loss = MulticlassODMLoss(generator.uniform(0, 0.5), *generator.uniform(0.3, 4, 2))
+    target, weight = generator.integers(0, k, m), generator.uniform(0.3, 3, m)
+    return MultiProblem(X, None, target, k, weight, loss), generator.standard_normal((d, k))
+
+
+def both(generator, k, rho, has_nameless=True):
+    """The same state for an array and for sparse rows, smoothed around duals that W does not
+    make; some constraints from above name no rival, unless nobody may be without."""
+    p, W = examples(generator, k)
+    duals = naive.duals(generator, p.target, k, shift=0.3)
+    if not has_nameless:
+        duals.upper[duals.rival < 0] = np.inf
+    states = (
+        DenseNewton(p, duals.copy(), W.copy(), 1e-3),
+        SparseNewton(p._replace(X=sparse.csr_matrix(p.X)), duals.copy(), W.copy(), 1e-3),
+    )
+    for state in states:
+        state._rho = rho
+        state.begin(1e-3)
+    return states
+
+
+def whole(H):
+    return np.tril(H) + np.tril(H, -1).T
+
+
+def assert_same_numbers(of_array, of_rows, generator):
+    """Duals, losses' weights, the Hessian, and its products."""
+    for one, other in zip(of_array.duals, of_rows.duals, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    assert of_array.active == of_rows.active
+    for V in generator.standard_normal((2, *of_rows.W.shape)):
+        np.testing.assert_allclose(
+            of_array._hessian_times(V), of_rows._hessian_times(V), rtol=1e-9, atol=1e-9
+        )
+    np.testing.assert_allclose(
+        of_array._hessian_weights(), of_rows._hessian_weights(), rtol=1e-9, atol=1e-12
+    )
+    d, k = of_rows.W.shape
+    expected, duals = whole(of_rows._hessian()), of_rows.duals
+    if not np.any((duals.rival < 0) & np.isfinite(duals.upper)):
+        # The losses see no common part of all classes; there it is as large as elsewhere.
+        size = expected.diagonal().reshape(k, d).mean(axis=0)
+        expected += np.kron(np.full((k, k), 1 / k), np.diag(size))
+    np.testing.assert_allclose(whole(of_array._hessian()), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("has_nameless", [True, False])
+@pytest.mark.parametrize("k, rho", [(2, 1.0), (3, 0.05), (6, 0.4), (6, 3.0)])
+@pytest.mark.parametrize("rows", [7, 100])
+def test_an_array_and_loops_over_rows_make_the_same_numbers(
+    k, rho, has_nameless, rows, monkeypatch
+):
+    """In one part, or in some of which the last is smaller; with steps and without."""
+    monkeypatch.setattr(dense, "_PART", rows * k)
+    monkeypatch.setattr(dense, "_EDGES", 2 * rows)
+    generator = np.random.default_rng(k)
+    for _ in range(4):
+        of_array, of_rows = both(generator, k, rho, has_nameless)
+        assert len(of_array._parts) == -(-23 // rows)
+        assert of_array._value == pytest.approx(of_rows._value, rel=1e-12)
+        np.testing.assert_allclose(of_array._dual_W, of_rows._dual_W, atol=1e-12)
+        assert_same_numbers(of_array, of_rows, generator)
+        change = generator.standard_normal(of_rows.scores().shape)
+        for step in (0.0, 1.0, 0.25):
+            losses = [state._losses(change, step) for state in (of_array, of_rows)]
+            assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+            assert_same_numbers(of_array, of_rows, generator)
+        # Others are the rivals of some: betas go to other columns, and so do products.
+        some = np.arange(0, 23, 2)
+        before = of_rows.duals.rival[some].copy()
+        for state in (of_array, of_rows):
+            state._rebuild_dual_weights()
+            state.duals.rival[some] = (state._target[some] + 1) % k
+            state.rivals_changed(some, before)
+        np.testing.assert_allclose(of_array._dual_W, of_rows._dual_W, atol=1e-9)
+        assert_same_numbers(of_array, of_rows, generator)
+
+
+def test_without_constraints_from_above_there_are_no_betas():
+    generator = np.random.default_rng(0)
+    p, W = examples(generator, 3)
+    for state in (
+        DenseNewton(p, nothing(p), W, 1e-3),
+        SparseNewton(p._replace(X=sparse.csr_matrix(p.X)), nothing(p), W, 1e-3),
+    ):
+        state.duals.beta[:] = 7.0
+        state.begin(1e-3)
+        assert not state.duals.beta.any()
+
+
+@pytest.mark.parametrize("steps, rho, then", [
+    (0, 1.0, 0.5), (1, 1.0, 0.5), (2, 1.0, 1.0), (3, 1.0, 1.0), (4, 1.0, 2.0), (9, 2.0, 3.0),
+    (1, 1.5e-3, 1e-3), (4, 3.0, 3.0),
+])  # fmt: skip
+def test_the_smoothing_follows_the_steps_that_it_took(steps, rho, then):
+    state = both(np.random.default_rng(1), 3, 1.0)[1]
+    state._steps, state._rho = steps, rho
+    state.begin(1e-3)
+    assert state._rho == then and state._steps == 0
+
+
+def fresh(p, is_array, tolerance, seed=5):
+    """A state with constraints from above, at a W that is far from the solution."""
+    generator = np.random.default_rng(seed)
+    W = 0.3 * generator.standard_normal((p.X.shape[1], p.k))
+    duals = nothing(p)
+    duals.rival[:], duals.upper[:] = (p.target + 1) % p.k, 1 + p.parameters.theta
+    if is_array:
+        state = DenseNewton(p._replace(X=p.X.toarray()), duals, W, tolerance)
+        state.W[:], state._scores[:] = W, state._product(W)  # not those of least squares
+    else:
+        state = SparseNewton(p, duals, W, tolerance)
+    state.begin(tolerance)
+    return state
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 0.2])
+@pytest.mark.parametrize("times", [1.0, 2.5, 40.0])
+@pytest.mark.parametrize("is_array", [True, False])
+def test_a_step_is_what_its_header_says(is_array, times, tolerance, monkeypatch):
+    """A line search, the gap that the judge finds, and whether the smoothed problem is solved."""
+    p, found = problem(lambda_=2.0**9), []
+    state, usual = fresh(p, is_array, tolerance), SmoothedNewton._direction
+    monkeypatch.setattr(
+        SmoothedNewton, "_direction",
+        lambda self, g: found.append(times * usual(self, g)) or found[-1],
+    )  # fmt: skip
+    assert state.is_exact == is_array == state._must_prove
+    must_prove, ends = is_array, set()
+    for _ in range(12):
+        twin, W, before = copy.deepcopy(state), state.W.copy(), state._value
+        gradient = W - p.X.T @ state.duals.coefficients(p.target)
+        gap, is_solved = state.iterate()
+        direction, step = found[-1], 1.0
+        change, slope = p.X @ direction, -np.vdot(gradient, direction)
+        while twin._smoothed(W - step * direction, change, step) > before + 1e-4 * step * slope:
+            step /= 2
+        np.testing.assert_allclose(state.W, W - step * direction, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(state.scores(), p.X @ state.W, rtol=1e-9, atol=1e-9)
+        judged = judge.certify_linear(
+            p.X, p.target, p.weight, p.parameters, state.W, state.duals
+        )
+        assert gap == pytest.approx(judged.gap, rel=1e-8)
+        left = state.W - p.X.T @ state.duals.coefficients(p.target)
+        unsolved, primal = np.vdot(left, left) / 2, judged.primal
+        smoothing = gap * primal - unsolved
+        must_prove |= unsolved > primal
+        expected = unsolved <= 0.3 * smoothing
+        if not must_prove or smoothing > tolerance * primal:
+            expected |= -slope / 2 <= 0.3 * smoothing
+        assert is_solved == expected
+        ends.add(expected)
+        if is_solved:
+            state.begin(tolerance)
+            must_prove = is_array
+    assert True in ends
+
+
+@pytest.mark.parametrize("is_array", [True, False])
+def test_a_direction_that_leads_nowhere_leaves_the_point(is_array, monkeypatch):
+    """2^-19 of it are tried, and no less."""
+    p, tolerance = problem(), 1e-3
+    state, usual = fresh(p, is_array, tolerance), SmoothedNewton._direction
+    twin, direction = copy.deepcopy(state), usual(state, state.W - state._dual_W)
+    change, slope = p.X @ direction, -np.vdot(state.W - state._dual_W, direction)
+
+    def is_low_enough(step):
+        value = twin._smoothed(state.W - step * direction, change, step)
+        return value <= state._value + 1e-4 * step * slope
+
+    low, high = 0.0, 1e6  # the function is convex
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_low_enough(middle) else (low, middle)
+    for times, is_taken in (((1 - 1e-6) * low, True), ((1 + 1e-6) * low, False), (-1.0, False)):
+        state = fresh(p, is_array, tolerance)
+        monkeypatch.setattr(
+            SmoothedNewton, "_direction", lambda self, g, t=times: 2.0**19 * t * usual(self, g)
+        )
+        W, alpha = state.W.copy(), state.duals.alpha.copy()
+        gap, is_solved = state.iterate()
+        if is_taken:
+            np.testing.assert_allclose(state.W, W - times * direction, rtol=1e-6)
+            continue
+        assert is_solved and gap == state._gap == np.inf
+        assert np.array_equal(state.W, W) and np.array_equal(state.duals.alpha, alpha)
+        np.testing.assert_allclose(state.scores(), p.X @ W, atol=1e-12)
+
+
+def test_least_squares_of_scores():
+    """Of those by 1/k below 0 and one above, with the losses' weights, and 1/2 |W|^2."""
+    p, _ = examples(np.random.default_rng(2), 4)
+    wanted = np.full((23, 4), -0.25)
+    wanted[np.arange(23), p.target] = 0.75
+    c = 2 * p.parameters.c1 * p.weight
+    W = dense.least_squares(p, np.zeros((5, 4)))
+    gradient = W + p.X.T @ (c[:, None] * (p.X @ W - wanted))
+    assert np.abs(gradient).max() < 1e-10 and np.abs(W).max() > 0.1
+
+
+def test_without_least_squares_newton_begins_where_it_is(monkeypatch):
+    p, given = examples(np.random.default_rng(2), 4)
+
+    def refuse(_matrix):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(dense, "cholesky_in_place", refuse)
+    assert dense.least_squares(p, given) is given
+
+
+@pytest.mark.parametrize("exact, is_large, has_duals", [
+    (True, False, False), (False, True, False), (False, False, False), (True, False, True),
+])  # fmt: skip
+def test_where_newton_begins(exact, is_large, has_duals, monkeypatch):
+    """At least squares where steps are exact or unknowns many, unless there are duals."""
+    p, W = examples(np.random.default_rng(3), 3)
+    p = p._replace(X=p.X[:, [0, 2]])
+    duals = nothing(p)
+    duals.alpha[0, :2] = (1.0, -1.0) if has_duals else 0.0
+    monkeypatch.setattr(dense, "_EXACT", 36 / 23 + (1e-9 if exact else -1e-9))
+    monkeypatch.setattr(dense, "LARGEST_FACTOR", 5 if is_large else 6)
+    state = DenseNewton(p, duals, W[:2], 1e-3)
+    assert state.is_exact == exact
+    least = dense.least_squares(p, W[:2])
+    assert np.array_equal(state.W, W[:2] if has_duals or not (exact or is_large) else least)
+    assert state._rho == (0.1 if exact else 1.0)

@@ -1,0 +1,367 @@
+"""mcODM's outer loop, decision by decision, with solvers that say what they are told to say."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from mcodm_problems import problem
+
+from odmtool.errors import DivergedError
+from odmtool.solvers.base import Stop
+from odmtool.solvers.mcodm import rounds
+from odmtool.solvers.mcodm.terms import Terms
+from odmtool.solvers.mcodm.way import Way
+from odmtool.solvers.multi import Duals
+from odmtool.solvers.rounding import Rounding
+
+
+class Solver:
+    """Says what stands in its lists, in order, and notes what it is asked."""
+
+    active = 44
+
+    def __init__(self, steps=(), objectives=()):
+        self.steps, self.objectives, self.asked = list(steps), list(objectives), []
+        self.rival = np.zeros(60, dtype=int)
+
+    def begin(self, tolerance):
+        self.asked.append(tolerance)
+
+    def settle(self):
+        self.asked.append("settled")
+
+    def iterate(self):
+        return self.steps.pop(0)
+
+    def terms(self):
+        # Half of the next objective is 1/2 |W|^2.
+        self._now = self.objectives.pop(0)
+        none = np.zeros(60)
+        return Terms(self._now / 2, np.nan, np.nan, self.rival, none + 0.75, none + 0.5)
+
+    def squared_norm(self):
+        return self._now
+
+    def dual_squared_norm(self):
+        return 3.0
+
+    def compare(self, terms):
+        self.asked.append("compared")
+
+    def keep(self):
+        return f"point of {self._now}"
+
+    def rivals_changed(self, examples, before):
+        self.asked.append((examples.tolist(), before.tolist()))
+
+    def release(self):
+        self.asked.append("released")
+
+
+def begun(solver, epochs=0, tolerance=1e-3, limit=999, outer="cccp", name=None):
+    told = []
+    found = rounds._Rounds(
+        problem(), Stop(tolerance, limit), outer, Way(epochs), told.append, None, None, None
+    )
+    found.duals = rounds._first_duals(problem(), None)
+    found._solver, found.told = solver, told
+    found._name = name or ("dcd" if epochs else "newton")
+    return found
+
+
+# ---- epochs and steps ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epochs, limit, steps, taken, is_stuck", [
+    (0, 999, [(0.5, False), (0.4, True), (9, True)], 2, False),
+    (0, 3, [(0.5, False), (0.4, False), (0.3, False), (0.2, True)], 3, False),
+    (2, 9, [(0.5, False), (0.4, False), (0.3, True)], 2, False),
+    (9, 2, [(0.5, False), (0.4, False), (0.3, True)], 2, False),
+    # As often as patience lasts without a smaller gap; coordinate descent has no such end.
+    (0, 999, [(0.5, False)] * 99, rounds._PATIENCE + 1, True),
+    (0, 999, [(0.5, False)] * 9 + [(0.4, False)] * 99, rounds._PATIENCE + 10, True),
+    (99, 999, [(0.5, False)] * 98 + [(0.5, True)], 99, False),
+])  # fmt: skip
+def test_epochs_and_steps_are_taken_until_the_solver_is_content(
+    epochs, limit, steps, taken, is_stuck
+):
+    solver = Solver(steps)
+    found = begun(solver, epochs, limit=limit)
+    assert found._improve(0.25) == is_stuck
+    assert found._iteration == taken and solver.asked == [0.25, "settled"]
+    assert found._inner == steps[taken - 1][0]
+    assert [(now.iteration, now.primal, now.gap, now.active) for now in found.told] == [
+        (n + 1, None, steps[n][0], 44) for n in range(taken)
+    ]
+
+
+def test_after_enough_gaps_of_nothing_but_rounding_it_ends():
+    many = rounds._BLIND_STEPS
+    falling = [(1e17 * (2 - n / many), False) for n in range(many)]
+    solver = Solver([*falling, (0.5, True)])
+    found = begun(solver, limit=9999)
+    assert found._improve(0.5) and found._iteration == many and len(solver.steps) == 1
+    # One that tells something is a new beginning; and so it goes on from call to call.
+    found = begun(Solver([*falling[:7], (1e16, False), falling[8], (1e17, True)]), limit=9999)
+    assert not found._improve(0.5) and found._blind == 2
+    found._solver = Solver(falling)
+    assert found._improve(0.5) and found._iteration == 10 + many - 2
+
+
+@pytest.mark.parametrize("gap", [np.nan, np.inf])
+def test_a_gap_that_is_no_number_is_an_overflow(gap):
+    with pytest.raises(DivergedError):
+        begun(Solver([(gap, False)]))._improve(0.5)
+
+
+@pytest.mark.parametrize("inner, known, epochs, iteration, limit, is_too_soon", [
+    (0.11, 0, 0, 9, 999, True), (0.1, 0, 0, 9, 999, False), (0.11, 1, 0, 9, 999, False),
+    (0.11, 0, 5, 9, 999, False), (0.11, 0, 0, rounds._FIRST_STEPS, 999, False),
+    (0.11, 0, 0, rounds._FIRST_STEPS - 1, 999, True), (0.11, 0, 0, 9, 9, False),
+    (0.11, 0, 0, 8, 9, True),
+])  # fmt: skip
+def test_newton_alone_names_rivals_when_the_first_problem_is_solved(
+    inner, known, epochs, iteration, limit, is_too_soon
+):
+    found = begun(Solver(), epochs, limit=limit)
+    found._inner, found._rounds, found._iteration = inner, [None] * known, iteration
+    found._tolerance = 0.1
+    assert bool(found._names_rivals_too_soon()) == is_too_soon
+
+
+# ---- rounds --------------------------------------------------------------------------------
+
+
+def worked(objectives, gaps, *, iteration=5, is_stuck=False, outer="cccp", hidden=0.0):
+    """A round of work after an objective of 10; the tolerances that it asked for, and its state."""
+    solver, asked, gaps = Solver(objectives=objectives), [], list(gaps)
+    found = begun(solver, limit=50, outer=outer)
+    found.objective, found._rounds, found._iteration = 10.0, [None], iteration
+    found._tolerance, ended = 0.25, []
+
+    def gap():
+        found._hidden = hidden
+        return gaps.pop(0)
+
+    found._relative_gap, found._end_round = gap, ended.append
+    found._improve = lambda tolerance: asked.append(tolerance) or is_stuck
+    found.work()
+    assert solver.asked[: len(asked)] == ["compared"] * len(asked)
+    return asked, [float(terms.true_loss) for terms in ended], found
+
+
+def test_work_goes_on_until_the_objective_has_not_risen():
+    """Twice as precisely every time; what ends the round are the terms of that point."""
+    asked, ended, found = worked([10.5, 10.01, 10.0, 1.0], [0.5, 0.4])
+    assert asked == [0.25, 0.125, 0.0625] and ended == [5.0]
+    assert not found.is_finished and found._gap == 0.4
+    asked, ended, _ = worked([9.0], [])
+    assert asked == [0.25] and ended == [4.5]
+    asked, ended, _ = worked([11.0], [], outer="constant")
+    assert asked == [0.25] and ended == [5.5]
+
+
+@pytest.mark.parametrize("gap, hidden, iteration, is_stuck, is_converged", [
+    (1e-4, 0.0, 5, False, True),  # a tenth of the tolerance leaves no room
+    (1e-4 * (1 + 1e-9), 0.0, 50, False, False),  # it has room, but no more iterations
+    (0.5, 0.0, 5, True, False), (1e-3, 9.5e-4, 5, False, True),
+    (1.001e-3, 9.5e-4, 5, False, False),  # what rounding may hide is more than the tolerance
+])  # fmt: skip
+def test_work_ends_where_the_objective_can_hardly_fall(
+    gap, hidden, iteration, is_stuck, is_converged
+):
+    asked, ended, found = worked(
+        [10.5] * 9, [gap], iteration=iteration, is_stuck=is_stuck, hidden=hidden
+    )
+    assert asked == [0.25] and not ended and found.is_finished
+    assert found.converged == is_converged and found._gap == gap
+    assert found._solver.asked[-1] == "released"
+
+
+def test_with_room_left_the_work_goes_on():
+    asked, _, found = worked([10.5, 9.0], [1e-4 * (1 + 1e-9)], iteration=49)
+    assert asked == [0.25, 0.125] and not found.is_finished
+
+
+def ended(objective, gap, *, before=10.0, hidden=0.0, iteration=5, known=1, blind=0):
+    solver = Solver(objectives=[objective])
+    found = begun(solver, limit=50)
+    found.objective, found._rounds, found._iteration = before, [None] * known, iteration
+    found._blind, found._tolerance = blind, 0.5
+
+    def relative_gap():
+        assert found.duals.upper[0] == 1 + problem().parameters.theta  # F is linearised
+        found._hidden = hidden
+        return gap
+
+    found._relative_gap = relative_gap
+    found._end_round()
+    assert found.objective == objective and found._point == f"point of {objective}"
+    assert found._rounds[-1] == (known, iteration, objective, gap)
+    last = found.told[-1]
+    assert (last.iteration, last.primal, last.gap, last.active) == (iteration, objective, gap, 44)
+    assert np.all(last.margins == 0.5) and found._tolerance == 0.05
+    return found
+
+
+@pytest.mark.parametrize("objective, gap, hidden, is_finished, is_converged", [
+    (10 / 1.001 * (1 + 1e-9), 1e-3, 0.0, True, True), (9.98, 1e-3, 0.0, False, False),
+    (10.0, 1.001e-3, 0.0, False, False), (10.0, 2e-3, 1.1e-3, True, False),
+    (10 / 0.999, 1e-3, 0.0, True, True), (10.02, 1e-3, 0.0, False, False),
+])  # fmt: skip
+def test_a_round_is_the_last_if_the_objective_hardly_changed_and_the_gap_is_small(
+    objective, gap, hidden, is_finished, is_converged
+):
+    found = ended(objective, gap, hidden=hidden)
+    assert (found.is_finished, found.converged) == (is_finished, is_converged)
+    assert found._change == pytest.approx(abs(objective - 10))
+
+
+def test_a_round_without_iterations_or_numbers_left_is_the_last():
+    assert not ended(5.0, 0.5, iteration=49).is_finished
+    for options in ({"iteration": 50}, {"blind": rounds._BLIND_STEPS}):
+        found = ended(5.0, 0.5, **options)
+        assert found.is_finished and not found.converged
+    assert not ended(5.0, 0.5, blind=rounds._BLIND_STEPS - 1).is_finished
+    # The first round has nothing to be compared with.
+    first = ended(10.0, 1e-4, known=0)
+    assert not first.is_finished and first._change == np.inf
+    with pytest.raises(DivergedError):
+        ended(np.inf, 0.5)
+
+
+def test_only_betas_of_rivals_that_change_go_to_other_columns():
+    solver = Solver(objectives=[7.0])
+    found = begun(solver)
+    found.duals.rival[:4], found.duals.beta[1:3] = (0, 2, 0, 2), 1.5
+    found.duals.rival[4:] = 0
+    found._linearise(solver.terms())
+    assert solver.asked == [([1], [2])] and not found.duals.rival.any()
+    assert np.all(found.duals.upper == 1 + problem().parameters.theta)
+    constant = begun(Solver(objectives=[7.0]), outer="constant")
+    constant.duals.beta[:] = 1.0
+    constant._linearise(constant._solver.terms())
+    assert np.all(constant.duals.upper == 1.75 + problem().parameters.theta)
+    assert np.all(constant.duals.rival == -1) and not constant._solver.asked
+
+
+def test_the_gap_of_a_round_with_what_rounding_may_hide():
+    """(F - D + hidden) / F, of which no more can be hidden than F."""
+    found, asked = begun(Solver()), []
+    found.objective = 20.0
+    found.duals.alpha[:, 0], found.duals.alpha[:, 1] = 0.25, -0.25
+    target = found._problem.target
+    theta, c1, _ = found._problem.parameters
+    s = np.select([target == 0, target == 1], [0.25, -0.25], 0.0)
+    dual = (1 - theta) * s.sum() - (s @ s) / (4 * c1)
+    for hidden, counted in ((0.5, 0.5), (21.0, 20.0), (np.nan, 20.0), (np.inf, 20.0)):
+        found._rounding = SimpleNamespace(
+            of_classes=lambda *a, h=hidden: asked.append(a[3:]) or h
+        )
+        gap = (20 - (dual - 1.5) + counted) / 20
+        assert found._relative_gap() == pytest.approx(gap, rel=1e-12)
+        assert found._hidden == pytest.approx(counted / 20)
+        assert asked.pop() == (20.0, pytest.approx(np.sqrt(40.0)))
+    found.objective = 1.0
+    found._relative_gap()
+    assert asked.pop() == (1.0, pytest.approx(np.sqrt(3.0)))  # |W| of the duals is larger
+    found._problem = problem("rbf")
+    found._relative_gap()
+    assert asked.pop() == (1.0, None)
+    found._features = "some"
+    found._relative_gap()
+    assert asked.pop() == (1.0, pytest.approx(np.sqrt(3.0)))
+
+
+# ---- starts --------------------------------------------------------------------------------
+
+
+class Start:
+    """Runs of the rounds that end as they are told to."""
+
+    def __init__(self, name, objective, *, ends=None, converged=True, finished=True, fails=False):
+        self.name, self.objective, self._ends = name, objective, ends
+        self.duals, self.converged, self.is_finished = f"duals of {name}", converged, finished
+        self._fails, self.rivals = fails, []
+
+    def scores(self):
+        return f"scores of {self.name}"
+
+    def run(self, rival=None):
+        if self._fails:
+            raise DivergedError("overflow")
+        self.rivals.append(rival)
+        if rival is None and self._ends is not None:
+            self.objective, self.is_finished = self._ends, True
+
+
+def lowest(monkeypatch, first, others, count, none_from=99):
+    asked, coming = [], list(others)
+
+    def other_rivals(_problem, duals, scores, seed, number):
+        asked.append((duals, scores, seed, number))
+        return None if number >= none_from else f"rivals {number}"
+
+    def begin(duals, rivals):
+        asked[-1] += (duals, rivals)
+        return coming.pop(0)
+
+    monkeypatch.setattr(rounds, "other_rivals", other_rivals)
+    found = rounds._lowest(first, begin, None, 7, count)
+    assert [entry[3] for entry in asked] == list(range(1, len(asked) + 1))
+    assert all(entry[2] == 7 for entry in asked)
+    assert all(entry[4:] == (entry[0], f"rivals {entry[3]}") for entry in asked[: none_from - 1])
+    return found.name, [entry[0].removeprefix("duals of ") for entry in asked]
+
+
+def test_the_lowest_of_several_starts(monkeypatch):
+    """Each goes on from the best so far; one that falls behind is not worked on."""
+    behind = Start("behind", 8.0, finished=False)
+    lower = Start("lower", 6.0, ends=5.0, finished=False)
+    same = Start("same", 5.0)
+    found = lowest(monkeypatch, Start("first", 7.0), [behind, lower, same, Start("no", 1)], 4)
+    assert found == ("lower", ["first", "first", "lower"])
+    assert behind.rivals == [7.0] and lower.rivals == [7.0, None] and same.rivals == [5.0]
+    assert lowest(monkeypatch, Start("first", 7.0), [Start("no", 1)], 1) == ("first", [])
+
+
+def test_what_ends_the_search_for_the_lowest(monkeypatch):
+    first, last = Start("first", 7.0), Start("last", 1.0)
+    unsolved = Start("unsolved", 3.0, converged=False)
+    assert lowest(monkeypatch, unsolved, [last], 4) == ("unsolved", [])
+    assert lowest(monkeypatch, first, [unsolved, last], 4) == ("first", ["first"])
+    failing = Start("failing", 3.0, fails=True)
+    assert lowest(monkeypatch, first, [failing, last], 4) == ("first", ["first"])
+    assert lowest(monkeypatch, first, [last], 4, none_from=1) == ("first", ["first"])
+    # What is not finished, because it fell behind, does not end it.
+    behind = Start("behind", 8.0, converged=False, finished=False)
+    assert lowest(monkeypatch, first, [behind, last], 3) == ("last", ["first", "first"])
+
+
+def test_duals_at_first():
+    p = problem()
+    duals = rounds._first_duals(p, None)
+    assert not duals.alpha.any() and duals.alpha.shape == (60, 4) and not duals.beta.any()
+    assert np.all(duals.rival == -1) and np.all(duals.upper == np.inf)
+    given = Duals(duals.alpha + 1, duals.beta, duals.rival, duals.upper)
+    copy = rounds._first_duals(p, given)
+    assert np.array_equal(copy.alpha, given.alpha) and copy.alpha is not given.alpha
+
+
+@pytest.mark.parametrize("way, m, expected", [
+    (Way(0), 60, 0.1), (Way(5), 60, 0.1), (Way(0), 29, 1.0),
+])  # fmt: skip
+def test_the_first_round_of_narrow_rows_is_solved_to_a_tenth(way, m, expected):
+    """Its W names the rivals; with others from the start it is as rough as any."""
+    p = problem()
+    X, target, weight = p.X[:m], p.target[:m], p.weight[:m]
+    p = p._replace(X=X, target=target, weight=weight)
+    for start, rivals in ((None, None), (None, np.full(m, -1))):
+        found = rounds._Rounds(
+            p, Stop(1e-3, 99), "cccp", way, lambda now: None, None, Rounding(None, p.X), None
+        )
+        found.begin(0, start, rivals)
+        assert found._tolerance == (expected if rivals is None else 1.0)
+        assert found._rounds == []
+    found.begin(0, rounds._first_duals(p, None), None)
+    assert len(found._rounds) == 1  # a start is linearised at once
