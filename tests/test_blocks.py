@@ -178,3 +178,29 @@ def test_a_hessian_of_features_follows_its_slopes():
         whole = np.eye(len(rows)) + (root[:, None] * Z[rows]) @ (Z[rows].T * root)
         apply = reduced.FeatureSpace(Z, np.ones(40), Serial()).preconditioner(only, rows, root)
         np.testing.assert_allclose(apply(v), np.linalg.solve(whole, v), rtol=1e-10)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse products", "sparse rows"])
+def test_the_hessian_of_a_linear_problem_follows_its_slopes(form, monkeypatch):
+    """Whatever was added and taken away, and what is done with the copy that is given."""
+    X, random = rows(40, form != "dense"), np.random.default_rng(1)
+    monkeypatch.setattr(hessian, "is_thin", lambda X: form == "sparse products")
+    of = hessian.ChangingHessian(X if form == "dense" else CSR.of(X))
+    D, slopes = X if form == "dense" else X.toarray(), np.zeros(40)
+    some = [slice(None), slice(3, 9), slice(0, 0), slice(2, 3), slice(0, 40), slice(5, 6)]
+    for sizes in (1.0, 1e-6, 1e9, 1e-9, 1.0):
+        for part in some:
+            slopes = slopes.copy()
+            count = len(slopes[part])
+            slopes[part] = sizes * random.uniform(0, 1, count) * (random.random(count) < 0.6)
+            H = np.eye(7) + (D.T * slopes) @ D
+            found = of.at(slopes)
+            np.testing.assert_allclose(found, H, rtol=1e-6, atol=1e-7 * np.abs(H).max())
+            found[:] = np.nan
+    zero = of.at(np.zeros(40))
+    np.testing.assert_array_equal(zero, np.eye(7))
+    active = np.array([3, 5, 20])
+    s = np.arange(40.0)
+    H = np.eye(7) + D[active].T @ (s[active, None] * D[active])
+    given = X if form == "dense" else CSR.of(X)
+    np.testing.assert_allclose(hessian.regularised_gram(given, active, s), H, rtol=1e-12)

@@ -1,5 +1,7 @@
 """Landmarks for losses that jump, and for LDM: the judge confirms every bound."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from problems import examples
@@ -10,8 +12,8 @@ from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import certify_kernel, kernel_matrix
 from odmtool.machines import machine_named
 from odmtool.solvers import auto
-from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, jumps, sample
+from odmtool.solvers.base import Problem, Progress, Stop
+from odmtool.solvers.engine import certificate, jumps, sample, span
 from odmtool.solvers.engine.cost import Cost, DescentCost
 from odmtool.solvers.ldm import descent, dual
 
@@ -159,3 +161,148 @@ def test_auto_takes_them_where_examples_are_many(name):
 
 def test_kmomd_has_none():
     assert not machine_named("kmomd")(kernel="rbf", gamma=0.1).takes_landmarks(10**5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_bound_of_what_errors_of_margins_do(loss):
+    """Its formula: the steepest that a share may be, and what slopes add over twice the error."""
+    problem, error = problem_of(KERNELS["rbf"], loss), 0.125
+    random = np.random.default_rng(0)
+    t, eta = random.normal(1.0, 1.0, problem.size), random.normal(size=problem.size)
+    row = problem.loss
+    if problem.loss.kind == "ldm":
+        row = losses.ldm_row(row, np.average(t, weights=problem.weight))
+    own = losses.scaled(row, problem.weight)
+    expected = 0.0
+    for i in range(problem.size):
+        one = [float(field[i]) for field in own]
+        steepest = abs(float(losses.derivative(row, t[i : i + 1])[0]) * problem.weight[i])
+        steepest += abs(one[3]) + abs(one[5]) + abs(one[7])
+        expected += error * (abs(eta[i]) + steepest)
+        expected += (2 * error) ** 2 * max(one[2], one[4], one[6])
+    run = jumps._Run(problem, Stop(), 0, None, None)
+    assert run._rounding(error, t, eta) == pytest.approx(expected, rel=1e-12)
+
+
+class Said:
+    """A solver that says what a list says, and notes what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = iter(answers), []
+
+    def solve(self, problem, stop, *, seed, start, progress):
+        self.asked.append((stop, seed, start))
+        iterations, converged, eta = next(self.answers)
+        progress(Progress(iterations, 1.0, 0.5, 3))
+        return SimpleNamespace(iterations=iterations, converged=converged, eta=eta)
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+@pytest.mark.parametrize("has_newton", [True, False])
+def test_newton_follows_where_epochs_are_not_enough(monkeypatch, is_inside, has_newton):
+    """Iterations are counted on, and no more are taken than are allowed in all."""
+    told, descends, newton = [], Said(), Said()
+    problem = problem_of(KERNELS["rbf"], "l1svm", m=60)
+    given = problem._replace(X=np.zeros((60, 2)), gram=None) if is_inside else problem
+    monkeypatch.setattr(jumps, "_descent", lambda problem: descends)
+    monkeypatch.setattr(jumps, "_newton", lambda problem: newton if has_newton else None)
+
+    def run(limit, epochs, *answers):
+        told.clear()
+        course = jumps._Run(problem, Stop(0.25, limit), 7, told.append, None)
+        course.iterations = 10
+        descends.__init__(*answers[:1])
+        newton.__init__(*answers[1:])
+        found = course._solve(given, epochs, "start", 0.125)
+        return course.iterations, found.eta
+
+    # Alone, on kernel values, descent has all that is left.
+    most = 50 if has_newton or is_inside else 90
+    assert run(100, 50, (8, True, "a")) == (18, "a") and not newton.asked
+    assert descends.asked == [(Stop(0.125, most, has_newton), 7, "start")]
+    assert [now.iteration for now in told] == [18]
+    assert run(30, 50, (8, True, "a")) == (18, "a")
+    assert descends.asked[0][0] == Stop(0.125, 20, has_newton)
+    assert run(5, 50, (0, True, "a")) == (10, "a")
+    assert descends.asked[0][0] == Stop(0.125, 0, has_newton)
+    found = run(100, 50, (50, False, "a"), (4, True, "b"))
+    if has_newton:
+        assert found == (64, "b") and newton.asked == [(Stop(0.125, 40), 7, "a")]
+        assert [now.iteration for now in told] == [60, 64]
+    else:
+        assert found == (60, "a")
+
+
+class Choices(span.SpanRun):
+    """A run whose answers are said: gaps of solutions in the span, and whether these converged."""
+
+    def __init__(self, *answers, limit=99):
+        super().__init__(Gram(Kernel("linear"), np.eye(12)), Stop(0.25, limit), 0)
+        self.answers, self.asked, self.samples = iter(answers), [], []
+
+    def _drawn_examples(self, rows):
+        self.samples.append(len(rows))
+        return self.next_sample()
+
+    def solve_inside(self, Z, duals, tolerance):
+        self.asked.append((duals, tolerance, Z.dtype))
+        self.now, is_converged, duals = next(self.answers)
+        self.iterations += 10
+        return SimpleNamespace(converged=is_converged), duals
+
+    def certified(self, solution, basis, found, choice):
+        return SimpleNamespace(gap=self.now)
+
+
+def test_more_landmarks_follow_while_they_may_help(monkeypatch):
+    known, late = [], []
+
+    def landmarks(count, is_full=False, is_last=False):
+        return SimpleNamespace(
+            landmarks=SimpleNamespace(members=list(range(count)), is_full=is_full,
+                                      features=np.eye(12)[:, :count]),
+            members=np.arange(count), is_last=is_last,
+        )  # fmt: skip
+
+    def run(*answers, samples, ways="free", limit=99):
+        known.clear()
+        samples, ways = iter(samples), iter([ways] if isinstance(ways, str) else ways)
+        course = Choices(*answers, limit=limit)
+        course.next_sample = lambda: next(samples)
+        last = ["free"]
+
+        def choose(sample, cost, stop, count):
+            known.append(count)
+            last[0] = next(ways, last[0])
+            return SimpleNamespace(way=last[0])
+
+        monkeypatch.setattr(span, "choose", choose)
+        monkeypatch.setattr(Stop, "is_late", property(lambda stop: bool(late)))
+        found, duals = course.in_span("start")
+        return found and found.gap, duals, course
+
+    monkeypatch.setattr(span, "Basis", lambda *a: None)
+    monkeypatch.setattr(span, "features", lambda basis, certified: SimpleNamespace(
+        Z=np.zeros((12, 2), np.float32)
+    ))  # fmt: skip
+    few, more = landmarks(4), landmarks(6)
+    assert run(samples=[few], ways="full")[:2] == (None, "start")
+    gap, duals, course = run((0.25, True, "a"), samples=[few])
+    assert (gap, duals, known) == (0.25, "a", [0]) and course.samples == [12]
+    assert course.asked == [("start", 0.3 * 0.25, np.dtype(float))]
+    # With more of them; not where the linear problem was not solved.
+    gap, duals, course = run((0.5, True, "a"), (0.1, True, "b"), samples=[few])
+    assert (gap, duals, known) == (0.1, "b", [0, 4]) and course.asked[1][0] == "a"
+    assert run((0.5, False, "a"), samples=[few])[:2] == (None, "a")
+    # No more than are allowed, or where the time is over.
+    assert run((0.5, True, "a"), (0.4, True, "b"), samples=[few], limit=20)[:2] == (0.4, "b")
+    late.append(1)
+    assert run((0.5, True, "a"), samples=[few], ways="full")[:2] == (0.5, "a")
+    late.clear()
+    # Of all examples where those of the sample are used up; and then others.
+    full, last = landmarks(4, True), landmarks(6, True, True)
+    gap, duals, course = run((0.5, True, "a"), (0.5, True, "b"), samples=[full, last])
+    assert (gap, duals, known) == (None, "b", [0, 0]) and course.samples == [12, 12]
+    gap, duals, course = run((0.5, True, "a"), (0.5, True, "b"), (0.2, True, "c"),
+                             samples=[full, more])  # fmt: skip
+    assert (gap, duals, known) == (0.2, "c", [0, 0, 6])

@@ -256,3 +256,36 @@ def test_of_wide_rows_few_are_looked_at(monkeypatch):
 def test_a_row_that_is_alone_is_not_apart(m):
     assert not kernels.are_apart(Kernel("rbf", 1.0), np.full((m, 2), 100.0))
     assert kernels.are_apart(Kernel("rbf", 1.0), np.array([[100.0], [200.0]]))
+
+
+def test_what_is_known_of_the_kernels():
+    """LIBSVM's numbers, and a power of degree 0, which rounds by its own operations only."""
+    rows = kernel_table.KERNELS.values()
+    assert [(row.name, row.number) for row in rows] == [
+        ("linear", 0), ("poly", 1), ("rbf", 2), ("sigmoid", 3), ("precomputed", 4),
+    ]  # fmt: skip
+    assert [row.name for row in rows if row.factors] == ["rbf"]
+    assert [row.name for row in rows if row.is_polynomial] == ["linear", "poly"]
+    for kernel, is_definite in (
+        (Kernel("poly", 0.0, 0.0), True), (Kernel("poly", 0.5, -0.1), False),
+        (Kernel("poly", -0.5, 0.1), False), (Kernel("sigmoid", 0.5, 0.1), False),
+        (Kernel("rbf", 0.5), True), (Kernel("linear"), True), (Kernel("precomputed"), False),
+    ):  # fmt: skip
+        assert kernel.is_positive_semidefinite is is_definite
+    for gamma in (0.0, 0.5):
+        kernel = Kernel("poly", gamma, 0.0, 0)
+        assert kernel.row.rounding(kernel, 2.0, 1e-7, np) == (0.0, 4 * 2.0**-52)
+    cubed = Kernel("poly", -0.5, 2.0, 3)
+    off = 1e-7 * 3.0
+    expected = 3 * (3.0 + off) ** 2 * off + 10 * 2.0**-52 * 27.0
+    assert cubed.row.rounding(cubed, 2.0, 1e-7, np) == (0.0, pytest.approx(expected, rel=1e-12))
+    rbf = Kernel("rbf", 0.5)
+    relative, absolute = rbf.row.rounding(rbf, 4.0, 0.25, np)
+    assert relative == pytest.approx(np.expm1(0.5), rel=1e-12)
+    assert absolute == pytest.approx(2 * np.exp(0.5 - 700), rel=1e-12)
+    assert rbf.row.rounding(rbf, 1e9, 1.0, np)[1] == pytest.approx(2.0)
+    sigmoid = Kernel("sigmoid", -0.5, 2.0)
+    expected = 1e-7 * 3.0 + 8 * 2.0**-52
+    assert sigmoid.row.rounding(sigmoid, 2.0, 1e-7, np) == (0.0, pytest.approx(expected))
+    linear = Kernel("linear")
+    assert linear.row.rounding(linear, 2.0, 0.25, np) == (0.0, 0.5)

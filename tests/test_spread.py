@@ -182,3 +182,99 @@ def test_a_bias_is_compared_with_the_largest_value_of_all_pieces(data, monkeypat
     assert len(set(parts)) > 1
     spread.gram_of(kernel, data.X, 1e9)
     assert seen == [max(parts)]
+
+
+class Noted(Serial):
+    """Keeps values as they are, and notes where they should lie."""
+
+    def __init__(self):
+        self.places = []
+
+    def put(self, value, place=None):
+        self.places.append(place)
+        return value
+
+    def keep(self, function, *arguments, place=None):
+        self.places.append(place)
+        return function(*arguments)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_pieces_are_asked_as_one_matrix_is(dense):
+    """Whatever is asked of rows in three pieces, one of them empty, is that of all."""
+    random, executor = np.random.default_rng(0), Noted()
+    whole = np.where(random.random((17, 4)) < 0.5, random.standard_normal((17, 4)), 0.0)
+    pieces = [whole[:6], whole[6:6], whole[6:]]
+    pieces = pieces if dense else [sparse.csr_matrix(piece) for piece in pieces]
+    X = SpreadRows(pieces, [6, 0, 11], 4, np.count_nonzero(whole), executor)
+
+    def array(rows):
+        return rows if dense else rows.toarray()
+
+    assert X.shape == (17, 4) and not X.is_here and X.nnz == np.count_nonzero(whole)
+    assert X.each(lambda piece, more: piece.shape[0] + more, 10) == [16, 10, 21]
+    twice = X.made(lambda piece, factor: piece * factor, 2.0)
+    assert twice.shape == X.shape and np.array_equal(array(twice.here()), 2 * whole)
+    assert X.made(lambda piece: piece[:, :3], width=3).shape == (17, 3)
+    assert {piece.dtype for piece in X.astype(np.float32).pieces} == {np.dtype(np.float32)}
+    for rows in ([16, 0, 5, 6, 6, 3], [7], [], list(range(17))):
+        rows = np.array(rows, dtype=int)
+        assert np.array_equal(array(X[rows]), whole[rows])
+        executor.places.clear()
+        assert np.array_equal(array(X.part(rows, 0.5)), whole[rows])
+        assert executor.places == [0.5]
+    members = [np.array([2, 9]), np.array([16]), np.array([0, 1]), np.array([3])]
+    executor.places.clear()
+    for part, rows in zip(X.parts(members, None), members, strict=True):
+        assert np.array_equal(array(part), whole[rows])
+    assert executor.places == [0.0, 0.25, 0.5, 0.75]
+    kept, sizes = X.kept(lambda piece: piece.shape, rows=5, executor=None)
+    assert kept == [(6, 4), (0, 4), (11, 4)] and sizes == [6, 0, 11]
+    used = np.array([0, 6, 16])
+    expected = np.zeros((17, 4))
+    expected[used] = whole[used]
+    assert np.array_equal(X.rows_with(used).toarray(), expected)
+    # And of a matrix that is here.
+    here = spread.pieces_of(whole if dense else sparse.csr_matrix(whole))
+    assert here.is_here and here.executor is None and spread.pieces_of(X) is X
+    assert np.array_equal(array(here.here()), whole) and here.each(np.shape) == [(17, 4)]
+    assert np.array_equal(array(here.made(lambda rows, k: rows[k:], 3)), whole[3:])
+    executor.places.clear()
+    for part, rows in zip(here.parts(members, executor), members, strict=True):
+        assert np.array_equal(array(part), whole[rows])
+    assert executor.places == [0.0, 0.25, 0.5, 0.75]
+    executor.places.clear()
+    kept, sizes = here.kept(lambda rows, k: rows * k, 3.0, rows=5, executor=executor)
+    assert np.array_equal(np.vstack([array(part) for part in kept]), 3 * whole)
+    assert sizes == [5, 5, 5, 2] and executor.places == [0.0, 0.25, 0.5, 0.75]
+
+
+def test_the_first_huge_row_is_named_whichever_piece_has_it():
+    for kernel, huge in ((Kernel("linear"), 1e200), (Kernel("poly", 1.0, 0.0, 3), 1e60)):
+        for place in (0, 5, 6, 16):
+            whole = np.ones((17, 2))
+            whole[place:, 0] = huge
+            X = SpreadRows([whole[:6], whole[6:6], whole[6:]], [6, 0, 11], 2, 34, Serial())
+            with pytest.raises(DataError, match=rf"\b{place + 1}\b"):
+                spread.refuse_huge_values(X, kernel)
+    assert spread.largest_square(np.array([[3.0, 4.0], [1.0, 0.0]])) == 25.0
+    assert spread.largest_square(np.empty((0, 2))) == 0.0
+    assert spread.largest_square(np.array([[0.5, 0.0]])) == 0.25
+
+
+@pytest.mark.parametrize("share", [0.5, 0.01])
+def test_pieces_are_prepared_as_one_matrix_is(share):
+    """Dense where that pays and fits, and then moved to their mean for kernels of distances."""
+    random = np.random.default_rng(0)
+    whole = sparse.csr_matrix(np.where(random.random((60, 40)) < share, 1.0, 0.0))
+    X = SpreadRows([whole[:25], whole[25:]], [25, 35], 40, whole.nnz, Serial())
+    for kernel in (Kernel("rbf", 0.5), Kernel("linear", bias=2.0)):
+        for memory in (4 * 8 * 2400, 4 * 8 * 2400 - 1):
+            found = spread.gram_of(kernel, X, memory)
+            is_dense = share > 0.1 and memory == 4 * 8 * 2400
+            assert all(isinstance(piece, np.ndarray) is is_dense for piece in found.X.pieces)
+            assert (found.size, found.memory, found.kernel) == (60, memory, kernel)
+            moved = whole.toarray().mean(axis=0) * (is_dense and kernel.name == "rbf")
+            here = found.X.here()
+            here = here if is_dense else here.toarray()
+            np.testing.assert_allclose(here, whole.toarray() - moved, atol=1e-15)

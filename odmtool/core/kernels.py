@@ -174,6 +174,7 @@ def check_precomputed(X) -> None:
         raise DataError(messages.serial_beyond(beyond[0] + 1, serials[beyond[0]], width))
     columns = X if isinstance(X, np.ndarray) else X.tocsc()
     allowed = _SYMMETRY * abs(X[:, 1:]).max() if X.size else 0.0
+    # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (8 * max(1, len(serials))))
     for start in range(0, len(serials), step):
         part = slice(start, start + step)
@@ -201,6 +202,7 @@ def products(A, B, out: np.ndarray | None = None) -> np.ndarray:
     # A few rows at a time: the sparse product of all would be larger than the result.
     is_ours = isinstance(A, CSR)
     columns = B.turned if is_ours else B.T.tocsr()
+    # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (8 * max(1, B.shape[0])))
     for start in range(0, A.shape[0], step):
         rows = A[start : start + step]
@@ -246,7 +248,9 @@ def total_variance(X, weight: np.ndarray | None = None) -> float:
     if not isinstance(X, np.ndarray):
         return _sparse_variance(X, share)
     # Of values that hardly differ the squares must not be subtracted.
-    mean, step = share @ X, max(1, _BLOCK_BYTES // (8 * max(1, n_columns)))
+    mean = share @ X
+    # speed only: rows at a time
+    step = max(1, _BLOCK_BYTES // (8 * max(1, n_columns)))
     blocks = (slice(start, start + step) for start in range(0, m, step))
     return float(sum(share[rows] @ squares(X[rows] - mean) for rows in blocks))
 
@@ -257,7 +261,7 @@ def _sparse_variance(X, share: np.ndarray) -> float:
     if numbers > len(place):  # columns that do not occur vary as little as constant ones
         occurring = distinct_numbers(place)
         place, numbers = np.searchsorted(occurring, place), len(occurring)
-    # So many entries at a time that adding up the columns is not most of the work.
+    # speed only: so many entries at a time that adding up the columns is not most of the work
     step = max(1, max(_BLOCK_BYTES // 8, numbers) * m // max(1, len(place)))
 
     def parts():
@@ -304,6 +308,7 @@ def are_apart(kernel: Kernel, X) -> bool:
 
 def _finish(kernel: Kernel, K: np.ndarray, squares_a, squares_b) -> None:
     """Turn inner products into kernel values, in place, a few rows at a time."""
+    # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (K.itemsize * max(1, K.shape[1])))
     row = kernel.row
     for start in range(0, K.shape[0], step):

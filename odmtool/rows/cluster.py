@@ -117,7 +117,8 @@ class Dask:
         """What :meth:`map` gives, one after the other as they are ready."""
         kept = self.keep_each(function, *columns)
         while kept:
-            yield self.map(itself, [kept.pop(0)])[0]
+            (value,) = self.map(itself, [kept.pop(0)])
+            yield value
 
     def close(self) -> None:
         """Forget everything that was kept; the cluster goes on."""
@@ -134,7 +135,8 @@ class Dask:
     def _scatter(self, value, workers: list[str] | None):
         # In a list, for scatter would take a tuple apart.
         try:
-            return self._client.scatter([value], hash=False, workers=workers)[0]
+            (future,) = self._client.scatter([value], hash=False, workers=workers)
+            return future
         except (KeyError, TimeoutError):
             if workers is None:
                 raise

@@ -89,6 +89,7 @@ def _centres(K: np.ndarray, count: int, generator) -> tuple[np.ndarray, np.ndarr
 
 def _nearest(X, kernel: Kernel, Z, A: np.ndarray, half: np.ndarray) -> np.ndarray:
     nearest = np.empty(X.shape[0], dtype=np.int64)
+    # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (BYTES * Z.shape[0]))
     for start in range(0, X.shape[0], step):
         values = kernels.block(kernel, X[start : start + step], Z) @ A

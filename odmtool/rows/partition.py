@@ -96,7 +96,7 @@ def landmarks(
         if not residual[pivot] > smallest:
             break
         column = columns[s]
-        column[:] = kernels.block(kernel, X[[pivot]], X, squares_b=squares)[0]
+        column[:] = kernels.block(kernel, X[[pivot]], X, squares_b=squares).ravel()
         column -= columns[:s, pivot] @ columns[:s]
         column /= np.sqrt(residual[pivot])
         residual -= column * column
@@ -143,6 +143,7 @@ def strata(kernel: Kernel, X, Z) -> np.ndarray:
 def _nearest(X, kernel: Kernel, Z) -> np.ndarray:
     m, half = X.shape[0], kernels.diagonal(kernel, Z) / 2
     nearest = np.empty(m, dtype=np.int64)
+    # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (8 * len(half)))
     for start in range(0, m, step):
         values = kernels.block(kernel, X[start : start + step], Z)

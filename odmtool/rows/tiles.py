@@ -23,7 +23,7 @@ from odmtool.core.kernels import Kernel
 _ROWS = 1024
 # At most so many rows of tiles, each of which adds up m numbers.
 _TILES = 64
-# Results of so many rows of tiles wait, for each thread.
+# speed only: results of so many rows of tiles wait, for each thread
 _WAITING = 4
 # Rows of a tile whose values are in double precision at a time.
 # speed only: rows at a time
@@ -172,6 +172,7 @@ class Tiles:
         used |= used.T
         product = np.zeros(v.shape)
         # Few results of several vectors wait to be added up.
+        # speed only: how many results wait
         count = tiles if v.ndim == 1 else _WAITING * self._executor.jobs
         for k in range(0, tiles, count):
             some = range(k, min(k + count, tiles))

@@ -81,7 +81,9 @@ def _product(X, rows: np.ndarray, s: np.ndarray, is_sparse: bool) -> np.ndarray:
     if is_sparse:
         return CSR.of(X)[rows].scaled(root).gram()
     d = X.shape[1]
-    H, step = np.zeros((d, d)), max(1, _BLOCK_CELLS // max(1, d))
+    H = np.zeros((d, d))
+    # speed only: rows at a time
+    step = max(1, _BLOCK_CELLS // max(1, d))
     X = X if isinstance(X, np.ndarray) else CSR.of(X)
     for start in range(0, len(rows), step):
         part = slice(start, start + step)

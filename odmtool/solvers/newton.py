@@ -46,8 +46,10 @@ from odmtool.solvers.spaces import Space, space_of
 
 SUFFICIENT_DECREASE = 1e-4
 """Share of what the slope promises by which a whole step must lower P."""
+# speed only: the gap decides when it ends, and so short a step changes nothing
 _LEAST_STEP = 2.0**-40
 # On the way a gap that is more than so many times what is enough need not be the smallest.
+# speed only: at the end the smallest is looked for
 _FAR = 100
 # Steps that lower neither the gap nor P by more than this share of P are rounding only;
 # after so many of them the method has reached what the arithmetic allows.

@@ -72,7 +72,7 @@ def solve(
     """
     loss, space = losses.scaled(problem.loss, problem.weight), _space_of(problem)
     rounding = Rounding.of(problem)
-    eta = clipped(loss, np.zeros(problem.size) if start is None else start)
+    eta = losses.nearest_dual(loss, np.zeros(problem.size) if start is None else start)
     width, steps, waited, best = _FIRST_WIDTH, 0, 0, None
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -98,7 +98,7 @@ def solve(
         # The duals that the margins demand are rounded more than the expansion of w; but
         # without a step that is still the start.
         found = inner.coef if inner.iterations else inner.eta
-        eta, steps = clipped(loss, found), steps + inner.iterations
+        eta, steps = losses.nearest_dual(loss, found), steps + inner.iterations
         width = max(width * _NARROWER, _LAST_WIDTH)
     return best._replace(iterations=steps, converged=best.gap <= stop.tolerance)
 
@@ -108,16 +108,3 @@ def _space_of(problem: Problem):
     if problem.gram is None and problem.size <= FEW:
         return FunctionSpace(Gram(Kernel("linear"), problem.X), problem.y, problem.X)
     return space_of(problem)
-
-
-def clipped(loss: losses.MarginLoss, eta: np.ndarray) -> np.ndarray:
-    """The point nearest eta at which the dual is finite.
-
-    Parameters
-    ----------
-    loss : MarginLoss of arrays, shape (m,)
-    eta : ndarray, shape (m,)
-    """
-    least = np.where(loss.slope_above > 0, -np.inf, -loss.right_hi)
-    most = np.where(loss.slope_below > 0, np.inf, -loss.left_lo)
-    return np.clip(eta, least, most)

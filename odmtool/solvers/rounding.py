@@ -294,7 +294,9 @@ class ExactMargins:
         used = np.flatnonzero(coef)
         v, rows = (y * coef)[used], X[used]
         columns = double_double.slices(kernels.dense(rows))
-        t, step = np.zeros(len(y)), max(1, _BLOCK // max(1, len(used)))
+        t = np.zeros(len(y))
+        # speed only: rows at a time
+        step = max(1, _BLOCK // max(1, len(used)))
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(y) if len(used) else 0, step):
                 part = slice(start, start + step)

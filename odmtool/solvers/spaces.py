@@ -251,6 +251,7 @@ def _lower_part(K: np.ndarray, rows: np.ndarray) -> np.ndarray:
     n = len(rows)
     if n == len(K):
         return K.copy()
+    # speed only: rows at a time
     part, step = np.empty((n, n), K.dtype), max(1, _BLOCK_VALUES // len(K))
     for start in range(0, n, step):
         end = start + step
@@ -270,7 +271,7 @@ def _solve_symmetric(system, right: np.ndarray) -> np.ndarray:
     # Values beyond 1/rounding (poly on unscaled features) need pivoting: LU. Where equal rows make
     # the matrix singular to the last digit, a rounding of its diagonal is added.
     matrix = system()
-    for i in range(1, len(matrix)):
+    for i in range(len(matrix)):
         matrix[:i, i] = matrix[i, :i]
     root = np.sqrt(matrix.diagonal())
     matrix /= root

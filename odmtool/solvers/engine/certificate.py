@@ -192,7 +192,8 @@ def drawn(
     seed : int
     delta : float
     """
-    return drawn_for_all([point], basis, left, count, seed, delta)[0]
+    (bound,) = drawn_for_all([point], basis, left, count, seed, delta)
+    return bound
 
 
 def drawn_for_all(
@@ -421,4 +422,4 @@ def times(points: Points, a: np.ndarray) -> np.ndarray:
         points.kernel, points.X, [(0, points.size)], kept=0.0, memory=0.0,
         executor=points.executor, is_compiled=points.is_compiled,
     )  # fmt: skip
-    return tiles.times(a, is_last=True)
+    return tiles.times(a)

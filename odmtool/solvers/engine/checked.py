@@ -99,7 +99,7 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
     (seed, delta), chance = drawn(), ranges / total
     rows = np.random.default_rng(seed).choice(len(chance), count, p=chance)
     rows, order = np.unique(rows, return_inverse=True)
-    f_exactly = rows_times(points, rows, a[:, None])[:, 0]
+    f_exactly = rows_times(points, rows, a[:, None]).ravel()
     some, moved = MarginLoss(*(field[rows] for field in loss)), y[rows] * f_exactly - t[rows]
     lost = losses.value(some, t[rows] + moved) - losses.value(some, t[rows])
     weight = 1 / chance[rows]

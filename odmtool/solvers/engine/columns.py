@@ -96,8 +96,8 @@ class Columns(NamedTuple):
 
     def problem(self) -> Problem:
         """The only one."""
-        loss = MarginLoss(*(float(field[0]) for field in self.loss))
-        return Problem(None, None, self.signs[self.row[0]].astype(float), self.weight, loss)
+        loss = MarginLoss(*(field.item() for field in self.loss))
+        return Problem(None, None, self.signs[self.row.item()].astype(float), self.weight, loss)
 
     def single(self) -> Columns:
         """The same with numbers in single precision."""
@@ -142,6 +142,7 @@ class _Newton:
     def __init__(self, Z, columns: Columns, W, executor):
         self._Z, self._executor = Z, executor
         self._columns = columns.single() if Z.dtype == np.float32 else columns
+        # speed only: how rows are split among threads
         size = min(max(_FEWEST, -(-len(Z) // _TASKS)), _MOST_ROWS)
         self._parts = [slice(k, min(k + size, len(Z))) for k in range(0, len(Z), size)]
         self.W, self.F = W, self._product(W)

@@ -175,6 +175,7 @@ class FullNewton:
             at_demanded = yield Asked(demanded, some, roughly=True)
             apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
             gap = min(gap, max(apart / 2, least))
+        # speed only: the gap decides when it ends, not how precise a step was
         accuracy = self._share * np.sqrt(2 * gap)
         change = demanded - self.a
         change = yield from self._direction(slopes, change, accuracy)
@@ -190,8 +191,8 @@ class FullNewton:
         direction, change = target - self.a, at_target - self.f
         products = (direction @ self.f, direction @ change)
         step = step_length(self.loss, t, y * change, products)
-        if step < _SHORT:
-            self._share /= _FINER
+        # speed only: the gap decides when it ends, not how precise a step was
+        self._share /= _FINER if step < _SHORT else 1.0
         a, f = self.a + step * direction, self.f + step * change
         if not np.isfinite(a @ f):
             raise LinAlgError
@@ -289,7 +290,8 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
         None, newton.y * newton.a, eta, primal, float(primal - gap), now,
         run.iterations + iterations, now <= tolerance, "landmarks, then newton", failure=failure,
     )  # fmt: skip
-    return not_worse_than_zero(found, newton.primal_at, newton.primal_at(0.0)[0], run.stop)
+    at_zero, _scale = newton.primal_at(0.0)
+    return not_worse_than_zero(found, newton.primal_at, at_zero, run.stop)
 
 
 def _side_by_side(courses: list[Course], products: Products) -> list:

@@ -137,7 +137,8 @@ class _Run(SpanRun):
         t = problem.y * point.f
         primal, of_dual, scale = _objectives(problem, point.norm, t, eta)
         own = max(primal - of_dual - point.norm + float(eta @ t), 0.0)
-        own += self._rounding(float(certificate.margin_errors(basis, points)[0]), t, eta)
+        (error,) = certificate.margin_errors(basis, points)
+        own += self._rounding(float(error), t, eta)
         enough = self.stop.tolerance * scale - own
         outside, failure = self.outside(points, basis, found.left, enough, choice)
         gap, coef = relative(own + outside, scale), np.zeros(problem.size)
@@ -152,9 +153,8 @@ class _Run(SpanRun):
         row = losses.scaled(_row(self._problem, t), self._problem.weight)
         steepest = np.abs(losses.derivative(row, t)) + np.abs(row.left_lo) + np.abs(row.right_lo)
         steepest += np.abs(row.right_hi)
-        curved = np.maximum(np.maximum(row.slope_below, row.slope_between), row.slope_above)
         size = np.abs(eta).sum() + steepest.sum()
-        return float(most * size + (2 * most) ** 2 * curved.sum())
+        return float(most * size + (2 * most) ** 2 * losses.slopes_largest(row).sum())
 
 
 def _descent(problem: Problem):

@@ -101,6 +101,7 @@ class Landmarks:
 
         # speed only: when compiled code is loaded
         points.expect(points.size * len(taken))
+        # speed only: rows at a time
         points.map(one, points.blocks(4 * 512))
         # Of the landmarks themselves nothing is left; their rows of Z are the factor's.
         Z[members, known : known + len(taken)] = factor

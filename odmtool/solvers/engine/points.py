@@ -15,7 +15,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, is_narrow, tile_values
 from odmtool.solvers.rounding import narrow_value_error, single_value_error, value_error
 
-# Rows of a block, for the processor's cache.
+# speed only: rows of a block, for the processor's cache
 BLOCK = 512
 
 

@@ -268,6 +268,16 @@ class Asked(NamedTuple):
     roughly: bool = False
 
 
+# speed only: when compiled code is loaded
+def _pairs(V: np.ndarray) -> tuple[float, float]:
+    """Pairs of an example with duals and any one, which wants a product sooner or later.
+
+    And those in which both have some.
+    """
+    count = np.count_nonzero(V.any(axis=1))
+    return count * len(V) - count**2 / 2, count**2 / 2
+
+
 class Products:
     """K times vectors.
 
@@ -282,17 +292,17 @@ class Products:
         # Tiles of examples without duals are left out; so these stand together.
         self._points, self._order = run.points, np.argsort(~is_active, kind="stable")
         self._room, self._tiles, self._first = run.tile_room, None, int(is_active.sum())
-        self._cost, self._expected = run.cost, 0.0
-        self._bent = losses.largest_slope(run.loss)
+        self._cost, self._bent = run.cost, losses.largest_slope(run.loss)
+        # speed only: when compiled code is loaded
+        self._expected = 0.0
 
     def of(self, asked: list[Asked]) -> list[np.ndarray]:
         """One pass for all; they are alike in precision."""
         V, points = np.column_stack([one.v for one in asked]), self._points
-        count, some = np.count_nonzero(V.any(axis=1)), [one.wanted for one in asked]
-        is_for_all, between = any(one is None for one in some), count**2 / 2
-        # Sooner or later all examples want a product with these.
-        made = count * points.size - between
-        if asked[0].exactly:
+        some, (made, between) = [one.wanted for one in asked], _pairs(V)
+        is_for_all = any(one is None for one in some)
+        (is_exact,) = {one.exactly for one in asked}
+        if is_exact:
             # speed only: when compiled code is loaded
             points.expect(made)
             order = np.argsort(~V.any(axis=1), kind="stable")
@@ -304,6 +314,7 @@ class Products:
         # Products without compiled code are slower, too; without it, values are kept.
         # speed only: when compiled code is loaded
         points.expect(max(0.0, made - self._expected) + _AS_VALUES * between)
+        # speed only: when compiled code is loaded
         self._expected = max(made, self._expected)
         if self._tiles is None:
             X = points.single[self._order]
@@ -318,7 +329,7 @@ class Products:
         tiles.is_rough = all(one.roughly for one in asked)
         points.is_narrow &= points.is_compiled
         return self._in_order(
-            self._order, V, lambda v: tiles.times(v, is_last=True, wanted=wanted)
+            self._order, V, lambda v: tiles.times(v, wanted=wanted)
         )  # fmt: skip
 
     def _move_up(self, is_active: np.ndarray) -> None:
@@ -371,6 +382,7 @@ class Products:
         fewer = self._cost.kept(_BETWEEN * (first**2 - count**2) / 2)
         return self._tiles is not None and self._cost.made(count**2 / 2) < fewer
 
+    # speed only: the order of examples decides which tiles have duals, and not what they give
     def _fit(self, count: float) -> bool:
         """Whether there is room for the tiles between so many examples."""
         points = self._points

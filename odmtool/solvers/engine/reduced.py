@@ -39,6 +39,7 @@ class FeatureSpace:
         self._start = np.zeros(Z.shape[1])
         if start is not None:
             self._start[: len(start)] = start
+        # speed only: how rows are split among threads
         rows = max(_ROWS, -(-len(y) // _TASKS))
         self._parts = [slice(k, min(k + rows, len(y))) for k in range(0, len(y), rows)]
         self._slopes, self._hessian, self._gradient = np.zeros(len(y)), np.eye(Z.shape[1]), None
@@ -96,6 +97,7 @@ class FeatureSpace:
     def _update(self, slopes: np.ndarray) -> None:
         """Bring the Hessian to these slopes."""
         changed = np.flatnonzero(slopes != self._slopes)
+        # speed only: it is the same Hessian
         if len(changed) > _CHANGED * len(slopes):
             self._hessian, self._slopes = np.eye(self._Z.shape[1]), np.zeros(len(slopes))
             changed = np.flatnonzero(slopes)
@@ -120,6 +122,7 @@ def weighted_gram(Z: np.ndarray, rows: np.ndarray, weights: np.ndarray, executor
     executor
     """
     roots = np.sqrt(weights).astype(Z.dtype)
+    # speed only: how rows are split among threads
     size = max(_ROWS, -(-len(rows) // _TASKS))
     total = np.zeros((Z.shape[1], Z.shape[1]))
 

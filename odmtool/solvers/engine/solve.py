@@ -186,7 +186,8 @@ def solve(
         ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is a bound
         of the full problem's gap, ``failure`` the probability with which it may be wrong.
     """
-    return solve_all([problem], stop, seed=seed, progress=progress, executor=executor)[0]
+    (found,) = solve_all([problem], stop, seed=seed, progress=progress, executor=executor)
+    return found
 
 
 def solve_all(
@@ -198,8 +199,8 @@ def solve_all(
     executor=None,
 ) -> list[Solution]:
     """Solve problems that have everything but their y in common; otherwise as :func:`solve`."""
-    memory = _MEMORY * problems[0].gram.memory
-    count = _together(problems[0].size, len(problems), memory)
+    one, *_ = problems
+    count = _together(one.size, len(problems), _MEMORY * one.gram.memory)
     if count < len(problems):
         groups = [problems[k : k + count] for k in range(0, len(problems), count)]
         shared = {"seed": seed, "progress": progress, "executor": executor}
@@ -222,19 +223,20 @@ def solve_by_few(problem: Problem, stop: Stop, seed: int, most: float) -> Soluti
 def _run_of(problems: list[Problem], stop: Stop, seed: int, progress, executor):
     """The problems on their way, and which of their examples are the same."""
     X, Y, u, first, member = _merged(problems)
-    gram = problems[0].gram
+    (_, gram, _, _, loss), *_ = problems
     is_small = X.shape[0] * min(X.shape[0], 300) <= _SMALL
     if gram.kernel.name == "rbf" and not is_small:
         X = compressed(X)
     points = Points(gram.kernel, X, executor or Serial())
-    columns = Columns.of(Y, u, problems[0].loss)
+    columns = Columns.of(Y, u, loss)
     run = EngineRun(columns, points, stop, seed, progress, _MEMORY * gram.memory)
     return run, first, member
 
 
 def _merged(problems: list[Problem]):
     """The distinct examples: rows, y of every problem and weights, and which is which."""
-    X, Y, u = problems[0].gram.X, np.array([p.y for p in problems]), problems[0].weight
+    (_, gram, _, u, _), *_ = problems
+    X, Y = gram.X, np.array([p.y for p in problems])
     signs = np.packbits(Y > 0, axis=0)
     y = np.unique(signs, axis=1, return_inverse=True)[1].ravel()
     first, member = first_of_each(X, y)
@@ -344,9 +346,9 @@ class EngineRun:
         """The solutions in the span of the landmarks, as points of the full problems."""
         sample, m = self.sample, self.points.size
         basis = Basis(self.points, sample.members, sample.factor)
-        rows, own = thinned.kept_rows(m, self.seed), 2 * len(basis.members) + choice.count
+        rows = thinned.kept_rows(m, self.seed)
         # speed only: when compiled code is loaded
-        self.points.expect(m * own, in_all=True)
+        self.points.expect(m * (2 * len(basis.members) + choice.count), in_all=True)
         if sample.is_whole:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
         else:

@@ -1,0 +1,200 @@
+"""Round by round: which problems of the kernel engine go on, with what, and which are done.
+
+Gaps and choices are said beforehand, so that what follows from them shows.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from odmtool.core import losses
+from odmtool.solvers.base import Stop
+from odmtool.solvers.engine import certificate, full, shared, solve
+from odmtool.solvers.engine.choice import Choice
+from odmtool.solvers.engine.columns import Columns
+
+
+def columns_of(q, m=6):
+    return Columns.of(np.ones((q, m)), np.ones(m), losses.odm(8.0, 0.5, 0.2, float(m)))
+
+
+class Rounds:
+    """An engine's run of some problems, whose S is 2, with these gaps in every round."""
+
+    def __init__(self, monkeypatch, *rounds, choices=("free",), is_full=False, space=None,
+                 is_misled=False, further=()):  # fmt: skip
+        self.rounds, self.choices, self.space = iter(rounds), iter(choices), space
+        self.asked, self.told, self.further = [], [], further
+        q = len(rounds[0])
+        run = self.run = object.__new__(solve.EngineRun)
+        run.stop, run.cost, run.iterations = Stop(0.25), "cost", 5
+        run.points = SimpleNamespace(size=6, executor=None)
+        run._columns, run.Y = columns_of(q), np.arange(6.0 * q).reshape(q, 6)
+        run._states, run._progress = [(0.0, np.inf, 0)] * q, self.told.append
+        run._room = SimpleNamespace(tiles_beside=lambda m, r, q: ("tiles", m, r, q))
+        run.sample = SimpleNamespace(
+            landmarks=SimpleNamespace(members=[1, 2, 3], is_full=is_full), take=self.take
+        )
+        run._in_span, run._certify, run._solution = self.in_span, self.certify, self.solution
+        run._of_all = lambda basis, found: SimpleNamespace(Z=np.zeros((6, 4)), of_all=True)
+        run._space = lambda found, y: ("space", y.tolist(), found.of_all)
+        monkeypatch.setattr(solve, "choose", self.choose)
+        monkeypatch.setattr(solve, "is_misled", lambda choice, gap, cost, tolerance: (
+            self.asked.append(("misled", choice.way, gap, cost, tolerance)) or is_misled
+        ))  # fmt: skip
+        monkeypatch.setattr(full, "solve", self.solve_full)
+
+    def choose(self, sample, cost, stop, *known):
+        assert sample is self.run.sample and (cost, stop) == ("cost", self.run.stop)
+        self.asked.append(("choose", *known))
+        return Choice(next(self.choices), 0.0)
+
+    def take(self, left):
+        self.asked.append(("take", left.tolist()))
+
+    def in_span(self, choice):
+        self.gaps = np.array(next(self.rounds))
+        points = [
+            SimpleNamespace(scale=2.0, primal=10.0 + k, a=np.array([0.0, 1.0, k]))
+            for k in range(len(self.gaps))
+        ]
+        found = SimpleNamespace(Z=np.zeros((6, 3)), of_all=False)
+        return points, "basis", found, self.space
+
+    def certify(self, points, basis, found, choice):
+        self.asked.append(("certify", len(points), basis, choice.way))
+        return self.gaps, 0.125 * np.arange(len(points))
+
+    def solution(self, j, point, basis, gap, failure):
+        return SimpleNamespace(
+            j=j, gap=gap / 2, coef=f"coef {j}", converged=gap / 2 <= 0.25, primal=point.primal,
+            failure=failure, further=False,
+        )  # fmt: skip
+
+    def solve_full(self, run, live, spaces, points, coefs, gaps):
+        assert run is self.run and run.sample is None
+        self.asked.append(("full", live.tolist(), spaces, [p.primal for p in points], coefs,
+                           gaps.tolist()))  # fmt: skip
+        return [SimpleNamespace(gap=gap, converged=done, further=True)
+                for gap, done in self.further]  # fmt: skip
+
+    def result(self, *choice):
+        return self.run.result(*choice)
+
+
+def test_all_problems_are_done_in_one_round(monkeypatch):
+    rounds = Rounds(monkeypatch, [0.5, 0.25, 0.0])
+    found = rounds.result()
+    assert [(one.j, one.gap) for one in found] == [(0, 0.25), (1, 0.125), (2, 0.0)]
+    assert [one.failure for one in found] == [0.0, 0.125, 0.25]
+    assert rounds.asked == [("choose",), ("certify", 3, "basis", "free")]
+    # Told are the sum and the worst, when there is a bound.
+    [now] = rounds.told
+    assert (now.iteration, now.primal, now.gap, now.active) == (5, 33.0, 0.25, 2)
+    # A choice that is known is not made again.
+    rounds = Rounds(monkeypatch, [0.5])
+    rounds.result(Choice("drawn", 0.0))
+    assert rounds.asked == [("certify", 1, "basis", "drawn")]
+
+
+def test_problems_that_are_not_done_go_on_with_more_landmarks(monkeypatch):
+    rounds = Rounds(
+        monkeypatch, [0.5, 0.75, 0.25, 1.0], [0.75, 0.5], [0.5], choices=["free"] * 3
+    )  # fmt: skip
+    found = rounds.result()
+    assert [(one.j, one.gap) for one in found] == [(0, 0.25), (1, 0.25), (2, 0.125), (3, 0.25)]
+    assert rounds.asked == [
+        ("choose",), ("certify", 4, "basis", "free"), ("take", [1, 3]),
+        ("misled", "free", 0.5, "cost", 0.25), ("choose", 3),
+        ("certify", 2, "basis", "free"), ("take", [0]),
+        ("misled", "free", 0.375, "cost", 0.25), ("choose", 3), ("certify", 1, "basis", "free"),
+    ]  # fmt: skip
+    assert rounds.run._columns.row.tolist() == [1]
+    assert [now.gap for now in rounds.told] == [0.5, 0.375, 0.25]
+    assert rounds.run._states[3] == (11.0, 0.25, 2)
+
+
+@pytest.mark.parametrize("why", ["full", "misled", "no more"])
+@pytest.mark.parametrize("space", [None, "known"])
+def test_where_landmarks_are_not_enough_newton_follows(monkeypatch, why, space):
+    """What it finds is taken where it is no worse."""
+    rounds = Rounds(
+        monkeypatch, [0.5, 1.0, 0.75, 2.0, 1.5], choices=["full" if why == "full" else "exact"],
+        is_misled=why == "misled", is_full=why == "no more", space=space,
+        further=[(0.125, True), (0.5, False), (1.0, False), (0.9, True)],
+    )  # fmt: skip
+    found = rounds.result()
+    assert [one.further for one in found] == [False, True, False, True, True]
+    assert rounds.run.tile_room == ("tiles", 6, 4 if space is None else 3, 4)
+    _, live, spaces, primals, coefs, gaps = rounds.asked[-1]
+    assert live == [1, 2, 3, 4] and primals == [11.0, 12.0, 13.0, 14.0]
+    assert coefs == ["coef 1", "coef 2", "coef 3", "coef 4"] and gaps == [1.0, 0.75, 2.0, 1.5]
+    if space is None:
+        assert spaces == [("space", rounds.run.Y[j].tolist(), True) for j in live]
+    else:
+        assert spaces == ["known"]
+    rounds = Rounds(monkeypatch, [0.5, 1.0], choices=["full"], further=[(np.nan, False)])
+    assert rounds.result()[1].further  # no number is no reason to keep the other
+
+
+def test_no_round_follows_when_the_time_is_over(monkeypatch):
+    monkeypatch.setattr(Stop, "is_late", property(lambda stop: True))
+    rounds = Rounds(monkeypatch, [1.0, np.nan], choices=["full"])
+    assert [one.gap for one in rounds.result()] == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert rounds.asked == [("choose",), ("certify", 2, "basis", "full")]
+
+
+def test_the_solution_of_a_point(monkeypatch):
+    rounds = Rounds(monkeypatch, [0.5, 0.25])
+    point = SimpleNamespace(scale=2.0, primal=3.0, alpha=np.array([5.0, 7.0]), eta="eta")
+    basis = SimpleNamespace(members=np.array([4, 1]))
+    found = solve.EngineRun._solution(rounds.run, 1, point, basis, 0.5, np.float64(0.125))
+    assert found.coef.tolist() == [0.0, 7.0 * 7, 0.0, 0.0, 10.0 * 5, 0.0]
+    assert (found.primal, found.dual, found.gap, found.iterations) == (3.0, 2.5, 0.25, 5)
+    assert found.converged and found.failure == 0.125 and found.eta == "eta" and found.w is None
+    assert not solve.EngineRun._solution(rounds.run, 0, point, basis, 0.6, 0.0).converged
+
+
+# ---- problems that share landmarks -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_others", [False, True])
+def test_columns_go_on_until_they_are_done(monkeypatch, has_others):
+    """Also of those that few others leave; not where another solver is there for these."""
+    gaps = iter([np.r_[np.full(20, 0.5), 0.25], np.r_[np.full(18, 0.25), 0.5, 0.75], [0.125, 0.25]])
+    asked, sizes = [], iter([3, 5, 8])
+    engine = object.__new__(shared.Shared)
+    engine._tolerance, engine._rest = 0.25, 0.1 if has_others else 0.0
+    engine._points = SimpleNamespace(size=6)
+    engine._landmarks = SimpleNamespace(
+        is_full=False, members=[0] * 200, grow=lambda count: asked.append(count)
+    )
+
+    def prepare():
+        return np.zeros((6, next(sizes))), "basis"
+
+    def in_span(Z, problems, start):
+        asked.append((problems.count, start.shape, float(start.sum())))
+        return start + 1.0
+
+    def bounds(points, is_last):
+        asked.append(is_last)
+        return np.array(next(gaps)), 2.0**-20
+
+    monkeypatch.setattr(certificate, "evaluate", lambda basis, problems, W: [
+        SimpleNamespace(f=np.full(6, w.sum())) for w in W.T
+    ])  # fmt: skip
+    engine._prepare, engine._in_span, engine._bounds = prepare, in_span, bounds
+    found = engine.solve(columns_of(21), np.ones((2, 21)))
+    # Of 21 problems two are more than a tenth where there are none others.
+    first = [(21, (3, 21), 42.0), False, 320, (20, (5, 20), 100.0)]
+    gap = np.r_[np.full(18, 0.25), [0.5, 0.75], 0.25]
+    if has_others:
+        assert asked == [*first, False, 320, (2, (8, 2), 20.0), True]
+    else:
+        assert asked == [*first, False, 320, (2, (8, 2), 20.0), False]
+    gap[18:20] = 0.125, 0.25
+    assert np.array_equal(found.gap, gap) and found.converged.all()
+    assert found.failure == 3 * 2.0**-20 and found.W.shape == (8, 21)
+    assert found.F[0].tolist() == [10.0] * 18 + [18.0] * 2 + [5.0]
