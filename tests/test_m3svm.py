@@ -468,6 +468,8 @@ def test_the_first_half_that_lowers_the_objective_enough():
     enough = 10 - share * 2
     assert searched([enough - 1e-12])[0] == 1.0
     assert searched([enough + 1e-9, 1.0])[0] == 0.5
+    assert searched([11.0, 10 - share - 1e-12])[0] == 0.5
+    assert searched([11.0, 10 - share + 1e-9, 1.0])[0] == 0.25
     assert searched([np.nan, np.inf, 9.9]) == (0.25, 9.9)
     assert searched([11.0] * m3svm._HALVINGS) == (0.0, 10.0) and len(asked) == m3svm._HALVINGS
 

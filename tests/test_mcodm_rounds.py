@@ -365,3 +365,25 @@ def test_the_first_round_of_narrow_rows_is_solved_to_a_tenth(way, m, expected):
         assert found._rounds == []
     found.begin(0, rounds._first_duals(p, None), None)
     assert len(found._rounds) == 1  # a start is linearised at once
+
+
+@pytest.mark.parametrize("squares, is_converged", [(3.0, True), (40.0, False)])
+def test_of_features_the_gap_is_that_of_the_kernel_values(squares, is_converged):
+    """Of which they may lack something: then it is larger, and may be too large."""
+    found, asked = begun(Solver(), epochs=5), []
+    found._problem, found._solver = problem("rbf"), SimpleNamespace(point=lambda kept: kept + 1)
+    found.objective, found.converged, found._point = 20.0, True, np.ones((7, 4))
+    coef = np.zeros((60, 4))
+    coef[:9, 2] = 1.0
+    found._features = SimpleNamespace(
+        coefficients=lambda W: asked.append(W) or coef, squared_norm=lambda C: squares
+    )
+    found._rounding = SimpleNamespace(of_classes=lambda *given: asked.append(given[4]) or 0.0)
+    found.duals.alpha[:, 0], found.duals.alpha[:, 1] = 1e-6, -1e-6
+    found._stop, found._gap = Stop(1.5, 9), 1e-9
+    solution = found.solution()
+    assert np.all(asked[0] == 2.0) and asked[1] is None
+    assert solution.gap == pytest.approx((20 + squares / 2) / 20, rel=1e-3)
+    assert solution.converged == is_converged and solution.objective == 20.0
+    assert solution.coef is coef and solution.W is None and solution.support_count == 9
+    assert not solution.optimal and solution.solver == "dcd" and solution.iterations == 0

@@ -113,6 +113,9 @@ def test_rows_in_pieces_of_any_size():
         largest = max((0.3 * z @ z + 1) ** 2 for z in Z)
         np.testing.assert_allclose(lengths, np.sqrt(np.array(diagonal) * largest * 4), rtol=1e-6)
         assert np.all(lengths >= most * (1 - 1e-6))
+    small = blocks.KernelSource(X, Kernel("poly", 1e-3, 0.1, 2), Z)
+    own, others = ([(1e-3 * row @ row + 0.1) ** 2 for row in rows] for rows in (X.toarray(), Z))
+    np.testing.assert_allclose(small.lengths(), np.sqrt(np.array(own) * max(others) * 4))
     np.testing.assert_allclose(
         source.lengths(), np.linalg.norm(X.toarray(), axis=1), rtol=1e-12
     )

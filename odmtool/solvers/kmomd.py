@@ -173,7 +173,7 @@ class _Rows:
         self._K = None if problem.gram is None else problem.gram.matrix()
         self._rounding, self._looks = Rounding.of(problem), _LOOKS
         self._sizes, self._error = self._rounding.sizes, self._rounding.error
-        self._classes = [np.flatnonzero(problem.y > 0), np.flatnonzero(problem.y < 0)]
+        self._classes = [np.flatnonzero(problem.y == sign) for sign in (1, -1)]
         self.share = np.empty(problem.size)
         for examples in self._classes:
             self.share[examples] = problem.weight[examples] / problem.weight[examples].sum()
@@ -204,13 +204,13 @@ class _Rows:
             below = self.c[examples] * np.maximum(0.0, r[s] - t[examples])
             if not below.any():
                 # r is the least margin to the last digit.
-                below = np.where(t[examples] == t[examples].min(), 1.0, 0.0)
+                below = (t[examples] == t[examples].min()).astype(float)
             # Rounding of r, where c is large: the duals have to sum to 1.
             duals[examples] = below / below.sum()
         return Point(coef, t, norm, r, duals)
 
     def primal(self, point: Point) -> float:
-        level = np.where(self._y > 0, *point.r)
+        level = np.where(self._y == 1, *point.r)
         losses = float((self.c / 2 * np.maximum(0.0, level - point.t) ** 2).sum())
         return point.norm / 2 + losses - float(point.r.sum())
 

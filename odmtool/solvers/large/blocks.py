@@ -327,6 +327,7 @@ class SampledGram:
     def solution(self, stop: Stop) -> np.ndarray:
         """Where the sample's P is smallest."""
         problem = Problem(None, None, self._y, self._u, self._loss)
+        # speed only: where Newton's method begins
         space = BlockSpace(self._X, self._y, np.zeros(self._X.shape[1]))
         return newton.solve(problem, stop, space=space).w
 

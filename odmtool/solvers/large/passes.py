@@ -115,6 +115,7 @@ def solve(
     hessian, w = problem.hessian, np.zeros(problem.width)
     if sample is not None:
         y, u = examples.signs(sample)
+        # speed only: where Newton's method begins
         if np.count_nonzero(u) >= LEAST_SAMPLE * problem.width:
             known = problem.sample(sample, y, u)
             hessian, w = known.hessian, known.solution(stop)
@@ -197,6 +198,7 @@ class _Passes:
         used = u > 0
         X = self.examples.rows(rows[used])
         cuts = np.linspace(0, X.shape[0], self.executor.jobs + 1).astype(int).tolist()
+        # speed only: of one part no copy is made
         parts = [X[a:b] for a, b in zip(cuts, cuts[1:], strict=False)] if len(cuts) > 2 else [X]
         del X
         sources, sizes = [self._source(part) for part in parts], [part.shape[0] for part in parts]

@@ -42,6 +42,7 @@ from odmtool.solvers.indefinite import smallest_eigenvalue
 from odmtool.solvers.ldm.dual import certified, feasible
 
 # A reduced problem solved to this gap is solved: what is missing is rounding.
+# speed only: how long to go on where rounding is all that moves
 _ROUNDING = 1e-16
 
 
@@ -126,10 +127,8 @@ def by_gram(problem: Problem) -> Problem:
     """
     gram = problem.gram or Gram(Kernel("linear"), problem.X)
     K = gram.matrix()
-    if not gram.kernel.is_positive_semidefinite:
-        eigenvalue = smallest_eigenvalue(K)
-        if eigenvalue < 0:
-            raise UsageError(messages.ldm_needs_convex(eigenvalue))
+    if not gram.kernel.is_positive_semidefinite and (eigenvalue := smallest_eigenvalue(K)):
+        raise UsageError(messages.ldm_needs_convex(eigenvalue))
     weight, c = problem.weight, 2 * problem.loss.mu1 / problem.loss.total_weight
     E = _ridge_kernel(K, np.sqrt(c * weight))
     share = c / weight.sum()

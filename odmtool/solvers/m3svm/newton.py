@@ -243,6 +243,7 @@ class _Run:
         is_better = self.value < before[0] * (1 - _ROUNDING) or self.size < before[1]
         # speed only: how long to go on where rounding is all that moves
         self._waited = 0 if is_better else self._waited + 1
+        # speed only: the gap decides when it ends, not how the smoothing shrinks
         return min(step, inside) >= _LONG
 
     def _pull(self) -> _Pull:
