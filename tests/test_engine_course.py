@@ -146,7 +146,9 @@ def test_a_look_in_double_precision(monkeypatch, is_proved):
 
 
 class Scripted:
-    """A FullNewton whose numbers, (P, P - D) at S = 1, are those of a list."""
+    """A FullNewton whose numbers, (P, P - D), are those of a list."""
+
+    scale = 1.0
 
     def __init__(self, first, steps=(), looks=(), is_hopeful=True):
         self.a, self.y = np.array([1.0, 0.0, -2.0]), np.array([1.0, 1.0, -1.0])
@@ -158,7 +160,7 @@ class Scripted:
         return self._is_hopeful
 
     def values(self):
-        return self._first[0], 1.0, self._first[1], self.a
+        return self._first[0], self.scale, self._first[1], self.a
 
     def rounding(self):
         return 2.0**-12
@@ -172,14 +174,14 @@ class Scripted:
         yield
         if (said := next(self._steps)) is None:
             raise LinAlgError
-        return said[0], 1.0, said[1], self.a
+        return said[0], self.scale, said[1], self.a
 
     def certain(self, drawn, tolerance):
         assert (drawn, tolerance) == (len, 2.0**-10)
         self.calls.append(("look",))
         yield
         primal, gap, failure = next(self._looks)
-        return primal, 1.0, gap, self.a, failure
+        return primal, self.scale, gap, self.a, failure
 
     def primal_at(self, s):
         return 3.0 + s, 1.0
@@ -268,10 +270,11 @@ def test_a_course_ends_where_rounding_is_all_that_moves():
     assert len(newton.calls) == 2 + len(waits) + 1
     assert numbers(found) == (2.0, 0.5, 10 + 2 + len(waits), False, 0.0)
     # Lower by less than single precision tells is no lower.
-    slightly = [(2.0 - 0.9 * 1e-7, 0.5)] * PATIENCE
-    newton = Scripted((2.0, 0.5 - 2.0**-12), slightly, [(2.0, 0.5, 0.0)])
+    slightly = [(2.0 - 0.9 * 4e-7, 2.0)] * PATIENCE
+    newton = Scripted((2.0, 2.0 - 2.0**-12), slightly, [(2.0, 2.0, 0.0)])
+    newton.scale = 4.0
     found, _ = course_of(newton)
-    assert len(newton.calls) == PATIENCE + 1
+    assert len(newton.calls) == PATIENCE + 1 and newton.calls[0][2] == 4 * LEAST
     # Ever lower by more, or of ever smaller gaps, it goes on.
     for falling in (
         [(2.0 - 1.5 * k * 1e-7, 0.5) for k in range(1, 9)],
