@@ -287,6 +287,15 @@ def test_the_trend_looks_at_doublings_only():
     rising = Trend()
     assert not any(rising.is_too_slow(n, g, 1e-3, 1) for n, g in ((4, 0.5), (8, 0.9)))
     assert not rising.is_too_slow(16, 0.4, 1e-3, 1)  # nothing can be foreseen
+    for gaps, is_too_slow in (
+        ((0.5, 0.4, 0.5), True), ((0.4, 0.5, 0.45), True), ((0.5, 0.5, 0.5), True),
+        ((0.5, 0.4, 0.45), False), ((0.4, 0.45, 0.39), False),
+    ):  # fmt: skip
+        trend = Trend()
+        *_, found = (
+            trend.is_too_slow(n, g, 1e-3, 2.0**200) for n, g in zip((4, 8, 16), gaps, strict=True)
+        )
+        assert found is is_too_slow
     done = Trend()
     found = [done.is_too_slow(n, g, 1e-3, 16) for n, g in ((4, 0.5), (8, 0.01), (16, 1e-9))]
     assert found == [False] * 3

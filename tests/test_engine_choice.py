@@ -1,5 +1,7 @@
 """The choice of a way to a certificate."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from engine_problems import problem_of
 
@@ -36,3 +38,58 @@ def test_a_choice_knows_what_was_forecast(monkeypatch):
     assert solution.solver == "landmarks"
     assert taken[0].forecast.landmarks == np.count_nonzero(solution.coef)
     assert taken[0].forecast.exact <= 1e-3
+
+
+def test_landmarks_are_added_until_the_cheapest_way_is_known(monkeypatch):
+    """Of all ways that were seen; what is not enough is not looked at again."""
+    known, seen, worth, late = {}, [], [], []
+
+    class Sample:
+        """Forecasts are numbers of landmarks."""
+
+        def __init__(self, full=2500):
+            self.landmarks = SimpleNamespace(
+                is_full=False, grow=self.grow, points=SimpleNamespace(size=77)
+            )
+            self.full = full
+
+        def grow(self, r):
+            self.count = r
+            self.landmarks.is_full = r >= self.full
+
+        def forecast(self, enough):
+            assert enough == 0.6 * 2.0**-10
+            return SimpleNamespace(landmarks=self.count)
+
+    def ways(forecast, cost, tolerance):
+        assert (cost, tolerance) == ("cost", 2.0**-10)
+        seen.append(forecast.landmarks)
+        return [choice.Choice(*way) for way in known.get(forecast.landmarks, [])]
+
+    def is_more_worth(best, found, cost, drawn, tolerance):
+        assert drawn == 77 and [one.landmarks for one in found] == seen
+        worth.append(best and best.seconds)
+        return seen[-1] < 256
+
+    def chosen(sample, *given, **changes):
+        known.clear()
+        known.update(changes.pop("ways", {}))
+        seen.clear(), worth.clear()
+        return choice.choose(sample, "cost", Stop(2.0**-10), *given)
+
+    monkeypatch.setattr(choice, "_ways", ways)
+    monkeypatch.setattr(choice, "_is_more_worth", is_more_worth)
+    monkeypatch.setattr(Stop, "is_late", property(lambda stop: bool(late)))
+    of = {96: [("exact", 9.0), ("drawn", 4.0, 50)], 160: [("free", 5.0)]}
+    found = chosen(Sample(), ways=of)
+    assert found[:3] == ("drawn", 4.0, 50) and found.forecast.landmarks == 256
+    assert seen == [48, 96, 160, 256] and worth == [None, 4.0, 4.0, 4.0]
+    found = chosen(Sample())
+    assert found[:3] == ("full", 0.0, 0) and found.forecast.landmarks == 256
+    chosen(Sample(), 96)
+    assert seen == [160, 256]
+    chosen(Sample(full=96))
+    assert seen == [48, 96] and worth == [None]
+    assert chosen(Sample(), 2500) == ("full", 0.0, 0, None) and not seen
+    late.append(1)
+    assert chosen(Sample(), ways=of).way == "full" and seen == [48] and not worth

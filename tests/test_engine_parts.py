@@ -13,6 +13,7 @@ from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Solution, Stop
 from odmtool.solvers.engine import certificate, sample, solve
 from odmtool.solvers.engine import columns as engine_columns
+from odmtool.solvers.engine.choice import Choice
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis, features
 from odmtool.solvers.engine.reduced import FeatureSpace
@@ -222,3 +223,44 @@ def test_several_problems_in_a_span_begin_where_they_were(monkeypatch):
 def newton_in_w(Z, y, weight, loss):
     """The solution of a linear problem."""
     return newton.solve(Problem(Z, None, y, weight, loss), Stop(1e-12, 100)).w
+
+
+@pytest.mark.parametrize("size", [150, 40])
+@pytest.mark.parametrize("way", ["free", "exact", "full"])
+def test_solutions_in_the_span_are_counted_on(monkeypatch, way, size):
+    """With features of all examples or of those that are kept; bounds where these are wanted."""
+    problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**8, weighted=True, dense=True)
+    run, _first, _member = solve._run_of([problem], Stop(2.0**-10), 3, None, None)
+    m = run.points.size
+    kept = None if size == 150 else np.arange(0, m, 3)
+    if size == 40:  # a sample of some
+        columns = Columns.of(run.Y, problem.weight[:m], problem.loss)
+        rows = np.arange(0, m, 2)
+        run.sample = sample.DrawnExamples(columns, run.points, rows, 9, 3, 2.0**-10)
+    run.sample.landmarks.grow(9)
+    asked, W = [], np.ones((9, 1))
+    monkeypatch.setattr(solve.thinned, "kept_rows", lambda *a: asked.append(a) or kept)
+    monkeypatch.setattr(solve, "solve_in_span", lambda Z, columns, start, tolerance, executor: (
+        asked.append((Z.shape, columns.count, start.shape, tolerance)) or (W, 4, "space")
+    ))  # fmt: skip
+    monkeypatch.setattr(solve.thinned, "solve", lambda basis, Z, rows, columns, start, tolerance: (
+        asked.append((Z.shape, rows is kept, columns.count, start.shape, tolerance))
+        or (W, ["point"], 7)
+    ))  # fmt: skip
+    run.iterations = 5
+    points, basis, found, space = run._in_span(Choice(way, 0.0))
+    assert asked[0] == (m, 3) and len(asked) == 2 and run.sample.W is W
+    if kept is None:
+        assert asked[1] == ((m, 9), 1, (0, 1), 1e-3 * 2.0**-10)
+        assert (run.iterations, space) == (9, "space") and points[0].alpha.shape == (9,)
+    else:
+        assert asked[1] == ((len(kept), 9), True, 1, (0, 1), 0.02 * 2.0**-10)
+        assert (run.iterations, space, points) == (12, None, ["point"])
+    assert np.array_equal(basis.members, run.sample.members)
+    # Where the sample is all there is they are known.
+    assert (found.left is not None) == (way == "free" or kept is None)
+    # Later, of all examples, with as many landmarks as there is room for.
+    run._room = run._room._replace(features=4.0 * m * 5 + 3)
+    everything = run._of_all(basis, found)
+    assert everything.Z.shape == (m, 9 if kept is None else 5)
+    assert (everything is found) is (kept is None)

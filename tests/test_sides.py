@@ -300,13 +300,14 @@ def test_landmarks_end_where_rounding_is_left(share, count):
     assert chosen.is_full and chosen.is_exhausted is (count == 2)
 
 
-@pytest.mark.parametrize("share, steps", [(1.1, 4), (0.9, 3)])
+@pytest.mark.parametrize("share, steps", [(1.1, 4), (0.9, 3), (None, 2)])
 def test_a_pass_whose_objective_is_lower_by_rounding_is_the_last(monkeypatch, share, steps):
     scale = 8.0
-    primals = iter([10.0, 10.0 - share * 1e-12 * scale, 99.0])
+    primals = iter([10.0, 10.0 - (share or 0.0) * 1e-12 * scale, 99.0])
+    inside = 1.0 if share else scale / 16  # which is small enough
 
     def evaluated(*_):
-        return [SimpleNamespace(inside=1, scale=scale, primal=next(primals), crossed=[1.0])]
+        return [SimpleNamespace(inside=inside, scale=scale, primal=next(primals), crossed=[1.0])]
 
     monkeypatch.setattr(thinned, "solve_in_span", lambda *_: (np.zeros((1, 1)), 2, None))
     monkeypatch.setattr(certificate, "evaluate", evaluated)
@@ -314,7 +315,7 @@ def test_a_pass_whose_objective_is_lower_by_rounding_is_the_last(monkeypatch, sh
     basis = SimpleNamespace(points=SimpleNamespace(executor=None), inverse=np.eye(1))
     some = SimpleNamespace(rows=lambda rows: None)
     W, [point], found = thinned.solve(basis, None, None, some, None, 1 / 16)
-    assert found == steps and W.tolist() == [[float(share > 1)]]
+    assert found == steps and W.tolist() == [[float(steps == 4)]]
 
 
 def span_run(**changes):
