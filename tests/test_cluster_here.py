@@ -5,6 +5,7 @@ What needs processes, values that travel and workers that are killed, is in test
 
 import logging
 import math
+import sys
 import threading
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -259,3 +260,5 @@ def test_what_a_worker_has(limit):
     found = cluster.means(worker)
     assert found.limit == (limit or math.inf) and found.threads == 7
     assert found.versions == cluster.versions() and found.free > 0
+    assert found.versions["python"] == "{}.{}".format(*sys.version_info)
+    assert found.versions["numpy"] == np.__version__ and len(found.versions) == 4
