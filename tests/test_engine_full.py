@@ -17,6 +17,7 @@ from engine_problems import (
 from odmtool.core import losses
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
+from odmtool.rows.coded_tile import decoded, take_codes
 from odmtool.solvers import newton
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import full, products, sample, solve
@@ -60,14 +61,49 @@ def test_newton_goes_on_where_the_landmarks_are(monkeypatch):
     assert 2 < len(primals) < 9 and np.all(np.diff(primals) <= 0)
 
 
-@pytest.mark.parametrize("lambda_", [2.0**8, 2.0**18])
-def test_newton_starts_at_coefficients_that_are_no_duals(lambda_, monkeypatch):
-    """A sample without some far examples has few landmarks, of large coefficients that cancel."""
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("far, lambda_", [(40, 2.0**8), (4, 2.0**12), (40, 2.0**18)])
+def test_newton_starts_at_coefficients_that_are_no_duals(far, lambda_, is_compiled, monkeypatch):
+    """A sample without some far examples has few landmarks, of large coefficients that cancel.
+
+    Compiled products round values to two bytes, of which these would leave nothing but rounding.
+    """
     monkeypatch.setattr(sample, "_SAMPLE", 60)
-    problem = far_examples(600, 40, lambda_)
+    if is_compiled:
+        monkeypatch.setattr("odmtool.solvers.engine.points.BY_NUMPY", 0)
+    problem = far_examples(600, far, lambda_)
     solution = solve.solve(problem, Stop(1e-3, 40))
     assert solution.solver == "landmarks, then newton" and solution.converged
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
+
+
+def test_what_rounded_values_change_is_known():
+    """A product with S^1/2 K is off by about as much as is said, and not by more."""
+    random = np.random.default_rng(3)
+    X, d = random.standard_normal((300, 4)), random.standard_normal(300) * 1e3
+    slopes = np.where(random.random(300) < 0.6, random.uniform(0, 2, 300), 0.0)
+    K, codes = kernel_matrix(Kernel("rbf", 0.1), X, X), np.empty((300, 300), np.uint16)
+    for row, values in zip(codes, K.astype(np.float32), strict=True):
+        take_codes(values, row)
+    off = np.linalg.norm(np.sqrt(slopes) * ((decoded(codes) - K) @ d))
+    assert 0.3 * full.rounded_residual(slopes, d) < off < full.rounded_residual(slopes, d)
+
+
+@pytest.mark.parametrize("length, roughly", [(0.05, False), (0.2, True)])
+def test_after_a_short_step_no_values_are_rounded(length, roughly, monkeypatch):
+    """Without rounding the next one may be longer."""
+    forced("full", monkeypatch)
+    monkeypatch.setattr(full, "step_length", lambda *_: length)
+    monkeypatch.setattr(full.FullNewton, "shares", lambda self, t, eta: np.full(len(t), np.inf))
+    kinds, direction = [], full.FullNewton._direction
+
+    def seen(self, slopes, change, accuracy, roughly):
+        kinds.append(roughly)
+        return (yield from direction(self, slopes, change, accuracy, roughly))
+
+    monkeypatch.setattr(full.FullNewton, "_direction", seen)
+    solve.solve(problem_of(Kernel("rbf", 5.0), "odm", 2.0**4, 400, dense=True), Stop(1e-9, 3))
+    assert kinds[0] and len(kinds) > 1 and all(one == roughly for one in kinds[1:])
 
 
 def test_the_size_of_what_f_is_made_of_is_known_after_a_shorter_step(monkeypatch):

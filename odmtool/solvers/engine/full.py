@@ -20,7 +20,9 @@ Update   with the slopes s_i = u_i l''(t_i) and the duals eta that the margins d
          The gradients stop at a residual of 0.03 sqrt(2 (P - D)), the distance of w from the
          optimum. D is the largest so far, or that of eta, P - D(eta) = 1/2 |w - w(eta)|^2: of
          landmarks the coefficients are far from duals. After a short step they stop at a quarter
-         of that.
+         of that. Their products are of values rounded to two bytes, where these are at hand
+         (:mod:`odmtool.solvers.engine.products`) and what that changes in the residual is below
+         the one at which they stop; after a short step no longer.
 Stop     when P - D, with coef itself as the dual point, is at most the tolerance:
 
              sum_i [u_i l(t_i) + eta_i t_i - min_t (u_i l(t) + eta_i t)] + 1/2 |w - w(eta)|^2,
@@ -48,7 +50,7 @@ from odmtool.solvers.base import Solution, not_worse_than_zero, relative
 from odmtool.solvers.engine import checked
 from odmtool.solvers.engine.certificate import Evaluation
 from odmtool.solvers.engine.checked import Known
-from odmtool.solvers.engine.products import Asked, Products
+from odmtool.solvers.engine.products import CODED, Asked, Products
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.factor import gradient_steps
 from odmtool.solvers.newton import step_length
@@ -102,7 +104,7 @@ class FullNewton:
         self._most_rows = int(_ROWS_SHARE * len(y) / count)
         self.y, self.loss, self.points, self._space = y, run.loss, run.points, space
         self._share, self.a, self.f = _RESIDUAL, y * coef, point.f.copy()
-        self._is_far = True
+        self._is_far = self._is_rounding_harmless = True
         # The sum of the |v|_1 of the products K v of which f is made.
         self._size = np.abs(coef).sum()
 
@@ -178,7 +180,8 @@ class FullNewton:
         # speed only: the gap decides when it ends, not how precise a step was
         accuracy = self._share * np.sqrt(2 * gap)
         change = demanded - self.a
-        change = yield from self._direction(slopes, change, accuracy)
+        roughly = self._is_rounding_harmless and rounded_residual(slopes, change) <= accuracy
+        change = yield from self._direction(slopes, change, accuracy, roughly)
         target = self.a + change
         at_target = yield Asked(target)
         before, self.a, self.f = (self.a, self.f), target, at_target
@@ -191,6 +194,7 @@ class FullNewton:
         direction, change = target - self.a, at_target - self.f
         products = (direction @ self.f, direction @ change)
         step = step_length(self.loss, t, y * change, products)
+        self._is_rounding_harmless &= step >= _SHORT
         # speed only: the gap decides when it ends, not how precise a step was
         self._share /= _FINER if step < _SHORT else 1.0
         a, f = self.a + step * direction, self.f + step * change
@@ -199,22 +203,32 @@ class FullNewton:
         self.a, self.f, self._size = a, f, abs(1 - step) * self._size + abs(step) * size
         return self.values()
 
-    def _direction(self, slopes, change, accuracy: float) -> Course:
+    def _direction(self, slopes, change, accuracy: float, roughly: bool) -> Course:
         """d with d_i + s_i (K d)_i = change_i, to ``accuracy``."""
         active, direction = slopes > 0, np.where(slopes > 0, 0.0, change)
         rows, root = np.flatnonzero(active), np.sqrt(slopes[active])
         residual = change[rows] / root
         if direction.any():
-            residual -= root * (yield Asked(direction, active, roughly=True))[rows]
+            residual -= root * (yield Asked(direction, active, roughly=roughly))[rows]
         steps = gradient_steps(
             residual, self._space.preconditioner(slopes, rows, root), atol=accuracy,
             most=_GRADIENTS, is_over=deadline.is_over,
         )  # fmt: skip
-        direction[rows] = root * (yield from _in_function_space(steps, active, root))
+        direction[rows] = root * (yield from _in_function_space(steps, active, root, roughly))
         return direction
 
 
-def _in_function_space(steps: Course, active: np.ndarray, root: np.ndarray) -> Course:
+def rounded_residual(slopes: np.ndarray, d: np.ndarray) -> float:
+    """About the norm of what values rounded to two bytes change in S^1/2 K d.
+
+    Errors of the values are taken for independent, as in
+    :meth:`odmtool.solvers.engine.products.Products.of`. The coefficients of landmarks may be
+    millions that cancel, and then nothing but rounding would be left.
+    """
+    return float(np.sqrt(slopes.sum()) * CODED * np.linalg.norm(d))
+
+
+def _in_function_space(steps: Course, active, root, roughly: bool) -> Course:
     """What ``steps`` come to with the matrix I + S^1/2 K S^1/2 of the active examples."""
     answer = None
     try:
@@ -222,7 +236,7 @@ def _in_function_space(steps: Course, active: np.ndarray, root: np.ndarray) -> C
             z = steps.send(answer)
             v = np.zeros(len(active))
             v[active] = root * z
-            product = yield Asked(v, active, roughly=True)
+            product = yield Asked(v, active, roughly=roughly)
             answer = z + root * product[active]
     except StopIteration as end:
         return end.value

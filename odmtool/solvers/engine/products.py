@@ -29,8 +29,10 @@ _REGAINED = 0.9
 # Products between examples that have the same duals, about.
 # speed only: the order of examples decides which tiles have duals, and not what they give
 _BETWEEN = 8
-# Bytes of a value that is rounded for conjugate gradients, and by how much at most.
-_CODE, _CODED = 2, 2.0**-17
+# Bytes of a value that is rounded for conjugate gradients.
+_CODE = 2
+CODED = 2.0**-17
+"""By how much it is rounded at most."""
 # Coded tiles fill this share of the room: between those that come and go malloc leaves holes.
 _FILLED = 0.8
 # What rounding may do to them beside the 1 that the matrix I + S^1/2 K S^1/2 has at least.
@@ -358,7 +360,7 @@ class Products:
 
         It is about that of a matrix of random numbers, whose norm grows with the root of its size.
         """
-        return self._bent * np.sqrt(count) * _CODED <= _HARMLESS
+        return self._bent * np.sqrt(count) * CODED <= _HARMLESS
 
     # speed only: the order of examples decides which tiles have duals, and not what they give
     def _are_enough(self, is_active: np.ndarray, count: int) -> bool:
