@@ -333,6 +333,16 @@ def test_errors_name_what_estimators_have(cancer):
         ODMClassifier().fit(X, y, sample_weight=[1.0])
 
 
+@each_estimator
+def test_lambda_and_cost_are_not_given_together(estimator, iris):
+    both = clone(estimator).set_params(lambda_=3.0, cost=1.0)
+    with pytest.raises(ValueError, match="^lambda_ and cost set the same parameter: give one"):
+        both.fit(*iris)
+    alone = both.set_params(cost=None).fit(*iris).model_.facts["lambda"]
+    other = both.set_params(lambda_=None, cost=1.0).fit(*iris).model_.facts["lambda"]
+    assert float(alone) == 3.0 != float(other)
+
+
 def test_the_seed_is_a_number_a_generator_or_drawn(iris):
     X, y = iris
 

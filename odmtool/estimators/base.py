@@ -125,9 +125,11 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),
             "settings": Settings(**of_solvers),
         }  # fmt: skip
-        if given["lambda_"] is None:
-            usual = machine.lambda_
-            given["lambda_"] = default_lambda(self._machine, usual, self.kernel, X, weight)
+        if self.lambda_ is None:
+            usual, kernel = machine.lambda_, given.get("kernel", "linear")
+            given["lambda_"] = default_lambda(self._machine, usual, kernel, X, weight)
+        elif self.cost is not None:
+            raise UsageError(messages.lambda_and_cost_in_python())
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "gamma" in given:

@@ -98,8 +98,8 @@ class LDMClassifier(MachineClassifier):
 
     Parameters
     ----------
-    lambda_ : float, > 0
-        Weight of the hinge loss.
+    lambda_ : float, > 0, optional
+        Weight of the hinge loss; by default 2^10.
     mu1, mu2 : float, >= 0
         Weights of the variance and of the mean of the margins.
     cost, kernel, ... :
@@ -109,7 +109,7 @@ class LDMClassifier(MachineClassifier):
     _machine = "ldm"
 
     def __init__(
-        self, *, lambda_=LDM.lambda_, mu1=LDM.mu1, mu2=LDM.mu2, cost=None, kernel="linear",
+        self, *, lambda_=None, mu1=LDM.mu1, mu2=LDM.mu2, cost=None, kernel="linear",
         gamma=None, degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="auto", n_jobs=None,
@@ -184,8 +184,8 @@ class M3SVMClassifier(MachineClassifier):
 
     Parameters
     ----------
-    lambda_ : float, > 0
-        Weight of the regulariser.
+    lambda_ : float, > 0, optional
+        Weight of the regulariser; by default 1.
     power : float, > 0
         Its power p.
     cost : float, optional
@@ -198,7 +198,7 @@ class M3SVMClassifier(MachineClassifier):
     _machine = "m3svm"
 
     def __init__(
-        self, *, lambda_=M3SVM.lambda_, power=M3SVM.power, cost=None, solver="auto", tol=TOLERANCE,
+        self, *, lambda_=None, power=M3SVM.power, cost=None, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED,
     ):  # fmt: skip
         self.lambda_ = lambda_

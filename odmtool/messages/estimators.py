@@ -27,6 +27,10 @@ def text_for_a_number(name: str, value: str) -> str:
     return f"{name} must be a number, not {value!r}"
 
 
+def lambda_and_cost_in_python() -> str:
+    return "lambda_ and cost set the same parameter: give one, and leave the other None"
+
+
 def unknown_gamma(value: str) -> str:
     return f"gamma must be a number, 'auto' (1 / features) or 'scale', not {value!r}"
 
