@@ -72,6 +72,9 @@ def test_a_slow_command_is_run_fewer_times_and_ended_at_the_limit(monkeypatch):
     found = rivals.in_turn({"fast": 1.0, "slow": 4.0, "slower": 12.0})
     assert [len(found[name].seconds) for name in found] == [5, 2, 1]
     assert runs == [1, 4, 12] + [1, 4] * 2 + [1] * 3
+    runs.clear()
+    assert len(rivals.in_turn({"peer": 12.0, "compiled": 12.0}, {"compiled"})["peer"].seconds) == 1
+    assert runs == [12, 12, 12]
 
 
 def test_cells():
