@@ -1,6 +1,7 @@
 """The svmlight reader on files, pipes and compressed files, cut anywhere, in threads."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -56,17 +57,24 @@ def joined(blocks) -> Dataset:
     return Dataset(X, labels, skipped, min(block.min_index for block in blocks))
 
 
-def feed_stdin(monkeypatch, content: bytes, step: int | None = None) -> None:
-    """Make stdin a pipe that delivers ``content``, ``step`` bytes at a time."""
-    receive, send = os.pipe()
+@pytest.fixture
+def feed_stdin(monkeypatch):
+    """A function that makes stdin a pipe which delivers ``content``, ``step`` bytes at a time."""
+    with contextlib.ExitStack() as pipes:
 
-    def write():
-        with os.fdopen(send, "wb", buffering=0) as stream:
-            for start in range(0, len(content), step or len(content)):
-                stream.write(content[start : start + (step or len(content))])
+        def feed(content: bytes, step: int | None = None) -> None:
+            receive, send = os.pipe()
 
-    threading.Thread(target=write, daemon=True).start()
-    monkeypatch.setattr(sys, "stdin", os.fdopen(receive))
+            def write():
+                # A reader that has failed does not wait for the rest.
+                with contextlib.suppress(BrokenPipeError), os.fdopen(send, "wb", 0) as stream:
+                    for start in range(0, len(content), step or len(content)):
+                        stream.write(content[start : start + (step or len(content))])
+
+            threading.Thread(target=write, daemon=True).start()
+            monkeypatch.setattr(sys, "stdin", pipes.enter_context(os.fdopen(receive)))
+
+        yield feed
 
 
 # ---- sources -----------------------------------------------------------------
@@ -74,7 +82,7 @@ def feed_stdin(monkeypatch, content: bytes, step: int | None = None) -> None:
 
 @pytest.mark.parametrize("compression", COMPRESS)
 @pytest.mark.parametrize("source", ["file", "stdin", "slow stdin", "fifo"])
-def test_sources(source, compression, reader, tmp_path, monkeypatch):
+def test_sources(source, compression, reader, tmp_path, feed_stdin):
     content = text_of(40)
     path = tmp_path / "data.svm"
     path.write_bytes(content)
@@ -88,13 +96,13 @@ def test_sources(source, compression, reader, tmp_path, monkeypatch):
         threading.Thread(target=path.write_bytes, args=(data,), daemon=True).start()
     else:
         path = "-"
-        feed_stdin(monkeypatch, data, 1 if source == "slow stdin" else None)
+        feed_stdin(data, 1 if source == "slow stdin" else None)
     assert same(read_svmlight(path), expected)
 
 
 @pytest.mark.parametrize("compression", COMPRESS)
-def test_wrong_line_in_stdin(compression, reader, monkeypatch):
-    feed_stdin(monkeypatch, COMPRESS[compression](b"1 1:2\n2 1:x\n"))
+def test_wrong_line_in_stdin(compression, reader, feed_stdin):
+    feed_stdin(COMPRESS[compression](b"1 1:2\n2 1:x\n"))
     with pytest.raises(DataError) as caught:
         read_svmlight("-")
     assert str(caught.value) == (
@@ -120,14 +128,14 @@ def test_cut_everywhere(reader, tmp_path, monkeypatch):
         assert same(joined(blocks), expected), size
 
 
-def test_pieces_of_every_size(reader, tmp_path, monkeypatch):
+def test_pieces_of_every_size(reader, feed_stdin, tmp_path, monkeypatch):
     """A pipe may deliver any pieces, whatever the size of a block."""
     path = tmp_path / "data.svm"
     path.write_bytes(TORTURE)
     expected = read_svmlight(path)
     monkeypatch.setattr(svmlight, "BLOCK_BYTES", 50)
     for step in (1, 2, 3, 7, 49, 50, 51):
-        feed_stdin(monkeypatch, TORTURE, step)
+        feed_stdin(TORTURE, step)
         assert same(read_svmlight("-"), expected), step
 
 
