@@ -256,13 +256,16 @@ def test_the_cost_of_a_step_size():
 def scripted(monkeypatch, primals, tolerance, limit, at_start=20.0):
     """A descent of which P after every epoch is given; what was returned, and what epochs got.
 
-    Every epoch moves w by 1, and adds 1 to the sum for each of its pairs.
+    Every epoch moves w by 1, and adds its number to the sum for each of its pairs.
     """
     p, coming, asked, told = problem(loss=LDM), iter(primals), [], []
 
     def point_at(_problem, w):
         is_first = not asked
-        assert is_first or np.all(w == 1)  # the sum by the pairs of its window
+        if not is_first:  # the mean of its window: of those from 0, 1, 2, 4, 8, ... on
+            last = asked[-1][1] // M
+            begin = 2 ** (last.bit_length() - 1) if last else 0
+            assert w == pytest.approx(np.mean(range(begin, last + 1)))
         primal = at_start if is_first else next(coming)
         return stochastic.Point(w, np.zeros(M), primal, 4.0, np.zeros(M))
 
@@ -270,7 +273,7 @@ def scripted(monkeypatch, primals, tolerance, limit, at_start=20.0):
         assert len(first) == len(second) == M and not v.any()
         asked.append((eta0, steps, float(w[0])))
         w += 1.0
-        total += M
+        total += steps
 
     monkeypatch.setattr(stochastic, "point_at", point_at)
     monkeypatch.setattr(asgd, "epoch", epoch)

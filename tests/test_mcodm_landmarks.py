@@ -172,3 +172,14 @@ def test_what_errors_of_scores_may_do_by_their_sum():
         patch.setattr(certificate, "margin_errors", lambda *_: errors)
         found = landmarks._Run._rounding(run, None, points, scores, terms, duals)
     assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_rounding_may_do_is_in_the_gap(force, monkeypatch):
+    force("exact")
+    monkeypatch.setattr(certificate, "free", lambda *_: np.inf)
+    problem = problem_of(KERNELS["rbf"])
+    plain = solve(problem, tolerance=0.9)
+    monkeypatch.setattr(landmarks._Run, "_rounding", lambda *_: plain.objective / 8)
+    found = solve(problem, tolerance=0.9)
+    assert np.array_equal(found.coef, plain.coef) and found.objective == plain.objective
+    assert found.gap == pytest.approx(plain.gap + 1 / 8, rel=1e-9)

@@ -339,3 +339,12 @@ def test_stages_of_what_overflows_are_refused():
     rows.curvature = np.inf
     with pytest.raises(DivergedError):
         svrg.Stages(rows, rows.at(np.zeros(7)))
+
+
+@pytest.mark.parametrize("loss", [SMOOTH["odm"], LDM], ids=["odm", "ldm"])
+@pytest.mark.parametrize("limit", [0, 1, 4])
+def test_stages_are_told_one_by_one_up_to_the_limit(loss, limit):
+    told = []
+    found = svrg.solve(problem(loss=loss), Stop(1e-300, limit), progress=told.append)
+    assert [now.iteration for now in told] == list(range(limit + 1))
+    assert np.isnan(told[-1].gap) if loss is LDM else found.iterations == limit
