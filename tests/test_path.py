@@ -294,3 +294,19 @@ def test_an_example_that_depends_on_the_others_goes_on(side):
             Q, np.ones(3), target, sides, t, g, active, alpha, inverse, 1.5, 2, 9.0, 1
         )  # fmt: skip
         assert found[0] == pytest.approx(1.5 + moved)
+
+
+@pytest.mark.parametrize("slope, step, kind", [(3.0, 0.25, 1), (-2.0, 0.25, -1)])
+def test_an_example_that_leaves_counts_below_its_margin_or_not(slope, step, kind):
+    """Where its dual reaches rho u it is one of those below, where it reaches 0 it is not."""
+    Q = np.array([[1.0, 0.3], [0.3, 1.0]])
+    for follow in (hinge_path.follow, python(hinge_path.follow)):
+        t, sides, g = np.array([1.0, 5.0]), np.array([0.0, -1.0]), np.array([-slope, 1.0])
+        found = follow(
+            Q, np.array([1.0, 2.0]), np.ones(2), sides, t, g, np.array([0, -1]),
+            np.array([0.5, 0.0]), np.eye(2), 1.0, 1, 9.0, 1,
+        )  # fmt: skip
+        assert found == (1.0 + step, 0, 1, hinge_path.CHANGED)
+        assert sides.tolist() == [kind, -1] and t[0] == 1.0
+        assert t[1] == pytest.approx(5 + step * (1 + 0.3 * slope))
+        assert g == pytest.approx(np.array([-slope, 1.0]) + (kind > 0) * Q[0])
