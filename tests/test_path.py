@@ -310,3 +310,19 @@ def test_an_example_that_leaves_counts_below_its_margin_or_not(slope, step, kind
         assert sides.tolist() == [kind, -1] and t[0] == 1.0
         assert t[1] == pytest.approx(5 + step * (1 + 0.3 * slope))
         assert g == pytest.approx(np.array([-slope, 1.0]) + (kind > 0) * Q[0])
+
+
+def test_directions_do_not_depend_on_what_was_there_before():
+    """alpha' = -A^-1 g of the active examples, and t' = g + Q alpha' of all."""
+    random = np.random.default_rng(0)
+    B = random.standard_normal((9, 9))
+    Q, g, active = B @ B.T + np.eye(9), random.standard_normal(9), np.array([4, 1, 7, 0, 0])
+    own = active[:3]
+    inverse = np.zeros((5, 5))
+    inverse[:3, :3] = np.linalg.inv(Q[np.ix_(own, own)])
+    slope, moving = np.full(5, 7.0), np.full(9, 7.0)
+    getattr(hinge_path.direction, "py_func", hinge_path.direction)(
+        Q, g, active, inverse, 3, slope, moving
+    )  # fmt: skip
+    np.testing.assert_allclose(slope[:3], -np.linalg.solve(Q[np.ix_(own, own)], g[own]))
+    np.testing.assert_allclose(moving, g + Q[:, own] @ slope[:3], atol=1e-12)

@@ -21,6 +21,7 @@ from odmtool.solvers.engine import certificate, choice, features, products, span
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.reduced import FeatureSpace
 
 # ---- rows and kernels ------------------------------------------------------------------------
 
@@ -409,3 +410,38 @@ def test_linear_problems_without_columns_have_a_space():
     assert found.w.size == 0 and found.primal == pytest.approx(
         losses.value(losses.scaled(problem.loss, np.ones(3)), np.zeros(3)).sum()
     )
+
+
+def test_every_row_has_its_nearest_centre(monkeypatch):
+    """Of rows in several blocks none is left as memory was."""
+    X, generator = np.random.default_rng(0).standard_normal((40, 3)), np.random.default_rng(1)
+    A, half = kmeans._centres(X @ X.T, 4, generator)
+    expected = (X @ X.T @ A - half).argmax(axis=1)
+    monkeypatch.setattr(kmeans, "_BLOCK_BYTES", 8 * 40 * 7)
+    usual = np.empty
+    monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full_like(
+        usual(shape, dtype), -1
+    ))  # fmt: skip
+    assert np.array_equal(kmeans._nearest(X, Kernel("linear"), X, A, half), expected)
+
+
+def test_the_largest_value_of_a_part_whose_tiles_are_filled():
+    K = np.array([[0.5, 2.0], [2.0, -3.0]])
+    part = SimpleNamespace(kernel=Kernel("sigmoid", 0.5), X=None, diagonal=lambda: K.diagonal())
+    assert rounding._largest_value(part) == 3.0
+
+
+def test_the_gap_in_a_span_is_half_the_square_of_the_gradient():
+    random = np.random.default_rng(0)
+    Z, y = random.standard_normal((30, 4)), np.where(random.random(30) < 0.5, 1.0, -1.0)
+    w, eta, t = random.standard_normal(4), random.standard_normal(30), random.standard_normal(30)
+    space = FeatureSpace(Z, y, Serial())
+    gap, dual, same = space.gap(None, w, t, eta, 0.0, np.inf)
+    gradient = w - Z.T @ (y * eta)
+    assert gap == pytest.approx(gradient @ gradient / 2, rel=1e-12) and dual is eta and same is t
+    assert space.squared_norm(w, t) == pytest.approx(w @ w)
+    assert space.cross(w, t, w + 1, None) == pytest.approx((w @ (w + 1), (w + 1) @ (w + 1)))
+    np.testing.assert_allclose(space.margins(w), y * (Z @ w))
+    assert not space.zero().any()
+    begun = FeatureSpace(Z, y, Serial(), np.array([1.0, 2.0]))
+    assert begun.zero().tolist() == [1.0, 2.0, 0.0, 0.0]
