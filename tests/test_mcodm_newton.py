@@ -126,7 +126,7 @@ def test_the_smoothing_follows_the_steps_that_it_took(steps, rho, then):
     assert state._rho == then and state._steps == 0
 
 
-def fresh(p, is_array, tolerance, seed=5):
+def fresh(p, is_array, tolerance, seed=5, is_settled=False):
     """A state with constraints from above, at a W that is far from the solution."""
     generator = np.random.default_rng(seed)
     W = 0.3 * generator.standard_normal((p.X.shape[1], p.k))
@@ -137,23 +137,24 @@ def fresh(p, is_array, tolerance, seed=5):
         state.W[:], state._scores[:] = W, state._product(W)  # not those of least squares
     else:
         state = SparseNewton(p, duals, W, tolerance)
-    state.begin(tolerance)
+    state.begin(tolerance, is_settled)
     return state
 
 
 @pytest.mark.parametrize("tolerance", [1e-3, 0.2])
 @pytest.mark.parametrize("times", [1.0, 2.5, 40.0])
-@pytest.mark.parametrize("is_array", [True, False])
-def test_a_step_is_what_its_header_says(is_array, times, tolerance, monkeypatch):
+@pytest.mark.parametrize("is_array, is_settled", [(True, False), (False, False), (False, True)])
+def test_a_step_is_what_its_header_says(is_array, is_settled, times, tolerance, monkeypatch):
     """A line search, the gap that the judge finds, and whether the smoothed problem is solved."""
     p, found = problem(lambda_=2.0**9), []
-    state, usual = fresh(p, is_array, tolerance), SmoothedNewton._direction
+    state = fresh(p, is_array, tolerance, is_settled=is_settled)
+    usual = SmoothedNewton._direction
     monkeypatch.setattr(
         SmoothedNewton, "_direction",
         lambda self, g: found.append(times * usual(self, g)) or found[-1],
     )  # fmt: skip
-    assert state.is_exact == is_array == state._must_prove
-    must_prove, ends = is_array, set()
+    assert state.is_exact == is_array
+    must_prove, ends = is_array or is_settled, set()
     for _ in range(12):
         twin, W, before = copy.deepcopy(state), state.W.copy(), state._value
         gradient = W - p.X.T @ state.duals.coefficients(p.target)
@@ -178,8 +179,8 @@ def test_a_step_is_what_its_header_says(is_array, times, tolerance, monkeypatch)
         assert is_solved == expected
         ends.add(expected)
         if is_solved:
-            state.begin(tolerance)
-            must_prove = is_array
+            state.begin(tolerance, is_settled)
+            must_prove = is_array or is_settled
     assert True in ends
 
 

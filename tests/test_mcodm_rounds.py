@@ -22,10 +22,12 @@ class Solver:
 
     def __init__(self, steps=(), objectives=()):
         self.steps, self.objectives, self.asked = list(steps), list(objectives), []
+        self.settled = []
         self.rival = np.zeros(60, dtype=int)
 
-    def begin(self, tolerance):
+    def begin(self, tolerance, is_settled):
         self.asked.append(tolerance)
+        self.settled.append(is_settled)
 
     def settle(self):
         self.asked.append("settled")
@@ -106,6 +108,17 @@ def test_after_enough_gaps_of_nothing_but_rounding_it_ends():
     assert not found._improve(0.5) and found._blind == 2
     found._solver = Solver(falling)
     assert found._improve(0.5) and found._iteration == 10 + many - 2
+
+
+@pytest.mark.parametrize("change, objective, is_settled", [
+    (np.inf, np.inf, False), (np.inf, 200.0, False), (0.02, 200.0, False), (0.0019, 200.0, True),
+])  # fmt: skip
+def test_the_solver_is_told_when_only_the_proof_is_missing(change, objective, is_settled):
+    """Where the objective fell by less than a hundredth of what the tolerance allows."""
+    found = begun(Solver([(0.5, True)]))
+    found._change, found.objective = change, objective
+    found._improve(0.25)
+    assert found._solver.settled == [is_settled]
 
 
 @pytest.mark.parametrize("gap", [np.nan, np.inf])

@@ -8,9 +8,10 @@ Update      Newton steps with a line search until the smoothed problem is solved
             than it resembles the other: the gap P - D is 1/2 |gradient|^2 and the rest, which
             is due to the smoothing; a share of the rest must exceed the first part, or what the
             last step promised to lower the smoothed problem by. Where the rest is within the
-            tolerance, promises do not count if steps are exact, or if the first part has exceeded
-            P: steps that solve the smoothed problem cost less than all that follows a proof that
-            is missed, and on rows of large numbers every proof would be missed.
+            tolerance, promises do not count if steps are exact, if the first part has exceeded P,
+            or if F has hardly fallen in the last round: steps that solve the smoothed problem cost
+            less than all that follows a proof that is missed, and on rows of large numbers every
+            proof would be missed.
             Then the maximisers alpha are the next centre: a proximal point step in the dual, that
             is an augmented Lagrangian method. The smoothing rho is halved when one step was enough,
             doubled after many.
@@ -138,14 +139,14 @@ class SmoothedNewton:
         """Undo the rounding errors of increments, which at large lambda exceed F's last falls."""
         self._scores[:] = self._product(self.W)
 
-    def begin(self, _tolerance: float) -> None:
-        """Smooth around the present alpha."""
+    def begin(self, _tolerance: float, is_settled: bool = False) -> None:
+        """Smooth around the present alpha; where F is settled, promises do not count."""
         least, _first, most = _RHO
         if self._steps <= 1:
             self._rho = max(least, self._rho / 2)
         elif self._steps >= _MANY_STEPS:
             self._rho = min(most, self._rho * 2)
-        self._steps, self._must_prove = 0, self.is_exact
+        self._steps, self._must_prove = 0, self.is_exact or is_settled
         self._centre[:] = self.duals.alpha
         self._smooth()
         self._value = self._smoothed(self.W, self._scores, 0.0)

@@ -65,6 +65,9 @@ _LAST_BUT_ONE = 2.0
 _LAST = 0.9
 # Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
 _NO_ROOM = 0.1
+# Where F fell by less than this share of the tolerance in a round, only the proof is missing.
+# speed only: when the proof is sought
+_SETTLED = 0.01
 # So many Newton steps without a smaller gap: only rounding is left.
 # speed only: how long to go on where rounding is all that moves
 _PATIENCE = 50
@@ -279,7 +282,8 @@ class _Rounds:
         limit, least, waited = self._stop.max_iter, np.inf, 0
         if self._name == "dcd":
             limit = min(limit, self._way.epochs)
-        self._solver.begin(tolerance)
+        is_settled = self._change < _SETTLED * self._stop.tolerance * self.objective
+        self._solver.begin(tolerance, is_settled)
         is_done = False
         while not is_done and self._iteration < limit and waited < _PATIENCE:
             gap, is_done = self._solver.iterate()
