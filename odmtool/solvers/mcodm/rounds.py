@@ -67,7 +67,7 @@ _LAST = 0.9
 _NO_ROOM = 0.1
 # Where F fell by less than this share of the tolerance in a round, only the proof is missing.
 # speed only: when the proof is sought
-_SETTLED = 0.01
+_SETTLED = 0.1
 # So many Newton steps without a smaller gap: only rounding is left.
 # speed only: how long to go on where rounding is all that moves
 _PATIENCE = 50
