@@ -87,8 +87,9 @@ def test_a_newton_step_in_function_space(kind, far):
         found, asked = answered(newton.step(gap, 1e-9 * apart), K)
         assert asked[0].roughly and np.array_equal(asked[0].v, demanded)
         [whole] = [one for one in asked if one.wanted is None]
-        assert whole.v == pytest.approx(a + d, rel=1e-3, abs=1e-5) and not whole.roughly
-        assert all(one.roughly for one in asked if one is not whole)
+        assert whole.v == pytest.approx(a + d, rel=1e-3, abs=1e-5)
+        # So small a residual is not to be had of rounded values.
+        assert not any(one.roughly for one in asked[1:])
         is_whole = naive_point(K, y, loss, a + d)[2] < min(gap, apart)
         length = 1.0 if is_whole else lowest(K, y, loss, a, d)
         lengths.append(length)
