@@ -231,6 +231,11 @@ def test_a_direction_that_is_no_way_down_ends_next_to_where_it_begins():
     assert 0 < step < 1e-9
 
 
+def test_a_slope_whose_growth_rounding_hides_leads_to_the_whole_step():
+    loss = losses.scaled(losses.lssvm(1.0, 1.0), np.ones(1))
+    assert newton.shorter_step(loss, np.ones(1), np.zeros(1), (-1e-317, 0.0)) == 1.0
+
+
 def track_of(points):
     track = newton.Track()
     for primal, gap in points:

@@ -312,4 +312,6 @@ def shorter_step(loss, t, change, products) -> float:
     below, above = slope_at(low), slope_at(high)
     if below >= 0:
         return _LEAST_STEP  # by rounding only is it no way down
+    if above <= below:
+        return float(high)  # the slope is so small that rounding hides how it grows
     return float(low + (high - low) * below / (below - above))
