@@ -272,10 +272,10 @@ def test_the_best_of_a_track_is_the_lowest_primal_and_the_highest_dual():
     track = newton.Track()
     seen = ("a", 10.0, 5.0), ("b", 9.0, 6.0), ("c", 12.0, 5.5), ("d", 11.0, 9.0)
     for name, primal, gap in seen:
-        track.add(SimpleNamespace(primal=primal, gap=gap, scale=10.0, eta=name))
+        track.add(SimpleNamespace(primal=primal, gap=gap, scale=10.0, eta=name, unsure=0.25))
     for one in (track, track.renewed(lambda point: point)):
         point, eta, gap = one.best(0.1)
-        assert (point.eta, eta, gap) == ("b", "c", 2.5)
+        assert (point.eta, eta, gap) == ("b", "c", 3.0)
         point, eta, gap = one.best(0.6)
         assert (point.eta, eta, gap) == ("a", "a", 5.0)
 

@@ -97,7 +97,10 @@ def solve(
             half = space.squared_norm(v, t) / 2
             scale = half + np.abs(at.values).sum()
         primal, support = half + at.values.sum(), int(np.count_nonzero(eta))
-        return Iterate(v, float(primal), float(gap), float(scale), support, eta, t, at=at)
+        unsure = float(space.unsure(loss, v, at.derivatives))
+        return Iterate(
+            v, float(primal), float(gap), float(scale), support, eta, t, at=at, unsure=unsure
+        )  # fmt: skip
 
     def step(point: Iterate, now: float) -> Iterate:
         v, t, at = point.v, point.t, point.at
@@ -161,7 +164,8 @@ class Iterate(NamedTuple):
     """An iterate: w or coef, P, P - D, S, the number of nonzero duals, and what made them.
 
     ``eta`` is a dual point, ``t`` the margins, ``gradient`` that of P, ``at`` the losses at t;
-    None where a method does not keep it.
+    None where a method does not keep it. By ``unsure`` rounding may have changed P: the gap counts
+    it, P beside the D of another iterate does not.
     """
 
     v: np.ndarray
@@ -173,6 +177,7 @@ class Iterate(NamedTuple):
     t: np.ndarray | None = None
     gradient: np.ndarray | None = None
     at: losses.Evaluation | None = None
+    unsure: float = 0.0
 
 
 def descend(
@@ -254,7 +259,7 @@ class Track:
         otherwise the lowest primal and the highest dual value, met at different times.
         """
         closest, lowest, highest = self._closest, self._lowest, self._highest
-        apart = lowest.primal - (highest.primal - highest.gap)
+        apart = lowest.primal - (highest.primal - highest.gap) + lowest.unsure + highest.unsure
         if relative(closest.gap, closest.scale) <= tolerance or apart >= closest.gap:
             return closest, closest.eta, closest.gap
         return lowest, highest.eta, max(0.0, apart)

@@ -202,6 +202,16 @@ class Rounding:
             size, beside = np.abs(coef) @ self._sizes, np.abs(difference) @ self._sizes
             return bent * (error * size) ** 2 / 2 + error * beside**2 / 2
 
+    def of_value(self, slopes, coef, eta) -> float:
+        """By how much P of w(coef) may differ from what its margins say; O(m).
+
+        ``eta`` is -l'(t), ``slopes`` as for :meth:`of_demanded`.
+        """
+        size, beside = np.abs(coef) @ self._sizes, np.abs(eta) @ self._sizes
+        bent, off = slopes @ self._sizes**2, self.error * size
+        with np.errstate(over="ignore", invalid="ignore"):
+            return off * (beside + size / 2) + bent * off**2 / 2
+
     def off(self, coef) -> float:
         """How far w of a linear problem may be from w(coef)."""
         return float((self._value + self._sum) * (np.abs(coef) @ self._sizes))
@@ -368,6 +378,10 @@ class SpanRounding:
         norm = float(np.linalg.norm(a))
         size = self._inverse * size + self._factor * norm
         return demanded_gap(float(np.linalg.norm(gradient)), norm, size, bent, self._count)
+
+    def unsure(self, a: np.ndarray, size: float, bent: float) -> float:
+        """See :func:`primal_error`; |w|^2 is that of w itself."""
+        return primal_error(float(np.linalg.norm(a)), size, bent, self._count)
 
 
 def value_error(kernel: Kernel, X, most: float) -> float:

@@ -23,7 +23,7 @@ from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 from odmtool.solvers.hessian import ChangingHessian, is_thin
-from odmtool.solvers.rounding import Rounding, demanded_gap
+from odmtool.solvers.rounding import Rounding, demanded_gap, primal_error
 
 # Dense rows of so many bytes are kept as they are.
 _DENSE_BYTES = 2**22
@@ -134,6 +134,10 @@ class FunctionSpace:
         (own, _, _), exact = self._rounding.settled(evaluate, t, coef, enough)
         return (own, coef, exact) if own < demanded else (demanded, eta, t)
 
+    def unsure(self, loss, coef, eta):
+        """By how much P may differ from what the margins say, which demand the duals eta."""
+        return self._rounding.of_value(losses.slopes_largest(loss), coef, eta)
+
     def newton_point(self, slopes, eta, t, coef, gap):
         """coef with coef_i + s_i (Q coef)_i = b_i, where Q_ij = y_i y_j k_ij.
 
@@ -205,11 +209,18 @@ class WeightSpace:
 
         Rounding is added: features of 1e150 may cancel to exactly 0 by chance.
         """
-        size = np.sqrt(self._squares) @ np.abs(eta)
-        bent = losses.slopes_largest(loss) @ self._squares
         self._gradient = w - self.point(eta)
-        apart, count = np.linalg.norm(self._gradient), max(self._X.shape)
-        return demanded_gap(apart, np.linalg.norm(w), size, bent, count), eta, t
+        return demanded_gap(np.linalg.norm(self._gradient), *self._sizes(loss, w, eta)), eta, t
+
+    def unsure(self, loss, w, eta):
+        """By how much P may differ from what the margins say, which demand the duals eta."""
+        return primal_error(*self._sizes(loss, w, eta))
+
+    def _sizes(self, loss, w, eta) -> tuple[float, float, float, int]:
+        """As :func:`odmtool.solvers.rounding.demanded_gap` takes them."""
+        bent = losses.slopes_largest(loss) @ self._squares
+        size = np.sqrt(self._squares) @ np.abs(eta)
+        return np.linalg.norm(w), size, bent, max(self._X.shape)
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w - H^-1 (w - w(eta)) with H = I + X'SX, by Cholesky or conjugate gradients.

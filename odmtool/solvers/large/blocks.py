@@ -377,10 +377,18 @@ class BlockSpace(WeightSpace):
 
     def gap(self, loss, w, t, eta, enough, far):
         """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t."""
-        self._gradient, lengths = w - self.point(eta), self._X.lengths
-        size, bent = lengths @ np.abs(eta), losses.slopes_largest(loss) @ lengths**2
-        gap = self._X.rounding.gap(self._gradient, self._X.expansion(w), size, bent)
-        return gap, eta, t
+        self._gradient = w - self.point(eta)
+        size, bent = self._size_and_bent(loss, eta)
+        return self._X.rounding.gap(self._gradient, self._X.expansion(w), size, bent), eta, t
+
+    def unsure(self, loss, w, eta):
+        """By how much P may differ from what the margins say, which demand the duals eta."""
+        return self._X.rounding.unsure(self._X.expansion(w), *self._size_and_bent(loss, eta))
+
+    def _size_and_bent(self, loss, eta) -> tuple[float, float]:
+        """As :func:`odmtool.solvers.rounding.demanded_gap` takes them."""
+        lengths = self._X.lengths
+        return lengths @ np.abs(eta), losses.slopes_largest(loss) @ lengths**2
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w - H^-1 (w - w(eta)), by Cholesky."""

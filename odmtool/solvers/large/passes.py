@@ -157,12 +157,12 @@ class _Passes:
             primal = norm / 2 + sum(part.loss for part in sums)
             scale = norm / 2 + sum(part.size for part in sums)
             size, squares = sum(part.lengths for part in sums)
-            gap = self._bound.gap(
-                gradient, a, size, losses.largest_slope(self.loss) * squares
-            )  # fmt: skip
+            bent = losses.largest_slope(self.loss) * squares
+            gap = self._bound.gap(gradient, a, size, bent)
+            unsure = self._bound.unsure(a, size, bent)
         support = sum(part.support for part in sums)
         return Iterate(
-            w, float(primal), float(gap), float(scale), support, gradient=gradient
+            w, float(primal), float(gap), float(scale), support, gradient=gradient, unsure=unsure
         )  # fmt: skip
 
     def step(self, point: Iterate, direction: np.ndarray) -> Iterate:
