@@ -278,6 +278,17 @@ def test_margins_are_made_exact_only_where_that_decides():
     assert np.array_equal(found.exact.of(coef), ExactMargins(p.gram.kernel, p.gram.X, p.y).of(coef))
 
 
+def test_steps_go_on_from_exact_margins_five_times():
+    p, (_, coef, _) = problem("poly"), points()
+    found, exact = Rounding.of(p), ExactMargins(p.gram.kernel, p.gram.X, p.y).of(coef)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert found.exact_margins(np.full(len(coef), 1e308)) is None  # they overflow
+    for _ in range(4):
+        assert np.array_equal(found.exact_margins(coef), exact)
+    assert found.exact_margins(coef) is None
+    assert Rounding.of(problem("rbf")).exact_margins(coef) is None
+
+
 def test_the_objectives_of_a_point():
     p, (_, coef, _) = problem("poly"), points()
     found, coef = Rounding.of(p), np.abs(coef)

@@ -55,6 +55,10 @@ _FAR = 100
 # after so many of them the method has reached what the arithmetic allows.
 _ROUNDING = 1e-14
 _PATIENCE = 5
+# A step that leaves more than this share of the gap, where rounding may change P by more than that
+# share of what is allowed, may have been led astray by it.
+# speed only: where the next step begins
+_LEFT, _UNSURE = 0.9, 0.01
 
 
 def solve(
@@ -81,58 +85,81 @@ def solve(
         Numbers overflow.
     """
     loss = losses.scaled(problem.loss, problem.weight)
-    pieces = losses.Pieces(problem.loss, problem.weight)
     sample = _of_sample(problem, stop) if space is None and start is None else None
     space = space_of(problem) if space is None else space
 
-    def point_at(v, t, at: losses.Evaluation, is_last: bool = False) -> Iterate:
-        half = space.squared_norm(v, t) / 2
-        scale = half + np.abs(at.values).sum()
-        enough = stop.tolerance * scale
-        far = np.inf if is_last else _FAR * enough
-        gap, eta, exact = space.gap(loss, v, t, -at.derivatives, enough, far)
-        if exact is not t:
-            # Margins that are more exact than those before.
-            t, at = exact, pieces.at(exact)
-            half = space.squared_norm(v, t) / 2
-            scale = half + np.abs(at.values).sum()
-        primal, support = half + at.values.sum(), int(np.count_nonzero(eta))
-        unsure = float(space.unsure(loss, v, at.derivatives))
-        return Iterate(
-            v, float(primal), float(gap), float(scale), support, eta, t, at=at, unsure=unsure
-        )  # fmt: skip
-
-    def step(point: Iterate, now: float) -> Iterate:
-        v, t, at = point.v, point.t, point.at
-        target = space.newton_point(at.slopes, -at.derivatives, t, v, now)
-        there, direction = space.margins(target), target - v
-        # A direction may be long where it changes hardly any margin: there - t would be rounding.
-        change, at_target = space.margins(direction), pieces.at(there)
-        products = space.cross(v, t, direction, change)
-        if takes_whole_step(at, at_target, change, products):
-            return point_at(target, there, at_target)
-        length = shorter_step(loss, t, change, products)
-        v, t = v + length * direction, t + length * change
-        found = point_at(v, t, pieces.at(t))
-        if relative(found.gap, found.scale) > stop.tolerance:
-            return found
-        t = space.margins(v)  # those of a sum have the rounding errors of its parts
-        return point_at(v, t, pieces.at(t))
-
+    steps = _Steps(problem, loss, stop, space)
     v = _beginning(space, start, sample)
     with np.errstate(over="ignore", invalid="ignore"):
         t = space.margins(v)
-        first = point_at(v, t, pieces.at(t))
-        track, iteration = descend(first, step, stop, start is not None, progress)
+        first = steps.point_at(v, t, steps.pieces.at(t))
+        track, iteration = descend(first, steps.step, stop, start is not None, progress)
         point, eta, gap = track.best(stop.tolerance)
         if relative(gap, point.scale) > stop.tolerance:
-            track = track.renewed(lambda point: point_at(point.v, point.t, point.at, is_last=True))
+            track = track.renewed(steps.looked_at_again)
             point, eta, gap = track.best(stop.tolerance)
     w, coef = space.solution(point.v, eta)
     return Solution(
         w, coef, eta, point.primal, point.primal - gap, relative(gap, point.scale), iteration,
         relative(gap, point.scale) <= stop.tolerance, "newton",
     )  # fmt: skip
+
+
+class _Steps:
+    """Newton's steps in a space."""
+
+    def __init__(self, problem: Problem, loss: losses.MarginLoss, stop: Stop, space: Space):
+        self.loss, self.stop, self.space = loss, stop, space
+        self.pieces = losses.Pieces(problem.loss, problem.weight)
+
+    def point_at(self, v, t, at: losses.Evaluation, is_last: bool = False) -> Iterate:
+        """The iterate at v, whose margins are t; at more exact ones where these prove more."""
+        half = self.space.squared_norm(v, t) / 2
+        scale = half + np.abs(at.values).sum()
+        enough = self.stop.tolerance * scale
+        far = np.inf if is_last else _FAR * enough
+        gap, eta, exact = self.space.gap(self.loss, v, t, -at.derivatives, enough, far)
+        if exact is not t:
+            # Margins that are more exact than those before.
+            t, at = exact, self.pieces.at(exact)
+            half = self.space.squared_norm(v, t) / 2
+            scale = half + np.abs(at.values).sum()
+        primal, support = half + at.values.sum(), int(np.count_nonzero(eta))
+        unsure = float(self.space.unsure(self.loss, v, -at.derivatives))
+        return Iterate(
+            v, float(primal), float(gap), float(scale), support, eta, t, at=at, unsure=unsure
+        )  # fmt: skip
+
+    def looked_at_again(self, point: Iterate) -> Iterate:
+        """The point with the smallest gap that can be shown of it."""
+        return self.point_at(point.v, point.t, point.at, is_last=True)
+
+    def step(self, point: Iterate, now: float) -> Iterate:
+        """The next iterate; ``now`` is the relative gap of the last one."""
+        found = self._rough_step(point, now)
+        is_sure = found.unsure <= _UNSURE * self.stop.tolerance * found.scale
+        # speed only: where the next step begins
+        if is_sure or found.gap <= _LEFT * point.gap:
+            return found
+        exact = self.space.exact_margins(found.v)
+        return found if exact is None else self.point_at(found.v, exact, self.pieces.at(exact))
+
+    def _rough_step(self, point: Iterate, now: float) -> Iterate:
+        v, t, at = point.v, point.t, point.at
+        target = self.space.newton_point(at.slopes, -at.derivatives, t, v, now)
+        there, direction = self.space.margins(target), target - v
+        # A direction may be long where it changes hardly any margin: there - t would be rounding.
+        change, at_target = self.space.margins(direction), self.pieces.at(there)
+        products = self.space.cross(v, t, direction, change)
+        if takes_whole_step(at, at_target, change, products):
+            return self.point_at(target, there, at_target)
+        length = shorter_step(self.loss, t, change, products)
+        v, t = v + length * direction, t + length * change
+        found = self.point_at(v, t, self.pieces.at(t))
+        if relative(found.gap, found.scale) > self.stop.tolerance:
+            return found
+        t = self.space.margins(v)  # those of a sum have the rounding errors of its parts
+        return self.point_at(v, t, self.pieces.at(t))
 
 
 def _beginning(space: Space, start: np.ndarray | None, sample: np.ndarray | None) -> np.ndarray:

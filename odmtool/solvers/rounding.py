@@ -48,7 +48,7 @@ _FIRST_ORDER = 1e-3
 _LINEAR = Kernel("linear")
 # e to a higher power says nothing of what is small.
 _LARGEST_RELATIVE = 1e200
-# Margins of so many points are computed more exactly in vain.
+# Margins of so many points are computed more exactly in vain, and of so many to go on from.
 _LOOKS = 5
 # speed only: numbers of a block of exact kernel values
 _BLOCK = 2**17
@@ -91,7 +91,8 @@ class Rounding:
         self._relative = float(errors[0])
         is_here = gram is not None and y is not None and not hasattr(X, "each")
         can_be_exact = known and is_here and kernel.row.is_polynomial
-        self._exact, self._looks = (ExactMargins(kernel, X, y) if can_be_exact else None), _LOOKS
+        self._exact = ExactMargins(kernel, X, y) if can_be_exact else None
+        self._looks = self._steps = _LOOKS
 
     @classmethod
     def of(cls, problem: Problem) -> Rounding:
@@ -149,6 +150,14 @@ class Rounding:
         better = evaluate(exact, self._exact)
         self._looks -= not _is_small(better, tolerance)
         return (better, exact) if np.isfinite(better).all() else (found, t)
+
+    def exact_margins(self, coef) -> np.ndarray | None:
+        """Those of w(coef), where they can be had and were not asked for too often."""
+        if self._exact is None or self._steps == 0:
+            return None
+        self._steps -= 1
+        t = self._exact.of(coef)
+        return t if np.isfinite(t).all() else None
 
     def gap(self, loss: MarginLoss, t, coef, eta, enough: float = 0.0, w=None, apart=0.0) -> float:
         """By how much P - D may be larger than it seems, at margins ``t``.

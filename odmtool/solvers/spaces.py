@@ -92,6 +92,10 @@ class FunctionSpace:
             return self._y * np.asarray(self._X @ (self._X.T @ (self._y * coef)))
         return self._y * (self._K @ (self._y * coef))
 
+    def exact_margins(self, coef):
+        """Margins from which to go on where rounding hides the way, or None."""
+        return self._rounding.exact_margins(coef)
+
     def squared_norm(self, coef, t):
         return coef @ t
 
@@ -196,6 +200,9 @@ class WeightSpace:
 
     def margins(self, w):
         return self._y * np.asarray(self._X @ w)
+
+    def exact_margins(self, _w):
+        """None: their rounding is relative to w itself."""
 
     def squared_norm(self, w, t):
         return w @ w
