@@ -84,12 +84,7 @@ class Copy:
         for path in ROOT.iterdir():
             if path.is_file():
                 shutil.copy(path, folder)
-        jit = folder / "odmtool" / "_jit.py"
-        code, name = jit.read_text(), "get_suitable_cache_subpath(self._py_file)"
-        assert name in code  # all copies share the compiled code of what is unchanged
-        relative = f"self._py_file[{len(str(folder))}:]"
-        code = code.replace(name, name.replace("self._py_file", relative))
-        jit.write_text(code + "\n\ndef _stamp():\n    return 'mutants'\n")
+        self._share_compiled_code(folder / "odmtool" / "_jit", len(str(folder)))
         for path in (folder / "odmtool").rglob("*.py"):
             self._write(path, path.read_bytes(), path.stat().st_size + _ROOM)
         self.compiled = folder.parent / "compiled"
@@ -102,6 +97,18 @@ class Copy:
                 "PYTHONDONTWRITEBYTECODE": "", "NUMBA_CACHE_DIR": str(self.compiled),
             },
         )  # fmt: skip
+
+    @staticmethod
+    def _share_compiled_code(jit: Path, length: int) -> None:
+        """All copies have that of what is unchanged, by numba's cache, which looks at the files."""
+        for name, old, new in (
+            ("numba_cache.py", "subpath(self._py_file)", f"subpath(self._py_file[{length}:])"),
+            ("folder.py", "def _stamp()", "def _stamp():\n    return 'mutants'\n\n\ndef _unused()"),
+            ("__init__.py", "own := folder.cache_folder()", "own := None"),
+        ):
+            code = (jit / name).read_text()
+            assert old in code
+            (jit / name).write_text(code.replace(old, new))
 
     def _write(self, path: Path, content: bytes, size: int) -> None:
         path.write_bytes(content + b"#" * (size - len(content)))

@@ -27,6 +27,8 @@ from twins import (
 from twins.making import assert_same, copied
 
 from odmtool import _jit
+from odmtool._jit import objects
+from odmtool._jit.folder import is_compiled_from
 
 PACKAGE = Path(__file__).parent.parent / "odmtool"
 ROOMS = binary, mcodm, mcodm_descent, mcsvm, hessian, hinge_path, rows, reader, writer
@@ -46,16 +48,16 @@ def compiled_functions() -> set[str]:
     return names
 
 
-def is_kept(compiled) -> bool:
-    """Whether another process finds on the disk all that was compiled of a function here."""
-    cache, target = compiled._cache, compiled.targetctx
-    for signature, code in compiled.overloads.items():
-        if cache.load_overload(signature, target) is None:
-            # Another process may have written the same index at the same moment.
-            cache.save_overload(signature, code)
-            if cache.load_overload(signature, target) is None:
-                return False
-    return True
+def kept(compiled):
+    """The function by its object code only, as another process runs it."""
+
+    def run(*arguments):
+        place = compiled.place_of(objects.types_of(arguments))
+        code = objects.load(place)
+        assert code is not None, "it is not kept on the disk"
+        return code(*arguments)
+
+    return run
 
 
 def test_every_compiled_function_has_a_twin():
@@ -82,13 +84,15 @@ def test_what_a_compiled_function_names_is_in_the_hash_of_its_cache(name):
         module = getattr(module, used) if ismodule(getattr(module, used)) else module
         if module.__name__.startswith("odmtool"):
             source = Path(module.__file__)
-            assert _jit.is_compiled_from(source, source.read_bytes()), f"{name}: {used}"
+            assert is_compiled_from(source, source.read_bytes()), f"{name}: {used}"
 
 
 @pytest.mark.parametrize("name", sorted(TWINS))
 def test_function_and_twin_do_the_same(name):
     twin, tried = TWINS[name], 0
     forms = {"compiled": twin.compiled, "interpreted": python(twin.compiled)}
+    if forms["compiled"] is not forms["interpreted"] and _jit.cache_folder():
+        forms["kept"] = kept(twin.compiled)
     for arguments in twin.cases(np.random.default_rng(7)):
         other = copied(arguments)
         # The twin takes most of the time, so both forms are compared with what it gave once.
@@ -99,5 +103,3 @@ def test_function_and_twin_do_the_same(name):
                 assert_same(twin.promised(function(*mine), mine), expected, twin.units, form)
         tried += 1
     assert tried > 1
-    if forms["compiled"] is not forms["interpreted"] and _jit.cache_folder():
-        assert is_kept(twin.compiled)

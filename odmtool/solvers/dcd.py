@@ -247,14 +247,19 @@ def compressed_rows(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
 
 
-@njit
-def row_squares(data, indices, indptr):
+def row_squares(data, indices, indptr) -> np.ndarray:
     """|x_i|^2 of every row, shape (m,)."""
     squares = np.zeros(len(indptr) - 1)
+    add_squares(data, indptr, squares)
+    return squares
+
+
+@njit
+def add_squares(data, indptr, squares):
+    """Add |x_i|^2 of every row to ``squares``, shape (m,)."""
     for i in range(len(squares)):
         for k in range(indptr[i], indptr[i + 1]):
             squares[i] += data[k] * data[k]
-    return squares
 
 
 @njit

@@ -147,13 +147,14 @@ def adding_cases(generator):
         yield data, indices, indptr, i, float(generator.normal()), v
 
 
-def squares(data, indices, indptr):
-    return (dense(data, indices, indptr, max(indices, default=0) + 1) ** 2).sum(axis=1)
+def squares(data, indptr, squares):
+    squares += [(data[first:last] ** 2).sum() for first, last in zip(indptr, indptr[1:])]
 
 
 def square_cases(generator):
-    yield rows_of(matrix(generator, 7, 5))
-    yield rows_of(np.zeros((3, 2)))
+    for X in (matrix(generator, 7, 5), np.zeros((3, 2))):
+        data, _, indptr = rows_of(X)
+        yield data, indptr, generator.standard_normal(len(X))
 
 
 # ---- coordinate descent ------------------------------------------------------------------
@@ -354,7 +355,7 @@ TWINS = table(
     Twin(coordinate.gap_share, share, gap_cases),
     Twin(stochastic.row_product, product, row_cases),
     Twin(stochastic.add_row, add, adding_cases),
-    Twin(dcd.row_squares, squares, square_cases),
+    Twin(dcd.add_squares, squares, square_cases),
     Twin(dcd.visit, one_visit, visit_cases),
     Twin(dcd.linear_epoch, linear_descent, linear_epoch_cases),
     Twin(dcd.kernel_epoch, kernel_descent, kernel_epoch_cases),

@@ -108,8 +108,8 @@ def product(data, indices, indptr, loss, rho, target, weight, duals, pieces, V, 
     result[:] = V + sum(np.outer(x, H_i @ (x @ V)) for x, H_i in zip(X, H, strict=True))
 
 
-def diagonals(loss, rho, target, weight, duals, pieces):
-    return np.array([np.diag(H) for H in blocks(loss, rho, target, weight, duals, pieces)])
+def diagonals(loss, rho, target, weight, duals, pieces, weights):
+    weights[:] = [np.diag(H) for H in blocks(loss, rho, target, weight, duals, pieces)]
 
 
 def whole(data, indices, indptr, loss, rho, target, weight, duals, pieces, result):
@@ -129,12 +129,12 @@ def diagonal_cases(generator):
         # Every second example's class is far ahead: T is empty, and beta positive.
         Z[np.arange(0, len(Z), 2), target[::2]] += 9.0
         sum_of_losses(Z, Z, 0.0, loss, rho, target, weight, centre, duals, pieces)
-        yield loss, rho, target, weight, duals, pieces
+        yield loss, rho, target, weight, duals, pieces, np.full_like(Z, np.nan)
 
 
 def whole_cases(generator):
     d = 4
-    for known in diagonal_cases(generator):
+    for *known, _ in diagonal_cases(generator):
         m, k = known[4].alpha.shape
         yield *rows_of(matrix(generator, m, d)), *known, np.full((k * d, k * d), np.nan)
 

@@ -114,11 +114,10 @@ def hessian_product(data, indices, indptr, loss, rho, target, weight, duals, pie
 
 
 @njit
-def hessian_weights(loss, rho, target, weight, duals, pieces):
-    """The diagonals of the H_i, shape (m, k)."""
-    m, k = duals.alpha.shape
-    weights = np.zeros((m, k))
-    for i in range(m):
+def hessian_weights(loss, rho, target, weight, duals, pieces, weights):
+    """The diagonals of the H_i, into ``weights``, shape (m, k)."""
+    weights[:] = 0.0
+    for i in range(len(weights)):
         n, y, r = pieces.count[i], target[i], duals.rival[i]
         tau = rho / (2.0 * loss.c1 * weight[i])
         D = tau + tau / rho
@@ -129,7 +128,6 @@ def hessian_weights(loss, rho, target, weight, duals, pieces):
             weights[i, y] += 2.0 * loss.c2 * weight[i]
             if r >= 0:
                 weights[i, r] += 2.0 * loss.c2 * weight[i]
-    return weights
 
 
 @njit

@@ -62,4 +62,5 @@ class SparseNewton(SmoothedNewton):
         return H
 
     def _hessian_weights(self) -> np.ndarray:
-        return hessian_weights(*self._model())
+        hessian_weights(*self._model(), weights := np.empty(self.duals.alpha.shape))
+        return weights

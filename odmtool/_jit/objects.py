@@ -1,0 +1,311 @@
+"""Object code of compiled functions: kept on the disk, and run without numba.
+
+To load numba and its tables of types takes longer than most trainings. What it has compiled is
+machine code behind a C interface, for which LLVM's linker is enough::
+
+    int32 function(result *, exception **, arguments ...)
+
+An array is seven arguments and more (``numba.core.datamodel``): its owner and parent, here none,
+the number and size of its items, their address, the length of every axis, and its stride; a tuple
+is its items. The code is numba's own, so results are the same to the last bit.
+
+What a function allocates comes from malloc, by the counted blocks that numba expects. Only code
+that needs nothing else of numba is kept: no Python objects, no results but numbers and
+tuples of them. Whatever is not as it is known here is no error: numba then runs the function.
+
+A file is a line of JSON, what is to be known before the code is run, and the code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import itertools
+import json
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+_C_TYPES = {
+    "ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
+    "i8": ctypes.c_int8, "double": ctypes.c_double, "float": ctypes.c_float,
+}  # fmt: skip
+_numbers = itertools.count()
+# Object code is longer than this, and the line without any is not.
+_LEAST = 256
+# What a function returns when all is well, with and without a result.
+_WELL = (0, -2)
+# numba counts who uses a block at its beginning, and finds its address behind three pointers.
+_BLOCK = ["i64", "ptr", "ptr", "ptr", "i64"]
+_ALLOCATOR = """
+declare ptr @malloc(i64)
+declare void @free(ptr)
+define ptr @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
+  %wide = zext i32 %align to i64
+  %more = add i64 %wide, 48
+  %room = add i64 %size, %more
+  %block = call ptr @malloc(i64 %room)
+  %failed = icmp eq ptr %block, null
+  br i1 %failed, label %end, label %fill
+fill:
+  store i64 1, ptr %block
+  %first = ptrtoint ptr %block to i64
+  %above = add i64 %first, %more
+  %mask = sub i64 0, %wide
+  %start = and i64 %above, %mask
+  %data = inttoptr i64 %start to ptr
+  %p1 = getelementptr i8, ptr %block, i64 8
+  store ptr null, ptr %p1
+  %p2 = getelementptr i8, ptr %block, i64 16
+  store ptr null, ptr %p2
+  %p3 = getelementptr i8, ptr %block, i64 24
+  store ptr %data, ptr %p3
+  %p4 = getelementptr i8, ptr %block, i64 32
+  store i64 %size, ptr %p4
+  %p5 = getelementptr i8, ptr %block, i64 40
+  store ptr null, ptr %p5
+  br label %end
+end:
+  ret ptr %block
+}
+define void @NRT_MemInfo_call_dtor(ptr %block) {
+  call void @free(ptr %block)
+  ret void
+}
+"""
+
+
+def types_of(arguments) -> tuple:
+    """What compiled code depends on in arguments: the same for those that the same code serves."""
+    return tuple([_type_of(argument) for argument in arguments])
+
+
+def _type_of(x):
+    kind = type(x)
+    if kind is np.ndarray:
+        flags = x.flags.num
+        layout = "C" if flags & 1 else "F" if flags & 2 else "A"
+        # Of the other flags numba knows whether an array is aligned, and may be written to.
+        return x.dtype.str, x.ndim, layout, flags & 0x500
+    if issubclass(kind, tuple):
+        return kind, types_of(x)
+    # A whole number beyond 64 bits has a type of its own.
+    return (kind, -(2**63) <= x < 2**63) if kind is int else kind
+
+
+def place_of(folder: str, function: Callable, options: dict, types: tuple) -> Path | None:
+    """Where the code of a function of the package is kept for these types."""
+    module = function.__module__
+    if not module.startswith("odmtool."):
+        return None  # the folder knows nothing of other sources
+    mark = hashlib.sha256(repr((_text_of(types), options, _processor())).encode()).hexdigest()
+    return Path(folder, "objects", f"{module}.{function.__qualname__}-{mark[:24]}.o")
+
+
+def _text_of(types) -> object:
+    """The same for every process, where classes are not."""
+    if isinstance(types, type):
+        return types.__module__, types.__qualname__, getattr(types, "_fields", ())
+    return tuple(map(_text_of, types)) if isinstance(types, tuple) else types
+
+
+@functools.cache
+def _processor() -> tuple[str, str]:
+    """For which processors code is."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+# ---- to the disk ----------------------------------------------------------------------
+
+
+def keep(place: Path, compiled) -> None:
+    """Keep what numba has compiled; a mark if the code alone cannot be run.
+
+    Parameters
+    ----------
+    place : Path
+    compiled : numba.core.compiler.CompileResult
+        As the compiler gave it; of one from numba's own cache nothing is known.
+    """
+    try:
+        known, code = _object_of(compiled)
+    except Exception:  # not as it is known here
+        known, code = {}, b""
+    known["sha256"] = hashlib.sha256(code).hexdigest()
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        file, name = tempfile.mkstemp(dir=place.parent)
+        try:
+            with open(file, "wb") as stream:
+                stream.write(json.dumps(known).encode() + b"\n" + code)
+            os.replace(name, place)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+def _object_of(compiled) -> tuple[dict, bytes]:
+    """What is to be known of compiled code, and the code; raises where it cannot be kept."""
+    import llvmlite.binding as llvm
+
+    entry, (result, kinds) = compiled.fndesc.llvm_func_name, _result_of(compiled)
+    module = llvm.parse_assembly(compiled.library.get_llvm_str())
+    _check_blocks()
+    module.link_in(llvm.parse_assembly(_ALLOCATOR))
+    for own in (*module.functions, *module.global_variables):
+        if not own.is_declaration:  # what is internal is gone, if nothing needs it
+            own.linkage = "external" if own.name == entry else "internal"
+    machine = compiled.library.codegen._tm
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    needed = [function.name for function in module.functions if not _is_at_hand(function)]
+    needed += [one.name for one in module.global_variables if _is_of_numba(one)]
+    if needed:
+        raise ValueError(needed)
+    arguments = [str(argument.type) for argument in module.get_function(entry).arguments]
+    known = {"entry": entry, "arguments": arguments, "result": result, "kinds": kinds}
+    return known, machine.emit_object(module)
+
+
+def _check_blocks() -> None:
+    """Raise ValueError unless numba's blocks of memory are as the allocator here makes them."""
+    from numba.core.runtime import nrtdynmod
+
+    fields = [str(field) for field in nrtdynmod._meminfo_struct_type.elements]
+    if ["ptr" if "*" in field else field for field in fields] != _BLOCK:
+        raise ValueError(fields)
+
+
+def _result_of(compiled) -> tuple[list[str], list[str] | str | None]:
+    """The C types of a function's result, and the Python types that they become.
+
+    Raises ValueError where these are not numbers, tuples of them or None.
+    """
+    from numba.core import types
+
+    def kind_of(kind) -> str:
+        for one, name in ((types.Boolean, "bool"), (types.Integer, "int"), (types.Float, "float")):
+            if isinstance(kind, one):
+                return name
+        raise ValueError
+
+    returned = compiled.signature.return_type
+    if returned == types.none:
+        return [], None
+    is_several = isinstance(returned, (types.Tuple, types.UniTuple))
+    own = list(returned) if is_several else [returned]
+    models = compiled.target_context.data_model_manager
+    fields, kinds = [str(models[kind].get_return_type()) for kind in own], list(map(kind_of, own))
+    return fields, kinds if is_several else kinds[0]
+
+
+def _is_at_hand(function) -> bool:
+    """Whether a function is defined, LLVM's, or one of C that every process has."""
+    name = function.name
+    if not function.is_declaration or name.startswith("llvm."):
+        return True
+    is_foreign = name.startswith(("Py", "_Py", "numba_", "NRT_"))
+    return not is_foreign and hasattr(ctypes.CDLL(None), name)
+
+
+def _is_of_numba(variable) -> bool:
+    """Whether it is one that numba sets before it calls a function."""
+    return variable.name.startswith(("_ZN08NumbaEnv", "PyExc_"))
+
+
+# ---- from the disk --------------------------------------------------------------------
+
+
+def is_marked(place: Path) -> bool:
+    """Whether the code was not such that it could be kept there."""
+    with contextlib.suppress(OSError):
+        return place.stat().st_size < _LEAST
+    return False
+
+
+def load(place: Path) -> Callable | None:
+    """The function whose code is kept there; None if there is none, or it is damaged."""
+    try:
+        head, _, code = place.read_bytes().partition(b"\n")
+        known = json.loads(head)
+        if known["sha256"] != hashlib.sha256(code).hexdigest():
+            return None
+        return _function(known, *_linked(known["entry"], code))
+    except Exception:  # of another version, or LLVM's linker is not there
+        return None
+
+
+@functools.cache
+def _linker():
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.create_lljit_compiler()
+
+
+def _linked(entry: str, code: bytes) -> tuple[int, object]:
+    """The address of the function in object code, and what keeps it in memory."""
+    import llvmlite.binding as llvm
+
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    library = builder.export_symbol(entry).link(_linker(), f"odmtool-{next(_numbers)}")
+    return library[entry], library
+
+
+def _function(known: dict, address: int, library) -> Callable:
+    """A Python function that calls the one at ``address``."""
+    c_types = [_C_TYPES[name] for name in known["arguments"]]
+    native = ctypes.CFUNCTYPE(ctypes.c_int32, *c_types)(address)
+    fields = [(f"f{i}", _C_TYPES[name]) for i, name in enumerate(known["result"])]
+    result_type = type("Result", (ctypes.Structure,), {"_fields_": fields})
+    result_size, kinds = len(fields), known["kinds"]
+    convert = {"int": int, "float": float, "bool": bool}
+
+    def call(*arguments):
+        flat = []
+        _flatten(arguments, flat)
+        result, exception = result_type(), ctypes.c_void_p()
+        status = native(ctypes.addressof(result), ctypes.addressof(exception), *flat)
+        if status not in _WELL:
+            _raise(status, exception.value)
+        if kinds is None:
+            return None
+        if isinstance(kinds, str):
+            return convert[kinds](result.f0)
+        return tuple(convert[kinds[i]](getattr(result, f"f{i}")) for i in range(result_size))
+
+    call.library = library
+    return call
+
+
+def _flatten(arguments, flat: list) -> None:
+    for x in arguments:
+        if isinstance(x, np.ndarray):
+            flat += (None, None, x.size, x.itemsize, x.ctypes.data, *x.shape, *x.strides)
+        elif isinstance(x, tuple):
+            _flatten(x, flat)
+        else:
+            flat.append(x.item() if isinstance(x, np.generic) else x)
+
+
+def _raise(status: int, exception: int | None):
+    """Raise what a function has raised, which numba keeps pickled: class, arguments and place."""
+    if status < 1 or not exception:
+        raise SystemError(f"compiled code ended with status {status}")
+
+    class Pickled(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_int32)]
+
+    pickled = Pickled.from_address(exception)
+    kind, arguments, *_ = pickle.loads(ctypes.string_at(pickled.data, pickled.size))
+    raise kind(*(arguments or ()))

@@ -1,0 +1,194 @@
+"""Object code that is kept on the disk runs without numba, and does what numba's own does."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odmtool import _jit
+from odmtool._jit import objects
+
+PACKAGE = Path(_jit.__file__).parent.parent
+Pair = namedtuple("Pair", "a b")
+Other = namedtuple("Other", "a b")
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="nothing is compiled"
+)
+
+# The folder knows the sources of the package only, so that these are part of it.
+FUNCTIONS = """
+import numpy as np
+from odmtool._jit import njit
+
+@njit
+def several(x, pair, n, flag):
+    scratch = np.empty(n)
+    for i in range(n):
+        scratch[i] = x[i] * pair.a + pair.b[i]
+    if flag:
+        x[0] = scratch.sum()
+    return x[0], n, n > 2
+
+@njit
+def nothing(x):
+    x += 1
+
+@njit
+def single(x):
+    return x[0] + x[1]
+
+@njit
+def array(n):
+    return np.arange(n)
+
+@njit
+def scratch(n):
+    return np.zeros(n)[n // 2]
+
+@njit
+def divided(a, b):
+    return a // b
+
+@njit
+def refused(a):
+    if a > 1:
+        raise OverflowError("too large", 7)
+    return a
+"""
+RUN = """
+import json, resource, sys
+from collections import namedtuple
+import numpy as np
+from odmtool import _jit, compiled_for_tests as functions
+Pair = namedtuple("Pair", "a b")
+
+def failing(function, *arguments):
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return [type(error).__name__, *map(str, error.args)]
+
+x, y = np.arange(5.0), np.arange(4.0, dtype=np.float32)
+b = np.ones(9)[::2]
+found = [
+    functions.several(x, Pair(2, b), 5, True), functions.several(x, Pair(2.5, b), 3, False),
+    x.tolist(), functions.nothing(y), y.tolist(), functions.single(y), type(functions.single(y)).__name__,
+    functions.array(3).tolist(), functions.divided(7, -2), functions.divided(7.5, 2),
+    failing(functions.divided, 1, 0), failing(functions.refused, 2), functions.refused(True),
+    failing(functions.scratch, -1), failing(functions.scratch, 10**15),
+]
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(60):
+    found.append(functions.scratch(2**20))
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(json.dumps([found, _jit.statistics(), "numba" in sys.modules, used < 40_000]))
+"""
+
+
+@pytest.fixture
+def processes(tmp_path):
+    """Runs code in a new process, beside a package with functions of its own."""
+    package = tmp_path / "odmtool"
+    (package / "_jit").mkdir(parents=True)
+    for path in (*PACKAGE.glob("_jit/*.py"), PACKAGE / "__init__.py", PACKAGE / "_pattern.py"):
+        (package / path.relative_to(PACKAGE)).write_bytes(path.read_bytes())
+    (package / "compiled_for_tests.py").write_text(FUNCTIONS)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
+    environment |= {"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+
+    def run(code=RUN):
+        printed = subprocess.check_output(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, text=True
+        )
+        return json.loads(printed)
+
+    run.folder = lambda: next(tmp_path.glob(".cache/odmtool/*/objects"))
+    return run
+
+
+def test_kept_code_does_the_same_without_numba(processes):
+    first, (_, compiled), _, _ = processes()
+    assert first[:7] == [
+        [25.0, 5, True], [25.0, 3, True], [25.0, 1.0, 2.0, 3.0, 4.0], None, [1.0, 2.0, 3.0, 4.0],
+        3.0, "float",
+    ]  # fmt: skip
+    assert first[7:10] == [[0, 1, 2], -4, 3.0]
+    assert first[10] == ["ZeroDivisionError", "integer division by zero"]
+    assert first[11:13] == [["OverflowError", "too large", "7"], True]
+    assert first[13][0] == "ValueError" and first[14][0] == "MemoryError"
+    assert compiled == 10
+    # One of them returns an array, which is numba's to make.
+    second, statistics, has_numba, is_freed = processes()
+    assert (second, statistics, has_numba, is_freed) == (first, [10, 0], True, True)
+    without = RUN.replace("functions.array(3).tolist()", "[0, 1, 2]")
+    assert processes(without) == [first, [9, 0], False, True]
+
+
+def test_damaged_code_is_made_again(processes):
+    first = processes()[0]
+    for damage in (lambda code: b"", lambda code: code[:-9], lambda code: b"{}" + code, lambda _: b"x" * 999):
+        for path in processes.folder().glob("*.o"):
+            path.write_bytes(damage(path.read_bytes()))
+        assert processes()[0] == first
+    assert processes()[:2] == [first, [10, 0]]
+
+
+def test_code_for_another_processor_is_not_run(processes):
+    first = processes()[0]
+    code = "from odmtool._jit import objects\nobjects._processor = lambda: ('other', '')\n" + RUN
+    assert processes(code)[:2] == [first, [0, 10]]
+
+
+def test_numba_alone_where_llvm_cannot_link(processes):
+    first = processes()[0]
+    for name in ("create_lljit_compiler", "JITLibraryBuilder"):
+        code = f"import llvmlite.binding as llvm\ndel llvm.{name}\n" + RUN
+        found, _, has_numba, _ = processes(code)
+        assert found == first and has_numba
+
+
+def test_two_threads_call_first_at_the_same_time(processes):
+    code = """
+import json
+from threading import Barrier, Thread
+from odmtool import _jit, compiled_for_tests as functions
+barrier, found = Barrier(4), []
+def call():
+    barrier.wait()
+    found.append(functions.divided(9, 2))
+threads = [Thread(target=call) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(json.dumps([found, _jit.statistics()]))
+"""
+    assert processes(code) == [[4] * 4, [0, 1]]
+    assert processes(code) == [[4] * 4, [1, 0]]
+
+
+def test_types_tell_apart_what_code_depends_on():
+    x = np.zeros((3, 4))
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    different = [
+        1, 1.0, True, 2**63, np.float32(1), np.int32(1), np.bool_(True), None, (1, 2), (1, 2.0),
+        Pair(1, 2), Other(1, 2), Pair(1, x), x, x.T, x[:, ::2], x[0], fixed, x.astype(np.float32),
+        x.astype(np.int64), x.astype(">f8"), np.frombuffer(bytes(17), np.uint8)[1:].view(float),
+    ]  # fmt: skip
+    found = [objects.types_of([value]) for value in different]
+    assert len(set(found)) == len(found)
+    place = [objects.place_of(Path("f"), _jit.objects.keep, {}, types) for types in found]
+    assert len(set(place)) == len(place)
+    for a, b in ((x, x + 1), (x[:1], x[1:2]), (3, -(2**63)), (Pair(1, x), Pair(2, x))):
+        assert objects.types_of([a]) == objects.types_of([b])
+
+
+def test_nothing_is_kept_of_functions_from_elsewhere():
+    assert objects.place_of(Path("f"), processes, {}, ()) is None
+    one, other = (objects.place_of(Path("f"), objects.keep, o, ()) for o in ({}, {"fastmath": 1}))
+    assert one != other and one.parent == Path("f", "objects")
