@@ -100,10 +100,8 @@ class Compiled:
         from odmtool._jit import objects
 
         made, signature = self.dispatcher, tuple(map(numba.typeof, arguments))
-        # What comes from numba's cache cannot be kept.
-        with _unread(made._cache):
-            made.compile(signature)
-        objects.keep(place, made.overloads.get(signature))
+        made.compile(signature)
+        objects.keep(place, made.overloads[signature])
         self._codes[objects.types_of(arguments)] = made
         return made(*arguments)
 
@@ -143,15 +141,6 @@ class Compiled:
         from numba.core import types
 
         return types.Dispatcher(self.dispatcher)
-
-
-@contextlib.contextmanager
-def _unread(cache):
-    cache.is_read = False
-    try:
-        yield
-    finally:
-        cache.is_read = True
 
 
 def cache_folder() -> str | None:

@@ -54,11 +54,8 @@ def cache_class():
 
     class Cache(base):
         _impl_class = Implementation
-        is_read = True
 
         def load_overload(self, sig, *context):
-            if not self.is_read:
-                return None
             try:
                 result = super().load_overload(sig, *context)
                 return result if result is None or _is_for(result, sig) else None

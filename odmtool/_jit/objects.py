@@ -43,39 +43,34 @@ _LEAST = 256
 _WELL = (0, -2)
 # numba counts who uses a block at its beginning, and finds its address behind three pointers.
 _BLOCK = ["i64", "ptr", "ptr", "ptr", "i64"]
+# Older LLVM has pointers of every type, and newer takes those for its own.
 _ALLOCATOR = """
-declare ptr @malloc(i64)
-declare void @free(ptr)
-define ptr @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
+%block = type {i64, i8*, i8*, i8*, i64, i8*}
+declare i8* @malloc(i64)
+declare void @free(i8*)
+define i8* @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
   %wide = zext i32 %align to i64
   %more = add i64 %wide, 48
   %room = add i64 %size, %more
-  %block = call ptr @malloc(i64 %room)
-  %failed = icmp eq ptr %block, null
+  %raw = call i8* @malloc(i64 %room)
+  %failed = icmp eq i8* %raw, null
   br i1 %failed, label %end, label %fill
 fill:
-  store i64 1, ptr %block
-  %first = ptrtoint ptr %block to i64
+  %first = ptrtoint i8* %raw to i64
   %above = add i64 %first, %more
   %mask = sub i64 0, %wide
   %start = and i64 %above, %mask
-  %data = inttoptr i64 %start to ptr
-  %p1 = getelementptr i8, ptr %block, i64 8
-  store ptr null, ptr %p1
-  %p2 = getelementptr i8, ptr %block, i64 16
-  store ptr null, ptr %p2
-  %p3 = getelementptr i8, ptr %block, i64 24
-  store ptr %data, ptr %p3
-  %p4 = getelementptr i8, ptr %block, i64 32
-  store i64 %size, ptr %p4
-  %p5 = getelementptr i8, ptr %block, i64 40
-  store ptr null, ptr %p5
+  %data = inttoptr i64 %start to i8*
+  %block = bitcast i8* %raw to %block*
+  %part = insertvalue %block {i64 1, i8* null, i8* null, i8* null, i64 0, i8* null}, i8* %data, 3
+  %whole = insertvalue %block %part, i64 %size, 4
+  store %block %whole, %block* %block
   br label %end
 end:
-  ret ptr %block
+  ret i8* %raw
 }
-define void @NRT_MemInfo_call_dtor(ptr %block) {
-  call void @free(ptr %block)
+define void @NRT_MemInfo_call_dtor(i8* %raw) {
+  call void @free(i8* %raw)
   ret void
 }
 """
@@ -133,7 +128,6 @@ def keep(place: Path, compiled) -> None:
     ----------
     place : Path
     compiled : numba.core.compiler.CompileResult
-        As the compiler gave it; of one from numba's own cache nothing is known.
     """
     try:
         known, code = _object_of(compiled)
@@ -157,32 +151,51 @@ def _object_of(compiled) -> tuple[dict, bytes]:
     import llvmlite.binding as llvm
 
     entry, (result, kinds) = compiled.fndesc.llvm_func_name, _result_of(compiled)
-    module = llvm.parse_assembly(compiled.library.get_llvm_str())
+    # What numba links where another function calls it: optimised, and also there where the code
+    # came from numba's cache.
+    module = compiled.library._get_module_for_linking().clone()
     _check_blocks()
     module.link_in(llvm.parse_assembly(_ALLOCATOR))
     for own in (*module.functions, *module.global_variables):
         if not own.is_declaration:  # what is internal is gone, if nothing needs it
             own.linkage = "external" if own.name == entry else "internal"
     machine = compiled.library.codegen._tm
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    _without_unused(module, machine)
     needed = [function.name for function in module.functions if not _is_at_hand(function)]
     needed += [one.name for one in module.global_variables if _is_of_numba(one)]
     if needed:
         raise ValueError(needed)
-    arguments = [str(argument.type) for argument in module.get_function(entry).arguments]
+    arguments = [_plain(str(argument.type)) for argument in module.get_function(entry).arguments]
     known = {"entry": entry, "arguments": arguments, "result": result, "kinds": kinds}
     return known, machine.emit_object(module)
+
+
+def _without_unused(module, machine) -> None:
+    """Take out of a module what its external functions do not need."""
+    import llvmlite.binding as llvm
+
+    passes = llvm.create_new_module_pass_manager()
+    if hasattr(passes, "add_global_dead_code_eliminate_pass"):
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    else:  # older than LLVM 16
+        passes = llvm.create_module_pass_manager()
+        passes.add_global_dce_pass()
+        passes.run(module)
 
 
 def _check_blocks() -> None:
     """Raise ValueError unless numba's blocks of memory are as the allocator here makes them."""
     from numba.core.runtime import nrtdynmod
 
-    fields = [str(field) for field in nrtdynmod._meminfo_struct_type.elements]
-    if ["ptr" if "*" in field else field for field in fields] != _BLOCK:
+    fields = [_plain(str(field)) for field in nrtdynmod._meminfo_struct_type.elements]
+    if fields != _BLOCK:
         raise ValueError(fields)
+
+
+def _plain(name: str) -> str:
+    """The name of an LLVM type; pointers are of any type."""
+    return "ptr" if name.endswith("*") else name
 
 
 def _result_of(compiled) -> tuple[list[str], list[str] | str | None]:
