@@ -26,8 +26,10 @@ def same(ours, theirs) -> bool:
     return ours.shape == theirs.shape and np.array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("entries", [1, 9, 2**16])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_products(matrix, kind):
+def test_products(matrix, kind, entries, monkeypatch):
+    monkeypatch.setattr(csr, "_ENTRIES", entries)
     rng, (m, d) = np.random.default_rng(1), matrix.shape
     X = CSR(matrix.data, matrix.indices.astype(kind), matrix.indptr.astype(kind), (m, d))
     w, W, v = rng.standard_normal(d), rng.standard_normal((d, 3)), rng.standard_normal(m)
@@ -36,7 +38,7 @@ def test_products(matrix, kind):
     assert same(X @ W[:, ::2], matrix @ W[:, ::2]) and same(X.T @ v, matrix.T @ v)
     assert same(X.gram(), (matrix.T @ matrix).toarray())
     assert np.allclose(X.squares(), (matrix.toarray() ** 2).sum(axis=1))
-    assert same(X.squared(), matrix.multiply(matrix))
+    assert np.allclose(X.weighted_squares(v), matrix.multiply(matrix).T @ v, rtol=1e-14, atol=0)
     assert same(X.scaled(v), matrix.multiply(v[:, None]))
     for right, product in ((w[1:], lambda v: X @ v), (v[1:], lambda v: X.T @ v)):
         if len(right):

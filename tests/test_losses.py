@@ -228,8 +228,10 @@ def test_values_slopes_and_minimisers_on_every_piece(name):
     assert far[1] == (1e9 if loss.slope_below > 0 else -loss.left_lo)
 
 
+@pytest.mark.parametrize("at_once", [2**15, 3])
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_losses_of_many_examples_on_every_piece(name):
+def test_losses_of_many_examples_on_every_piece(name, at_once, monkeypatch):
+    monkeypatch.setattr(losses, "_EXAMPLES", at_once)
     loss = ROWS[name]
     t = places(loss)
     u = np.linspace(0.5, 2.25, len(t))
@@ -241,6 +243,14 @@ def test_losses_of_many_examples_on_every_piece(name):
         functions = losses.value, losses.derivative, losses.slope
         for mine, function in zip(pieces.at(t), functions, strict=True):
             np.testing.assert_allclose(mine, u * function(loss, t), rtol=1e-12, atol=1e-13)
+
+
+def test_equal_weights_take_no_memory():
+    scaled = losses.scaled(ODM, np.full(5, 0.25))
+    for k, (field, many) in enumerate(zip(ODM, scaled, strict=True)):
+        assert many.tolist() == [field * (0.25 if k > 1 else 1.0)] * 5
+        assert many.strides == (0,) and not many.flags.writeable
+    assert all(field.shape == (0,) for field in losses.scaled(ODM, np.zeros(0)))
 
 
 def test_a_sheared_loss_has_moved_margins_and_the_same_derivatives():

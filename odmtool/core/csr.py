@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scipy.sparse import csr_matrix
+
+# speed only: entries that are squared at a time, which fit in the cache
+_ENTRIES = 2**16
 
 
 @cache
@@ -104,11 +109,27 @@ class CSR:
 
     def squares(self) -> np.ndarray:
         """|x_i|^2 of every row, shape (m,)."""
-        return self.squared() @ np.ones(self.shape[1])
+        parts = [part @ np.ones(self.shape[1]) for _, part in self._squared()]
+        return np.concatenate(parts) if parts else np.zeros(0)
 
-    def squared(self) -> CSR:
-        """The squares of the entries."""
-        return CSR(self.data**2, self.indices, self.indptr, self.shape)
+    def weighted_squares(self, weight: np.ndarray) -> np.ndarray:
+        """sum_i weight_i x_ij^2 of every column, shape (d,)."""
+        result = np.zeros(self.shape[1])
+        for rows, part in self._squared():
+            part.T.add_product(weight[rows], result)
+        return result
+
+    def _squared(self) -> Iterator[tuple[slice, CSR]]:
+        """Some rows at a time, and the squares of their entries."""
+        m, d, start = *self.shape, 0
+        while start < m:
+            first = self.indptr[start]
+            end = np.searchsorted(self.indptr, first + _ENTRIES, side="right") - 1
+            end = min(m, max(start + 1, int(end)))
+            own, indptr = slice(first, self.indptr[end]), self.indptr[start : end + 1] - first
+            squares = self.data[own] ** 2
+            yield slice(start, end), CSR(squares, self.indices[own], indptr, (end - start, d))
+            start = end
 
     def scaled(self, factors: np.ndarray) -> CSR:
         """The rows times one number each."""
@@ -193,11 +214,15 @@ class Transposed:
         X, right = self._X, np.ascontiguousarray(right, dtype=float)
         if right.shape != X.shape[:1]:
             raise ValueError(f"a matrix of {X.shape[0]} rows, transposed, times {right.shape}")
-        result = np.zeros(X.shape[1])
+        self.add_product(right, result := np.zeros(X.shape[1]))
+        return result
+
+    def add_product(self, right: np.ndarray, result: np.ndarray) -> None:
+        """Add X' v to ``result``, shape (d,)."""
+        X = self._X
         compiled("sparse", "_sparsetools").csc_matvec(
             X.shape[1], X.shape[0], X.indptr, X.indices, X.data, right, result
         )
-        return result
 
 
 def scipy_rows(X):

@@ -43,9 +43,15 @@ def ldm_row(loss: LDM, b: float) -> MarginLoss:
 
 
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:
-    """One loss per example: weight_i l(t); ``weight`` has shape (m,), all > 0."""
-    ones = np.ones_like(weight)
-    return MarginLoss(loss.lo * ones, loss.hi * ones, *(field * weight for field in loss[2:]))
+    """One loss per example: weight_i l(t); ``weight`` has shape (m,), all > 0.
+
+    Fields that have the same number everywhere take no memory, and cannot be written to.
+    """
+    m = len(weight)
+    if m and (weight == weight[0]).all():
+        weight = weight[0]
+    fields = (loss.lo, loss.hi, *(field * weight for field in loss[2:]))
+    return MarginLoss(*(np.broadcast_to(field, m) for field in fields))
 
 
 def shifted(loss: MarginLoss, sigma: float) -> MarginLoss:
@@ -149,6 +155,10 @@ class Evaluation(NamedTuple):
     slopes: np.ndarray
 
 
+# speed only: examples at a time, whose numbers fit in the cache
+_EXAMPLES = 2**15
+
+
 class Pieces:
     """The losses u_i l(t) of m examples, for many margins.
 
@@ -177,6 +187,17 @@ class Pieces:
 
     def at(self, t: np.ndarray) -> Evaluation:
         """The values, derivatives and slopes at margins t, shape (m,)."""
+        is_one_loss = np.size(self._lo) == 1
+        if not is_one_loss or len(t) <= _EXAMPLES:
+            return self._at(t, self._weight)
+        found = Evaluation(*(np.empty(len(t)) for _ in Evaluation._fields))
+        for k in range(0, len(t), _EXAMPLES):
+            some = slice(k, k + _EXAMPLES)
+            for whole, part in zip(found, self._at(t[some], self._weight[some]), strict=True):
+                whole[some] = part
+        return found
+
+    def _at(self, t: np.ndarray, weight: np.ndarray) -> Evaluation:
         piece = np.add(t > self._lo, t > self._hi, dtype=np.intp)
         if len(self._places) > 1:
             piece *= len(self._places)
@@ -190,7 +211,7 @@ class Pieces:
         tilt /= 2
         value += tilt
         for numbers in (value, derivatives, slopes):
-            numbers *= self._weight
+            numbers *= weight
         return Evaluation(value, derivatives, slopes)
 
 

@@ -117,15 +117,16 @@ class _Steps:
         half = self.space.squared_norm(v, t) / 2
         scale = half + np.abs(at.values).sum()
         enough = self.stop.tolerance * scale
-        far = np.inf if is_last else _FAR * enough
-        gap, eta, exact = self.space.gap(self.loss, v, t, -at.derivatives, enough, far)
+        far, demanded = np.inf if is_last else _FAR * enough, -at.derivatives
+        gap, eta, exact = self.space.gap(self.loss, v, t, demanded, enough, far)
         if exact is not t:
             # Margins that are more exact than those before.
             t, at = exact, self.pieces.at(exact)
+            demanded = -at.derivatives
             half = self.space.squared_norm(v, t) / 2
             scale = half + np.abs(at.values).sum()
         primal, support = half + at.values.sum(), int(np.count_nonzero(eta))
-        unsure = float(self.space.unsure(self.loss, v, -at.derivatives))
+        unsure = float(self.space.unsure(self.loss, v, demanded))
         return Iterate(
             v, float(primal), float(gap), float(scale), support, eta, t, at=at, unsure=unsure
         )  # fmt: skip
@@ -152,6 +153,7 @@ class _Steps:
         change, at_target = self.space.margins(direction), self.pieces.at(there)
         products = self.space.cross(v, t, direction, change)
         if takes_whole_step(at, at_target, change, products):
+            del change  # as large as the examples are many
             return self.point_at(target, there, at_target)
         length = shorter_step(self.loss, t, change, products)
         v, t = v + length * direction, t + length * change

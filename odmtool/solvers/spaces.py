@@ -29,6 +29,8 @@ from odmtool.solvers.rounding import Rounding, demanded_gap, primal_error
 _DENSE_BYTES = 2**22
 # speed only: to what share of the gradient a step is solved far from the solution
 _COARSEST = 0.03
+# speed only: up to this share of all, rows are copied for their products
+_MOST = 0.75
 # speed only: so many values of a kernel matrix, gathered at a time, the processor keeps at hand
 _BLOCK_VALUES = 2**15
 
@@ -188,9 +190,9 @@ class WeightSpace:
         m, d = X.shape
         if _is_small(X) and not is_thin(X):
             X = X.toarray()
-        self._X, self._squares = X, kernels.squares(X)
+        self._X, self._lengths = X, np.sqrt(kernels.squares(X))
         self._hessian = ChangingHessian(X) if d <= LARGEST_HESSIAN else None
-        self._gradient = None
+        self._gradient, self._bent = None, (None, 0.0)
 
     def zero(self):
         return np.zeros(self._X.shape[1])
@@ -225,9 +227,10 @@ class WeightSpace:
 
     def _sizes(self, loss, w, eta) -> tuple[float, float, float, int]:
         """As :func:`odmtool.solvers.rounding.demanded_gap` takes them."""
-        bent = losses.slopes_largest(loss) @ self._squares
-        size = np.sqrt(self._squares) @ np.abs(eta)
-        return np.linalg.norm(w), size, bent, max(self._X.shape)
+        if self._bent[0] is not loss:
+            self._bent = loss, losses.slopes_largest(loss) @ self._lengths**2
+        size = self._lengths @ np.abs(eta)
+        return np.linalg.norm(w), size, self._bent[1], max(self._X.shape)
 
     def newton_point(self, slopes, eta, t, w, gap):
         """w - H^-1 (w - w(eta)) with H = I + X'SX, by Cholesky or conjugate gradients.
@@ -242,10 +245,13 @@ class WeightSpace:
         accuracy = min(_COARSEST, np.sqrt(gap)) * np.linalg.norm(gradient)
         # speed only: the gap decides when it ends, not how precise a step was
         active = np.flatnonzero(slopes > 0)
-        rows, s = self._X[active], slopes[active]
-        squares = rows**2 if isinstance(rows, np.ndarray) else rows.squared()
+        rows, s = self._X, slopes
+        # speed only: products with zeros, or a copy
+        if len(active) < _MOST * len(slopes):
+            rows, s = rows[active], s[active]
+        is_dense = isinstance(rows, np.ndarray)
         # speed only: of a preconditioner
-        inverse = 1.0 / (1.0 + np.asarray(squares.T @ s).ravel())
+        inverse = 1.0 / (1.0 + (s @ rows**2 if is_dense else rows.weighted_squares(s)))
         return w - conjugate_gradients(
             lambda p: p + rows.T @ (s * (rows @ p)), gradient, lambda p: inverse * p,
             atol=accuracy, most=len(gradient),
