@@ -78,7 +78,8 @@ x, y = np.arange(5.0), np.arange(4.0, dtype=np.float32)
 b = np.ones(9)[::2]
 found = [
     functions.several(x, Pair(2, b), 5, True), functions.several(x, Pair(2.5, b), 3, False),
-    x.tolist(), functions.nothing(y), y.tolist(), functions.single(y), type(functions.single(y)).__name__,
+    x.tolist(), functions.nothing(y), y.tolist(), functions.single(y),
+    type(functions.single(y)).__name__,
     functions.array(3).tolist(), functions.divided(7, -2), functions.divided(7.5, 2),
     failing(functions.divided, 1, 0), failing(functions.refused, 2), functions.refused(True),
     failing(functions.scratch, -1), failing(functions.scratch, 10**15),
@@ -132,9 +133,9 @@ def test_kept_code_does_the_same_without_numba(processes):
 
 def test_damaged_code_is_made_again(processes):
     first = processes()[0]
-    for damage in (lambda code: b"", lambda code: code[:-9], lambda code: b"{}" + code, lambda _: b"x" * 999):
+    for begin, end in ((0, 0), (0, -9), (3, None)):
         for path in processes.folder().glob("*.o"):
-            path.write_bytes(damage(path.read_bytes()))
+            path.write_bytes(path.read_bytes()[begin:end])
         assert processes()[0] == first
     assert processes()[:2] == [first, [10, 0]]
 
