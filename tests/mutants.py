@@ -282,7 +282,7 @@ def importers(path: str) -> set[str]:
 
 def compiled_sources() -> list[str]:
     """What compiled code depends on, relative to the package."""
-    from odmtool._jit import is_compiled_from
+    from odmtool._jit.folder import is_compiled_from
 
     package = ROOT / "odmtool"
     found = (path for path in package.rglob("*.py") if is_compiled_from(path, path.read_bytes()))

@@ -37,8 +37,8 @@ _C_TYPES = {
     "i8": ctypes.c_int8, "double": ctypes.c_double, "float": ctypes.c_float,
 }  # fmt: skip
 _numbers = itertools.count()
-# Object code is longer than this, and the line without any is not.
-_LEAST = 256
+# Stands in the place of code that cannot be run without numba.
+_MARK = b"needs numba\n"
 # What a function returns when all is well, with and without a result.
 _WELL = (0, -2)
 # numba counts who uses a block at its beginning, and finds its address behind three pointers.
@@ -131,15 +131,16 @@ def keep(place: Path, compiled) -> None:
     """
     try:
         known, code = _object_of(compiled)
+        known["sha256"] = hashlib.sha256(code).hexdigest()
+        content = json.dumps(known).encode() + b"\n" + code
     except Exception:  # not as it is known here
-        known, code = {}, b""
-    known["sha256"] = hashlib.sha256(code).hexdigest()
+        content = _MARK
     with contextlib.suppress(OSError):
         place.parent.mkdir(mode=0o700, exist_ok=True)
         file, name = tempfile.mkstemp(dir=place.parent)
         try:
             with open(file, "wb") as stream:
-                stream.write(json.dumps(known).encode() + b"\n" + code)
+                stream.write(content)
             os.replace(name, place)
         except BaseException:
             os.unlink(name)
@@ -241,7 +242,7 @@ def _is_of_numba(variable) -> bool:
 def is_marked(place: Path) -> bool:
     """Whether the code was not such that it could be kept there."""
     with contextlib.suppress(OSError):
-        return place.stat().st_size < _LEAST
+        return place.stat().st_size == len(_MARK) and place.read_bytes() == _MARK
     return False
 
 

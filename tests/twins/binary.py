@@ -148,7 +148,7 @@ def adding_cases(generator):
 
 
 def squares(data, indptr, squares):
-    squares += [(data[first:last] ** 2).sum() for first, last in zip(indptr, indptr[1:])]
+    squares += [(row**2).sum() for row in np.split(data, indptr[1:-1])]
 
 
 def square_cases(generator):
