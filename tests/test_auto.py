@@ -87,3 +87,20 @@ def test_auto_begins_each_of_many_with_descent(m, alone, then):
     assert auto.choose(p) == auto.Schedule(alone)
     among_many = auto.choose(p, is_one_of_many=True)
     assert among_many == (auto.Schedule("dcd", m // 40, then) if then else auto.Schedule(alone))
+
+
+def test_auto_takes_a_matrix_where_features_hide_the_solution(monkeypatch):
+    """Polynomial kernels of features that are not scaled: landmarks would end unconverged."""
+    generator, m = np.random.default_rng(4), 1600
+    X, u = 30 * generator.standard_normal((m, 3)), np.ones(m)
+    y, loss = np.where(X[:, 0] * X[:, 1] > 50, 1.0, -1.0), losses.odm(2.0**10, 0.5, 0.2, m)
+    gram = Gram(Kernel("poly", 1.0, 1.0, 2), CSR.of(sparse.csr_matrix(X)).matrix())
+    p = Problem(None, gram, y, u, loss)
+    largest = losses.largest_slope(loss) * gram.diagonal().max()
+    found = solvers.solve(p)
+    assert auto.choose(p).first == "dcd" and found.converged and "newton" in found.solver
+    for size, has_matrix in ((2.0**23, False), (2.0**25, True), (2.0**52, True), (2.0**54, False)):
+        weight = u * size / largest
+        assert (auto.choose(p._replace(weight=weight)).first == "dcd") == has_matrix
+    little = p._replace(gram=gram.within(1.9 * gram.bytes))
+    assert auto.choose(little).first == "landmarks"

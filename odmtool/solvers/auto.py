@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import STORED
 from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.solvers import linear_cost, table
 from odmtool.solvers.base import Problem
+from odmtool.solvers.table import NEWTON_MATRICES
 
 # Up to these sizes Newton is done before compiled code has been loaded.
 _SMALL_GRAM = 1500
@@ -29,6 +31,8 @@ _EPOCHS_PER_EXAMPLE = 1 / 40
 _MOST_EPOCHS = 1000
 DESCENT_GRAM = 2500
 """Up to this size, of many problems each gets coordinate descent first, and no landmarks."""
+# u l'' k(x, x) from which single precision hides the 1 in 1 + u l'' k; and double precision.
+_SINGLE, _DOUBLE = 2.0**24, 2.0**53
 # With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
 # operations in proportion to m^3, or m d min(m, d) for a linear problem.
 _SMALL_PRODUCT = 5e8
@@ -61,7 +65,7 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
     if kind != SMOOTH:
         return _choose_with_jump(problem)
     is_first = is_one_of_many and problem.gram is not None and problem.size <= DESCENT_GRAM
-    is_large = takes_landmarks(problem.gram)
+    is_large = takes_landmarks(problem.gram) and not _is_hidden(problem)
     if is_first and newton.fits(problem):
         then = "landmarks" if is_large else "newton"
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(then=then)
@@ -77,6 +81,20 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
     if newton_cost <= linear_cost.descent_cost(problem):
         return Schedule("newton")
     return Schedule("dcd", max(1, int(newton_cost / linear_cost.epoch_cost(problem.X))))
+
+
+def _is_hidden(problem: Problem) -> bool:
+    """Whether single precision, that of features, hides the solution, and double does not.
+
+    The matrices of Newton's method must take no more memory than landmarks may.
+    """
+    gram = problem.gram
+    largest = losses.largest_slope(problem.loss) * problem.weight.max() * gram.diagonal().max()
+    if not _SINGLE < largest < _DOUBLE:
+        return False
+    from odmtool.solvers.engine.solve import needed_bytes
+
+    return NEWTON_MATRICES * gram.bytes <= min(gram.memory, needed_bytes(gram.size, gram.memory))
 
 
 def _descent_first(epochs: float) -> Schedule:
