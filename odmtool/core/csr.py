@@ -124,8 +124,9 @@ class CSR:
         m, d, start = *self.shape, 0
         while start < m:
             first = self.indptr[start]
-            end = np.searchsorted(self.indptr, first + _ENTRIES, side="right") - 1
-            end = min(m, max(start + 1, int(end)))
+            # speed only: which rows are squared together
+            end = int(np.searchsorted(self.indptr, first + _ENTRIES, side="right")) - 1
+            end = max(start + 1, end)
             own, indptr = slice(first, self.indptr[end]), self.indptr[start : end + 1] - first
             squares = self.data[own] ** 2
             yield slice(start, end), CSR(squares, self.indices[own], indptr, (end - start, d))
