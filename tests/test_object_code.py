@@ -2,6 +2,7 @@
 
 import json
 import os
+import py_compile
 import subprocess
 import sys
 from collections import namedtuple
@@ -56,6 +57,28 @@ def divided(a, b):
     return a // b
 
 @njit
+def first(x):
+    return x[0]
+
+@njit
+def length(text):
+    return len(text)
+
+@njit
+def doubled(x):
+    return x * 2
+
+LARGE = np.arange(200_000.0)
+
+@njit
+def large(i):
+    return LARGE[i]
+
+@njit
+def field(x):
+    return x[0].a
+
+@njit
 def refused(a):
     if a > 1:
         raise OverflowError("too large", 7)
@@ -88,7 +111,7 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for _ in range(60):
     found.append(functions.scratch(2**20))
 used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-print(json.dumps([found, _jit.statistics(), "numba" in sys.modules, used < 40_000]))
+print(json.dumps([found, _jit.statistics(), "numba" in sys.modules, used < 40_000], default=float))
 """
 
 
@@ -155,6 +178,69 @@ def test_numba_alone_where_llvm_cannot_link(processes):
         assert found == first and has_numba
 
 
+OTHERS = """
+import json, pickle, sys, warnings
+import numpy as np
+from odmtool import _jit, compiled_for_tests as functions
+warnings.simplefilter("ignore")  # numba's, of a large constant
+
+def mapped(dtype):
+    np.arange(3, 6).astype(dtype).tofile("mapped")
+    return np.memmap("mapped", dtype, "r")
+
+def failing(function, *arguments):
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return type(error).__name__
+
+def structure(dtype):
+    return np.array([(3,)], [("a", dtype)])
+
+found = [functions.first(np.array([2**n - 1], f"u{n // 8}")) for n in (8, 16, 32, 64)]
+found += [functions.first(mapped(dtype)) for dtype in ("f8", "i4", "u1", "f4")]
+found += [functions.field(structure(dtype)) for dtype in ("f8", "i8", "f4")]
+found += [functions.length("four"), functions.large(150_000), functions.doubled(2j).imag]
+found += [functions.doubled(x) for x in (2**62, np.uint8(200), True, np.float32(.5))]
+found += [failing(functions.doubled, 2**64)]
+found += [pickle.loads(pickle.dumps(functions.first)) is functions.first]
+print(json.dumps([found, _jit.statistics()]))
+"""
+
+
+def test_other_types_and_functions_are_numbas_to_run(processes):
+    first, _ = processes(OTHERS)
+    unsigned, mapped = [255, 65535, 2**32 - 1, 2**64 - 1], [3.0, 3, 3, 3.0]
+    assert first[:14] == [*unsigned, *mapped, 3.0, 3, 3.0, 4, 150_000.0, 4]
+    assert first[15:17] + first[18:] == [400, 2, "OverflowError", True]
+    second, (_, compiled) = processes(OTHERS)
+    assert second == first and compiled <= 6
+
+
+def test_numba_that_is_told_to_compile_nothing(processes):
+    code = "import numba\nnumba.config.DISABLE_JIT = 1\n" + RUN
+    found, statistics, _, _ = processes(code.replace("10**15", "-2"))
+    assert found[:2] == [[25.0, 5, True], [25.0, 3, True]] and statistics == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["objects.py", "numba_cache.py", "__init__.py"])
+def test_code_of_another_version_is_not_run(processes, tmp_path, name):
+    code = "import json\nfrom odmtool._jit import folder\nprint(json.dumps(folder._stamp()))"
+    before, path = processes(code), tmp_path / "odmtool" / "_jit" / name
+    path.write_text(path.read_text() + "# another\n")
+    assert processes(code) != before
+
+
+def test_nothing_is_kept_where_sources_are_no_files(processes, tmp_path):
+    """The folder's name would be the same for other sources."""
+    folder, code = tmp_path / "odmtool", RUN
+    for path in folder.rglob("*.py"):
+        py_compile.compile(path, path.with_suffix(".pyc"))
+        path.unlink()
+    assert processes(code)[2] and processes(code)[2]
+    assert not list(tmp_path.glob(".cache/odmtool/*/objects/*"))
+
+
 def test_two_threads_call_first_at_the_same_time(processes):
     code = """
 import json
@@ -180,17 +266,20 @@ def test_types_tell_apart_what_code_depends_on():
     different = [
         1, 1.0, True, 2**63, np.float32(1), np.int32(1), np.bool_(True), None, (1, 2), (1, 2.0),
         Pair(1, 2), Other(1, 2), Pair(1, x), x, x.T, x[:, ::2], x[0], fixed, x.astype(np.float32),
-        x.astype(np.int64), x.astype(">f8"), np.frombuffer(bytes(17), np.uint8)[1:].view(float),
+        x.astype(np.int64), x.astype(">f8"), x.view(np.matrix), x.astype(int).view(np.matrix),
+        np.frombuffer(bytes(17), np.uint8)[1:].view(float),
     ]  # fmt: skip
     found = [objects.types_of([value]) for value in different]
     assert len(set(found)) == len(found)
-    place = [objects.place_of(Path("f"), _jit.objects.keep, {}, types) for types in found]
-    assert len(set(place)) == len(place)
+    places = [objects.place_of(Path("f"), objects.keep, {}, types) for types in found]
+    kept = [place for place in places if place is not None]
+    # Not 2**63 and None.
+    assert len(set(kept)) == len(kept) == len(found) - 2
     for a, b in ((x, x + 1), (x[:1], x[1:2]), (3, -(2**63)), (Pair(1, x), Pair(2, x))):
         assert objects.types_of([a]) == objects.types_of([b])
 
 
 def test_nothing_is_kept_of_functions_from_elsewhere():
-    assert objects.place_of(Path("f"), processes, {}, ()) is None
+    assert objects.place_of(Path("f"), test_types_tell_apart_what_code_depends_on, {}, ()) is None
     one, other = (objects.place_of(Path("f"), objects.keep, o, ()) for o in ({}, {"fastmath": 1}))
     assert one != other and one.parent == Path("f", "objects")

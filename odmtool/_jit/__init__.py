@@ -99,9 +99,11 @@ class Compiled:
 
         from odmtool._jit import objects
 
-        made, signature = self.dispatcher, tuple(map(numba.typeof, arguments))
-        made.compile(signature)
-        objects.keep(place, made.overloads[signature])
+        made = self.dispatcher
+        if made is not self.py_func:  # else numba is told to compile nothing
+            signature = tuple(map(numba.typeof, arguments))
+            made.compile(signature)
+            objects.keep(place, made.overloads[signature])
         self._codes[objects.types_of(arguments)] = made
         return made(*arguments)
 
@@ -130,10 +132,14 @@ class Compiled:
             made._cache = cache
         return made
 
+    def __reduce__(self) -> str:
+        """Another process has the function by its name."""
+        return self.__qualname__
+
     @property
     def is_made(self) -> bool:
-        """Whether numba has been asked for the function."""
-        return "dispatcher" in vars(self)
+        """Whether numba has made something of the function."""
+        return vars(self).get("dispatcher", self.py_func) is not self.py_func
 
     @property
     def _numba_type_(self):

@@ -131,7 +131,7 @@ def is_compiled_from(source: Path, content: bytes) -> bool:
     Compiled functions call each other, and what else they name is from core/: a new sentence
     elsewhere is no reason to compile again.
     """
-    return b"njit" in content or source.parent.name == "core"
+    return b"njit" in content or source.parent.name in ("core", "_jit")
 
 
 def _prune(current: Path) -> None:

@@ -35,6 +35,8 @@ import numpy as np
 _C_TYPES = {
     "ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
     "i8": ctypes.c_int8, "double": ctypes.c_double, "float": ctypes.c_float,
+    "unsigned i64": ctypes.c_uint64, "unsigned i32": ctypes.c_uint32,
+    "unsigned i16": ctypes.c_uint16, "unsigned i8": ctypes.c_uint8,
 }  # fmt: skip
 _numbers = itertools.count()
 # Stands in the place of code that cannot be run without numba.
@@ -83,11 +85,11 @@ def types_of(arguments) -> tuple:
 
 def _type_of(x):
     kind = type(x)
-    if kind is np.ndarray:
+    if issubclass(kind, np.ndarray):
         flags = x.flags.num
         layout = "C" if flags & 1 else "F" if flags & 2 else "A"
         # Of the other flags numba knows whether an array is aligned, and may be written to.
-        return x.dtype.str, x.ndim, layout, flags & 0x500
+        return kind, x.dtype.str, x.ndim, layout, flags & 0x500
     if issubclass(kind, tuple):
         return kind, types_of(x)
     # A whole number beyond 64 bits has a type of its own.
@@ -95,12 +97,32 @@ def _type_of(x):
 
 
 def place_of(folder: str, function: Callable, options: dict, types: tuple) -> Path | None:
-    """Where the code of a function of the package is kept for these types."""
-    module = function.__module__
-    if not module.startswith("odmtool."):
-        return None  # the folder knows nothing of other sources
+    """Where the code of a function is kept for these types, None where numba is to run it.
+
+    The folder's name stands for the sources of the package, as far as they are files.
+    """
+    source, module = Path(function.__code__.co_filename), function.__module__
+    is_known = module.startswith("odmtool.") and source.is_file() and all(map(_is_plain, types))
+    if not is_known:
+        return None
     mark = hashlib.sha256(repr((_text_of(types), options, _processor())).encode()).hexdigest()
     return Path(folder, "objects", f"{module}.{function.__qualname__}-{mark[:24]}.o")
+
+
+def _is_plain(one) -> bool:
+    """Whether it is the type of a number, an array of numbers, or a tuple of such."""
+    if isinstance(one, type):
+        return one in (bool, float) or issubclass(one, np.number | np.bool_) and _is_real(one)
+    kind, *more = one
+    if kind is int:
+        return more[0]
+    if issubclass(kind, np.ndarray):
+        return _is_real(more[0])
+    return all(map(_is_plain, more[0]))
+
+
+def _is_real(dtype) -> bool:
+    return np.dtype(dtype).kind in "biuf"
 
 
 def _text_of(types) -> object:
@@ -121,6 +143,10 @@ def _processor() -> tuple[str, str]:
 # ---- to the disk ----------------------------------------------------------------------
 
 
+class NotKeptError(Exception):
+    """The code needs more of numba than there is without it."""
+
+
 def keep(place: Path, compiled) -> None:
     """Keep what numba has compiled; a mark if the code alone cannot be run.
 
@@ -129,28 +155,36 @@ def keep(place: Path, compiled) -> None:
     place : Path
     compiled : numba.core.compiler.CompileResult
     """
-    try:
-        known, code = _object_of(compiled)
-        known["sha256"] = hashlib.sha256(code).hexdigest()
-        content = json.dumps(known).encode() + b"\n" + code
-    except Exception:  # not as it is known here
-        content = _MARK
-    with contextlib.suppress(OSError):
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        file, name = tempfile.mkstemp(dir=place.parent)
+    with contextlib.suppress(OSError, MemoryError):  # then another process keeps it
         try:
-            with open(file, "wb") as stream:
-                stream.write(content)
-            os.replace(name, place)
-        except BaseException:
-            os.unlink(name)
-            raise
+            known, code = _object_of(compiled)
+        except (NotKeptError, AttributeError, TypeError, RuntimeError):  # of another LLVM or numba
+            _write(place, _MARK)
+            return
+        known["sha256"] = hashlib.sha256(code).hexdigest()
+        _write(place, json.dumps(known).encode() + b"\n" + code)
+        if load(place) is None:
+            _write(place, _MARK)
+
+
+def _write(place: Path, content: bytes) -> None:
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    file, name = tempfile.mkstemp(dir=place.parent)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(content)
+        os.replace(name, place)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 def _object_of(compiled) -> tuple[dict, bytes]:
     """What is to be known of compiled code, and the code; raises where it cannot be kept."""
     import llvmlite.binding as llvm
 
+    if compiled.library.has_dynamic_globals:
+        raise NotKeptError("addresses of this process")
     entry, (result, kinds) = compiled.fndesc.llvm_func_name, _result_of(compiled)
     # What numba links where another function calls it: optimised, and also there where the code
     # came from numba's cache.
@@ -165,7 +199,7 @@ def _object_of(compiled) -> tuple[dict, bytes]:
     needed = [function.name for function in module.functions if not _is_at_hand(function)]
     needed += [one.name for one in module.global_variables if _is_of_numba(one)]
     if needed:
-        raise ValueError(needed)
+        raise NotKeptError(needed)
     arguments = [_plain(str(argument.type)) for argument in module.get_function(entry).arguments]
     known = {"entry": entry, "arguments": arguments, "result": result, "kinds": kinds}
     return known, machine.emit_object(module)
@@ -186,12 +220,12 @@ def _without_unused(module, machine) -> None:
 
 
 def _check_blocks() -> None:
-    """Raise ValueError unless numba's blocks of memory are as the allocator here makes them."""
+    """Raise NotKeptError unless numba's blocks of memory are as the allocator here makes them."""
     from numba.core.runtime import nrtdynmod
 
     fields = [_plain(str(field)) for field in nrtdynmod._meminfo_struct_type.elements]
     if fields != _BLOCK:
-        raise ValueError(fields)
+        raise NotKeptError(fields)
 
 
 def _plain(name: str) -> str:
@@ -202,7 +236,7 @@ def _plain(name: str) -> str:
 def _result_of(compiled) -> tuple[list[str], list[str] | str | None]:
     """The C types of a function's result, and the Python types that they become.
 
-    Raises ValueError where these are not numbers, tuples of them or None.
+    Raises NotKeptError where these are not numbers, tuples of them or None.
     """
     from numba.core import types
 
@@ -210,15 +244,18 @@ def _result_of(compiled) -> tuple[list[str], list[str] | str | None]:
         for one, name in ((types.Boolean, "bool"), (types.Integer, "int"), (types.Float, "float")):
             if isinstance(kind, one):
                 return name
-        raise ValueError
+        raise NotKeptError(str(kind))
 
     returned = compiled.signature.return_type
     if returned == types.none:
         return [], None
     is_several = isinstance(returned, (types.Tuple, types.UniTuple))
     own = list(returned) if is_several else [returned]
-    models = compiled.target_context.data_model_manager
-    fields, kinds = [str(models[kind].get_return_type()) for kind in own], list(map(kind_of, own))
+    models, kinds = compiled.target_context.data_model_manager, list(map(kind_of, own))
+    fields = [str(models[kind].get_return_type()) for kind in own]
+    for k, kind in enumerate(own):
+        if isinstance(kind, types.Integer) and not kind.signed:
+            fields[k] = f"unsigned {fields[k]}"
     return fields, kinds if is_several else kinds[0]
 
 
@@ -282,12 +319,15 @@ def _function(known: dict, address: int, library) -> Callable:
     native = ctypes.CFUNCTYPE(ctypes.c_int32, *c_types)(address)
     fields = [(f"f{i}", _C_TYPES[name]) for i, name in enumerate(known["result"])]
     result_type = type("Result", (ctypes.Structure,), {"_fields_": fields})
-    result_size, kinds = len(fields), known["kinds"]
+    # The result and what is raised come first.
+    count, result_size, kinds = len(c_types) - 2, len(fields), known["kinds"]
     convert = {"int": int, "float": float, "bool": bool}
 
     def call(*arguments):
         flat = []
         _flatten(arguments, flat)
+        if len(flat) != count:
+            raise SystemError(f"{len(flat)} values for {count} arguments")
         result, exception = result_type(), ctypes.c_void_p()
         status = native(ctypes.addressof(result), ctypes.addressof(exception), *flat)
         if status not in _WELL:

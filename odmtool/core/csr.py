@@ -123,7 +123,7 @@ class CSR:
         """Some rows at a time, and the squares of their entries."""
         m, d, start = *self.shape, 0
         while start < m:
-            first = self.indptr[start]
+            first = int(self.indptr[start])
             # speed only: which rows are squared together
             end = int(np.searchsorted(self.indptr, first + _ENTRIES, side="right")) - 1
             end = max(start + 1, end)
