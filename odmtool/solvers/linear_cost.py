@@ -20,12 +20,13 @@ from odmtool.core import losses
 from odmtool.core.kernels import squares
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 
-# What is loaded: numba with the compiled epochs, and SciPy where a Gram matrix is made.
-_NUMBA, _SCIPY = 0.2, 0.1
+# What is loaded: the compiled epochs, which a first run makes, too, and SciPy where a Gram matrix
+# is made.
+_COMPILED, _SCIPY = 0.2, 0.1
 # A product with X and one with X', for a nonzero.
 _PRODUCT = 2e-9
 # An epoch, for a row and a nonzero.
-_EPOCH_ROW, _EPOCH_ENTRY = 1.5e-7, 3e-9
+_EPOCH_ROW, _EPOCH_ENTRY = 1e-7, 2e-9
 # X'SX: a pair of nonzeros in a row; a cell of the dense rows, and a multiplication by BLAS.
 _PAIR, _CELL, _MULTIPLICATION = 2e-9, 1.5e-9, 2e-11
 # A step in function space, for m^3: rows and columns are gathered, scaled and factored.
@@ -109,11 +110,11 @@ def epoch_cost(X) -> float:
 def descent_cost(problem: Problem) -> float:
     """Seconds of coordinate descent, compiled code included."""
     epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _EPOCH_GROWTH)
-    return _NUMBA + epochs * epoch_cost(problem.X)
+    return _COMPILED + epochs * epoch_cost(problem.X)
 
 
 def is_surely_newton(X) -> bool:
     """Whether Newton's method costs less than coordinate descent, whatever the loss."""
     m, d = X.shape
-    least = _NUMBA + _LEAST_EPOCHS * epoch_cost(X)
+    least = _COMPILED + _LEAST_EPOCHS * epoch_cost(X)
     return d <= min(m, LARGEST_HESSIAN) and _hessian_steps_cost(X) <= least
