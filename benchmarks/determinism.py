@@ -158,8 +158,8 @@ def main() -> int:
                 print(" | ".join(table[-1]), flush=True)
     numbers = [float(cell) for row in table[1:] for cell in row[2:] if cell not in ("same", "")]
     compared = sum(bool(cell) for row in table[1:] for cell in row[2:])
-    summary = f"{compared - len(numbers)} of {compared} models are the same byte for byte; the "
-    summary += f"others differ by at most {max(numbers, default=0.0):.1e}."
+    summary = f"{compared - len(numbers)} of {compared} models are the same byte for byte"
+    summary += f"; the others differ by at most {max(numbers):.1e}." if numbers else "."
     print(summary)
     if options.write:
         options.write.write_text(page(table, summary))
