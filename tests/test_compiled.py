@@ -26,6 +26,7 @@ from twins import (
 )
 from twins.making import assert_same, copied
 
+from odmtool._jit import arguments as kinds
 from odmtool._jit import objects
 from odmtool._jit.folder import is_compiled_from
 
@@ -51,7 +52,7 @@ def kept(compiled):
     """The function by its object code only, as another process runs it."""
 
     def run(*arguments):
-        place = compiled.place_of(objects.types_of(arguments))
+        place = compiled.place_of(kinds.types_of(arguments))
         code = objects.load(place)
         assert code is not None, "it is not kept on the disk"
         return code(*arguments)

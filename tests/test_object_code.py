@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from odmtool import _jit
-from odmtool._jit import objects
+from odmtool._jit import arguments, keeping
 
 PACKAGE = Path(_jit.__file__).parent.parent
 Pair = namedtuple("Pair", "a b")
@@ -165,7 +165,8 @@ def test_damaged_code_is_made_again(processes):
 
 def test_code_for_another_processor_is_not_run(processes):
     first = processes()[0]
-    code = "from odmtool._jit import objects\nobjects._processor = lambda: ('other', '')\n" + RUN
+    other = "from odmtool._jit import arguments\narguments._processor = lambda: ('other', '')\n"
+    code = other + RUN
     found, _, has_numba, _ = processes(code.replace("functions.array(3).tolist()", "[0, 1, 2]"))
     assert found == first and has_numba
 
@@ -216,7 +217,7 @@ def test_numba_that_is_told_to_compile_nothing(processes):
     assert found[:2] == [[25.0, 5, True], [25.0, 3, True]] and statistics == [0, 0]
 
 
-@pytest.mark.parametrize("name", ["objects.py", "numba_cache.py", "__init__.py"])
+@pytest.mark.parametrize("name", sorted(path.name for path in PACKAGE.glob("_jit/*.py")))
 def test_code_of_another_version_is_not_run(processes, tmp_path, name):
     code = "import json\nfrom odmtool._jit import folder\nprint(json.dumps(folder._stamp()))"
     before, path = processes(code), tmp_path / "odmtool" / "_jit" / name
@@ -262,17 +263,17 @@ def test_types_tell_apart_what_code_depends_on():
         x.astype(np.int64), x.astype(">f8"), x.view(np.matrix), x.astype(int).view(np.matrix),
         np.frombuffer(bytes(17), np.uint8)[1:].view(float),
     ]  # fmt: skip
-    found = [objects.types_of([value]) for value in different]
+    found = [arguments.types_of([value]) for value in different]
     assert len(set(found)) == len(found)
-    places = [objects.place_of(Path("f"), objects.keep, {}, types) for types in found]
+    places = [arguments.place_of(Path("f"), keeping.keep, {}, types) for types in found]
     kept = [place for place in places if place is not None]
     # Not 2**63 and None.
     assert len(set(kept)) == len(kept) == len(found) - 2
     for a, b in ((x, x + 1), (x[:1], x[1:2]), (3, -(2**63)), (Pair(1, x), Pair(2, x))):
-        assert objects.types_of([a]) == objects.types_of([b])
+        assert arguments.types_of([a]) == arguments.types_of([b])
 
 
 def test_nothing_is_kept_of_functions_from_elsewhere():
-    assert objects.place_of(Path("f"), test_types_tell_apart_what_code_depends_on, {}, ()) is None
-    one, other = (objects.place_of(Path("f"), objects.keep, o, ()) for o in ({}, {"fastmath": 1}))
+    assert arguments.place_of(Path("f"), test_types_tell_apart_what_code_depends_on, {}, ()) is None
+    one, other = (arguments.place_of(Path("f"), keeping.keep, o, ()) for o in ({}, {"fastmath": 1}))
     assert one != other and one.parent == Path("f", "objects")

@@ -2,11 +2,11 @@
 
 :func:`njit` is ``numba.njit(nogil=True)`` whose code is kept in a folder of our own
 (:mod:`odmtool._jit.folder`): as object code, which is run without numba
-(:mod:`odmtool._jit.objects`), and where that cannot be, in numba's cache
-(:mod:`odmtool._jit.numba_cache`). Where no such folder can be written, functions are compiled in
-every process. Damaged files, a full disk and processes that fill the folder at the same
-time cost time, never a result. No setting of numba is changed, so a program
-that imports odmtool beside other numba code does not notice.
+(:mod:`odmtool._jit.keeping`, :mod:`~odmtool._jit.objects`), and where that cannot be, in numba's
+cache (:mod:`odmtool._jit.numba_cache`). Where no such folder can be written, functions are
+compiled in every process. Damaged files, a full disk and processes that fill the folder at the
+same time cost time, never a result. No setting of numba is changed, so a program that imports
+odmtool beside other numba code does not notice.
 
 numba is imported when something has to be compiled, LLVM when a compiled function is called.
 """
@@ -61,7 +61,7 @@ class Compiled:
     py_func : callable
         The function as it is written.
     loaded : dict
-        The code from the disk, by the types of arguments (:func:`odmtool._jit.objects.types_of`).
+        The code from the disk, by the types of arguments (:func:`odmtool._jit.arguments.types_of`).
     """
 
     def __init__(self, function: Callable, options: dict):
@@ -71,7 +71,7 @@ class Compiled:
 
     def __call__(self, *arguments):
         if self._types_of is None:
-            from odmtool._jit.objects import types_of
+            from odmtool._jit.arguments import types_of
 
             self._types_of = types_of
         types = self._types_of(arguments)
@@ -97,24 +97,24 @@ class Compiled:
         """Compile for these arguments, keep the code and run it."""
         import numba
 
-        from odmtool._jit import objects
+        from odmtool._jit.keeping import keep
 
         made = self.dispatcher
         if made is not self.py_func:  # else numba is told to compile nothing
             signature = tuple(map(numba.typeof, arguments))
             made.compile(signature)
-            objects.keep(place, made.overloads[signature])
-        self._codes[objects.types_of(arguments)] = made
+            keep(place, made.overloads[signature])
+        self._codes[self._types_of(arguments)] = made
         return made(*arguments)
 
     def place_of(self, types: tuple) -> Path | None:
         """Where code for these types is kept, None if it cannot be."""
-        from odmtool._jit import folder, objects
+        from odmtool._jit import arguments, folder
 
         # Without LLVM, or where it has another interface, numba does everything.
         with contextlib.suppress(Exception):
             if (own := folder.cache_folder()) is not None:
-                return objects.place_of(own, self.py_func, self._options, types)
+                return arguments.place_of(own, self.py_func, self._options, types)
         return None
 
     @functools.cached_property
