@@ -35,6 +35,8 @@ _PART = 2**17
 _CELLS = 2**20
 # speed only: the Hessian is made of so many edges, and those of a part, at a time
 _EDGES = 2**18
+# speed only: multiplications of a product from which it is made in several threads
+_WORK = 3e7
 # Steps are exact where a factor takes no longer than so many examples' scores for every unknown.
 # speed only: exact steps or others, the gap decides
 _EXACT = 120
@@ -208,7 +210,10 @@ class DenseNewton(SmoothedNewton):
             with np.errstate(over="ignore", invalid="ignore"):
                 return bend.X.T @ _curvatures(bend, V.T @ bend.X.T).T
 
-        return sum(self._executor.map(times, self._bends), start=V)
+        # speed only: threads that are started for less work gain nothing
+        work = sum(bend.X.size for bend in self._bends) * V.shape[1]
+        executor = self._executor if work > _WORK else Serial()
+        return sum(executor.map(times, self._bends), start=V)
 
     def _bend(self, rows: slice, members: Members) -> Bend:
         """Of some rows, for all products with one Hessian."""
