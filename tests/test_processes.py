@@ -69,6 +69,21 @@ def test_a_second_signal_ends_at_once(start, ill_conditioned, tmp_path):
     assert process.wait(timeout=60) == 130 and not any(tmp_path.iterdir())
 
 
+def test_a_signal_while_another_sentence_is_written(tmp_path):
+    """Python refuses to enter a stream twice in one thread, which a second Ctrl-C would."""
+    with open(tmp_path / "said", "wb") as file:
+
+        class Entered:
+            write, fileno = staticmethod(len), file.fileno
+
+            def flush(self):
+                raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+        process.say("odm-train: interrupted; no file was changed", Entered())
+    said = (tmp_path / "said").read_text()
+    assert said == "odm-train: interrupted; no file was changed\n"
+
+
 def test_garbage_is_collected_again_where_loading_fails():
     with pytest.raises(ImportError), process.without_garbage():
         assert not gc.isenabled()

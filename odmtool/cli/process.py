@@ -133,6 +133,11 @@ def say(line: str, stream: TextIO | None = None) -> None:
     try:
         stream.write(line + "\n")
         stream.flush()
+    except RuntimeError:
+        # A second signal came while the first one's sentence was written: a stream is not entered
+        # again.
+        with contextlib.suppress(OSError):
+            os.write(stream.fileno(), f"{line}\n".encode(errors="backslashreplace"))
     except OSError:
         # What stays in the buffer would fail again, and change the exit code, at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
