@@ -35,7 +35,7 @@ _PART = 2**17
 _CELLS = 2**20
 # speed only: the Hessian is made of so many edges, and those of a part, at a time
 _EDGES = 2**18
-# speed only: multiplications of a product from which it is made in several threads
+# speed only: multiplications for all scores from which these are made in several threads
 _WORK = 3e7
 # Steps are exact where a factor takes no longer than so many examples' scores for every unknown.
 # speed only: exact steps or others, the gap decides
@@ -117,7 +117,8 @@ class DenseNewton(SmoothedNewton):
         executor: Serial | None = None,
     ):  # fmt: skip
         m, k = problem.size, problem.k
-        self._executor = Serial() if executor is None else executor
+        # speed only: threads that are started for less work gain nothing
+        self._executor = Serial() if executor is None or problem.X.size * k < _WORK else executor
         self.is_exact = W.size <= LARGEST_FACTOR and W.size**2 <= _EXACT * m
         self._c1 = problem.parameters.c1 * problem.weight
         # speed only: rows at a time
@@ -210,10 +211,7 @@ class DenseNewton(SmoothedNewton):
             with np.errstate(over="ignore", invalid="ignore"):
                 return bend.X.T @ _curvatures(bend, V.T @ bend.X.T).T
 
-        # speed only: threads that are started for less work gain nothing
-        work = sum(bend.X.size for bend in self._bends) * V.shape[1]
-        executor = self._executor if work > _WORK else Serial()
-        return sum(executor.map(times, self._bends), start=V)
+        return sum(self._executor.map(times, self._bends), start=V)
 
     def _bend(self, rows: slice, members: Members) -> Bend:
         """Of some rows, for all products with one Hessian."""
