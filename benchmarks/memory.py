@@ -80,6 +80,7 @@ dense   cv -s l1svm -t linear,rbf -g 1 -l 1 --max-iter 10
 large   train -t rbf -g 1 -l 16
 large   train -t rbf -g 1 -l 16 -j 2 --memory 400M
 large   cv -t rbf -g 4 -l 1,4 -v 3 -j 2 --memory 800M
+large   train -t rbf -g 4 -v 3 -j 2 --memory 800M
 tall    train
 tall    train -j 2
 tall    train --solver dcd

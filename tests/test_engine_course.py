@@ -76,8 +76,8 @@ def test_a_newton_step_in_function_space(kind, far):
         coef = losses.nearest_dual(loss, 3 * random.standard_normal(40))
         coef[::7] = 0.0
         a, size = y * coef, np.abs(coef).sum()
-        run = SimpleNamespace(loss=loss, points=points_of(problem))
-        newton = full.FullNewton(run, y, space, SimpleNamespace(f=K @ a), coef)
+        run = SimpleNamespace(Y=[y], losses=[loss].__getitem__, points=points_of(problem))
+        newton = full.FullNewton(run, 0, space, SimpleNamespace(f=K @ a), coef)
         newton._share = 1e-10
         t = y * (K @ a)
         demanded = -y * losses.derivative(loss, t)
@@ -116,9 +116,9 @@ def test_a_look_in_double_precision(monkeypatch, is_proved):
     K, y, random = own_matrix(problem), problem.y, np.random.default_rng(0)
     loss = losses.scaled(problem.loss, problem.weight)
     coef = random.uniform(0.0, 1.0, 40)
-    run = SimpleNamespace(loss=loss, points=points_of(problem))
+    run = SimpleNamespace(Y=[y], losses=[loss].__getitem__, points=points_of(problem))
     off = 1e-3 * random.standard_normal(40)
-    newton = full.FullNewton(run, y, None, SimpleNamespace(f=K @ (y * coef) + off), coef, 2)
+    newton = full.FullNewton(run, 0, None, SimpleNamespace(f=K @ (y * coef) + off), coef, 2)
     assert newton._most_rows == int(full._ROWS_SHARE * 40 / 2)
     primal, scale, gap, eta = newton.values()
     told = []

@@ -27,9 +27,11 @@ def test_examples_that_are_the_same_become_one(dense):
     X = rows if dense else sparse.csr_matrix(rows)
     Y, u = np.where(random.random((2, 70)) < 0.3, 1.0, -1.0), random.uniform(0.5, 2.0, 70)
     loss = losses.l1svm(2.0**4, u.sum())
-    gram = Gram(Kernel("poly", 0.5, 1.0, 2), X, 1e9 if dense else 1.0)
-    problems = [Problem(None, gram, y, u, loss) for y in Y]
-    found, signs, weight, first, member = solve._merged(problems)
+    # In the second problem some take no part.
+    Y[1] *= random.random(70) < 0.7
+    columns = Columns.of(Y, u, loss)
+    found, merged, first, member = solve._merged(X, columns)
+    signs, weight = merged.signs, merged.weight
     seen = {}
     for i in range(70):
         seen.setdefault((*rows[i], *Y[:, i]), []).append(i)
@@ -44,7 +46,7 @@ def test_examples_that_are_the_same_become_one(dense):
     eta = -most.left_lo * random.choice([0.25, 1.0], len(first))
     eta *= 1 + 1e-15
     solution = Solution(None, coef, eta, 1.0, 0.0, 1.0, 3, False, "landmarks")
-    spread = solve._spread_out(problems[0], solution, first, member)
+    spread = solve._spread_out(columns, 0, solution, first, member)
     expected, shares = np.zeros(70), np.zeros(70)
     expected[first] = coef
     for group in seen.values():
@@ -58,8 +60,9 @@ def test_examples_that_all_differ_are_taken_as_they_are():
     problem = problem_of(Kernel("rbf", 0.5), "odm", 2.0**4, 30, weighted=True, dense=True)
     rows = np.random.default_rng(0).standard_normal((30, 3))
     problem = problem._replace(gram=Gram(problem.gram.kernel, rows))
-    X, Y, u, *_ = solve._merged([problem])
-    assert X is problem.gram.X and u is problem.weight and np.array_equal(Y, problem.y[None])
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    X, found, *_ = solve._merged(problem.gram.X, columns)
+    assert X is problem.gram.X and found is columns
 
 
 @pytest.mark.parametrize("certified", [True, False])
@@ -230,7 +233,8 @@ def newton_in_w(Z, y, weight, loss):
 def test_solutions_in_the_span_are_counted_on(monkeypatch, way, size):
     """With features of all examples or of those that are kept; bounds where these are wanted."""
     problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**8, weighted=True, dense=True)
-    run, _first, _member = solve._run_of([problem], Stop(2.0**-10), 3, None, None)
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    run, *_ = solve._run_of(columns, problem.gram, Stop(2.0**-10), 3, None, None)
     m = run.points.size
     kept = None if size == 150 else np.arange(0, m, 3)
     if size == 40:  # a sample of some

@@ -73,7 +73,7 @@ class Run(NamedTuple):
     points: Points
     tile_room: float
     cost: Cost = Cost(200, 5.0, False)
-    loss: losses.MarginLoss = losses.odm(1.0, 0.2, 0.2, 1.0)
+    largest_slope: float = losses.largest_slope(losses.odm(1.0, 0.2, 0.2, 1.0))
 
 
 @pytest.mark.parametrize("gamma", [0.3, 40.0])
@@ -196,7 +196,8 @@ def test_values_are_coded_where_that_is_harmless(d, lambda_, is_coded):
     X, random = np.random.default_rng(1).standard_normal((200, d)), np.random.default_rng(0)
     points = Points(Kernel("rbf", 1 / d), X, Serial())
     points._by_numpy, some = -1, np.arange(200) < 150
-    run = Run(points, np.inf, loss=losses.odm(lambda_, 0.2, 0.2, 200.0))
+    steepest = losses.largest_slope(losses.odm(lambda_, 0.2, 0.2, 200.0))
+    run = Run(points, np.inf, largest_slope=steepest)
     product, v = products.Products(run, some), np.where(some, random.standard_normal(200), 0.0)
     product.of([products.Asked(v, some, roughly=True)])
     [tile] = product._tiles._kept.values()

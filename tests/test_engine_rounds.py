@@ -159,14 +159,12 @@ def test_the_solution_of_a_point(monkeypatch):
 # ---- problems that share landmarks -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("has_others", [False, True])
-def test_columns_go_on_until_they_are_done(monkeypatch, has_others):
-    """Also of those that few others leave; not where another solver is there for these."""
+def test_columns_go_on_until_few_are_left(monkeypatch):
+    """Those are asked for a proof once more."""
     gaps = iter([np.r_[np.full(20, 0.5), 0.25], np.r_[np.full(18, 0.25), 0.5, 0.75], [0.125, 0.25]])
     asked, sizes = [], iter([3, 5, 8])
     engine = object.__new__(shared.Shared)
-    engine._tolerance, engine._rest = 0.25, 0.1 if has_others else 0.0
-    engine._points = SimpleNamespace(size=6)
+    engine._tolerance, engine._points = 0.25, SimpleNamespace(size=6, executor="executor")
     engine._landmarks = SimpleNamespace(
         is_full=False, members=[0] * 200, grow=lambda count: asked.append(count)
     )
@@ -174,9 +172,10 @@ def test_columns_go_on_until_they_are_done(monkeypatch, has_others):
     def prepare():
         return np.zeros((6, next(sizes))), "basis"
 
-    def in_span(Z, problems, start):
+    def in_span(Z, problems, start, tolerance, executor):
+        assert tolerance == shared._INSIDE * 0.25 and executor == "executor"
         asked.append((problems.count, start.shape, float(start.sum())))
-        return start + 1.0
+        return start + 1.0, None, 3
 
     def bounds(points, is_last):
         asked.append(is_last)
@@ -185,15 +184,12 @@ def test_columns_go_on_until_they_are_done(monkeypatch, has_others):
     monkeypatch.setattr(certificate, "evaluate", lambda basis, problems, W: [
         SimpleNamespace(f=np.full(6, w.sum())) for w in W.T
     ])  # fmt: skip
-    engine._prepare, engine._in_span, engine._bounds = prepare, in_span, bounds
+    monkeypatch.setattr(shared.columns, "solve", in_span)
+    engine._prepare, engine._bounds = prepare, bounds
     found = engine.solve(columns_of(21), np.ones((2, 21)))
-    # Of 21 problems two are more than a tenth where there are none others.
     first = [(21, (3, 21), 42.0), False, 320, (20, (5, 20), 100.0)]
     gap = np.r_[np.full(18, 0.25), [0.5, 0.75], 0.25]
-    if has_others:
-        assert asked == [*first, False, 320, (2, (8, 2), 20.0), True]
-    else:
-        assert asked == [*first, False, 320, (2, (8, 2), 20.0), False]
+    assert asked == [*first, False, 320, (2, (8, 2), 20.0), True]
     gap[18:20] = 0.125, 0.25
     assert np.array_equal(found.gap, gap) and found.converged.all()
     assert found.failure == 3 * 2.0**-20 and found.W.shape == (8, 21)

@@ -400,9 +400,10 @@ def test_when_no_more_landmarks_can_be_had(is_whole):
 def test_values_are_coded_where_that_changes_a_tenth_at_most():
     """Of the matrix I + S^1/2 K S^1/2, whose random part grows with the root of its size."""
     points = Points(Kernel("rbf", 1.0), np.zeros((4, 2)), Serial())
-    loss = losses.lssvm(1.0, 1.0)
-    bent = losses.largest_slope(loss)
-    run = SimpleNamespace(points=points, tile_room=0.0, cost=Cost(4, 2.0, False), loss=loss)
+    bent = losses.largest_slope(losses.lssvm(1.0, 1.0))
+    run = SimpleNamespace(
+        points=points, tile_room=0.0, cost=Cost(4, 2.0, False), largest_slope=bent
+    )
     product = products.Products(run, np.zeros(4, bool))
     count = (0.1 * 2.0**17 / bent) ** 2
     assert product._can_be_coded(count * (1 - 1e-9))

@@ -148,7 +148,7 @@ def _side_by_side(machine, prepared, todo, progress) -> list[Solution]:
     from odmtool.solvers.engine.solve import solve_all
 
     return solve_all(
-        [part_problem(machine, prepared, part) for part in todo], _stop_of_landmarks(machine),
+        [part_problem(machine, prepared, part) for part in todo], stop_of_landmarks(machine),
         seed=machine.seed, progress=progress, executor=local_executor(machine.jobs),
     )  # fmt: skip
 
@@ -216,11 +216,12 @@ def _by_few_landmarks(machine, prepared, todo, part: Subproblem) -> Solution | N
     # Not before it is needed: most pairs are small.
     from odmtool.solvers.engine.solve import solve_by_few
 
-    stop, most = _stop_of_landmarks(machine), _FEW_LANDMARKS * problem.size
+    stop, most = stop_of_landmarks(machine), _FEW_LANDMARKS * problem.size
     return solve_by_few(problem, stop, machine.seed, most)
 
 
-def _stop_of_landmarks(machine) -> Stop:
+def stop_of_landmarks(machine) -> Stop:
+    """When the kernel engine ends for a machine."""
     way = table.way_of("landmarks", machine.kind, machine.kernel)
     return Stop(machine.tolerance, way.limit if machine.max_iter is None else machine.max_iter)
 

@@ -169,7 +169,7 @@ def matrices(machine, X, k: int = 2) -> dict[str, float]:
     if machine.takes_landmarks(m) and machine.kind == SMOOTH:
         from odmtool.solvers.engine.solve import needed_bytes
 
-        needed = needed_bytes(m, limit, _together(machine, k))
+        needed = needed_bytes(m, limit, problem_count(machine, k))
         return found | {"landmarks and kernel values": needed}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
     count = LDM_MATRICES if machine.kind == OF_LDM else NEWTON_MATRICES
@@ -177,7 +177,7 @@ def matrices(machine, X, k: int = 2) -> dict[str, float]:
     return found | {"kernel values": kept}
 
 
-def _together(machine, k: int) -> int:
+def problem_count(machine, k: int) -> int:
     """The number of problems with the same landmarks."""
     if k <= 2 or machine.decides_by_votes(k):
         return 1

@@ -15,7 +15,7 @@ from odmtool.core.memory import (
     NEWTON_NUMBERS,
     resident,
 )
-from odmtool.places.memory import class_bytes, fold_matrices, is_newton
+from odmtool.places.memory import class_bytes, fold_matrices, is_newton, problem_count
 from odmtool.search.search import SearchPlan, chains, is_together
 from odmtool.search.together import needed_bytes
 from odmtool.search.validation import takes_path
@@ -62,7 +62,9 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
         machine = plan.machine.copy(**named[chain[0]])
         if is_together(plan, chain):
             copies = COPIES * (_bytes(X) + dense_bytes(X, limit / 4))
-            together = max(together, copies + needed_bytes(machine, X.shape[0], len(chain)))
+            problems = plan.n_folds * problem_count(machine, len(plan.data.class_order()))
+            needed = needed_bytes(machine, X.shape[0], len(chain), problems)
+            together = max(together, copies + needed)
         else:
             apart[machine.kernel] = machine
     needed, keeps_matrix = min(limit, together), True

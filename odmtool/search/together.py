@@ -3,14 +3,17 @@
 All settings with one kernel on all folds are problems on the same examples: a fold leaves some
 out. So the kernel engine solves them as columns of matrix products
 (:mod:`odmtool.solvers.engine.shared`), those with one lambda at a time, each from the solution
-for the lambda before. Every fit is certified to the machine's tolerance; what the landmarks do
-not bring there is trained alone, by Newton's method if there is room for the kernel matrix.
+for the lambda before. Every fit is certified to the machine's tolerance. Of what the landmarks do
+not bring there, and of a single setting from the start, all folds of one setting are solved side by
+side (:func:`odmtool.solvers.engine.solve.solve_columns`); of many settings each is trained alone by
+Newton's method, if there is room for the kernel matrix.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import groupby
 
 import numpy as np
 
@@ -19,17 +22,24 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.core.losses import MarginLoss
 from odmtool.machines import Machine
 from odmtool.machines.binary import BinaryMachine
-from odmtool.machines.reduction import decoder, parts
+from odmtool.machines.reduction import decoder, parts, stop_of_landmarks
 from odmtool.rows.executor import local_executor
 from odmtool.search.validation import Data, FoldResult
 from odmtool.solvers.engine import shared as engine
+from odmtool.solvers.engine import solve as one_by_one
+from odmtool.solvers.engine.certificate import rows_times
 from odmtool.solvers.engine.columns import Columns
+from odmtool.solvers.engine.points import Points
 from odmtool.solvers.table import FOLD_MATRICES
 
 # Columns at a time: numbers for every example and column, of which Newton's method makes some.
 _MOST_COLUMNS, _NUMBERS = 128, 60
-# If fewer than this share reach the tolerance, fits with a larger lambda are trained alone.
+# If fewer than this share reach the tolerance, fits with a larger lambda are for others.
+# speed only: the others certify them
 _WORTH = 0.9
+# Landmarks of few settings, which the solver of one setting finds again soon.
+# speed only: as above
+_FEW_LANDMARKS = 600
 # Settings from which, and examples up to which, Newton's method replaces many landmarks.
 _MANY, _LARGEST_MATRIX = 8, 12_000
 
@@ -67,12 +77,13 @@ def takes_newton(machine: Machine, m: int, count: int) -> bool:
     return machine.solver == "auto" and count >= _MANY and m <= _LARGEST_MATRIX and is_fitting
 
 
-def needed_bytes(machine: Machine, m: int, count: int) -> float:
-    """What ``count`` settings take at most, for m examples."""
+def needed_bytes(machine: Machine, m: int, count: int, problems: int) -> float:
+    """What ``count`` settings take at most, for m examples, each of so many problems."""
     memory, whole = machine.memory_limit(), FOLD_MATRICES * BYTES * m * m
     columns = min(memory / 2, _NUMBERS * m * _MOST_COLUMNS)
-    landmarks = engine.needed_bytes(m, memory) + columns
-    return max(landmarks, whole) if takes_newton(machine, m, count) else landmarks
+    landmarks = engine.needed_bytes(m, memory) + columns if count > 1 else 0.0
+    others = one_by_one.needed_bytes(m, memory, problems)
+    return max(landmarks, whole if takes_newton(machine, m, count) else others)
 
 
 class Together:
@@ -120,18 +131,32 @@ class Together:
 
         The result is None where the fit has to be trained alone.
         """
-        first, gram = self._machines[0], self._prepared.gram
+        count = len(self._machines)
+        left = self._fits(range(count)) if count == 1 else (yield from self._by_landmarks())
+        if takes_newton(self._machines[0], len(self._fold), count):
+            yield from ((i, k, None, 0.0) for i, k in left)
+            return
+        for i, some in groupby(left, lambda fit: fit[0]):
+            yield from self._side_by_side(i, [k for _, k in some])
+
+    def _fits(self, settings) -> list[tuple[int, int]]:
+        """All folds of some settings."""
+        return [(int(i), k) for i in settings for k in range(len(self._totals))]
+
+    def _by_landmarks(self):
+        """Yields as :meth:`results`; returns the fits that landmarks do not bring there."""
+        first, gram, count = self._machines[0], self._prepared.gram, len(self._machines)
+        most = {"most": _FEW_LANDMARKS} if count < _MANY else {}
         shared = engine.Shared(
-            gram.kernel, gram.X, first.tolerance, first.seed, self._memory, self._executor,
-            has_others=takes_newton(first, len(self._fold), len(self._machines)),
-        )  # fmt: skip
+            gram.kernel, gram.X, first.tolerance, first.seed, self._memory, self._executor, **most
+        )
         weights = np.array([machine.loss_weight for machine in self._machines])
-        width, before, share = len(self._parts), {}, 1.0
+        width, before, share, left = len(self._parts), {}, 1.0, []
         for weight in np.unique(weights):
-            chosen = np.flatnonzero(weights == weight)
-            fits = [(i, k) for i in chosen for k in range(len(self._totals))]
+            fits = self._fits(np.flatnonzero(weights == weight))
+            # speed only: others certify what is left
             if share < _WORTH:
-                yield from ((int(i), k, None, 0.0) for i, k in fits)
+                left += fits
                 continue
             step, after, share = max(1, self._room() // width), {}, 0.0
             for start in range(0, len(fits), step):
@@ -143,8 +168,33 @@ class Together:
                 for number, (i, k) in enumerate(some):
                     own = slice(number * width, (number + 1) * width)
                     after[self._others(i), k] = found.W[:, own]
-                    yield int(i), k, self._result(i, k, found, own), seconds
+                    if found.converged[own].all():
+                        values = found.F[self._fold == k, own]
+                        yield i, k, self._result(i, values, found.gap[own]), seconds
+                    else:
+                        left.append((i, k))
             before = after
+        return left
+
+    def _side_by_side(self, i: int, folds: list[int]):
+        """Some folds of one setting; yields as :meth:`results`."""
+        began, gram, width = time.perf_counter(), self._prepared.gram, len(self._parts)
+        columns, machine = self._columns([(i, k) for k in folds]), self._machines[i]
+        found = one_by_one.solve_columns(
+            columns, gram, stop_of_landmarks(machine), seed=machine.seed, executor=self._executor
+        )
+        seconds = (time.perf_counter() - began) / len(folds)
+        points = Points(gram.kernel, gram.X, self._executor)
+        for number, k in enumerate(folds):
+            own = slice(number * width, (number + 1) * width)
+            if not all(one.converged for one in found[own]):
+                yield i, k, None, seconds
+                continue
+            signs = columns.signs[columns.row[own]]
+            A = np.array([one.coef for one in found[own]]) * np.where(signs == 0, 1, signs)
+            values = rows_times(points, np.flatnonzero(self._fold == k), A.T)
+            gaps = np.array([one.gap for one in found[own]])
+            yield i, k, self._result(i, values, gaps), seconds
 
     def _room(self) -> int:
         """As many columns as fit."""
@@ -165,14 +215,12 @@ class Together:
         loss = MarginLoss(*np.array(losses, dtype=float).T)
         return Columns(loss, self._signs, rows, self._prepared.u)
 
-    def _result(self, i: int, k: int, found, own: slice) -> FoldResult | None:
-        if not found.converged[own].all():
-            return None
+    def _result(self, i: int, values: np.ndarray, gaps: np.ndarray) -> FoldResult:
+        """From the values of the parts' functions at the rows left out."""
         machine, classes = self._machines[i], self._prepared.classes
-        values = found.F[self._fold == k, own]
         values = values if self._decoder is None else values @ self._decoder
         predicted = np.asarray(classes)[machine.winners(values, len(classes))]
-        return FoldResult(predicted, values, float(found.gap[own].max()), True)
+        return FoldResult(predicted, values, float(gaps.max()), True)
 
 
 def _joined(starts: list, width: int) -> np.ndarray | None:

@@ -94,6 +94,11 @@ class Columns(NamedTuple):
         fields = MarginLoss(*(np.full(len(Y), field, dtype=float) for field in loss))
         return cls(fields, Y.astype(np.int8), np.arange(len(Y)), weight)
 
+    def losses(self, j: int) -> MarginLoss:
+        """The losses of the examples in problem j, zero for those that take no part."""
+        loss = MarginLoss(*(field[j] for field in self.loss))
+        return losses.scaled(loss, self.weight * np.abs(self.signs[self.row[j]]))
+
     def problem(self) -> Problem:
         """The only one."""
         loss = MarginLoss(*(field.item() for field in self.loss))

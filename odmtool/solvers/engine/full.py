@@ -89,7 +89,8 @@ class FullNewton:
     Parameters
     ----------
     run : odmtool.solvers.engine.solve.EngineRun
-    y : ndarray, shape (m,)
+    j : int
+        Which of the run's problems.
     space : FeatureSpace
         Of the landmarks; its Hessian is the preconditioner's.
     point : odmtool.solvers.engine.certificate.Evaluation
@@ -100,10 +101,10 @@ class FullNewton:
         So many problems share passes.
     """
 
-    def __init__(self, run, y, space: FeatureSpace, point: Evaluation, coef, count: int = 1):
-        self._most_rows = int(_ROWS_SHARE * len(y) / count)
-        self.y, self.loss, self.points, self._space = y, run.loss, run.points, space
-        self._share, self.a, self.f = _RESIDUAL, y * coef, point.f.copy()
+    def __init__(self, run, j: int, space: FeatureSpace, point: Evaluation, coef, count: int = 1):
+        self._most_rows = int(_ROWS_SHARE * len(coef) / count)
+        self.y, self.loss, self.points, self._space = run.Y[j], run.losses(j), run.points, space
+        self._share, self.a, self.f = _RESIDUAL, self.y * coef, point.f.copy()
         self._is_far = self._is_rounding_harmless = True
         # The sum of the |v|_1 of the products K v of which f is made.
         self._size = np.abs(coef).sum()
@@ -346,7 +347,7 @@ def solve(
         Bounds of P - D at the points.
     """
     duals = np.column_stack([point.a for point in points])
-    states = zip(run.Y[problems], spaces, points, coefs, strict=True)
+    states = zip(problems, spaces, points, coefs, strict=True)
     newtons = [FullNewton(run, *state, len(problems)) for state in states]
     # One pass makes a point of the demanded duals. Is that good enough?
     # speed only: from which of two points it goes on

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import kernels, losses
+from odmtool.core import kernels
 from odmtool.rows.tiles import Tiles, is_narrow, narrow_rows, tile_values
 from odmtool.solvers.engine.certificate import times
 
@@ -294,7 +294,7 @@ class Products:
         # Tiles of examples without duals are left out; so these stand together.
         self._points, self._order = run.points, np.argsort(~is_active, kind="stable")
         self._room, self._tiles, self._first = run.tile_room, None, int(is_active.sum())
-        self._cost, self._bent = run.cost, losses.largest_slope(run.loss)
+        self._cost, self._bent = run.cost, run.largest_slope
         # speed only: when compiled code is loaded
         self._expected = 0.0
 

@@ -6,7 +6,8 @@ Method   As in :mod:`odmtool.solvers.engine.solve`, but all columns at once: New
          tolerance go on with more landmarks, from where they are; of the others nothing more is
          asked.
 Stop     per column, when a bound of the full problem's relative gap is at most the tolerance,
-         or when there are as many landmarks as there can be.
+         or when there are as many landmarks as are asked for; what they do not bring there is
+         for others (:func:`odmtool.solvers.engine.solve.solve_columns`, or a dense matrix).
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _SAMPLE = 12_000
 # The first number of landmarks, by what they grow, and their most of many examples.
 # speed only: more landmarks follow until the gap is proven, or others solve the problem
 _FIRST, _GROWTH, _MOST = 200, 1.6, 3000
-# Where others may solve what landmarks do not: the most, as a share of the examples.
+# Their most as a share of the examples.
 # speed only: the rest goes to a solver that certifies it
 _FEW = 0.45
-# And the share of the problems for which there are no more landmarks.
+# The share of the problems for which there are no more landmarks.
 # speed only: the rest goes to a solver that certifies it
 _REST = 0.1
 # Shares of the tolerance: the gap in the span, and the expected gap that is worth a proof.
@@ -55,7 +56,7 @@ def most_landmarks(m: int, memory: float) -> int:
     """As many as there can be for m examples."""
     a_feature, room = _feature_bytes(m), _MEMORY * memory
     fitting = (math.sqrt(a_feature**2 + 4 * _SQUARES * room) - a_feature) / (2 * _SQUARES)
-    return int(max(_FIRST, min(m if m <= _SAMPLE else _MOST, fitting)))
+    return int(max(_FIRST, min(_FEW * m, _MOST, fitting)))
 
 
 def needed_bytes(m: int, memory: float) -> float:
@@ -105,24 +106,18 @@ class Shared:
         Bytes.
     executor
         Shares this process's memory.
-    has_others : bool
-        Another solver is there for what would need many landmarks or double precision.
+    most : int
+        Landmarks at most.
     """
 
-    def __init__(
-        self, kernel, X, tolerance: float, seed: int, memory: float, executor, has_others=False
-    ):
+    def __init__(self, kernel, X, tolerance: float, seed: int, memory: float, executor, most=_MOST):
         m = X.shape[0]
         self._tolerance, self._seed, self._draws = tolerance, seed, certificate.Seeds(seed)
-        self._is_whole = m <= _SAMPLE and not has_others
-        self._rest = _REST if has_others else 0.0
         X = compressed(X) if kernel.name == "rbf" and m * m > _SMALL else X
         self._points = Points(kernel, X, executor)
         size, random = min(m, _SAMPLE), np.random.default_rng(seed)
         rows = np.arange(m) if size == m else np.sort(random.choice(m, size, replace=False))
-        most = most_landmarks(m, memory)
-        if has_others:
-            most = max(_FIRST, min(most, _MOST, int(_FEW * m)))
+        most = min(most, most_landmarks(m, memory))
         sample = self._points if size == m else self._points.rows(rows)
         self._rows, self._landmarks = rows, Landmarks(sample, most, seed)
         self._landmarks.grow(_FIRST)
@@ -137,10 +132,12 @@ class Shared:
             Z, basis = self._prepare()
             W = _padded(W, Z.shape[1])
             some = problems.take(live)
-            W[:, live] = self._in_span(Z, some, W[:, live])
+            # speed only: what single precision does not reach goes to another solver
+            inside = _INSIDE * self._tolerance
+            W[:, live], *_ = columns.solve(Z, some, W[:, live], inside, self._points.executor)
             points = certificate.evaluate(basis, some, W[:, live])
             # speed only: the rest goes to a solver that certifies it
-            is_last = self._landmarks.is_full or live.size <= self._rest * q
+            is_last = self._landmarks.is_full or live.size <= _REST * q
             gap, wrong = self._bounds(points, is_last)
             failure += wrong
             found.gap[live] = gap
@@ -150,18 +147,6 @@ class Shared:
             if is_last or not live.size:
                 return found._replace(W=W, failure=failure)
             self._landmarks.grow(int(_GROWTH * len(self._landmarks.members)))
-
-    def _in_span(self, Z, problems: Columns, start) -> np.ndarray:
-        """Solutions in the span; if nobody else solves them, in double precision where needed."""
-        inside, executor = _INSIDE * self._tolerance, self._points.executor
-        W, reached, _ = columns.solve(Z, problems, start, inside, executor)
-        left = np.flatnonzero(~reached)
-        if left.size and self._is_whole:
-            exactly = self._landmarks.features
-            W[:, left], *_ = columns.solve(
-                exactly, problems.take(left), W[:, left], inside, executor
-            )
-        return W
 
     def _prepare(self) -> tuple[np.ndarray, Basis]:
         """Features of the landmarks so far, and the basis that they belong to."""

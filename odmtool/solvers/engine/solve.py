@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import losses
+from odmtool.core.gram import Gram
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.compressed import compressed
 from odmtool.rows.duplicates import first_of_each
@@ -199,61 +200,86 @@ def solve_all(
     executor=None,
 ) -> list[Solution]:
     """Solve problems that have everything but their y in common; otherwise as :func:`solve`."""
-    one, *_ = problems
-    count = _together(one.size, len(problems), _MEMORY * one.gram.memory)
-    if count < len(problems):
-        groups = [problems[k : k + count] for k in range(0, len(problems), count)]
+    (_, gram, _, u, loss), *_ = problems
+    columns = Columns.of(np.array([problem.y for problem in problems]), u, loss)
+    return solve_columns(columns, gram, stop, seed=seed, progress=progress, executor=executor)
+
+
+def solve_columns(
+    columns: Columns,
+    gram: Gram,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    progress: ProgressCallback = ignore_progress,
+    executor=None,
+) -> list[Solution]:
+    """Solve problems on the same examples, of which each may leave some out (the folds).
+
+    ``coef`` is that of y = 1 where an example takes no part: it may be a landmark all the same.
+
+    Parameters
+    ----------
+    columns : Columns
+    gram : Gram
+        Of all examples.
+    stop, seed, progress, executor
+        As of :func:`solve`.
+    """
+    count = _together(len(columns.weight), columns.count, _MEMORY * gram.memory)
+    if count < columns.count:
+        groups = [
+            columns.take(np.arange(k, min(k + count, columns.count)))
+            for k in range(0, columns.count, count)
+        ]
         shared = {"seed": seed, "progress": progress, "executor": executor}
-        return [found for group in groups for found in solve_all(group, stop, **shared)]
-    run, first, member = _run_of(problems, stop, seed, progress, executor)
-    pairs = zip(problems, run.result(), strict=True)
-    return [_spread_out(problem, found, first, member) for problem, found in pairs]
+        return [found for some in groups for found in solve_columns(some, gram, stop, **shared)]
+    run, first, member = _run_of(columns, gram, stop, seed, progress, executor)
+    pairs = enumerate(run.result())
+    return [_spread_out(columns, j, found, first, member) for j, found in pairs]
 
 
 # speed only: another solver takes the problem if these are too many
 def solve_by_few(problem: Problem, stop: Stop, seed: int, most: float) -> Solution | None:
     """Solve a problem if so many landmarks at most promise a certificate; as :func:`solve`."""
-    run, first, member = _run_of([problem], stop, seed, ignore_progress, None)
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    run, first, member = _run_of(columns, problem.gram, stop, seed, ignore_progress, None)
     choice = choose(run.sample, run.cost, stop)
     if choice.way == "full" or len(run.sample.landmarks.members) > most:
         return None
-    return _spread_out(problem, run.result(choice)[0], first, member)
+    return _spread_out(columns, 0, run.result(choice)[0], first, member)
 
 
-def _run_of(problems: list[Problem], stop: Stop, seed: int, progress, executor):
+def _run_of(columns: Columns, gram: Gram, stop: Stop, seed: int, progress, executor):
     """The problems on their way, and which of their examples are the same."""
-    X, Y, u, first, member = _merged(problems)
-    (_, gram, _, _, loss), *_ = problems
+    X, columns, first, member = _merged(gram.X, columns)
     is_small = X.shape[0] * min(X.shape[0], 300) <= _SMALL
     if gram.kernel.name == "rbf" and not is_small:
         X = compressed(X)
     points = Points(gram.kernel, X, executor or Serial())
-    columns = Columns.of(Y, u, loss)
     run = EngineRun(columns, points, stop, seed, progress, _MEMORY * gram.memory)
     return run, first, member
 
 
-def _merged(problems: list[Problem]):
-    """The distinct examples: rows, y of every problem and weights, and which is which."""
-    (_, gram, _, u, _), *_ = problems
-    X, Y = gram.X, np.array([p.y for p in problems])
-    signs = np.packbits(Y > 0, axis=0)
-    y = np.unique(signs, axis=1, return_inverse=True)[1].ravel()
+def _merged(X, columns: Columns):
+    """The distinct examples: rows and problems; which these are, and which is which."""
+    signs = np.concatenate([columns.signs > 0, columns.signs < 0])
+    y = np.unique(np.packbits(signs, axis=0), axis=1, return_inverse=True)[1].ravel()
     first, member = first_of_each(X, y)
     if len(first) == len(y):
-        return X, Y, u, first, member
-    return X[first], Y[:, first], np.bincount(member, u), first, member
+        return X, columns, first, member
+    weight = np.bincount(member, columns.weight)
+    return X[first], columns._replace(signs=columns.signs[:, first], weight=weight), first, member
 
 
-def _spread_out(problem: Problem, found: Solution, first, member) -> Solution:
-    """The solution for all examples from that for the distinct ones."""
-    coef = np.zeros(problem.size)
+def _spread_out(columns: Columns, j: int, found: Solution, first, member) -> Solution:
+    """The solution of problem j for all examples from that for the distinct ones."""
+    u = columns.weight
+    coef = np.zeros(len(u))
     coef[first] = found.coef
-    total = np.bincount(member, problem.weight)
-    eta = found.eta[member] * problem.weight / total[member]
+    eta = found.eta[member] * u / np.bincount(member, u)[member]
     # Shares of a bound may be beyond it by a rounding.
-    own = losses.scaled(problem.loss, problem.weight)
-    return found._replace(coef=coef, eta=losses.nearest_dual(own, eta))
+    return found._replace(coef=coef, eta=losses.nearest_dual(columns.losses(j), eta))
 
 
 class EngineRun:
@@ -262,7 +288,6 @@ class EngineRun:
     Parameters
     ----------
     columns : Columns
-        That differ in their y only.
     points, stop, seed, progress
         As of :func:`solve`.
     memory : float
@@ -271,14 +296,24 @@ class EngineRun:
 
     def __init__(self, columns: Columns, points: Points, stop: Stop, seed: int, progress, memory):
         self.points, self.stop, self.seed = points, stop, seed
-        self.Y, loss = columns.signs.astype(float), MarginLoss(*(f[0] for f in columns.loss))
-        self.loss = losses.scaled(loss, columns.weight)
+        signs = columns.signs[columns.row]
+        self.Y, self._all, self._losses = np.where(signs == 0, 1, signs).astype(float), columns, {}
+        self.largest_slope = losses.largest_slope(columns.loss) * columns.weight.max()
         self.iterations, self.draws, self._progress = 0, certificate.Seeds(seed), progress
         self._states = [(0.0, np.inf, 0)] * columns.count
         rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory, columns.count)
         self.tile_room, self._columns, self._room = room.tiles, columns, room
         self.cost = Cost.of(points.X, room.tiles)
         self.sample = DrawnExamples(columns, points, rows, room.landmarks, seed, stop.tolerance)
+
+    def losses(self, j: int) -> MarginLoss:
+        """The losses of the examples in problem j; problems that are alike share them."""
+        one = tuple(field[j] for field in self._all.loss)
+        takes_all = self._all.signs[self._all.row[j]].all()
+        key = one if takes_all else (*one, j)
+        if key not in self._losses:
+            self._losses[key] = self._all.losses(j)
+        return self._losses[key]
 
     def report(self, j: int, iteration: int, primal: float, gap: float, active: int) -> None:
         """How problem j is doing; told are the sum and the worst of all."""
