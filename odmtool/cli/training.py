@@ -179,7 +179,7 @@ def fit(
     from odmtool.core import deadline
 
     progress = _heeding(machine, report, report.progress if progress is None else progress)
-    plan = place.plan(machine, data, True) if probability else place.plan(machine, data)
+    plan = _plan(place, machine, data, probability)
     for warning in plan.warnings:
         report.warning(warning)
     report.detail(plan.sentence)
@@ -214,6 +214,15 @@ def fit(
     if unconverged:
         sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
     return sentences
+
+
+def _plan(place, machine, data, probability: bool):
+    """What the training takes; probabilities need a cross validation."""
+    if not probability:
+        return place.plan(machine, data)
+    from odmtool.search.calibration import FOLDS
+
+    return place.plan(machine, data, FOLDS)
 
 
 def warn_of_pairs(machine, k: int, report: Report) -> None:

@@ -63,10 +63,10 @@ class Memory(Place):
             names=found.names,
         )  # fmt: skip
 
-    def plan(self, machine, data: TrainingData, has_folds: bool = False) -> MemoryPlan:
+    def plan(self, machine, data: TrainingData, folds: int = 0) -> MemoryPlan:
         """Bytes by purpose, of this process or of a task on the cluster.
 
-        ``has_folds`` is for a training with a cross validation, as probabilities need it.
+        ``folds`` is for a training with a cross validation, as probabilities need it.
         """
         warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes))
         warnings += apart_warnings(machine, data.X)
@@ -77,8 +77,8 @@ class Memory(Place):
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
         found = parts(machine, data.X, len(data.classes))
-        if has_folds:
-            found |= fold_matrices(machine, data.X, len(data.classes))
+        if folds:
+            found |= fold_matrices(machine, data.X, len(data.classes), folds)
         return MemoryPlan(messages.memory_needs(found, machine.memory_limit()), warnings)
 
     def fit(
@@ -151,8 +151,11 @@ def is_newton(machine, X, k: int) -> bool:
     return machine.solver == "newton" or machine.solver == "auto" and is_surely_newton(X)
 
 
-def matrices(machine, X, k: int = 2) -> dict[str, float]:
-    """Bytes by purpose for the rows as a solver wants them, and for kernel values; k classes."""
+def matrices(machine, X, k: int = 2, folds: int = 1) -> dict[str, float]:
+    """Bytes by purpose for the rows as a solver wants them, and for kernel values; k classes.
+
+    So many folds may be solved side by side.
+    """
     (m, d), data = X.shape, X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     if machine.kernel == "linear":
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
@@ -169,7 +172,7 @@ def matrices(machine, X, k: int = 2) -> dict[str, float]:
     if machine.takes_landmarks(m) and machine.kind == SMOOTH:
         from odmtool.solvers.engine.solve import needed_bytes
 
-        needed = needed_bytes(m, limit, problem_count(machine, k))
+        needed = needed_bytes(m, limit, folds * problem_count(machine, k))
         return found | {"landmarks and kernel values": needed}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
     count = LDM_MATRICES if machine.kind == OF_LDM else NEWTON_MATRICES
@@ -184,9 +187,9 @@ def problem_count(machine, k: int) -> int:
     return k if machine.reduction(k) == "ovr" else length(k)
 
 
-def fold_matrices(machine, X, k: int) -> dict[str, float]:
+def fold_matrices(machine, X, k: int, folds: int) -> dict[str, float]:
     """The same where folds share the kernel values of all rows, if there is room for them."""
-    found, whole = matrices(machine, X, k), FOLD_MATRICES * BYTES * X.shape[0] ** 2
+    found, whole = matrices(machine, X, k, folds), FOLD_MATRICES * BYTES * X.shape[0] ** 2
     if machine.kernel == "linear" or whole > machine.memory_limit():
         return found
     others = sum(found.values()) - found["copies"]

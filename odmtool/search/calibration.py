@@ -27,6 +27,7 @@ from odmtool.machines.data import targets, weights_in_use
 from odmtool.models import carry
 from odmtool.models.decide import pair_values
 from odmtool.models.probability import class_probabilities, fit_sigmoid
+from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import (
     NO_SOLUTION,
     Data,
@@ -91,19 +92,16 @@ def calibrate_chain(
         See :func:`usable_rows`.
     """
     rows = usable_rows(machine, data, np.asarray(rows))
-    fold = folds(data.labels[rows], FOLDS, machine.seed)
+    fold = _folds(machine, data, rows)
     k = len(data.class_order())
     values = np.empty((len(settings), len(rows), k * (k - 1) // 2))
     solved, unconverged = np.ones(len(settings), bool), np.zeros(len(settings), int)
-    for part in range(FOLDS):
-        train, test = rows[fold != part], rows[fold == part]
-        results = evaluate_chain(machine, settings, data, train, test, gram)
-        for number, result in enumerate(results):
-            if result is NO_SOLUTION:
-                solved[number] = False
-                continue
-            values[number, fold == part] = _of_pairs(result, k)
-            unconverged[number] += not result.converged
+    for number, part, result in _results(machine, settings, data, rows, fold, gram):
+        if result is NO_SOLUTION:
+            solved[number] = False
+            continue
+        values[number, fold == part] = _of_pairs(result, k)
+        unconverged[number] += not result.converged
     target = targets(data.labels[rows], data.class_order())
     weight = None if data.weight is None else data.weight[rows]
     calibrations = []
@@ -111,6 +109,35 @@ def calibrate_chain(
         A, B = _sigmoids(of_setting, target, k, weight) if has_solution else (None, None)
         calibrations.append(Calibration(A, B, int(count)))
     return calibrations
+
+
+def _folds(machine: Machine, data: Data, rows) -> np.ndarray:
+    return folds(data.labels[rows], FOLDS, machine.seed)
+
+
+def _results(
+    machine: Machine, settings: list[dict], data: Data, rows, fold, gram: Gram | None
+) -> Iterator[tuple[int, int, FoldResult]]:
+    """Every setting on every fold of the rows: their numbers, and what was predicted."""
+    left = [(number, part) for part in range(FOLDS) for number in range(len(settings))]
+    some = data.part(rows)
+    if shares_landmarks(machine.copy(**settings[0]), some, fold):
+        left, jobs = [], getattr(machine, "jobs", 1)
+        # One after the other: what a setting gets does not depend on those beside it.
+        for number, setting in enumerate(settings):
+            together = Together(machine, [setting], some, fold, jobs)
+            for _, part, result, _seconds in together.results():
+                if result is None:
+                    left.append((number, part))
+                else:
+                    yield number, part, result
+    for part in range(FOLDS):
+        numbers = [number for number, other in left if other == part]
+        train, test = rows[fold != part], rows[fold == part]
+        chain = [settings[number] for number in numbers]
+        results = evaluate_chain(machine, chain, data, train, test, gram) if chain else []
+        for number, result in zip(numbers, results, strict=True):
+            yield number, part, result
 
 
 def _of_pairs(result: FoldResult, k: int) -> np.ndarray:
@@ -140,8 +167,10 @@ def fit_with_probabilities(
         Those of :meth:`Machine.fit` and :func:`add_probabilities`.
     """
     # Before the machine is trained, which may take long.
-    usable_rows(machine, data, np.arange(len(data.labels)))
-    gram = shared_gram(machine, data.X)
+    rows = usable_rows(machine, data, np.arange(len(data.labels)))
+    shares = shares_landmarks(machine, data.part(rows), _folds(machine, data, rows))
+    # What shares landmarks wants no matrix.
+    gram = machine.gram(data.X) if shares else shared_gram(machine, data.X)
     machine.fit(
         data.X, data.labels, data.weight, gram=gram, classes=data.classes, progress=progress
     )

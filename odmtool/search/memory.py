@@ -16,6 +16,7 @@ from odmtool.core.memory import (
     resident,
 )
 from odmtool.places.memory import class_bytes, fold_matrices, is_newton, problem_count
+from odmtool.search.calibration import FOLDS
 from odmtool.search.search import SearchPlan, chains, is_together
 from odmtool.search.together import needed_bytes
 from odmtool.search.validation import takes_path
@@ -113,10 +114,10 @@ def _parts(
 ) -> dict[str, float]:
     """Bytes by purpose: of this process, and of those beside it."""
     m, k, program = X.shape[0], len(plan.data.class_order()), resident()
-    fits = 0.0
+    fits, folds = 0.0, FOLDS if plan.probability else 1
     for machine in machines:
         alone = machine.copy(memory=machine.memory_limit() / jobs)
-        taken = sum(fold_matrices(alone, X, k).values()) + class_bytes(machine, *X.shape, k)
+        taken = sum(fold_matrices(alone, X, k, folds).values()) + class_bytes(machine, *X.shape, k)
         taken += _path_bytes(plan, machine)
         fits = max(fits, taken + BYTES * NEWTON_NUMBERS * m)
     is_compiled = not all(is_newton(machine, X, k) for machine in machines)
