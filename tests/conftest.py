@@ -70,6 +70,12 @@ class Outcome:
         self.code, self.out, self.err = code, out, err
 
 
+@pytest.fixture(autouse=True)
+def processes_do_little_work_too(monkeypatch):
+    """Or -j 2 would say nothing about processes; ``test_search.py`` has one without."""
+    monkeypatch.setattr("odmtool.search.search._SOON", -1.0)
+
+
 @pytest.fixture
 def run(capfd, monkeypatch, tmp_path):
     """Run a command in this process: run("train", "-l", "2^4", file) in an empty folder."""

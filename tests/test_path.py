@@ -228,7 +228,7 @@ def test_all_that_a_path_knows_is_computed_again():
     duals[active] = kept[2]
     np.testing.assert_allclose(kept[0], p._Q @ (duals + 0.02 * p._weight), rtol=1e-9)
     generator = np.random.default_rng(1)
-    for array in (p._t, p._g, p._alpha, p._inverse):
+    for array in (p._t, p._g, p._alpha[:n], p._inverse[:n, :n]):
         array += 1e-3 * generator.standard_normal(array.shape)
     p._refresh()
     found = p._t, p._g, p._alpha[:n], p._inverse[:n, :n]

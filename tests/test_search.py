@@ -19,6 +19,7 @@ from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.search import journal, metrics, strategies
+from odmtool.search import search as searching
 from odmtool.search.journal import Fit, Writer, open_journal
 from odmtool.search.memory import plan_memory
 from odmtool.search.search import SearchPlan, best, grid, search
@@ -53,6 +54,26 @@ def test_processes_change_nothing(heart, machine):
     values = dict(kernel=("rbf", "linear"), gamma=(0.02, 1.0), lambda_=(1.0, 64.0))
     plan = plan_of(heart, values, **machine)
     assert table(search(plan, jobs=2)) == table(search(plan, jobs=1))
+
+
+@pytest.mark.parametrize("machine, settings, soon, here", [
+    (dict(), 1, 1.0, True), ({"kernel": "rbf"}, 1, 1.0, True), (dict(), 1, 0.0, False),
+    (dict(), 60_000, 1.0, False), ({"kernel": "rbf"}, 600, 1.0, False),
+    (dict(solver="dcd"), 1, 1.0, False),
+])  # fmt: skip
+def test_processes_are_not_begun_for_little_work(
+    machine, settings, soon, here, heart, monkeypatch
+):
+    """None of dcd is little: it lasts as long as its iterations."""
+    monkeypatch.setattr(searching, "_SOON", soon)
+    monkeypatch.setattr(searching, "in_processes", lambda _run, tasks, _jobs: iter(list(tasks)[:0]))
+    values = dict(kernel=(machine.get("kernel", "linear"),), lambda_=(1.0,))
+    plan = plan_of(heart, values, **machine)
+    work = [list(range(settings))] * 5
+    plan = plan._replace(settings=plan.settings * settings)
+    monkeypatch.setattr(searching, "run_unit", lambda *arguments: [arguments[2]])
+    done = list(searching._run(plan, work, 5, 2, None))
+    assert done == ([[0], [1], [2], [3], [4]] if here else [])
 
 
 def test_too_little_memory_for_the_matrix_changes_nothing(heart):

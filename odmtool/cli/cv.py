@@ -320,13 +320,15 @@ def _read(
 
 
 def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
-    from odmtool.cli.training import folds_for
+    from odmtool.cli.training import folds_for, searched
     from odmtool.core.kernels import mean_distance
     from odmtool.machines import gamma_for
     from odmtool.search.search import SearchPlan
-    from odmtool.search.validation import Data, check_classes, folds
+    from odmtool.search.validation import check_classes, folds
 
-    known, labels = Data(data.matrix(), data.labels, data.weight), data.labels
+    kernels = {setting.get("kernel", machine.kernel) for setting in settings}
+    machines = [machine.copy(kernel=kernel) for kernel in kernels]
+    known, labels = searched(data, machines, job.scale is not None), data.labels
     with naming(place.source.path):
         if job.scale is not None:
             known = known.to_be_scaled(*job.scale, place.source.limit())

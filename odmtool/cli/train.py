@@ -283,7 +283,7 @@ def _write_margins(path: str, data_file: str, model_file: str, machine, data, re
 def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> None:
     from odmtool.cli import training
     from odmtool.search.search import SearchPlan, search
-    from odmtool.search.validation import Data, folds
+    from odmtool.search.validation import folds
 
     choice.make()  # so that wrong parameters are said before the data are read
     check_training_files(place.inputs(), [job.json_file])
@@ -296,7 +296,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     choice.warn_of_unused(report)
     training.note_small_gamma(choice, choice.parameters["gamma"], data.X.shape[1], report)
     training.announce_compilation(report)
-    known = Data(data.matrix(), data.labels, data.weight)
+    known = training.searched(data, [machine], job.scale is not None)
     with naming(place.source.path):
         if job.scale is not None:
             known = known.to_be_scaled(*scaling)

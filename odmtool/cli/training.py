@@ -193,7 +193,7 @@ def fit(
             from odmtool.search.calibration import fit_with_probabilities
             from odmtool.search.validation import Data
 
-            known = Data(data.matrix(), data.labels, data.weight)
+            known = Data(machine.rows_of(data.X, len(data.classes)), data.labels, data.weight)
             unconverged = fit_with_probabilities(machine, known, progress).unconverged
         elif start_from is not None:
             start = _duals_of(start_from, machine, data)
@@ -214,6 +214,18 @@ def fit(
     if unconverged:
         sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
     return sentences
+
+
+def searched(data, machines: list, is_scaled: bool):
+    """The data of a cross validation, of rows that all machines can do with."""
+    from odmtool.core.csr import CSR
+    from odmtool.search.validation import Data
+
+    k = len(data.classes)
+    rows = [machine.rows_of(data.X, k) for machine in machines]
+    takes_compressed = not is_scaled and all(isinstance(X, CSR) for X in rows)
+    X = data.X if takes_compressed else data.matrix()
+    return Data(X, data.labels, data.weight)
 
 
 def _plan(place, machine, data, probability: bool):

@@ -209,7 +209,7 @@ class Machine:
         self.check()
         k = len(distinct(np.asarray(labels))[0])
         self.check_format(k)
-        X = X if self.takes_compressed(k) or self._becomes_dense(X) else scipy_rows(X)
+        X = self.rows_of(X, k)
         prepared = self.prepare(X, labels, weight, gram=gram, classes=classes)
         self.solution_ = self.solve(prepared, start=start, progress=progress)
         self.classes_ = prepared.classes
@@ -257,6 +257,10 @@ class Machine:
     def takes_compressed(self, k: int) -> bool:
         """Whether a CSR of k classes is enough, with no more than it can do."""
         return False
+
+    def rows_of(self, X, k: int):
+        """X of k classes as it is wanted: a CSR where that can do all that is asked of it."""
+        return X if self.takes_compressed(k) or self._becomes_dense(X) else scipy_rows(X)
 
     def _becomes_dense(self, X) -> bool:
         """Whether the kernel's values are made of an array of these rows."""

@@ -22,7 +22,7 @@ import numpy as np
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import row_of
 from odmtool.machines import Machine
-from odmtool.search.calibration import evaluate_calibrated
+from odmtool.search.calibration import FOLDS, evaluate_calibrated
 from odmtool.search.journal import Fit, Writer
 from odmtool.search.metrics import score
 from odmtool.search.processes import in_processes
@@ -38,10 +38,16 @@ from odmtool.search.validation import (
 )
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
+from odmtool.solvers.linear_cost import nonzeros
 from odmtool.solvers.table import FOLD_MATRICES
 
 MOST_SETTINGS = 100_000
 """Of one search; more would take gigabytes and days."""
+
+# Seconds of work for which processes are not worth beginning; those of a fit for m^3 with a kernel,
+# and for a nonzero and a class without one.
+# speed only: processes do what this one does
+_SOON, _OF_TRIPLE, _OF_NONZERO = 1.0, 2e-11, 2.5e-8
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
@@ -278,23 +284,37 @@ def _run(
 ) -> Iterator[list[Fit]]:
     """The fits of every unit that is not empty; unit i is on fold i modulo n."""
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
-    named = plan.named()
     if plan.machine.settings.scheduler is not None:
         yield from _on_cluster(plan, work, journal, known)
         return
-    if jobs == 1:
-        shared: tuple = (None, None)
-        for unit, k in work:
-            kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
-            if kernel != shared[0] and plan.data.scale is None:
-                shared = (kernel, _gram(plan, unit))
-            yield run_unit(plan, unit, k, journal, shared[1], known)
-        return
-    # A process plans with its share of the memory.
-    machine = plan.machine.copy(memory=plan.machine.memory_limit() / jobs)
-    plan = plan._replace(machine=machine)
-    tasks_of = ((plan, unit, k, journal, None, known) for unit, k in work)
-    yield from in_processes(run_unit, tasks_of, jobs)
+    if jobs > 1:
+        # A process plans with its share of the memory.
+        memory = plan.machine.memory_limit() / jobs
+        plan = plan._replace(machine=plan.machine.copy(memory=memory))
+    named, began = plan.named(), time.perf_counter()
+    shared: tuple = (None, None)
+    for done, (unit, k) in enumerate(work):
+        # speed only: here, or in processes, which take half a second to begin
+        is_late = time.perf_counter() - began > _SOON
+        if jobs > 1 and (is_late or sum(_seconds(plan, unit) for unit, _ in work[done:]) > _SOON):
+            tasks_of = ((plan, unit, k, journal, None, known) for unit, k in work[done:])
+            yield from in_processes(run_unit, tasks_of, jobs)
+            return
+        kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
+        if kernel != shared[0] and plan.data.scale is None:
+            shared = (kernel, _gram(plan, unit))
+        yield run_unit(plan, unit, k, journal, shared[1], known)
+
+
+def _seconds(plan: SearchPlan, unit: list[int]) -> float:
+    """About what a unit takes: to choose, not to predict."""
+    machine, X = plan.machine.copy(**plan.named()[unit[0]]), plan.data.X
+    if machine.solver not in ("auto", "newton"):
+        return math.inf  # as long as its iterations last
+    fits = len(unit) * (1 + FOLDS * plan.probability)
+    if machine.kernel != "linear":
+        return _OF_TRIPLE * X.shape[0] ** 3 * fits
+    return _OF_NONZERO * nonzeros(X) * len(plan.data.class_order()) * fits
 
 
 def _on_cluster(plan: SearchPlan, work: list[tuple], journal, known: set) -> Iterator[list[Fit]]:

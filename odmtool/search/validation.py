@@ -31,6 +31,7 @@ from odmtool.machines import (
 )
 from odmtool.machines.data import canonical_rows
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, path_bytes
+from odmtool.solvers.linear_cost import nonzeros
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, SOLVERS
 
 EXACT = 1e-10
@@ -294,8 +295,7 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
         return False
     rows, gram = prepared.rows, prepared.gram
     if gram is None:
-        nonzeros = getattr(rows, "nnz", rows.size)
-        return rows.shape[1] <= LARGEST_HESSIAN and nonzeros <= _LARGEST_EXACT_NONZEROS
+        return rows.shape[1] <= LARGEST_HESSIAN and nonzeros(rows) <= _LARGEST_EXACT_NONZEROS
     is_psd = gram.kernel.is_positive_semidefinite
     return (
         is_psd
