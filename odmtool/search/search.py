@@ -45,9 +45,9 @@ MOST_SETTINGS = 100_000
 """Of one search; more would take gigabytes and days."""
 
 # Seconds of work for which processes are not worth beginning; those of a fit for m^3 with a kernel,
-# and for a nonzero and a class without one.
+# for m where landmarks are taken, and for a nonzero and a class without one.
 # speed only: processes do what this one does
-_SOON, _OF_TRIPLE, _OF_NONZERO = 1.0, 2e-11, 2.5e-8
+_SOON, _OF_TRIPLE, _OF_ROW, _OF_NONZERO = 1.0, 2e-11, 3e-5, 2.5e-8
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
@@ -312,8 +312,9 @@ def _seconds(plan: SearchPlan, unit: list[int]) -> float:
     if machine.solver not in ("auto", "newton"):
         return math.inf  # as long as its iterations last
     fits = len(unit) * (1 + FOLDS * plan.probability)
+    m = X.shape[0]
     if machine.kernel != "linear":
-        return _OF_TRIPLE * X.shape[0] ** 3 * fits
+        return fits * (_OF_ROW * m if machine.takes_landmarks(m) else _OF_TRIPLE * m**3)
     return _OF_NONZERO * nonzeros(X) * len(plan.data.class_order()) * fits
 
 

@@ -5,8 +5,9 @@ starting from the solution for another mu, or else from the one before. So that 
 cannot change a prediction, fits are solved to a relative gap of ``EXACT`` wherever Newton's
 method serves, and ldm and l1svm of moderate size by their path, whose results do not depend
 on where it was begun; all others start from zero. Either way a setting gets the same
-predictions alone (``odm-train -v``) as in a search (``odm-cv``). Large kernel machines are
-another matter: see :mod:`odmtool.search.together`.
+predictions alone (``odm-train -v``) as in a search (``odm-cv``). Machines that take landmarks are
+trained as ``odm-train`` does it; those of smooth losses are another matter: see
+:mod:`odmtool.search.together`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
-from odmtool.core import kernels
 from odmtool.core.columns import with_constant_feature
 from odmtool.core.csr import CSR
 from odmtool.core.gram import BYTES, Gram
@@ -30,7 +30,10 @@ from odmtool.machines import (
     class_order,
 )
 from odmtool.machines.data import canonical_rows
+from odmtool.rows.executor import Serial
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, path_bytes
+from odmtool.solvers.engine.certificate import rows_times
+from odmtool.solvers.engine.points import Points
 from odmtool.solvers.linear_cost import nonzeros
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, SOLVERS
 
@@ -42,7 +45,6 @@ _LARGEST_EXACT_GRAM = 5000
 _LARGEST_EXACT_NONZEROS = 20_000_000
 # The path's time grows with m^2, that of Newton's steps for linear problems with m.
 _LARGEST_LINEAR_PATH = 700
-_BLOCK_VALUES = 2**22
 
 
 class Data(NamedTuple):
@@ -162,17 +164,13 @@ def shared_gram(machine: Machine, X) -> Gram | None:
     Solvers that choose landmarks among the rows are left the rows.
     """
     gram = machine.gram(X)
-    if gram is None or machine.solver in IN_PARTS or _takes_landmarks(machine, gram):
+    if gram is None or machine.solver in IN_PARTS:
+        return gram
+    if gram.X is not None and machine.takes_landmarks(gram.size):
         return gram
     if FOLD_MATRICES * gram.bytes <= gram.memory:
         gram.matrix()
     return gram
-
-
-def _takes_landmarks(machine: Machine, gram: Gram) -> bool:
-    """Whether the folds are too large for Newton's method, and have landmarks."""
-    is_large = machine.solver == "landmarks" or gram.size > 2 * _LARGEST_EXACT_GRAM
-    return is_large and gram.X is not None and machine.takes_landmarks(gram.size)
 
 
 def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
@@ -227,13 +225,14 @@ def evaluate_chain(
         candidate = machine.copy(**setting)
         candidate.is_trial = True
         is_first, others = others != but_mu(setting), but_mu(setting)
-        exact = is_exact(candidate, prepared)
+        has_landmarks = prepared.gram is not None and candidate.takes_landmarks(len(prepared.u))
+        exact = not has_landmarks and is_exact(candidate, prepared)
         if exact:
             candidate.solver, candidate.tolerance = "newton", min(EXACT, machine.tolerance)
         if exact or goes_on(candidate):
             # With another mu nearly all margins lie on the same pieces, with another lambda most.
             start = of_first if is_first else start
-        elif len(present) <= 2 and takes_path(candidate, len(prepared.u), prepared.gram):
+        elif not has_landmarks and _takes_path(candidate, prepared):
             candidate.solver = "path"
         else:
             start = None
@@ -265,26 +264,22 @@ def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram 
     fits, kept = len(test) * len(support) * BYTES <= gram.memory / 2, []
     if gram.is_computed:
         kept.append(gram.matrix()[np.ix_(test, support)])
+    else:
+        points = Points(gram.kernel, gram.X, Serial())
 
     def values(C, offset):
-        used = np.flatnonzero(C.any(axis=1))
-        is_compact = 2 * len(used) < len(support)
+        is_compact = 2 * np.count_nonzero(C.any(axis=1)) < len(support)
         if not kept and (is_compact or not fits):
-            return _by_blocks(gram.kernel, X, test, support[used], C[used]) + offset
+            A = np.zeros((gram.size, C.shape[1]))
+            A[support] = C
+            return rows_times(points, test, A) + offset
         if not kept:
-            kept.append(kernels.block(gram.kernel, X[test], X[support]))
+            # speed only: when compiled code is loaded
+            points.expect(len(test) * len(support))
+            kept.append(points.values(gram.X[test], gram.X[support]))
         return kept[0] @ C + offset
 
     return values
-
-
-def _by_blocks(kernel, X, test, support, C) -> np.ndarray:
-    """Decision values where the kernel values of all test rows do not fit."""
-    step = max(1, _BLOCK_VALUES // max(1, len(support)))
-    return np.concatenate([
-        kernels.block(kernel, X[test[k : k + step]], X[support]) @ C
-        for k in range(0, len(test), step)
-    ])  # fmt: skip
 
 
 def is_exact(machine: Machine, prepared: Prepared) -> bool:
@@ -307,6 +302,10 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
 def goes_on(machine: Machine) -> bool:
     """Whether Newton's method, which was asked for, starts a kernel machine from the last one."""
     return machine.solver == "newton" and machine.kernel != "linear" and machine.kind == SMOOTH
+
+
+def _takes_path(machine: Machine, prepared: Prepared) -> bool:
+    return len(prepared.classes) <= 2 and takes_path(machine, len(prepared.u), prepared.gram)
 
 
 def takes_path(machine: Machine, m: int, gram: Gram | None) -> bool:
