@@ -313,3 +313,22 @@ def test_a_tile_of_few_large_values_is_kept_without_the_others():
     assert np.array_equal(found.values, tile[rows, columns])
     assert np.array_equal(np.diff(found.starts), (tile > 1e-6).sum(axis=1))
     assert sparse_tile(tile, 1e-12) is None
+
+
+@pytest.mark.parametrize("count", [1, 8, 9])
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_products_with_several_vectors(count, is_coded, monkeypatch):
+    """One after the other where they are few, which changes nothing."""
+    monkeypatch.setattr(tiles, "_ROWS", 64)
+    random, kernel = np.random.default_rng(0), Kernel("rbf", 0.2)
+    X, V = random.standard_normal((150, 5)).astype(np.float32), random.standard_normal((150, count))
+    kept = products.KeptTiles(kernel, X, np.inf, Serial())
+    kept.begins_with(150, can_be_coded=is_coded)
+    kept.is_rough = is_coded
+    K = kernels.gram(kernel, X.astype(float))
+    off = 5 * CODED * np.linalg.norm(V) if is_coded else 1e-4
+    for _ in range(2):  # made, and kept
+        assert kept.times(V) == pytest.approx(K @ V, abs=off)
+    columns = [kept.times(v) for v in np.ascontiguousarray(V.T)]
+    if count <= tiles._ONE_BY_ONE:
+        assert np.array_equal(kept.times(V), np.column_stack(columns))

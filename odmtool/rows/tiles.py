@@ -28,6 +28,8 @@ _WAITING = 4
 # Rows of a tile whose values are in double precision at a time.
 # speed only: rows at a time
 _AT_ONCE = 128
+# speed only: so many vectors are multiplied one after the other; BLAS is slow with few columns
+_ONE_BY_ONE = 8
 WIDEST = 4096
 """Up to so many features, sparse rows become columns of a dense matrix on the way."""
 
@@ -236,11 +238,11 @@ class Tiles:
         self._add(self._tile(i, j, scratch, is_kept), right, left, above, below)
 
     def _add(self, tile, right, left, above, below) -> None:
-        if right.ndim == 1 and self.is_compiled:
+        if self.is_compiled and is_one_by_one(right):
             from odmtool.rows.tile_loops import add_products
 
             # A part of the matrix has gaps, which take longer than a copy, and to compile.
-            add_products(np.ascontiguousarray(tile), right, left, above, below)
+            one_by_one(add_products, np.ascontiguousarray(tile), right, left, above, below)
             return
         # Single precision, of vectors or of sums, ends conjugate gradients before the tolerance.
         for k in range(0, len(tile), _AT_ONCE):
@@ -248,6 +250,24 @@ class Tiles:
             values = tile[some].astype(float, copy=False)
             above[some] += values @ right
             below += values.T @ left[some]
+
+
+def is_one_by_one(right: np.ndarray) -> bool:
+    """Whether compiled code for one vector is faster than BLAS for all, shape (n,) or (n, q)."""
+    return right.ndim == 1 or right.shape[1] <= _ONE_BY_ONE
+
+
+def one_by_one(add, tile, right, left, above, below) -> None:
+    """add(tile, ...) for a vector, or for the columns of several, one after the other."""
+    if right.ndim == 1:
+        add(tile, right, left, above, below)
+        return
+    for k in range(right.shape[1]):
+        product, turned = np.zeros(len(above)), np.zeros(len(below))
+        vectors = np.ascontiguousarray(right[:, k]), np.ascontiguousarray(left[:, k])
+        add(tile, *vectors, product, turned)
+        above[:, k] += product
+        below[:, k] += turned
 
 
 class TilesPart:

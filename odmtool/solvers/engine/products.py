@@ -15,7 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import kernels
-from odmtool.rows.tiles import Tiles, is_narrow, narrow_rows, tile_values
+from odmtool.rows.tiles import (
+    Tiles,
+    is_narrow,
+    is_one_by_one,
+    narrow_rows,
+    one_by_one,
+    tile_values,
+)
 from odmtool.solvers.engine.certificate import times
 
 # What a product takes longer without compiled code, in kernel values.
@@ -224,8 +231,8 @@ class KeptTiles(Tiles):
             from odmtool.rows.coded_tile import add_coded_products, decoded
 
             # speed only: the values need not be written first
-            if right.ndim == 1:
-                return add_coded_products(tile, right, left, above, below)
+            if is_one_by_one(right):
+                return one_by_one(add_coded_products, tile, right, left, above, below)
             tile = decoded(tile)
         if not isinstance(tile, np.ndarray):
             from odmtool.rows.sparse_tile import add_sparse_products
