@@ -39,7 +39,7 @@ _MOST_COLUMNS, _NUMBERS = 128, 60
 _WORTH = 0.9
 # Landmarks of few settings, which the solver of one setting finds again soon.
 # speed only: as above
-_FEW_LANDMARKS = 600
+_FEW_LANDMARKS = 1000
 # Settings from which, and examples up to which, Newton's method replaces many landmarks.
 _MANY, _LARGEST_MATRIX = 8, 12_000
 
