@@ -267,6 +267,24 @@ def test_conjugate_gradients_step_by_step():
     assert not zero.any()
 
 
+def test_conjugate_gradients_see_directions_that_are_hardly_curved():
+    """A residual that is long in one direction hides the others, where most is to be gained."""
+    generator = np.random.default_rng(2)
+    curvatures = np.concatenate([[1e8], np.linspace(1, 2, 20)])
+    right = np.concatenate([[1e6], generator.standard_normal(20) * 1e3])
+    best = right / curvatures
+
+    def lacking(**given):
+        x = factor.conjugate_gradients(
+            lambda v: curvatures * v, right, lambda r: r / np.r_[1e8, np.full(20, 1.5)],
+            atol=0.2 * np.linalg.norm(right), most=50, **given,
+        )  # fmt: skip
+        return (best - x) @ (curvatures * (best - x)) / (best @ (curvatures * best))
+
+    assert lacking() > 1e-2
+    assert lacking(share=0.5) < 1e-3
+
+
 def test_the_best_of_a_track_is_the_lowest_primal_and_the_highest_dual():
     """Unless one point's own gap is small enough: it is free of cancellation."""
     track = newton.Track()

@@ -10,7 +10,7 @@ import pytest
 from conftest import ENDLESS
 from scipy import sparse
 
-from odmtool import ODMClassifier
+from odmtool import MulticlassODMClassifier, ODMClassifier
 from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
@@ -113,6 +113,31 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     assert recorded(data="tiny") == LAMBDA
     Path("huge").write_text("1 1:1e200 2:1e200 3:1\n-1 1:-1e200 2:3 4:1\n")
     assert "scale the features" in run("train", "huge", "m").err
+
+
+def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
+    """Those that occur count, from 100 on; two classes and few features keep the usual one."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150, 100)).round(3) * 100
+    y = np.arange(150) % 3 + 1
+
+    def recorded(*arguments, features=100, classes=3):
+        labels = np.minimum(y, classes)
+        rows = [" ".join(f"{9 * j}:{v:g}" for j, v in enumerate(row, 1)) for row in X[:, :features]]
+        lines = [f"{label} {row}" for label, row in zip(labels, rows, strict=True)]
+        Path("many").write_text("\n".join(lines) + "\n")
+        assert run("train", "-e", ".1", *arguments, "many", "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    wanted = float(f"{150 / (X**2).sum(axis=1).mean():.3g}")
+    assert recorded() == pytest.approx(wanted)
+    estimator = MulticlassODMClassifier(bias=None, tol=0.1).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == pytest.approx(wanted)
+    low, high = X.min(axis=0), X.max(axis=0)
+    lengths = ((2 * (X - low) / (high - low) - 1) ** 2).sum(axis=1)
+    assert recorded("--scale", "-1,1") == pytest.approx(150 / lengths.mean(), rel=0.01)
+    assert recorded(features=99) == recorded("-l", "2^12") == MULTICLASS_LAMBDA
+    assert recorded(classes=2) == LAMBDA
 
 
 def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path):

@@ -107,13 +107,13 @@ class MachineChoice(NamedTuple):
 
     def _with_lambda(self, data, scaling) -> MachineChoice:
         """With the default lambda for the data, where it is not the machine's usual one."""
-        from odmtool.machines.data import default_lambda
+        from odmtool.machines.data import default_lambda, may_be_wide
 
         kernel, *others = self._kernels
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         if others or not is_open:
             return self
-        is_wide = kernel == "linear" and data.X.shape[1] > data.X.shape[0]
+        is_wide = kernel == "linear" and may_be_wide(self.name, *data.X.shape)
         if scaling is not None and is_wide and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         usual = MACHINES[self.name].parameters["lambda_"]

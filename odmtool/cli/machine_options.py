@@ -142,8 +142,9 @@ _PARAMETERS = (
     ("lambda_", ("-l", "--lambda"), Number(), None,
      "Weight of the loss, > 0; larger fits the data more closely, like C. For m3svm and ism3 it is "
      "the weight of the regulariser, that is the opposite. With more features than "
-     "examples, linear odm and mcodm take at most their number over their mean squared length, if "
-     f"neither -l nor -c is given. With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "
+     f"examples, and mcodm from {defaults.WIDE_FROM['mcodm']} features on, linear odm and mcodm "
+     "take at most the number of examples over their mean squared length, if neither -l nor -c is "
+     f"given. With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "
      f"{defaults.LAMBDA:g} or {defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, "
      f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number)."),
     ("cost", ("-c", "--cost"), Number(), None,

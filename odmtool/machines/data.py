@@ -24,8 +24,8 @@ from odmtool.defaults import (
     LAMBDA_OF_MANY,
     LAMBDA_PER_EXAMPLE,
     SPREAD_OF_RBF,
+    WIDE_FROM,
     WITH_KERNEL_LAMBDA,
-    WITH_WIDE_LAMBDA,
     PerDistance,
     PerFeature,
 )
@@ -99,22 +99,31 @@ def default_lambda(name: str, usual: float, kernel: str, X, weight=None) -> floa
     """
     total = X.shape[0] if weight is None else float(weight.sum())
     if kernel == "linear":
-        return _wide_lambda(usual, X, total, weight) if name in WITH_WIDE_LAMBDA else usual
+        return _wide_lambda(name, usual, X, total, weight)
     if name not in WITH_KERNEL_LAMBDA:
         return usual
     return max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
 
 
-def _wide_lambda(usual: float, X, total: float, weight: np.ndarray | None) -> float:
-    """At most ``usual``; with more features than examples not more than M / mean |x|^2.
+def may_be_wide(name: str, total: float, d: int) -> bool:
+    """Whether a linear machine's default lambda depends on the lengths of the rows.
 
-    There nearly every example can get its margin, and a large lambda fits noise. The number has
-    three digits, which no order of summation changes; of a CSR the features that occur count.
+    ``total`` is the number of examples, weights counted, ``d`` that of features.
+    """
+    return name in WIDE_FROM and (d > total or d >= WIDE_FROM[name])
+
+
+def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | None) -> float:
+    """At most ``usual``; for wide data not more than M / mean |x|^2.
+
+    With more features than examples nearly every example can get its margin, and a large lambda
+    fits noise; so it does with several classes from a hundred features on. The number has three
+    digits, which no order of summation changes; of a CSR the features that occur count.
     """
     (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
-    if not (is_dense or hasattr(X, "indices")):
+    if not (is_dense or hasattr(X, "indices")) or not may_be_wide(name, total, d):
         return usual
-    if d <= total or not (is_dense or len(distinct_numbers(X.indices)) > total):
+    if not (is_dense or may_be_wide(name, total, len(distinct_numbers(X.indices)))):
         return usual
     values = X.ravel() if is_dense else X.data
     with np.errstate(over="ignore", invalid="ignore"):
