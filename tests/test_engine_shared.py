@@ -313,6 +313,21 @@ def test_gaps_of_problems_that_leave_examples_out(tolerance, most, has_copies, m
     assert ways == ({"landmarks"} if is_enough else {"landmarks, then newton"})
 
 
+@pytest.mark.parametrize("lambda_", [2.0**4, 2.0**16])
+def test_a_column_alone_takes_the_steps_of_its_examples(lambda_):
+    """What a fold leaves out has neither a loss nor a slope there."""
+    X, together, _alone, kept = problems_of([lambda_])
+    Z, start = X.toarray(), np.zeros(X.shape[1])
+    w, steps, _space = columns._alone(Z, together.take([0]), start, 1e-12, Serial())
+    rows = kept[0]
+    own = together.take([0])._replace(
+        signs=together.signs[:, rows], weight=together.weight[rows]
+    )  # fmt: skip
+    best, least, _space = columns._alone(Z[rows], own, start, 1e-12, Serial())
+    assert steps == least
+    np.testing.assert_allclose(w, best, atol=1e-6)
+
+
 def test_a_column_that_is_solved_stays_where_it_is():
     """Its direction is 0, whatever those of the others are."""
     X, together, _alone, _kept = problems_of([2.0**4, 2.0**8])

@@ -43,8 +43,9 @@ def ldm_row(loss: LDM, b: float) -> MarginLoss:
 
 
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:
-    """One loss per example: weight_i l(t); ``weight`` has shape (m,), all > 0.
+    """One loss per example: weight_i l(t); ``weight`` has shape (m,).
 
+    A weight is positive, or 0 of an example that takes no part (that of a fold).
     Fields that have the same number everywhere take no memory, and cannot be written to.
     """
     m = len(weight)

@@ -184,14 +184,13 @@ class Together:
             columns, gram, stop_of_landmarks(machine), seed=machine.seed, executor=self._executor
         )
         seconds = (time.perf_counter() - began) / len(folds)
-        points = Points(gram.kernel, gram.X, self._executor)
+        points, labels = Points(gram.kernel, gram.X, self._executor), columns.labels()
         for number, k in enumerate(folds):
             own = slice(number * width, (number + 1) * width)
             if not all(one.converged for one in found[own]):
                 yield i, k, None, seconds
                 continue
-            signs = columns.signs[columns.row[own]]
-            A = np.array([one.coef for one in found[own]]) * np.where(signs == 0, 1, signs)
+            A = np.array([one.coef for one in found[own]]) * labels[own]
             values = rows_times(points, np.flatnonzero(self._fold == k), A.T)
             gaps = np.array([one.gap for one in found[own]])
             yield i, k, self._result(i, values, gaps), seconds

@@ -99,10 +99,17 @@ class Columns(NamedTuple):
         loss = MarginLoss(*(field[j] for field in self.loss))
         return losses.scaled(loss, self.weight * np.abs(self.signs[self.row[j]]))
 
+    def labels(self) -> np.ndarray:
+        """y of all problems, shape (q, m); 1 where an example takes no part."""
+        signs = self.signs[self.row]
+        return np.where(signs == 0, 1, signs)
+
     def problem(self) -> Problem:
-        """The only one."""
+        """The only one; y and the weight are 0 where an example takes no part."""
         loss = MarginLoss(*(field.item() for field in self.loss))
-        return Problem(None, None, self.signs[self.row.item()].astype(float), self.weight, loss)
+        signs = self.signs[self.row.item()].astype(float)
+        # With y = 0 alone the margin would be 0, where losses have a slope.
+        return Problem(None, None, signs, self.weight * np.abs(signs), loss)
 
     def single(self) -> Columns:
         """The same with numbers in single precision."""

@@ -29,6 +29,7 @@ class FeatureSpace:
     Z : ndarray, shape (m, r)
         Features.
     y : ndarray of +1.0 and -1.0, shape (m,)
+        0.0 where an example takes no part and weighs nothing.
     start : ndarray, shape (r,) or less, optional
         Where to begin; zeros are appended.
     executor

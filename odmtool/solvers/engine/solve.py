@@ -296,8 +296,7 @@ class EngineRun:
 
     def __init__(self, columns: Columns, points: Points, stop: Stop, seed: int, progress, memory):
         self.points, self.stop, self.seed = points, stop, seed
-        signs = columns.signs[columns.row]
-        self.Y, self._all, self._losses = np.where(signs == 0, 1, signs).astype(float), columns, {}
+        self.Y, self._all, self._losses = columns.labels().astype(float), columns, {}
         self.largest_slope = losses.largest_slope(columns.loss) * columns.weight.max()
         self.iterations, self.draws, self._progress = 0, certificate.Seeds(seed), progress
         self._states = [(0.0, np.inf, 0)] * columns.count
