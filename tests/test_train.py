@@ -322,6 +322,8 @@ def test_max_time_ends_with_the_best_model_so_far(run, ill_conditioned, tmp_path
     strict = run("train", *limited, "--strict", ill_conditioned, "n")
     assert strict.code == 3 and not (tmp_path / "n").exists()
     assert run("train", "--max-time", "1", "-v", "2", ill_conditioned).code == 2
+    folds = run("train", "-b", "1", *limited, ill_conditioned, "m")
+    assert folds.code == 0 and "stopped after --max-time 0.1: of the folds" in folds.err
 
 
 @pytest.mark.parametrize("options", [[], ["-t", "rbf", "-g", "0.1"], ["-s", "l2svm", "-B", "1"]])

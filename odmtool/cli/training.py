@@ -211,7 +211,9 @@ def fit(
     elif not solution.converged and not stopped_early(machine):
         newton = place.could_be_newton(machine, data)
         sentences.append(messages.not_converged(solution, machine, newton))
-    if unconverged:
+    if unconverged and late:
+        sentences.append(messages.folds_ended_early(late[0], unconverged, machine.tolerance))
+    elif unconverged:
         sentences.append(messages.fits_not_converged(unconverged, machine.tolerance))
     return sentences
 

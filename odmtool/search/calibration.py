@@ -92,7 +92,7 @@ def calibrate_chain(
         See :func:`usable_rows`.
     """
     rows = usable_rows(machine, data, np.asarray(rows))
-    fold = _folds(machine, data, rows)
+    fold = folds(data.labels[rows], FOLDS, machine.seed)
     k = len(data.class_order())
     values = np.empty((len(settings), len(rows), k * (k - 1) // 2))
     solved, unconverged = np.ones(len(settings), bool), np.zeros(len(settings), int)
@@ -111,10 +111,6 @@ def calibrate_chain(
     return calibrations
 
 
-def _folds(machine: Machine, data: Data, rows) -> np.ndarray:
-    return folds(data.labels[rows], FOLDS, machine.seed)
-
-
 def _results(
     machine: Machine, settings: list[dict], data: Data, rows, fold, gram: Gram | None
 ) -> Iterator[tuple[int, int, FoldResult]]:
@@ -131,6 +127,9 @@ def _results(
                     left.append((number, part))
                 else:
                     yield number, part, result
+        if left:
+            machine = machine.copy(solver="newton")
+            gram = shared_gram(machine, data.X)
     for part in range(FOLDS):
         numbers = [number for number, other in left if other == part]
         train, test = rows[fold != part], rows[fold == part]
@@ -167,10 +166,8 @@ def fit_with_probabilities(
         Those of :meth:`Machine.fit` and :func:`add_probabilities`.
     """
     # Before the machine is trained, which may take long.
-    rows = usable_rows(machine, data, np.arange(len(data.labels)))
-    shares = shares_landmarks(machine, data.part(rows), _folds(machine, data, rows))
-    # What shares landmarks wants no matrix.
-    gram = machine.gram(data.X) if shares else shared_gram(machine, data.X)
+    usable_rows(machine, data, np.arange(len(data.labels)))
+    gram = shared_gram(machine, data.X)
     machine.fit(
         data.X, data.labels, data.weight, gram=gram, classes=data.classes, progress=progress
     )

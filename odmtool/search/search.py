@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core.gram import BYTES, Gram
+from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import row_of
 from odmtool.machines import Machine
 from odmtool.search.calibration import FOLDS, evaluate_calibrated
 from odmtool.search.journal import Fit, Writer
 from odmtool.search.metrics import score
 from odmtool.search.processes import in_processes
-from odmtool.search.together import Together, shares_landmarks, takes_newton
+from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import (
     NO_SOLUTION,
     Data,
@@ -39,7 +39,6 @@ from odmtool.search.validation import (
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.linear_cost import nonzeros
-from odmtool.solvers.table import FOLD_MATRICES
 
 MOST_SETTINGS = 100_000
 """Of one search; more would take gigabytes and days."""
@@ -255,11 +254,8 @@ def _chain(
             if writer is not None:
                 writer.write(fit)
             yield [fit]
-    m, machine = len(plan.fold), plan.machine
-    has_room = FOLD_MATRICES * BYTES * m * m <= machine.memory_limit() / jobs
-    count = jobs if has_room else 1
-    solver = "newton" if takes_newton(machine, m, len(chain)) else machine.solver
-    machine = machine.copy(jobs=jobs if count == 1 else 1, solver=solver)
+    count = together.newton_processes(jobs)
+    machine = plan.machine.copy(jobs=1 if count > 1 else jobs, solver="newton")
     # In the chain's order, in which one solution starts the next.
     order = {number: i for i, number in enumerate(chain)}
     units = [

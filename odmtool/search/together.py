@@ -5,8 +5,8 @@ out. So the kernel engine solves them as columns of matrix products
 (:mod:`odmtool.solvers.engine.shared`), those with one lambda at a time, each from the solution
 for the lambda before. Every fit is certified to the machine's tolerance. Of what the landmarks do
 not bring there, and of a single setting from the start, all folds of one setting are solved side by
-side (:func:`odmtool.solvers.engine.solve.solve_columns`); of many settings each is trained alone by
-Newton's method, if there is room for the kernel matrix.
+side (:func:`odmtool.solvers.engine.solve.solve_columns`). What is left, and of many settings what
+landmarks do not bring, is trained alone by Newton's method, if there is room for the kernel matrix.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import groupby
 
 import numpy as np
 
+from odmtool.core import deadline
 from odmtool.core.gram import BYTES
 from odmtool.core.loss_table import SMOOTH
 from odmtool.core.losses import MarginLoss
@@ -26,7 +27,7 @@ from odmtool.machines.reduction import decoder, parts, stop_of_landmarks
 from odmtool.rows.executor import local_executor
 from odmtool.search.validation import Data, FoldResult
 from odmtool.solvers.engine import shared as engine
-from odmtool.solvers.engine import solve as one_by_one
+from odmtool.solvers.engine import solve as side_by_side
 from odmtool.solvers.engine.certificate import rows_times
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.points import Points
@@ -68,22 +69,27 @@ def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
     return len(order) > 1 and bool(present.all())
 
 
-def takes_newton(machine: Machine, m: int, count: int) -> bool:
-    """Whether what landmarks do not bring is for Newton's method with the whole matrix.
+def newton_processes(machine: Machine, m: int, count: int, problems: int, jobs: int = 1) -> int:
+    """How many processes take the whole matrix for what landmarks do not bring; 0 for none.
 
-    Of ``count`` settings one starts the next.
+    Of ``count`` settings one starts the next. Few settings may take no more memory than their
+    landmarks, so many problems side by side, and share one process.
     """
-    is_fitting = FOLD_MATRICES * BYTES * m * m <= machine.memory_limit()
-    return machine.solver == "auto" and count >= _MANY and m <= _LARGEST_MATRIX and is_fitting
+    room, whole = machine.memory_limit(), FOLD_MATRICES * BYTES * m * m
+    if count < _MANY:
+        room, jobs = min(room, side_by_side.needed_bytes(m, room, problems)), 1
+    is_fitting = machine.solver == "auto" and m <= _LARGEST_MATRIX
+    return int(min(jobs, room // whole)) if is_fitting else 0
 
 
-def needed_bytes(machine: Machine, m: int, count: int, problems: int) -> float:
+def needed_bytes(machine: Machine, m: int, count: int, problems: int, jobs: int = 1) -> float:
     """What ``count`` settings take at most, for m examples, each of so many problems."""
-    memory, whole = machine.memory_limit(), FOLD_MATRICES * BYTES * m * m
+    memory, processes = machine.memory_limit(), newton_processes(machine, m, count, problems, jobs)
     columns = min(memory / 2, _NUMBERS * m * _MOST_COLUMNS)
     landmarks = engine.needed_bytes(m, memory) + columns if count > 1 else 0.0
-    others = one_by_one.needed_bytes(m, memory, problems)
-    return max(landmarks, whole if takes_newton(machine, m, count) else others)
+    if processes and count >= _MANY:
+        return max(landmarks, processes * FOLD_MATRICES * BYTES * m * m)
+    return max(landmarks, side_by_side.needed_bytes(m, memory, problems))
 
 
 class Together:
@@ -129,15 +135,20 @@ class Together:
     def results(self) -> Iterator[tuple[int, int, FoldResult | None, float]]:
         """The place of a setting, a fold, the result, and its share of the seconds.
 
-        The result is None where the fit has to be trained alone.
+        The result is None where the fit is for Newton's method with the whole matrix.
         """
         count = len(self._machines)
         left = self._fits(range(count)) if count == 1 else (yield from self._by_landmarks())
-        if takes_newton(self._machines[0], len(self._fold), count):
+        if count >= _MANY and self.newton_processes(1):
             yield from ((i, k, None, 0.0) for i, k in left)
             return
         for i, some in groupby(left, lambda fit: fit[0]):
             yield from self._side_by_side(i, [k for _, k in some])
+
+    def newton_processes(self, jobs: int) -> int:
+        """See :func:`newton_processes`."""
+        m, count = len(self._fold), len(self._machines)
+        return newton_processes(self._machines[0], m, count, len(self._signs), jobs)
 
     def _fits(self, settings) -> list[tuple[int, int]]:
         """All folds of some settings."""
@@ -177,23 +188,28 @@ class Together:
         return left
 
     def _side_by_side(self, i: int, folds: list[int]):
-        """Some folds of one setting; yields as :meth:`results`."""
+        """Some folds of one setting; yields as :meth:`results`.
+
+        Where there is no room for Newton's method, or no time, what has been found will do.
+        """
         began, gram, width = time.perf_counter(), self._prepared.gram, len(self._parts)
         columns, machine = self._columns([(i, k) for k in folds]), self._machines[i]
-        found = one_by_one.solve_columns(
+        found = side_by_side.solve_columns(
             columns, gram, stop_of_landmarks(machine), seed=machine.seed, executor=self._executor
         )
         seconds = (time.perf_counter() - began) / len(folds)
         points, labels = Points(gram.kernel, gram.X, self._executor), columns.labels()
+        has_newton = self.newton_processes(1) > 0
         for number, k in enumerate(folds):
             own = slice(number * width, (number + 1) * width)
-            if not all(one.converged for one in found[own]):
+            converged = all(one.converged for one in found[own])
+            if not converged and has_newton and not deadline.is_over():
                 yield i, k, None, seconds
                 continue
             A = np.array([one.coef for one in found[own]]) * labels[own]
             values = rows_times(points, np.flatnonzero(self._fold == k), A.T)
             gaps = np.array([one.gap for one in found[own]])
-            yield i, k, self._result(i, values, gaps), seconds
+            yield i, k, self._result(i, values, gaps, converged), seconds
 
     def _room(self) -> int:
         """As many columns as fit."""
@@ -214,12 +230,12 @@ class Together:
         loss = MarginLoss(*np.array(losses, dtype=float).T)
         return Columns(loss, self._signs, rows, self._prepared.u)
 
-    def _result(self, i: int, values: np.ndarray, gaps: np.ndarray) -> FoldResult:
+    def _result(self, i: int, values, gaps, converged: bool = True) -> FoldResult:
         """From the values of the parts' functions at the rows left out."""
         machine, classes = self._machines[i], self._prepared.classes
         values = values if self._decoder is None else values @ self._decoder
         predicted = np.asarray(classes)[machine.winners(values, len(classes))]
-        return FoldResult(predicted, values, float(gaps.max()), True)
+        return FoldResult(predicted, values, float(gaps.max()), converged)
 
 
 def _joined(starts: list, width: int) -> np.ndarray | None:

@@ -169,6 +169,10 @@ def split_progress(done: int, total: int, left: float | None) -> str:
 
 
 fits_not_converged = sentence("{fits} fits did not reach the tolerance {tolerance:g}")
+folds_ended_early = sentence(
+    "{why}: of the folds that the probabilities come from, {fits} did not reach the tolerance "
+    "{tolerance:g}"
+)
 no_split_column = sentence(
     "has no column {name!q}; give a table that odm-cv --repeat wrote with --csv and "
     "the same --metric"
