@@ -11,19 +11,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from multiclass_data import clusters
 from scipy import sparse
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
-from odmtool.machines import ODM
+from odmtool.machines import L1SVM, LDM, ODM
+from odmtool.places.memory import fold_matrices
 from odmtool.search import journal, metrics, strategies
 from odmtool.search import search as searching
 from odmtool.search.journal import Fit, Writer, open_journal
 from odmtool.search.memory import plan_memory
 from odmtool.search.search import SearchPlan, best, grid, search
 from odmtool.search.validation import Data, folds
+from odmtool.solvers.engine.solve import needed_bytes
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
 WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:4"]
@@ -99,6 +102,37 @@ def test_no_more_processes_than_fit_into_the_memory(heart):
     assert not memory.keeps_matrix and memory.jobs == 1 and memory.needed < memory.limit
     # Where Newton has no room either, rows are kept, however many processes there are.
     assert plan_memory(plan._replace(machine=ODM(memory=600e3)), jobs=2).jobs == 2
+
+
+def test_where_landmarks_are_taken_no_matrix_of_all_rows_is_planned():
+    """Two matrices of a fold where they are not enough, or what the engine of all folds takes."""
+    m, limit = 5000, 2e9
+    data, fold = Data(*clusters(3, m)), np.arange(m) % 5
+    of_fold, X = 8 * (m - m // 5) ** 2, data.X
+    for machine, matrices in [(L1SVM, 2), (LDM, 4)]:
+        plan = SearchPlan(machine(kernel="rbf", memory=limit), [{}], data, fold)
+        memory = plan_memory(plan, jobs=2)
+        assert (memory.jobs, memory.keeps_matrix) == (2, True)
+        assert matrices * of_fold < memory.needed < (matrices + 0.5) * of_fold
+        assert 2 * matrices * of_fold < memory.parts["fits"] < 2 * (matrices + 0.5) * of_fold
+    for reduction, count in [("ovr", 15), ("ovo", 1), ("ecoc", 15)]:
+        machine = ODM(kernel="rbf", memory=limit, multiclass=reduction)
+        memory = plan_memory(SearchPlan(machine, [{}], data, fold), jobs=1)
+        most = needed_bytes(m, limit, count)
+        assert 0.5 * most < memory.parts["fits"] < most + 40e6
+        training = fold_matrices(machine, X, 3, 5)
+        assert training["landmarks and kernel values"] == most and len(training) == 2
+
+
+def test_processes_for_matrices_of_all_rows_are_planned_where_many_settings_leave_fits():
+    m = 3000
+    data, whole = Data(*clusters(2, m)), 3 * 8 * m * m
+    for count, limit, processes in [(8, 1e9, 2), (7, 1e9, 1), (8, 1.5 * whole, 1)]:
+        machine = ODM(kernel="rbf", memory=limit)
+        settings = grid(dict(kernel=("rbf",), lambda_=tuple(np.arange(1.0, count + 1))))
+        parts = plan_memory(SearchPlan(machine, settings, data, np.arange(m) % 5), jobs=2).parts
+        assert ("2 processes" in parts) == (processes == 2)
+        assert parts["fits"] >= processes * whole * (count == 8)
 
 
 def test_a_search_says_what_it_takes(run, heart):

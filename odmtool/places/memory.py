@@ -151,10 +151,10 @@ def is_newton(machine, X, k: int) -> bool:
     return machine.solver == "newton" or machine.solver == "auto" and is_surely_newton(X)
 
 
-def matrices(machine, X, k: int = 2, folds: int = 1) -> dict[str, float]:
+def matrices(machine, X, k: int = 2, folds: int = 1, rows: int | None = None) -> dict[str, float]:
     """Bytes by purpose for the rows as a solver wants them, and for kernel values; k classes.
 
-    So many folds may be solved side by side.
+    So many folds may be solved side by side. So many ``rows`` train at a time, by default all.
     """
     (m, d), data = X.shape, X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     if machine.kernel == "linear":
@@ -162,6 +162,7 @@ def matrices(machine, X, k: int = 2, folds: int = 1) -> dict[str, float]:
         if machine.solver == "path":
             own += path_bytes(m)
         return {"copies": COPIES * data, "matrices": own}
+    m = m if rows is None else rows
     limit, matrix = machine.memory_limit(), BYTES * m * m
     found = {"copies": COPIES * (dense_bytes(X, limit / 4) or data)}
     if machine.solver == "nystrom":
@@ -172,12 +173,19 @@ def matrices(machine, X, k: int = 2, folds: int = 1) -> dict[str, float]:
     if machine.takes_landmarks(m) and machine.kind == SMOOTH:
         from odmtool.solvers.engine.solve import needed_bytes
 
-        needed = needed_bytes(m, limit, folds * problem_count(machine, k))
+        # Pairs of classes have landmarks of their own, in every fold.
+        count = 1 if machine.decides_by_votes(k) else folds * problem_count(machine, k)
+        needed = needed_bytes(m, limit, count)
         return found | {"landmarks and kernel values": needed}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
-    count = LDM_MATRICES if machine.kind == OF_LDM else NEWTON_MATRICES
-    kept = count * matrix if count * matrix <= limit else min(matrix, limit)
+    needed = fit_matrices(machine) * matrix
+    kept = needed if needed <= limit else min(matrix, limit)
     return found | {"kernel values": kept}
+
+
+def fit_matrices(machine) -> int:
+    """How many kernel matrices a fit makes that keeps them."""
+    return LDM_MATRICES if machine.kind == OF_LDM else NEWTON_MATRICES
 
 
 def problem_count(machine, k: int) -> int:
@@ -187,10 +195,14 @@ def problem_count(machine, k: int) -> int:
     return k if machine.reduction(k) == "ovr" else length(k)
 
 
-def fold_matrices(machine, X, k: int, folds: int) -> dict[str, float]:
-    """The same where folds share the kernel values of all rows, if there is room for them."""
-    found, whole = matrices(machine, X, k, folds), FOLD_MATRICES * BYTES * X.shape[0] ** 2
-    if machine.kernel == "linear" or whole > machine.memory_limit():
+def fold_matrices(machine, X, k: int, folds: int, rows: int | None = None) -> dict[str, float]:
+    """The same where folds share the kernel values of all rows, if there is room for them.
+
+    Where landmarks are taken there is no such matrix.
+    """
+    found, whole = matrices(machine, X, k, folds, rows), FOLD_MATRICES * BYTES * X.shape[0] ** 2
+    shares_matrix = machine.kernel != "linear" and not machine.takes_landmarks(X.shape[0])
+    if not shares_matrix or whole > machine.memory_limit():
         return found
     others = sum(found.values()) - found["copies"]
     return found | {"kernel values of folds": max(0.0, whole - others)}

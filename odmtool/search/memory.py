@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
+from odmtool.core.loss_table import SMOOTH
 from odmtool.core.memory import (
     COMPILER,
     COPIES,
@@ -15,14 +16,21 @@ from odmtool.core.memory import (
     NEWTON_NUMBERS,
     resident,
 )
-from odmtool.places.memory import class_bytes, fold_matrices, is_newton, problem_count
+from odmtool.places.memory import (
+    class_bytes,
+    fit_matrices,
+    fold_matrices,
+    is_newton,
+    problem_count,
+)
 from odmtool.search.calibration import FOLDS
 from odmtool.search.search import SearchPlan, chains, is_together
-from odmtool.search.together import needed_bytes
+from odmtool.search.together import needed_bytes, newton_processes
 from odmtool.search.validation import takes_path
 from odmtool.solvers.base import path_bytes
+from odmtool.solvers.engine.solve import memory_for_many
 from odmtool.solvers.spaces import matrix_bytes
-from odmtool.solvers.table import FOLD_MATRICES, NEWTON_MATRICES
+from odmtool.solvers.table import FOLD_MATRICES
 
 
 class SearchMemory(NamedTuple):
@@ -58,14 +66,12 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     X, limit = plan.data.scaled_by(slice(None)).X, plan.machine.memory_limit()
     named = plan.named()
     # Of settings with the same kernel one stands for all.
-    apart, together = {}, 0.0
+    apart, together, processes = {}, 0.0, 1
     for chain in chains(plan):
         machine = plan.machine.copy(**named[chain[0]])
         if is_together(plan, chain):
-            copies = COPIES * (_bytes(X) + dense_bytes(X, limit / 4))
-            problems = plan.n_folds * problem_count(machine, len(plan.data.class_order()))
-            needed = needed_bytes(machine, X.shape[0], len(chain), problems)
-            together = max(together, copies + needed)
+            needed, count = _side_by_side(plan, X, machine, len(chain), jobs)
+            together, processes = max(together, needed), max(processes, count)
         else:
             apart[machine.kernel] = machine
     needed, keeps_matrix = min(limit, together), True
@@ -74,8 +80,12 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
         most = max(size for size, _ in found)
         jobs = max(1, min(jobs, int(limit // most)))
         needed, keeps_matrix = max(most, needed), all(keeps for _, keeps in found)
-    machines = [*apart.values()] + ([machine] if together else [])
-    parts = _parts(plan, X, machines, together, jobs)
+        processes = max(processes, jobs)
+    machines, k = [*apart.values()], len(plan.data.class_order())
+    is_compiled = together > 0 or not all(is_newton(machine, X, k) for machine in machines)
+    parts = _programs(is_compiled, together > 0 or jobs == 1, processes)
+    # What is solved side by side has the memory to itself; see search().
+    parts["fits"] = max(_fit_bytes(plan, X, machines, jobs), together)
     return SearchMemory(needed, limit, keeps_matrix, jobs, parts)
 
 
@@ -83,49 +93,77 @@ def _bytes(X) -> int:
     return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
 
 
+def _side_by_side(plan: SearchPlan, X, machine, count: int, jobs: int) -> tuple[float, int]:
+    """What ``count`` settings take whose folds are solved together, and in how many processes."""
+    (m, d), k, limit = X.shape, len(plan.data.class_order()), machine.memory_limit()
+    problems = plan.n_folds * problem_count(machine, k)
+    needed = needed_bytes(machine, m, count, problems, jobs) + class_bytes(machine, m, d, k)
+    copies = COPIES * (_bytes(X) + dense_bytes(X, limit / 4))
+    processes = newton_processes(machine, m, count, problems, jobs)
+    return copies + needed + BYTES * NEWTON_NUMBERS * m, processes
+
+
 def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
     """What a process needs for the fits of a kernel, and whether it keeps a kernel matrix."""
-    limit = machine.memory_limit()
     (m, d), copies, keeps_matrix = X.shape, COPIES * _bytes(X), True
     if machine.kernel == "linear":
         needed = copies + matrix_bytes(m, d) + _path_bytes(plan, machine)
     elif machine.solver == "nystrom":
         needed = copies + matrix_bytes(m, min(machine.settings.landmarks, m))
     else:
-        copies += COPIES * dense_bytes(X, limit / 4)
-        keeps_matrix = copies + FOLD_MATRICES * BYTES * m**2 <= limit or machine.takes_landmarks(m)
-        fold = BYTES * (m - m // plan.n_folds) ** 2
-        # Without room for Newton rows of the matrix are kept, as many as there is room for.
-        sizes = (FOLD_MATRICES * BYTES * m**2, NEWTON_MATRICES * fold, 0)
-        needed = copies + next(size for size in sizes if copies + size <= limit or size == 0)
+        copies += COPIES * dense_bytes(X, machine.memory_limit() / 4)
+        room = machine.memory_limit() - copies
+        keeps_matrix = FOLD_MATRICES * BYTES * m**2 <= room or machine.takes_landmarks(m)
+        needed = copies + _kernel_bytes(plan, machine, m, room)
     return needed + class_bytes(machine, m, d, len(plan.data.class_order())), keeps_matrix
+
+
+def _kernel_bytes(plan: SearchPlan, machine, m: int, room: float) -> float:
+    """What a process needs for kernel values, if there is room."""
+    rows = _training_rows(plan)
+    if not machine.takes_landmarks(m):
+        sizes = (FOLD_MATRICES * BYTES * m**2, fit_matrices(machine) * BYTES * rows**2)
+    elif machine.kind == SMOOTH:
+        # With more it may take more landmarks.
+        sizes = (memory_for_many(rows),)
+    else:
+        sizes = (fit_matrices(machine) * BYTES * rows**2,)
+    # Without room for Newton rows of the matrix are kept, as many as there is room for.
+    return next((size for size in sizes if size <= room), 0.0)
+
+
+def _training_rows(plan: SearchPlan) -> int:
+    """The most examples that a fold leaves for training."""
+    return len(plan.fold) - len(plan.fold) // plan.n_folds
 
 
 def _path_bytes(plan: SearchPlan, machine) -> int:
     """For the products of the rows of a fold that the path of a linear machine takes."""
-    m = len(plan.fold) - len(plan.fold) // plan.n_folds
+    m = _training_rows(plan)
     is_binary = len(plan.data.class_order()) <= 2
     is_used = machine.kernel == "linear" and is_binary and takes_path(machine, m, None)
     return path_bytes(m) if is_used else 0
 
 
-def _parts(
-    plan: SearchPlan, X, machines: list, together: float, jobs: int
-) -> dict[str, float]:
-    """Bytes by purpose: of this process, and of those beside it."""
-    m, k, program = X.shape[0], len(plan.data.class_order()), resident()
-    fits, folds = 0.0, FOLDS if plan.probability else 1
+def _fit_bytes(plan: SearchPlan, X, machines: list, jobs: int) -> float:
+    """What the fits of such machines take at most that so many processes train."""
+    m, k, fits = X.shape[0], len(plan.data.class_order()), 0.0
+    folds = FOLDS if plan.probability else 1
     for machine in machines:
         alone = machine.copy(memory=machine.memory_limit() / jobs)
-        taken = sum(fold_matrices(alone, X, k, folds).values()) + class_bytes(machine, *X.shape, k)
-        taken += _path_bytes(plan, machine)
-        fits = max(fits, taken + BYTES * NEWTON_NUMBERS * m)
-    is_compiled = not all(is_newton(machine, X, k) for machine in machines)
-    libraries = LIBRARIES + COMPILER * is_compiled
-    found = {"program and data": program}
-    if (together or jobs == 1) and "numba" not in sys.modules:
+        matrices = fold_matrices(alone, X, k, folds, _training_rows(plan))
+        taken = sum(matrices.values()) + class_bytes(machine, *X.shape, k)
+        taken += _path_bytes(plan, machine) + BYTES * NEWTON_NUMBERS * m
+        fits = max(fits, taken)
+    return jobs * fits
+
+
+def _programs(is_compiled: bool, is_here: bool, processes: int) -> dict[str, float]:
+    """Bytes of this process before it works, whether it works itself, and of those beside it."""
+    found, libraries = {"program and data": resident()}, LIBRARIES + COMPILER * is_compiled
+    if is_here and "numba" not in sys.modules:
         found["libraries"] = libraries
-    if jobs > 1:
-        found[f"{jobs} processes"] = jobs * (program + LIBRARIES + libraries) + HELPER
-    # Landmarks have the memory to themselves; see search().
-    return found | {"fits": max(jobs * fits, together)}
+    if processes > 1:
+        each = found["program and data"] + LIBRARIES + libraries
+        found[f"{processes} processes"] = processes * each + HELPER
+    return found
