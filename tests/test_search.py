@@ -79,6 +79,26 @@ def test_processes_are_not_begun_for_little_work(
     assert done == ([[0], [1], [2], [3], [4]] if here else [])
 
 
+@pytest.mark.parametrize("seconds, here", [(0.2, 5), (0.3, 1), (0.9, 1)])
+def test_processes_begin_when_the_first_fits_take_longer_than_was_guessed(
+    seconds, here, heart, monkeypatch
+):
+    """Of ldm and l1svm with landmarks nobody knows before; five folds, a second is too long."""
+    clock, done = [0.0], []
+    monkeypatch.setattr(searching, "_SOON", 1.0)
+    monkeypatch.setattr(searching.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(searching, "in_processes", lambda _run, tasks, _jobs: iter(()))
+
+    def run_unit(_plan, _unit, k, *_rest):
+        clock[0] += seconds
+        done.append(k)
+
+    monkeypatch.setattr(searching, "run_unit", run_unit)
+    plan = plan_of(heart, dict(kernel=("rbf",), lambda_=(1.0,)), kernel="rbf")
+    list(searching._run(plan, [[0]] * 5, 5, 2, None))
+    assert len(done) == here
+
+
 def test_too_little_memory_for_the_matrix_changes_nothing(heart):
     values = dict(kernel=("rbf",), gamma=(0.02,), lambda_=(1.0, 64.0))
     enough = table(search(plan_of(heart, values, solver="dcd")))

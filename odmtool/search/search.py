@@ -291,8 +291,8 @@ def _run(
     shared: tuple = (None, None)
     for done, (unit, k) in enumerate(work):
         # speed only: here, or in processes, which take half a second to begin
-        is_late = time.perf_counter() - began > _SOON
-        if jobs > 1 and (is_late or sum(_seconds(plan, unit) for unit, _ in work[done:]) > _SOON):
+        is_long = _seconds_left(plan, work, done, time.perf_counter() - began) > _SOON
+        if jobs > 1 and is_long:
             tasks_of = ((plan, unit, k, journal, None, known) for unit, k in work[done:])
             yield from in_processes(run_unit, tasks_of, jobs)
             return
@@ -300,6 +300,13 @@ def _run(
         if kernel != shared[0] and plan.data.scale is None:
             shared = (kernel, _gram(plan, unit))
         yield run_unit(plan, unit, k, journal, shared[1], known)
+
+
+def _seconds_left(plan: SearchPlan, work: list[tuple], done: int, taken: float) -> float:
+    """About what is left to do: as guessed, or as the fits that are done let one expect."""
+    fits = [len(unit) for unit, _ in work]
+    guessed = sum(_seconds(plan, unit) for unit, _ in work[done:])
+    return max(guessed, taken * sum(fits[done:]) / max(1, sum(fits[:done])))
 
 
 def _seconds(plan: SearchPlan, unit: list[int]) -> float:
