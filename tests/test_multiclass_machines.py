@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import model_makers as make
 import numpy as np
@@ -178,6 +179,19 @@ def test_one_class_only(run, agree, arguments):
     if predictor == "liblinear-predict":
         assert run("train", *arguments, "--format", "libsvm", "d", "m").code == 0
         assert set(agree("svm-predict")) == {2_000_000_000}
+
+
+@pytest.mark.parametrize("name, kernel", [
+    ("mcodm", "linear"), ("mcodm", "rbf"), ("mcsvm", "linear"), ("mcsvm", "rbf"),
+    ("odm", "linear"), ("odm", "rbf"), ("m3svm", "linear"),
+])  # fmt: skip
+def test_a_fold_that_leaves_one_class_answers_that(run, tmp_path, name, kernel):
+    """The fold of the only example of its class."""
+    (tmp_path / "data").write_text("1 1:1\n" + "".join(f"-1 1:{-i}\n" for i in range(1, 6)))
+    outcome = run("train", "-s", name, "-t", kernel, "-v", "3", "data")
+    assert outcome.code == 0 and "some of the 3 folds are without it" in outcome.err
+    accuracy = float(re.search(r"Accuracy = ([\d.]+)%", outcome.out)[1])
+    assert accuracy <= 500 / 6 + 1e-3
 
 
 @pytest.mark.parametrize("name", MACHINES)

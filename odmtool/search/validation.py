@@ -6,8 +6,9 @@ cannot change a prediction, fits are solved to a relative gap of ``EXACT`` where
 method serves, and ldm and l1svm of moderate size by their path, whose results do not depend
 on where it was begun; all others start from zero. Either way a setting gets the same
 predictions alone (``odm-train -v``) as in a search (``odm-cv``). Machines that take landmarks are
-trained as ``odm-train`` does it; those of smooth losses are another matter: see
-:mod:`odmtool.search.together`.
+trained as ``odm-train`` does it, those of smooth losses all folds at once
+(:mod:`odmtool.search.together`): then a search has other landmarks than a setting alone, and
+what both find is the same within the tolerance only.
 """
 
 from __future__ import annotations
@@ -244,11 +245,13 @@ def evaluate_chain(
             continue
         start = solution.warm_start
         of_first = start if is_first else of_first
-        values = values_of(*candidate.functions(prepared, solution))
-        predicted = np.asarray(present)[candidate.winners(values, len(present))]
         if len(present) == 1:
             # Who knows one class only always answers that.
+            predicted = np.full(len(test), present[0])
             values = np.full((len(test), 1), 1.0 if present[0] == order[0] else -1.0)
+        else:
+            values = values_of(*candidate.functions(prepared, solution))
+            predicted = np.asarray(present)[candidate.winners(values, len(present))]
         has_pairs = candidate.decides_by_votes(len(present))
         yield FoldResult(predicted, values, solution.gap, solution.converged, has_pairs)
 
