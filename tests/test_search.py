@@ -26,7 +26,7 @@ from odmtool.search.journal import Fit, Writer, open_journal
 from odmtool.search.memory import plan_memory
 from odmtool.search.search import SearchPlan, best, grid, search
 from odmtool.search.validation import Data, folds
-from odmtool.solvers.engine.solve import needed_bytes
+from odmtool.solvers.engine.solve import memory_for_many, needed_bytes
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
 WIDE = ["-t", "rbf", "-g", "2^-4:4:2/d", "-l", "2^0:20:4"]
@@ -142,6 +142,19 @@ def test_where_landmarks_are_taken_no_matrix_of_all_rows_is_planned():
         assert 0.5 * most < memory.parts["fits"] < most + 40e6
         training = fold_matrices(machine, X, 3, 5)
         assert training["landmarks and kernel values"] == most and len(training) == 2
+
+
+def test_one_process_has_all_the_memory_where_few_landmarks_fit_into_it():
+    """So that the results are those of one process."""
+    m = 5000
+    data, enough = Data(*clusters(2, m)), memory_for_many(4000)
+    copies = plan_memory(
+        SearchPlan(ODM(kernel="rbf", memory=1e9), [{}], data, np.arange(m) % 5, probability=True), 1
+    ).needed - enough  # fmt: skip
+    for memory, jobs in [(2.01 * (enough + copies), 2), (1.9 * (enough + copies), 1), (15e6, 1)]:
+        machine = ODM(kernel="rbf", memory=memory)
+        plan = SearchPlan(machine, [{}], data, np.arange(m) % 5, probability=True)
+        assert plan_memory(plan, jobs=2).jobs == jobs
 
 
 def test_processes_for_matrices_of_all_rows_are_planned_where_many_settings_leave_fits():

@@ -124,8 +124,8 @@ def _kernel_bytes(plan: SearchPlan, machine, m: int, room: float) -> float:
     if not machine.takes_landmarks(m):
         sizes = (FOLD_MATRICES * BYTES * m**2, fit_matrices(machine) * BYTES * rows**2)
     elif machine.kind == SMOOTH:
-        # With more it may take more landmarks.
-        sizes = (memory_for_many(rows),)
+        # Where not even one process has room for many landmarks, no other shares it.
+        return max(0.0, min(memory_for_many(rows), room))
     else:
         sizes = (fit_matrices(machine) * BYTES * rows**2,)
     # Without room for Newton rows of the matrix are kept, as many as there is room for.

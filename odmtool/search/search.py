@@ -4,7 +4,9 @@ A setting is a dict from parameter names of a machine to values. The unit of wor
 kernel on one fold: its kernel matrix is made once, and all settings with this kernel run
 through it as one chain (:func:`odmtool.search.validation.evaluate_chain`). Where machines take
 landmarks, it is one kernel on all folds (:mod:`odmtool.search.together`). Results depend neither
-on how many processes or threads share the work nor on where an earlier run was killed.
+on how many processes or threads share the work nor on where an earlier run was killed. Where
+processes take landmarks, each of those that its share of the memory has room for, they are the
+same within the tolerance.
 """
 
 from __future__ import annotations
