@@ -39,9 +39,9 @@ _MOST_COLUMNS, _NUMBERS = 128, 60
 # speed only: the others certify them
 _WORTH = 0.9
 # Landmarks of few settings, which the solver of one setting finds again soon.
-# speed only: as above
-_FEW_LANDMARKS = 1000
-# Settings from which, and examples up to which, Newton's method replaces many landmarks.
+# speed only: what they do not bring to the tolerance that solver certifies
+_LANDMARKS_OF_FEW = 1000
+# Settings from which Newton's method replaces many landmarks, and examples up to which it is tried.
 _MANY, _LARGEST_MATRIX = 8, 12_000
 
 
@@ -157,7 +157,7 @@ class Together:
     def _by_landmarks(self):
         """Yields as :meth:`results`; returns the fits that landmarks do not bring there."""
         first, gram, count = self._machines[0], self._prepared.gram, len(self._machines)
-        most = {"most": _FEW_LANDMARKS} if count < _MANY else {}
+        most = {"most": _LANDMARKS_OF_FEW} if count < _MANY else {}
         shared = engine.Shared(
             gram.kernel, gram.X, first.tolerance, first.seed, self._memory, self._executor, **most
         )

@@ -1,8 +1,9 @@
 """The kernel engine: models of few landmarks with certified gaps of the full problem.
 
 Problem  min over w of P(w) = 1/2 |w|^2 + sum_i u_i l(t_i), a kernel that is positive
-         semidefinite and a loss whose derivative has no jump; or several that differ in their y
-         only (one class against the rest), side by side.
+         semidefinite and a loss whose derivative has no jump; or several on the same examples,
+         side by side: they differ in their y (one class against the rest), or in the examples
+         that they leave out (folds).
 Method   1. Examples that occur more than once become one, with the sum of their weights.
          2. Landmarks are chosen on a sample, and what they would give is forecast there
             (:mod:`odmtool.solvers.engine.sample`), until the cheapest certificate is in sight.
