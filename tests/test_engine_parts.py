@@ -174,7 +174,9 @@ def test_landmarks_of_problems_that_differ_in_their_loss():
     alone = columns.take(np.array([1])).problem()
     assert alone.loss == tuple(float(field[1]) for field in loss)
     assert np.array_equal(alone.y, signs[0]) and alone.y.dtype == float
-    assert (alone.X, alone.gram) == (None, None) and alone.weight is weight
+    assert (alone.X, alone.gram) == (None, None)
+    assert np.array_equal(alone.weight, weight * (signs[0] != 0))
+    assert np.array_equal(columns.labels(), [np.where(signs[row] < 0, -1, 1) for row in rows])
     single = columns.single()
     assert single.weight.dtype == single.loss.lo.dtype == np.float32
     block, f = columns.block(slice(5, 20)), random.standard_normal((15, 3))
