@@ -324,6 +324,8 @@ def test_max_time_ends_with_the_best_model_so_far(run, ill_conditioned, tmp_path
     assert run("train", "--max-time", "1", "-v", "2", ill_conditioned).code == 2
     folds = run("train", "-b", "1", *limited, ill_conditioned, "m")
     assert folds.code == 0 and "stopped after --max-time 0.1: of the folds" in folds.err
+    # No time was left for them, and the data are not to blame.
+    assert "all the same (A = 0)" in folds.err and "do not separate" not in folds.err
 
 
 @pytest.mark.parametrize("options", [[], ["-t", "rbf", "-g", "0.1"], ["-s", "l2svm", "-B", "1"]])

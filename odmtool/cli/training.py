@@ -308,8 +308,11 @@ def say_probabilities(machine, report: Report) -> None:
     from odmtool.search.calibration import FOLDS
 
     report.detail(messages.probabilities_fitted(model.probA, model.probB, FOLDS, machine.seed))
-    if model.probA.max() >= 0:
-        report.warning(messages.probabilities_reversed(model.probA.max()))
+    if (largest := model.probA.max()) > 0:
+        report.warning(messages.probabilities_reversed(largest))
+    elif largest == 0:
+        # As where there was no time for the folds.
+        report.warning(messages.probabilities_all_the_same())
     if isinstance(model, LinearModel):
         report.detail(messages.probabilities_in_linear_model())
 

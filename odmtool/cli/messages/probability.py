@@ -18,6 +18,10 @@ probabilities_reversed = sentence(
     "on held-out examples the decision values do not separate the classes (A = {A:.3g} "
     "is not negative): the probabilities are useless"
 )
+probabilities_all_the_same = sentence(
+    "the decision values of held-out examples are all the same (A = 0): the probabilities are "
+    "useless"
+)
 no_probabilities = sentence(
     "the model has no probabilities: train it with odm-train -b 1, or leave -b 1 out "
     "(-d writes decision values)"
