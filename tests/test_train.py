@@ -136,6 +136,14 @@ def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
     low, high = X.min(axis=0), X.max(axis=0)
     lengths = ((2 * (X - low) / (high - low) - 1) ** 2).sum(axis=1)
     assert recorded("--scale", "-1,1") == pytest.approx(150 / lengths.mean(), rel=0.01)
+    # The quick grid has the multiples that it has of the usual one.
+    for features, one in ((100, wanted), (99, MULTICLASS_LAMBDA)):
+        recorded(features=features)
+        search = ["-e", ".1", "-t", "linear", "-v", "2", "--search", "full", "--csv", "t"]
+        assert run("cv", *search, "many").code == 0
+        with Path("t").open() as stream:
+            found = [float(row["lambda"]) for row in csv.DictReader(stream)]
+        assert found == pytest.approx([one * 2.0**p for p in (-10, -6, -2, 2, 6)])
     assert recorded(features=99) == recorded("-l", "2^12") == MULTICLASS_LAMBDA
     assert recorded(classes=2) == LAMBDA
 

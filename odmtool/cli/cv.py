@@ -93,7 +93,8 @@ Examples:
     type=click.Choice(defaults.GRIDS),
     help="Values for each of these that is not given; quick: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
-    + " (multiples of the default of -g where this is not 1/d), and without -t also -t linear,rbf; "
+    + " (multiples of the default of -g where this is not 1/d, and with -t linear less where the "
+    "default of -l is less for the data), and without -t also -t linear,rbf; "
     "tkde (also called paper): "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
     + "; kdd: "
@@ -265,16 +266,24 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str | tuple]:
         return defaults.QUICK_PAIRS_GRID
     is_free = choice.solver == "auto" and choice.common["model_format"] != "liblinear"
     kernels = {"kernel": "linear,rbf"} if is_free else {}
-    return defaults.QUICK_GRID | kernels | _quick_gammas(choice)
+    return defaults.QUICK_GRID | kernels | _quick_multiples(choice)
 
 
-def _quick_gammas(choice: MachineChoice) -> dict[str, tuple]:
-    """Those of the quick grid, where the default for the data is known, and not 1/d."""
-    (usual, *_) = choice.parameters["gamma"]
-    if "gamma" in choice.given or usual == 0:
-        return {}
-    shares = List(_KINDS["gamma"]).convert(defaults.QUICK_GRID["gamma"], None, None)
-    return {"gamma": tuple(float(share) * usual for share in shares)}
+def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
+    """The quick grid where the data have defaults of their own: gamma not 1/d, lambda smaller."""
+    usual, found = MACHINES[choice.name].parameters.get("lambda_"), {}
+    (gamma, *_), (value, *_) = choice.parameters["gamma"], choice.parameters["lambda_"] or (None,)
+    if "gamma" not in choice.given and gamma != 0:
+        found["gamma"] = gamma
+    if "lambda_" not in choice.given and value is not None and value < usual:
+        found["lambda_"] = value / usual
+    return {
+        name: tuple(
+            float(share) * factor
+            for share in List(_KINDS[name]).convert(defaults.QUICK_GRID[name], None, None)
+        )
+        for name, factor in found.items()
+    }
 
 
 def _has_arxiv(choice: MachineChoice) -> bool:
