@@ -33,8 +33,9 @@ os.fsync = lambda descriptor: None
 # the end no process waits for another.
 FIRST = [
     "test_compiled", "test_models", "test_tables", "test_model_file", "test_m3svm", "test_plots",
-    "test_errors", "test_project", "test_cluster", "test_search", "test_processes", "test_mcodm",
-    "test_multiclass_machines", "test_engine_bounds", "test_fuzz", "test_out_of_core",
+    "test_errors", "test_project", "test_cluster", "test_search", "test_search_memory",
+    "test_processes", "test_mcodm", "test_multiclass_machines", "test_engine_bounds", "test_fuzz",
+    "test_out_of_core",
 ]  # fmt: skip
 
 
@@ -72,7 +73,7 @@ class Outcome:
 
 @pytest.fixture(autouse=True)
 def processes_do_little_work_too(monkeypatch):
-    """Or -j 2 would say nothing about processes; ``test_search.py`` has one without."""
+    """Or -j 2 would say nothing about processes; ``test_search_memory.py`` has some without."""
     monkeypatch.setattr("odmtool.search.search._SOON", -1.0)
 
 

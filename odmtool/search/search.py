@@ -290,11 +290,11 @@ def _run(
         memory = plan.machine.memory_limit() / jobs
         plan = plan._replace(machine=plan.machine.copy(memory=memory))
     named, began = plan.named(), time.perf_counter()
+    seconds_left = _forecast(plan, named, work) if jobs > 1 else None
     shared: tuple = (None, None)
     for done, (unit, k) in enumerate(work):
         # speed only: here, or in processes, which take half a second to begin
-        is_long = _seconds_left(plan, work, done, time.perf_counter() - began) > _SOON
-        if jobs > 1 and is_long:
+        if seconds_left and seconds_left(done, time.perf_counter() - began) > _SOON:
             tasks_of = ((plan, unit, k, journal, None, known) for unit, k in work[done:])
             yield from in_processes(run_unit, tasks_of, jobs)
             return
@@ -304,19 +304,27 @@ def _run(
         yield run_unit(plan, unit, k, journal, shared[1], known)
 
 
-def _seconds_left(plan: SearchPlan, work: list[tuple], done: int, taken: float) -> float:
-    """About what is left to do: as guessed, or as the fits that are done let one expect."""
-    fits = [len(unit) for unit, _ in work]
-    guessed = sum(_seconds(plan, unit) for unit, _ in work[done:])
-    return max(guessed, taken * sum(fits[done:]) / max(1, sum(fits[:done])))
+def _forecast(plan: SearchPlan, named: dict[int, dict], work: list[tuple]) -> Callable[..., float]:
+    """A function of the units that are done, and of the seconds that they took.
+
+    It returns about the seconds that are left: as guessed, or as what is done lets one expect.
+    """
+    units = [(len(unit), _seconds(plan, named[unit[0]], len(unit))) for unit, _ in work]
+    left = np.array(units)[::-1].cumsum(axis=0)[::-1]  # from every unit on
+
+    def seconds_left(done: int, taken: float) -> float:
+        fits, seconds = left[done]
+        return max(seconds, taken * fits / max(1, left[0, 0] - fits))
+
+    return seconds_left
 
 
-def _seconds(plan: SearchPlan, unit: list[int]) -> float:
-    """About what a unit takes: to choose, not to predict."""
-    machine, X = plan.machine.copy(**plan.named()[unit[0]]), plan.data.X
+def _seconds(plan: SearchPlan, setting: dict, count: int) -> float:
+    """About what a unit of such settings takes: to choose, not to predict."""
+    machine, X = plan.machine.copy(**setting), plan.data.X
     if machine.solver not in ("auto", "newton"):
         return math.inf  # as long as its iterations last
-    fits = len(unit) * (1 + FOLDS * plan.probability)
+    fits = count * (1 + FOLDS * plan.probability)
     m = X.shape[0]
     if machine.kernel != "linear":
         return fits * (_OF_ROW * m if machine.takes_landmarks(m) else _OF_TRIPLE * m**3)
