@@ -88,7 +88,7 @@ def test_pieces_know_value_derivative_and_slope(name, t):
     scaled = losses.scaled(loss, weight)
     for found in (Pieces(loss, weight).at(t), Pieces(scaled, np.ones(len(t))).at(t)):
         assert found.values == pytest.approx(losses.value(scaled, t), rel=1e-12, abs=1e-12)
-        assert found.derivatives == pytest.approx(losses.derivative(scaled, t), rel=1e-12)
+        assert found.duals == pytest.approx(-losses.derivative(scaled, t), rel=1e-12)
         assert found.slopes == pytest.approx(losses.slope(scaled, t), rel=1e-12)
 
 
@@ -240,9 +240,10 @@ def test_losses_of_many_examples_on_every_piece(name, at_once, monkeypatch):
         assert np.array_equal(many, field * (u if k > 1 else np.ones(len(t))))
     assert np.array_equal(losses.slopes_largest(scaled), losses.largest_slope(loss) * u)
     for pieces in (Pieces(loss, u), Pieces(scaled, np.ones(len(t)))):
-        functions = losses.value, losses.derivative, losses.slope
-        for mine, function in zip(pieces.at(t), functions, strict=True):
-            np.testing.assert_allclose(mine, u * function(loss, t), rtol=1e-12, atol=1e-13)
+        functions = ((1, losses.value), (-1, losses.derivative), (1, losses.slope))
+        for mine, (sign, function) in zip(pieces.at(t), functions, strict=True):
+            wanted = sign * u * function(loss, t)
+            np.testing.assert_allclose(mine, wanted, rtol=1e-12, atol=1e-13)
 
 
 def test_equal_weights_take_no_memory():

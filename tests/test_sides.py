@@ -213,7 +213,7 @@ def test_a_whole_step_that_lowers_the_objective_a_little():
     """By a ten-thousandth of what the slope promises, or whose end still falls."""
     def takes(along, squared, rise=0.0, start=0.0, end=0.0):
         here, there = (
-            losses.Evaluation(np.array([v]), np.array([d]), None)
+            losses.Evaluation(np.array([v]), np.array([-d]), None)
             for v, d in ((2.0, start), (2.0 + rise, end))
         )  # fmt: skip
         return newton.takes_whole_step(here, there, np.array([0.5]), (along, squared))

@@ -149,10 +149,13 @@ def slope(loss: MarginLoss, t: np.ndarray) -> np.ndarray:
 
 
 class Evaluation(NamedTuple):
-    """What is known of losses at some margins; ndarrays of shape (m,)."""
+    """What is known of losses at some margins; ndarrays of shape (m,).
+
+    ``duals`` are what the margins demand, the derivatives with the other sign.
+    """
 
     values: np.ndarray
-    derivatives: np.ndarray
+    duals: np.ndarray
     slopes: np.ndarray
 
 
@@ -163,7 +166,7 @@ _EXAMPLES = 2**15
 class Pieces:
     """The losses u_i l(t) of m examples, for many margins.
 
-    Values, derivatives and slopes come together: which piece a margin lies on is found once, and
+    Values, duals and slopes come together: which piece a margin lies on is found once, and
     the numbers of the piece are looked up.
 
     Parameters
@@ -187,7 +190,7 @@ class Pieces:
         self._places = np.arange(np.size(loss.lo))
 
     def at(self, t: np.ndarray) -> Evaluation:
-        """The values, derivatives and slopes at margins t, shape (m,)."""
+        """The values, duals and slopes at margins t, shape (m,)."""
         is_one_loss = np.size(self._lo) == 1
         if not is_one_loss or len(t) <= _EXAMPLES:
             return self._at(t, self._weight)
@@ -211,9 +214,10 @@ class Pieces:
         tilt *= t
         tilt /= 2
         value += tilt
-        for numbers in (value, derivatives, slopes):
+        duals = np.negative(derivatives, out=derivatives)
+        for numbers in (value, duals, slopes):
             numbers *= weight
-        return Evaluation(value, derivatives, slopes)
+        return Evaluation(value, duals, slopes)
 
 
 def magnitude(loss: MarginLoss | LDM) -> float:

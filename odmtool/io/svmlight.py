@@ -26,6 +26,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core.csr import CSR, scipy_rows
+from odmtool.core.memory import give_back
 from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
@@ -404,5 +405,6 @@ def _in_order(tasks: Iterator[tuple], jobs: int) -> Iterator:
             failure = error
         while waiting:
             yield waiting.popleft().result()
+    give_back()
     if failure is not None:
         raise failure

@@ -230,7 +230,7 @@ class Machine:
         used, u = weights_in_use(labels, weight, self.class_weight)
         gram = gram or self.gram(X)
         rows = with_constant_feature(X, self.bias) if gram is None else None
-        kept = np.arange(len(labels)) if used is None else used
+        kept = slice(None) if used is None else used
         if used is not None:
             rows, gram = (rows[used], None) if gram is None else (None, gram.subset(used))
         refuse_huge_values(rows, gram)
@@ -316,7 +316,7 @@ class Machine:
 
         C, offset = self.functions(prepared, solution)
         classes, facts = prepared.classes, self.facts(prepared, solution)
-        everything = len(prepared.kept) == X.shape[0]
+        everything = len(prepared.target) == X.shape[0]
         vectors = carry.rows_of(X if everything else X[prepared.kept])
         kernel = self.kernel_for(X.shape[1])
         if self.kernel == "precomputed":

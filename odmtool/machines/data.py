@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
     u : ndarray, shape (kept,)
         Weights > 0.
     classes : list of int
-    kept : int array
+    kept : int array, or slice(None) for all
         The examples whose weight is not zero.
     total_weight : float
         M, the sum of the instance weights.
@@ -57,7 +57,7 @@ class Prepared(NamedTuple):
     target: np.ndarray
     u: np.ndarray
     classes: list[int]
-    kept: np.ndarray
+    kept: np.ndarray | slice
     total_weight: float
 
     @property

@@ -151,5 +151,5 @@ class _Training(NamedTuple):
         """What a model needs to know of the examples that it keeps."""
         target = targets(labels_of(self.store, rows), self.classes)
         return Prepared(
-            None, None, target, None, self.classes, np.arange(len(rows)), self.total_weight
+            None, None, target, None, self.classes, slice(None), self.total_weight
         )

@@ -91,9 +91,10 @@ def solve(
     steps = _Steps(problem, loss, stop, space)
     v = _beginning(space, start, sample)
     with np.errstate(over="ignore", invalid="ignore"):
-        t = space.margins(v)
-        first = steps.point_at(v, t, steps.pieces.at(t))
-        track, iteration = descend(first, steps.step, stop, start is not None, progress)
+        # No name for the first iterate here: its arrays are as large as the examples are many.
+        track, iteration = descend(
+            steps.at_point(v), steps.step, stop, start is not None, progress
+        )
         point, eta, gap = track.best(stop.tolerance)
         if relative(gap, point.scale) > stop.tolerance:
             track = track.renewed(steps.looked_at_again)
@@ -117,12 +118,12 @@ class _Steps:
         half = self.space.squared_norm(v, t) / 2
         scale = half + np.abs(at.values).sum()
         enough = self.stop.tolerance * scale
-        far, demanded = np.inf if is_last else _FAR * enough, -at.derivatives
+        far, demanded = np.inf if is_last else _FAR * enough, at.duals
         gap, eta, exact = self.space.gap(self.loss, v, t, demanded, enough, far)
         if exact is not t:
             # Margins that are more exact than those before.
             t, at = exact, self.pieces.at(exact)
-            demanded = -at.derivatives
+            demanded = at.duals
             half = self.space.squared_norm(v, t) / 2
             scale = half + np.abs(at.values).sum()
         primal, support = half + at.values.sum(), int(np.count_nonzero(eta))
@@ -130,6 +131,11 @@ class _Steps:
         return Iterate(
             v, float(primal), float(gap), float(scale), support, eta, t, at=at, unsure=unsure
         )  # fmt: skip
+
+    def at_point(self, v) -> Iterate:
+        """The iterate at v."""
+        t = self.space.margins(v)
+        return self.point_at(v, t, self.pieces.at(t))
 
     def looked_at_again(self, point: Iterate) -> Iterate:
         """The point with the smallest gap that can be shown of it."""
@@ -147,7 +153,7 @@ class _Steps:
 
     def _rough_step(self, point: Iterate, now: float) -> Iterate:
         v, t, at = point.v, point.t, point.at
-        target = self.space.newton_point(at.slopes, -at.derivatives, t, v, now)
+        target = self.space.newton_point(at.slopes, at.duals, t, v, now)
         there, direction = self.space.margins(target), target - v
         # A direction may be long where it changes hardly any margin: there - t would be rounding.
         change, at_target = self.space.margins(direction), self.pieces.at(there)
@@ -160,8 +166,7 @@ class _Steps:
         found = self.point_at(v, t, self.pieces.at(t))
         if relative(found.gap, found.scale) > self.stop.tolerance:
             return found
-        t = self.space.margins(v)  # those of a sum have the rounding errors of its parts
-        return self.point_at(v, t, self.pieces.at(t))
+        return self.at_point(v)  # margins of a sum have the rounding errors of its parts
 
 
 def _beginning(space: Space, start: np.ndarray | None, sample: np.ndarray | None) -> np.ndarray:
@@ -326,8 +331,8 @@ def takes_whole_step(here, there, change, products) -> bool:
     """
     along, squared = products
     rise = along + squared / 2 + (there.values - here.values).sum()
-    enough = SUFFICIENT_DECREASE * (along + here.derivatives @ change)
-    return bool(rise <= enough or along + squared + there.derivatives @ change <= 0)
+    enough = SUFFICIENT_DECREASE * (along - here.duals @ change)
+    return bool(rise <= enough or along + squared - there.duals @ change <= 0)
 
 
 def shorter_step(loss, t, change, products) -> float:
