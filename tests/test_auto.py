@@ -6,12 +6,15 @@ from problems import problem
 from scipy import sparse
 
 from odmtool import solvers
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.machines import MACHINES
 from odmtool.solvers import auto, linear_cost
-from odmtool.solvers.base import Problem
+from odmtool.solvers import run as solver_run
+from odmtool.solvers.base import Problem, Solution
+from odmtool.solvers.run import SolverRun
 from odmtool.solvers.spaces import FunctionSpace, WeightSpace, space_of
 from odmtool.solvers.trend import Trend
 
@@ -104,3 +107,58 @@ def test_auto_takes_a_matrix_where_features_hide_the_solution(monkeypatch):
         assert (auto.choose(p._replace(weight=weight)).first == "dcd") == has_matrix
     little = p._replace(gram=gram.within(1.9 * gram.bytes))
     assert auto.choose(little).first == "landmarks"
+
+
+# ---- where landmarks are not enough ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_newton_follows_where_single_precision_is_not_enough(k):
+    """It ended after 200 steps that led nowhere, with the gap of w = 0."""
+    rng = np.random.default_rng(0)
+    X = rng.random((1501, 8))
+    labels = rng.integers(0, k, 1501)
+    machine = MACHINES["odm"](kernel="rbf", gamma=1.0, mu=0.8, theta=0.8, lambda_=2.0**20,
+                              multiclass="ovr")  # fmt: skip
+    found = machine.fit(X, labels).solution_
+    assert found.converged and found.gap <= 1e-3 and found.solver == "landmarks, then newton"
+    alone = machine.copy(solver="landmarks", max_iter=3).fit(X, labels).solution_
+    assert not alone.converged
+
+
+def test_when_newton_follows_landmarks(monkeypatch):
+    """Not without room, after the iterations or the time, or where landmarks were asked for."""
+    called = []
+
+    def one(_run, p, name, start, epochs=None, follows=False):
+        called.append((name, epochs, follows, start is None))
+        gap = {"landmarks": 0.5, "newton": 0.25}[name]
+        return Solution(None, np.zeros(3), np.zeros(3), 1.0, 1.0 - gap, gap, 7, False, name)
+
+    monkeypatch.setattr(SolverRun, "_one", one)
+    monkeypatch.setattr(solver_run, "choose", lambda *_: auto.Schedule("landmarks"))
+    p = problem("rbf", lambda_=1.0)
+
+    def solved(solver="auto", max_iter=None, memory=np.inf):
+        called.clear()
+        gram = p.gram.within(memory)
+        found = solvers.solve(p._replace(gram=gram), solver=solver, max_iter=max_iter)
+        return found.solver, found.gap, found.iterations
+
+    both = ("landmarks, then newton", 0.25, 14)
+    assert solved() == both
+    assert called == [("landmarks", None, True, True), ("newton", None, False, True)]
+    assert solved(max_iter=8) == both
+    first = ("landmarks", 0.5, 7)
+    assert solved(max_iter=7) == first
+    room = 2 * 8 * p.size**2
+    assert solved(memory=room) == both and solved(memory=room - 1) == first
+    assert called == [("landmarks", None, False, True)]
+    assert solved("landmarks") == first
+    with deadline.time_limit(0.0):
+        assert solved() == first
+
+
+def test_newton_after_landmarks_takes_1_gb_at_most():
+    assert auto.has_room(7905, 1e12) and not auto.has_room(7906, 1e12)
+    assert not auto.has_room(7905, 0.99e9)

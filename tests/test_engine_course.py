@@ -149,7 +149,7 @@ def test_a_look_in_double_precision(monkeypatch, is_proved):
 class Scripted:
     """A FullNewton whose numbers, (P, P - D), are those of a list."""
 
-    scale = 1.0
+    scale, products = 1.0, 0
 
     def __init__(self, first, steps=(), looks=(), is_hopeful=True):
         self.a, self.y = np.array([1.0, 0.0, -2.0]), np.array([1.0, 1.0, -1.0])
@@ -188,11 +188,11 @@ class Scripted:
         return 3.0 + s, 1.0
 
 
-def course_of(newton, primal=2.0, gap=0.5, is_near=False, limit=30):
+def course_of(newton, primal=2.0, gap=0.5, is_near=False, limit=30, follows=False):
     """The solution and what was reported; the landmarks had this P and P - D."""
     reports = []
     run = SimpleNamespace(
-        stop=Stop(2.0**-10, limit), draws=SimpleNamespace(next=len), iterations=10,
+        stop=Stop(2.0**-10, limit, follows), draws=SimpleNamespace(next=len), iterations=10,
         report=lambda *said: reports.append(said),
     )  # fmt: skip
     found, _ = answered(_fed(full._course(run, 4, newton, primal, gap, is_near)), np.eye(3))
@@ -270,20 +270,29 @@ def test_a_course_ends_where_rounding_is_all_that_moves():
     found, _ = course_of(newton)
     assert len(newton.calls) == 2 + len(waits) + 1
     assert numbers(found) == (2.0, 0.5, 10 + 2 + len(waits), False, 0.0)
-    # Lower by less than single precision tells is no lower.
-    slightly = [(2.0 - 0.9 * 4e-7, 2.0)] * PATIENCE
+    # P is no lower that falls by less than a thousandth of what it may still fall.
+    slightly = [(2.0 - 0.9 * 2e-3, 2.0)] * PATIENCE
     newton = Scripted((2.0, 2.0 - 2.0**-12), slightly, [(2.0, 2.0, 0.0)])
     newton.scale = 4.0
-    found, _ = course_of(newton)
+    found, _ = course_of(newton, primal=2.0, gap=2.0)
     assert len(newton.calls) == PATIENCE + 1 and newton.calls[0][2] == 4 * LEAST
     # Ever lower by more, or of ever smaller gaps, it goes on.
     for falling in (
-        [(2.0 - 1.5 * k * 1e-7, 0.5) for k in range(1, 9)],
+        [(2.0 - 1.5 * k * 5e-4, 0.5) for k in range(1, 9)],
         [(2.0, 0.5 - 0.01 * k) for k in range(1, 9)],
     ):
         newton = Scripted((2.0, 0.5 - 2.0**-12), [*falling, None], [(2.0, 0.5, 0.0)])
-        found, _ = course_of(newton)
+        found, _ = course_of(newton, primal=2.0, gap=0.5)
         assert found.iterations == 18 and newton.calls[-1] == ("look",)
+
+
+@pytest.mark.parametrize("products, follows, is_over", [(3, True, True), (2, True, False),
+                                                        (3, False, False)])  # fmt: skip
+def test_a_course_ends_where_another_method_is_cheaper(products, follows, is_over):
+    """Two thirds of a product for each of three examples take as long as the other."""
+    newton = Scripted((2.0, 0.5), [(1.5, 0.4), None], [(1.5, 0.4, 0.0)])
+    newton.products = products
+    assert course_of(newton, follows=follows)[0].iterations == (10 if is_over else 11)
 
 
 def test_a_course_ends_with_its_iterations_or_where_no_step_is_left():

@@ -26,7 +26,7 @@ from odmtool.machines.data import Prepared
 from odmtool.machines.pairs import PairGrams
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
-from odmtool.solvers.auto import DESCENT_GRAM, takes_landmarks
+from odmtool.solvers.auto import DESCENT_GRAM, newton_follows, takes_landmarks
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
@@ -146,11 +146,20 @@ def _shares_landmarks(machine, prepared: Prepared, todo: list[Subproblem]) -> bo
 def _side_by_side(machine, prepared, todo, progress) -> list[Solution]:
     # Not before it is needed: it imports SciPy.
     from odmtool.solvers.engine.solve import solve_all
+    from odmtool.solvers.run import SolverRun
 
-    return solve_all(
-        [part_problem(machine, prepared, part) for part in todo], stop_of_landmarks(machine),
+    problems = [part_problem(machine, prepared, part) for part in todo]
+    follows = machine.solver == "auto" and newton_follows(problems[0])
+    found = solve_all(
+        problems, stop_of_landmarks(machine)._replace(follows=follows),
         seed=machine.seed, progress=progress, executor=local_executor(machine.jobs),
     )  # fmt: skip
+    if not follows:
+        return found
+    run = SolverRun(
+        machine.tolerance, machine.max_iter, machine.seed, machine.settings, progress, machine.jobs
+    )
+    return [run.after_landmarks(*each) for each in zip(problems, found, strict=True)]
 
 
 def _on_cluster(machine, prepared, todo, starts) -> list[Solution]:

@@ -194,12 +194,13 @@ class Together:
         """
         began, gram, width = time.perf_counter(), self._prepared.gram, len(self._parts)
         columns, machine = self._columns([(i, k) for k in folds]), self._machines[i]
+        has_newton = self.newton_processes(1) > 0
+        stop = stop_of_landmarks(machine)._replace(follows=has_newton)
         found = side_by_side.solve_columns(
-            columns, gram, stop_of_landmarks(machine), seed=machine.seed, executor=self._executor
+            columns, gram, stop, seed=machine.seed, executor=self._executor
         )
         seconds = (time.perf_counter() - began) / len(folds)
         points, labels = Points(gram.kernel, gram.X, self._executor), columns.labels()
-        has_newton = self.newton_processes(1) > 0
         for number, k in enumerate(folds):
             own = slice(number * width, (number + 1) * width)
             converged = all(one.converged for one in found[own])

@@ -8,7 +8,8 @@ for about as long as Newton's method would take, or until its gap falls too slow
 little is lost. For linear problems with a smooth loss both are estimated
 (:mod:`odmtool.solvers.linear_cost`; benchmarks/solvers.py measures what comes of it). Where
 Newton's method does not apply, it is coordinate descent only. Large problems with a kernel get
-landmarks (docs/kernel-engine.md).
+landmarks (docs/kernel-engine.md), and Newton's method on the whole matrix where these, in single
+precision, do not reach the tolerance and there is room for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odmtool.core import losses
-from odmtool.core.gram import Gram
+from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import STORED
 from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
@@ -33,6 +34,8 @@ DESCENT_GRAM = 2500
 """Up to this size, of many problems each gets coordinate descent first, and no landmarks."""
 # u l'' k(x, x) from which single precision hides the 1 in 1 + u l'' k; and double precision.
 _SINGLE, _DOUBLE = 2.0**24, 2.0**53
+# Bytes that it may take where landmarks are not enough.
+_OF_NEWTON = 1e9
 # With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
 # operations in proportion to m^3, or m d min(m, d) for a linear problem.
 _SMALL_PRODUCT = 5e8
@@ -45,11 +48,11 @@ _ROOM, _ROOM_WITH_JUMP = (80, 2.4e6), (512, 1e7)
 
 
 class Schedule(NamedTuple):
-    """One solver, or coordinate descent for some epochs and then another."""
+    """One solver, or another after coordinate descent for some epochs, or after landmarks."""
 
     first: str
     epochs: int | None = None
-    then: str = "newton"
+    then: str | None = "newton"
 
 
 def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
@@ -86,15 +89,25 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
 def _is_hidden(problem: Problem) -> bool:
     """Whether single precision, that of features, hides the solution, and double does not.
 
-    The matrices of Newton's method must take no more memory than landmarks may.
+    There must be room for the matrices of Newton's method.
     """
     gram = problem.gram
     largest = losses.largest_slope(problem.loss) * problem.weight.max() * gram.diagonal().max()
-    if not _SINGLE < largest < _DOUBLE:
-        return False
+    return _SINGLE < largest < _DOUBLE and has_room(gram.size, gram.memory)
+
+
+def newton_follows(problem: Problem) -> bool:
+    """Whether Newton's method takes a kernel problem where landmarks are not enough."""
+    gram = problem.gram
+    return problem.loss.kind == SMOOTH and has_room(gram.size, gram.memory)
+
+
+def has_room(m: int, memory: float) -> bool:
+    """Whether Newton's method on m examples takes 1 GB at most, or no more than landmarks may."""
     from odmtool.solvers.engine.solve import needed_bytes
 
-    return NEWTON_MATRICES * gram.bytes <= min(gram.memory, needed_bytes(gram.size, gram.memory))
+    most = min(memory, max(_OF_NEWTON, needed_bytes(m, memory)))
+    return NEWTON_MATRICES * BYTES * m * m <= most
 
 
 def _descent_first(epochs: float) -> Schedule:

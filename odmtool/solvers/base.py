@@ -65,7 +65,8 @@ class Problem(NamedTuple):
 class Stop(NamedTuple):
     """When a solver stops: at the tolerance, or after so many iterations.
 
-    Where another ``follows``, coordinate descent also stops when so many will not be enough.
+    Where another ``follows``, coordinate descent also stops when so many will not be enough, and
+    landmarks when the other has certainly taken less time.
     """
 
     tolerance: float = 1e-3

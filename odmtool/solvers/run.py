@@ -6,11 +6,12 @@ from importlib import import_module
 from typing import NamedTuple
 
 from odmtool import messages
+from odmtool.core import deadline
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
-from odmtool.solvers.auto import Schedule, choose
+from odmtool.solvers.auto import Schedule, choose, newton_follows
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.settings import Settings
 
@@ -52,16 +53,18 @@ class SolverRun(NamedTuple):
             return self._indefinite(problem, name, start)
         return self._plan(problem, self._plan_of(name, problem), start)
 
-    def _one(self, problem: Problem, name: str, start, epochs: int | None = None) -> Solution:
+    def _one(
+        self, problem: Problem, name: str, start, epochs: int | None = None, follows: bool = False
+    ) -> Solution:  # fmt: skip
         way = table.way_of(name, problem.loss.kind, problem.kernel_name)
-        return self._module(way, problem, start, epochs)
+        return self._module(way, problem, start, epochs, follows)
 
     def _module(
-        self, way: table.Way, problem: Problem, start, epochs: int | None = None
+        self, way: table.Way, problem: Problem, start, epochs: int | None = None,
+        follows: bool = False,
     ) -> Solution:  # fmt: skip
         limits = [most for most in (self.max_iter, epochs) if most is not None]
-        follows = epochs is not None
-        stop = Stop(self.tolerance, min(limits, default=way.limit), follows)
+        stop = Stop(self.tolerance, min(limits, default=way.limit), follows or epochs is not None)
         # Each is imported when it is used: most need compiled code, which takes time to load.
         solver = import_module(f"odmtool.solvers.{way.module}")
         extra = self.settings.read_by(way.reads)
@@ -73,12 +76,36 @@ class SolverRun(NamedTuple):
         )  # fmt: skip
 
     def _plan(self, problem: Problem, plan: Schedule, start) -> Solution:
+        if plan.first == "landmarks":
+            return self._landmarks(problem, start, is_last=plan.then is None)
         first = self._one(problem, plan.first, start, plan.epochs)
         if first.converged or plan.epochs is None:
             return first
-        second = self._one(problem, plan.then, first.eta)
+        if plan.then == "landmarks":
+            second = self._landmarks(problem, first.eta)
+        else:
+            second = self._one(problem, plan.then, first.eta)
         return second._replace(
             iterations=first.iterations + second.iterations, solver=f"dcd, then {second.solver}"
+        )
+
+    def _landmarks(self, problem: Problem, start, is_last: bool = False) -> Solution:
+        follows = not is_last and newton_follows(problem)
+        found = self._one(problem, "landmarks", start, follows=follows)
+        return self.after_landmarks(problem, found) if follows else found
+
+    def after_landmarks(self, problem: Problem, found: Solution) -> Solution:
+        """What landmarks found, or Newton's method where single precision was not enough for them.
+
+        It begins at 0: duals that led nowhere are large.
+        """
+        is_stopped = self.max_iter is not None and found.iterations >= self.max_iter
+        if found.converged or is_stopped or deadline.is_over():
+            return found
+        other = self._one(problem, "newton", None)
+        best = other if other.gap <= found.gap else found
+        return best._replace(
+            iterations=found.iterations + other.iterations, solver="landmarks, then newton"
         )
 
     def _indefinite(self, problem: Problem, name: str, start) -> Solution:
@@ -145,4 +172,4 @@ class SolverRun(NamedTuple):
             start, run = solution.eta, run._replace(tolerance=run.tolerance / 100)
 
     def _plan_of(self, name: str, problem: Problem) -> Schedule:
-        return choose(problem, self.is_one_of_many) if name == "auto" else Schedule(name)
+        return choose(problem, self.is_one_of_many) if name == "auto" else Schedule(name, then=None)

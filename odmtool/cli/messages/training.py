@@ -139,7 +139,9 @@ def not_converged(solution, machine, has_newton: bool) -> str:
 
 
 def _remedy(machine, has_newton: bool) -> str:
-    other = ", --solver newton" if has_newton and "newton" not in machine.solution_.solver else ""
+    # Newton's method after landmarks is in single precision where there are many examples.
+    by = machine.solution_.solver
+    other = ", --solver newton" if has_newton and ("newton" not in by or "landmarks" in by) else ""
     smaller = f"-l below {float(machine.model_.facts['lambda']):g}"
     if machine.row.kind == "pairs":
         smaller = smaller.replace("below", "above")

@@ -73,8 +73,13 @@ _ROWS_SHARE = 1 / 8
 # Examples from which the gap of a point is estimated, and the share of the tolerance it may have.
 # speed only: from which of two points it goes on
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
-# So many steps that lower neither the gap nor P by more than this share: only rounding is left.
-_PATIENCE, _SINGLE = 5, 1e-7
+# So many steps that lower neither the gap by this share, nor P by this share of what it may still
+# fall: single precision hides the way.
+_PATIENCE, _FALL = 5, 1e-3
+# Where Newton's method on the whole matrix follows: products per example, which take about as long
+# as it does.
+# speed only: which of the two solves the problem
+_PRODUCTS = 2 / 3
 # Below this relative gap single precision is all that moves.
 _LEAST = 1e-7
 
@@ -106,6 +111,7 @@ class FullNewton:
         self.y, self.loss, self.points, self._space = run.Y[j], run.losses(j), run.points, space
         self._share, self.a, self.f = _RESIDUAL, self.y * coef, point.f.copy()
         self._is_far = self._is_rounding_harmless = True
+        self.products = 0  # of conjugate gradients
         # The sum of the |v|_1 of the products K v of which f is made.
         self._size = np.abs(coef).sum()
 
@@ -215,8 +221,22 @@ class FullNewton:
             residual, self._space.preconditioner(slopes, rows, root), atol=accuracy,
             most=_GRADIENTS, is_over=deadline.is_over,
         )  # fmt: skip
-        direction[rows] = root * (yield from _in_function_space(steps, active, root, roughly))
+        direction[rows] = root * (yield from self._in_function_space(steps, active, root, roughly))
         return direction
+
+    def _in_function_space(self, steps: Course, active, root, roughly: bool) -> Course:
+        """What ``steps`` come to with the matrix I + S^1/2 K S^1/2 of the active examples."""
+        answer = None
+        try:
+            while True:
+                z = steps.send(answer)
+                v = np.zeros(len(active))
+                v[active] = root * z
+                self.products += 1
+                product = yield Asked(v, active, roughly=roughly)
+                answer = z + root * product[active]
+        except StopIteration as end:
+            return end.value
 
 
 def rounded_residual(slopes: np.ndarray, d: np.ndarray) -> float:
@@ -227,20 +247,6 @@ def rounded_residual(slopes: np.ndarray, d: np.ndarray) -> float:
     millions that cancel, and then nothing but rounding would be left.
     """
     return float(np.sqrt(slopes.sum()) * CODED * np.linalg.norm(d))
-
-
-def _in_function_space(steps: Course, active, root, roughly: bool) -> Course:
-    """What ``steps`` come to with the matrix I + S^1/2 K S^1/2 of the active examples."""
-    answer = None
-    try:
-        while True:
-            z = steps.send(answer)
-            v = np.zeros(len(active))
-            v[active] = root * z
-            product = yield Asked(v, active, roughly=roughly)
-            answer = z + root * product[active]
-    except StopIteration as end:
-        return end.value
 
 
 # speed only: from which of two points it goes on
@@ -284,13 +290,15 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             primal, scale, gap, eta, failure = yield from newton.certain(run.draws.next, tolerance)
             is_certain, now = True, relative(gap, scale)
         run.report(j, run.iterations + iterations, primal, now, int(np.count_nonzero(newton.a)))
-        is_better = now < least or primal < lowest - _SINGLE * scale
+        highest = max(highest, primal - gap)
+        is_lower = lowest - primal > _FALL * max(primal - highest, _LEAST * scale)
+        is_better = is_lower or now < (1 - _FALL) * least
         # speed only: when it is given up
         waited, least, lowest = 0 if is_better else waited + 1, min(now, least), min(primal, lowest)
-        is_over = iterations >= run.stop.max_iter or waited >= _PATIENCE
+        is_dear = run.stop.follows and newton.products > _PRODUCTS * len(newton.a)
+        is_over = iterations >= run.stop.max_iter or waited >= _PATIENCE or is_dear
         if (is_certain and now <= tolerance) or is_over or not now >= _LEAST:
             break
-        highest = max(highest, primal - gap)
         try:
             floor = _LEAST * scale
             far = max(primal - highest, floor)
