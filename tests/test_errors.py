@@ -403,3 +403,29 @@ def test_pairs_of_very_many_classes_are_worth_a_word(run, tmp_path, monkeypatch)
 ])  # fmt: skip
 def test_a_library_that_does_not_fit_is_no_internal_error(error, is_memory):
     assert entry._is_for_want_of_memory(error) == is_memory
+
+
+@pytest.mark.parametrize("command", [
+    ("train", "wide", "m"), ("train", "-v", "5", "wide"), ("cv", "-t", "linear", "-l", "1", "wide"),
+    ("train", "-s", "ldm", "wide", "m"), ("train", "-s", "mcodm", "wide3", "m"),
+])  # fmt: skip
+def test_an_index_too_large_for_its_weights_is_named(command, run):
+    """One mistyped index took the memory of the machine."""
+    lines = [f"{1 + k % 3} 1:{k} 3:1" for k in range(30)]
+    lines[6] = "1 1:2 20000000:1"
+    Path("wide3").write_text("\n".join(lines) + "\n")
+    Path("wide").write_text("\n".join(lines).replace("\n3 ", "\n2 ") + "\n")
+    Path("m").write_text("as it was")
+    outcome = run(*command, "--memory", "500M")
+    size = "4.8 GB" if "wide3" in command else "1.6 GB"
+    assert outcome.code == 1 and Path("m").read_text() == "as it was"
+    assert (
+        f"feature 20000000 of example 7 makes weights for so many features take about {size}, "
+        "more than the 500 MB of --memory; correct it, or give more --memory\n"
+    ) in outcome.err
+
+
+def test_weights_of_many_features_are_announced(run):
+    Path("wide").write_text("1 1:1\n-1 1000000:1\n1 2:1\n")
+    assert "weights 80 MB" in run("train", "--verbose", "wide", "m").err
+    assert "weights" not in run("train", "--verbose", "-t", "rbf", "wide", "m").err

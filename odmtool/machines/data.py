@@ -16,9 +16,10 @@ from odmtool import messages
 from odmtool.core import kernels
 from odmtool.core.columns import distinct_numbers
 from odmtool.core.csr import CSR
-from odmtool.core.gram import Gram
+from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
+from odmtool.core.memory import CLASS_WEIGHTS
 from odmtool.defaults import (
     LAMBDA,
     LAMBDA_OF_MANY,
@@ -29,7 +30,7 @@ from odmtool.defaults import (
     PerDistance,
     PerFeature,
 )
-from odmtool.errors import DataError
+from odmtool.errors import DataError, MemoryLimitError
 
 
 class Prepared(NamedTuple):
@@ -222,6 +223,24 @@ def canonical_rows(X):
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def refuse_too_wide(X, k: int, memory: float) -> None:
+    """Raise MemoryLimitError if the weights of k classes on sparse rows do not fit in memory."""
+    needed = linear_bytes(X.shape[1], k)
+    if needed <= memory or isinstance(X, np.ndarray) or not len(X.indices):
+        return
+    entry = int(X.indices.argmax())
+    example = int(np.searchsorted(X.indptr, entry, side="right"))
+    feature = int(X.indices[entry]) + 1
+    raise MemoryLimitError(
+        messages.too_wide(feature, example, needed, memory)
+    )
+
+
+def linear_bytes(d: int, k: int) -> float:
+    """What a linear machine has of its own for d features: weights, gradients, directions."""
+    return BYTES * CLASS_WEIGHTS * d * (1 if k <= 2 else k)
 
 
 def refuse_huge_values(rows, gram: Gram | None) -> None:

@@ -81,6 +81,10 @@ data_too_large = sentence(
     "the data need about {needed!b} in memory, more than the {memory!b} of ‹memory›; "
     "odm-train ‹cache=DIR› trains linear machines and ‹solver=nystrom› from the disk"
 )
+too_wide = sentence(
+    "feature {feature} of example {example} makes weights for so many features take about "
+    "{needed!b}, more than the {memory!b} of ‹memory›; correct it, or give more ‹memory›"
+)
 name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")
 matrix_not_kept = sentence(
     "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}): training is slower. "

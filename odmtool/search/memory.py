@@ -16,6 +16,7 @@ from odmtool.core.memory import (
     NEWTON_NUMBERS,
     resident,
 )
+from odmtool.machines.data import refuse_too_wide
 from odmtool.places.memory import (
     class_bytes,
     fit_matrices,
@@ -107,6 +108,8 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
     """What a process needs for the fits of a kernel, and whether it keeps a kernel matrix."""
     (m, d), copies, keeps_matrix = X.shape, COPIES * _bytes(X), True
     if machine.kernel == "linear":
+        # Here, because a fold's examples have other numbers.
+        refuse_too_wide(X, len(plan.data.class_order()), machine.memory_limit())
         needed = copies + matrix_bytes(m, d) + _path_bytes(plan, machine)
     elif machine.solver == "nystrom":
         needed = copies + matrix_bytes(m, min(machine.settings.landmarks, m))
