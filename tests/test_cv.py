@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -236,3 +237,12 @@ def test_a_setting_without_a_solution_does_not_spoil_the_list(run, heart):
 def test_precomputed_is_not_mixed_with_other_kernels(run, heart):
     outcome = run("cv", "-t", "linear,precomputed", heart)
     assert outcome.code == 2 and "cannot stand in a list" in outcome.err
+
+
+def test_a_file_whose_name_begins_as_an_option_is_trained_as_it_is_told(run, heart):
+    shutil.copy(heart, "-x.svm")
+    outcome = run("cv", "-q", "-t", "linear", "-l", "1", "--", "-x.svm")
+    best = next(line for line in outcome.out.splitlines() if line.startswith("Best:"))
+    words = shlex.split(best.removeprefix("Best: "))
+    assert words[0] == "odm-train" and words[-1] == "./-x.svm"
+    assert run("train", *words[1:]).code == 0

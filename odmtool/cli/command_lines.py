@@ -35,7 +35,9 @@ def train_command(
             words += words_of(param, known[param.name])
     path = known["training_file"]
     # Data from a pipe have no name; they can be sent through one again.
-    words += ["-", "stdin.model"] if is_stream(path) else [path]
+    # A name that begins as an option does needs its folder.
+    named = f"./{path}" if path.startswith("-") else path
+    words += ["-", "stdin.model"] if is_stream(path) else [named]
     return shlex.join(words)
 
 

@@ -100,7 +100,8 @@ Examples:
     + "; kdd: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.KDD_GRID.items())
     + " (dist: the squared mean distance between examples); arxiv: the same, for odm and mcodm C1, "
-    "C2 2^0:10:2 and D 0:0.5:0.1 with C2 <= C1.  [default: quick, if none of them is given]",
+    "C2 2^0:10:2 and D 0:0.5:0.1 with C2 <= C1.  [default: quick, if none of them is given, "
+    "nor --repeat]",
 )
 @click.option(
     "--search",
@@ -126,7 +127,7 @@ Examples:
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the same and the seconds as JSON.")
 @click.option("--seconds", is_flag=True, help="Write the seconds of training to --csv, too: they "
-              "differ from run to run, all else does not.")
+              "differ from run to run, all else does not (of --journal gaps may, by rounding).")
 @click.option(
     "--journal",
     metavar="FILE",

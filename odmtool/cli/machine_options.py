@@ -12,7 +12,7 @@ import click
 from odmtool import defaults
 from odmtool.cli import messages
 from odmtool.cli.options import Label, Number, Whole, jobs_option, parse_number, stacked
-from odmtool.cli.ranges import expand
+from odmtool.cli.ranges import LONGEST, expand
 from odmtool.cli.scale_options import scale_options
 from odmtool.cli.solver_help import max_iter_help, solver_help
 from odmtool.core.kernel_table import KERNELS
@@ -105,7 +105,7 @@ class List(click.ParamType):
         try:
             numbers = expand(head if divided else value)
         except ValueError as error:
-            self.fail(messages.not_a_list(str(error)), param, ctx)
+            self.fail(messages.not_a_list(str(error), LONGEST), param, ctx)
         if divided:
             return tuple(divided(number) for number in numbers)
         return tuple(self.item.convert(number, param, ctx) for number in numbers)
@@ -141,7 +141,7 @@ _PARAMETERS = (
      f"Kernel, by name or as LIBSVM's {min(_NUMBERED)} to {max(_NUMBERED)}."),
     ("lambda_", ("-l", "--lambda"), Number(), None,
      "Weight of the loss, > 0; larger fits the data more closely, like C. For m3svm and ism3 it is "
-     "the weight of the regulariser, that is the opposite. With more features than "
+     "the weight of the regulariser, that is the opposite. With more features that occur than "
      f"examples, and mcodm from {defaults.WIDE_FROM['mcodm']} features on, linear odm and mcodm "
      "take at most the number of examples over their mean squared length, if neither -l nor -c is "
      f"given. With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "

@@ -60,7 +60,8 @@ class Settings(NamedTuple):
     "--output",
     metavar="FILE",
     default="-",
-    help="Where the scaled data go.  [default: stdout]",
+    help="Where the scaled data go; FILE itself is replaced when all is scaled.  "
+    "[default: stdout]",
 )
 @click.option(
     "--digits",

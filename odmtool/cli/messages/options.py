@@ -7,7 +7,7 @@ from odmtool.messages.words import sentence
 not_a_number = sentence("{text!q} is not a number; write 0.5, 1e-3, 2^4, 2**-3 or 1/3")
 not_a_list = sentence(
     "{part!q} is not a number or range; write 0.2,0.4 or 0.2:0.8:0.2 (from, to, step) "
-    "or 2^0:20:2 (2^0, 2^2, ... 2^20)"
+    "or 2^0:20:2 (2^0, 2^2, ... 2^20): at most {longest} values, and a step that leads to the last"
 )
 
 
