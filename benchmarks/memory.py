@@ -37,6 +37,7 @@ _SHAPES = {
     "large": (15000, 8, 8, 2),
     "tall": (300_000, 12, 12, 2),
     "wide": (1500, 30000, 60, 2),
+    "widest": (3000, 4000000, 60, 2),
     "digits": (2500, 64, 64, 10),
     "topics": (3000, 8000, 50, 12),
     "triple": (20000, 12, 12, 3),
@@ -60,6 +61,8 @@ dense   train -v 5 -j 2
 dense   train -t rbf -g 1
 dense   train -t rbf -g 1 -j 2
 dense   train -t rbf -g 1 --memory 200M
+dense   train -t rbf -g 1.6 -m .8 -p .8 -l 2^20
+dense   train -t rbf -g 1.6 -m .8 -p .8 -l 2^20 -v 3
 dense   train -t rbf -g 1 -s ldm --max-iter 20
 digits  train -t rbf -g .1 -s ldm --multiclass ovo
 dense   train -t rbf -g 1 -s l1svm --max-iter 20
@@ -94,6 +97,10 @@ tall    train --cache . --memory 400M --solver dcd
 tall    train --cache . --memory 500M -t rbf -g 1 --solver nystrom --landmarks 100
 tall.xz train --cache . --memory 200M
 wide    train
+widest  train
+widest  train --solver dcd
+widest  train -s ldm --max-iter 20
+widest  cv -t linear -l 1,4
 wide    train -s ldm
 wide    train -t rbf -g .1
 wide    train --solver dcd
