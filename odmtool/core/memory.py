@@ -89,7 +89,7 @@ def peak() -> float:
 
 
 def give_back() -> None:
-    """Let the system have what was freed; glibc keeps some of it for each thread that was."""
+    """Give what was freed back to the system: glibc keeps some of it for threads that ended."""
     import ctypes
 
     glibc = ctypes.CDLL(None)

@@ -228,7 +228,7 @@ class Machine:
         X, labels = canonical_rows(X), np.asarray(labels)
         classes = class_order(labels) if classes is None else classes
         if self.kernel == "linear":
-            refuse_too_wide(X, len(classes), self.memory_limit())
+            refuse_too_wide(X, self.memory_limit())
         weight = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=float)
         used, u = weights_in_use(labels, weight, self.class_weight)
         gram = gram or self.gram(X)

@@ -225,17 +225,18 @@ def canonical_rows(X):
     return X
 
 
-def refuse_too_wide(X, k: int, memory: float) -> None:
-    """Raise MemoryLimitError if the weights of k classes on sparse rows do not fit in memory."""
-    needed = linear_bytes(X.shape[1], k)
+def refuse_too_wide(X, memory: float) -> None:
+    """Raise MemoryLimitError if what two classes on sparse rows need does not fit in memory.
+
+    Several may need less, one after the other, than is announced for all.
+    """
+    needed = linear_bytes(X.shape[1], 2)
     if needed <= memory or isinstance(X, np.ndarray) or not len(X.indices):
         return
     entry = int(X.indices.argmax())
     example = int(np.searchsorted(X.indptr, entry, side="right"))
     feature = int(X.indices[entry]) + 1
-    raise MemoryLimitError(
-        messages.too_wide(feature, example, needed, memory)
-    )
+    raise MemoryLimitError(messages.too_wide(feature, example, needed, memory))
 
 
 def linear_bytes(d: int, k: int) -> float:

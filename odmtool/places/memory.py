@@ -33,7 +33,7 @@ from odmtool.machines.binary import BinaryMachine
 from odmtool.machines.codes import length
 from odmtool.machines.data import linear_bytes
 from odmtool.places.place import MemoryPlan, Place, TrainingData
-from odmtool.solvers.auto import has_room
+from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
 from odmtool.solvers.linear_cost import is_surely_newton
 from odmtool.solvers.spaces import matrix_bytes
@@ -178,8 +178,9 @@ def matrices(machine, X, k: int = 2, folds: int = 1, rows: int | None = None) ->
         # Pairs of classes have landmarks of their own, in every fold.
         count = 1 if machine.decides_by_votes(k) else folds * problem_count(machine, k)
         needed = needed_bytes(m, limit, count)
-        if machine.solver == "auto" and has_room(m, limit):
-            needed = max(needed, NEWTON_MATRICES * matrix)
+        if machine.solver == "auto":
+            pairs = machine.jobs if machine.decides_by_votes(k) else 0
+            needed = max(needed, newton_bytes(m, limit, pairs))
         return found | {"landmarks and kernel values": needed}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
     needed = fit_matrices(machine) * matrix

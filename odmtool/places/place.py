@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odmtool import messages
 from odmtool.core.csr import CSR, scipy_rows
+from odmtool.core.gram import BYTES
 from odmtool.core.labels import distinct
 from odmtool.core.memory import default_memory
 from odmtool.errors import DataError, UsageError
 from odmtool.io.files import is_stream
 from odmtool.solvers.base import ProgressCallback, ignore_progress
+from odmtool.solvers.table import NEWTON_MATRICES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,13 +159,14 @@ class Place:
     def refuse(self, wish: str) -> None:
         """Raise UsageError unless all rows are in memory, which ``wish`` needs."""
 
-    def could_be_newton(self, machine, _data: TrainingData) -> bool:
+    def could_be_newton(self, machine, data: TrainingData) -> bool:
         """Whether Newton's method could train the machine."""
         try:
             machine.copy(solver="newton").check()
         except UsageError:
             return False
-        return True
+        matrices = NEWTON_MATRICES * BYTES * len(data.labels) ** 2
+        return machine.kernel == "linear" or matrices <= machine.memory_limit()
 
     # ---- read ------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
     (m, d), copies, keeps_matrix = X.shape, COPIES * _bytes(X), True
     if machine.kernel == "linear":
         # Here, because a fold's examples have other numbers.
-        refuse_too_wide(X, len(plan.data.class_order()), machine.memory_limit())
+        refuse_too_wide(X, machine.memory_limit())
         needed = copies + matrix_bytes(m, d) + _path_bytes(plan, machine)
     elif machine.solver == "nystrom":
         needed = copies + matrix_bytes(m, min(machine.settings.landmarks, m))

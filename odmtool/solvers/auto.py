@@ -36,6 +36,8 @@ DESCENT_GRAM = 2500
 _SINGLE, _DOUBLE = 2.0**24, 2.0**53
 # Bytes that it may take where landmarks are not enough.
 _OF_NEWTON = 1e9
+# So much more than its matrices it takes with 7800 examples.
+_OVER = 1.15
 # With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
 # operations in proportion to m^3, or m d min(m, d) for a linear problem.
 _SMALL_PRODUCT = 5e8
@@ -100,6 +102,17 @@ def newton_follows(problem: Problem) -> bool:
     """Whether Newton's method takes a kernel problem where landmarks are not enough."""
     gram = problem.gram
     return problem.loss.kind == SMOOTH and has_room(gram.size, gram.memory)
+
+
+def newton_bytes(m: int, memory: float, pairs: int = 0) -> float:
+    """What Newton's method takes at most after landmarks of m examples; 0 if it does not follow.
+
+    With ``pairs`` of classes at a time, each of these has some of the examples.
+    """
+    matrices = NEWTON_MATRICES * BYTES * m * m
+    if pairs:
+        return min(memory, _OVER * pairs * min(matrices, _OF_NEWTON))
+    return min(memory, _OVER * matrices) if has_room(m, memory) else 0.0
 
 
 def has_room(m: int, memory: float) -> bool:

@@ -66,7 +66,7 @@ class Stop(NamedTuple):
     """When a solver stops: at the tolerance, or after so many iterations.
 
     Where another ``follows``, coordinate descent also stops when so many will not be enough, and
-    landmarks when the other has certainly taken less time.
+    landmarks when they have taken about as long as the other will.
     """
 
     tolerance: float = 1e-3

@@ -15,6 +15,9 @@ from odmtool.solvers.auto import Schedule, choose, newton_follows
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.settings import Settings
 
+WHOLE = "on the whole matrix"
+"""Tells Newton's method in double precision from that of the engine, in single precision."""
+
 
 def checked_way(problem: Problem, name: str) -> table.Way:
     """The module of a solver for a problem, before any long work.
@@ -102,10 +105,12 @@ class SolverRun(NamedTuple):
         is_stopped = self.max_iter is not None and found.iterations >= self.max_iter
         if found.converged or is_stopped or deadline.is_over():
             return found
-        other = self._one(problem, "newton", None)
-        best = other if other.gap <= found.gap else found
+        left = None if self.max_iter is None else self.max_iter - found.iterations
+        other = self._replace(max_iter=left)._one(problem, "newton", None)
+        best = other if other.converged or other.primal < found.primal else found
         return best._replace(
-            iterations=found.iterations + other.iterations, solver="landmarks, then newton"
+            iterations=found.iterations + other.iterations,
+            solver=f"landmarks, then newton {WHOLE}",
         )
 
     def _indefinite(self, problem: Problem, name: str, start) -> Solution:
