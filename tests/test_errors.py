@@ -1,6 +1,7 @@
 """Bad options, data and files: one sentence, the right exit code, nothing touched."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -428,3 +429,9 @@ def test_weights_of_many_features_are_announced(run):
     Path("wide").write_text("1 1:1\n-1 1000000:1\n1 2:1\n")
     assert "weights 80 MB" in run("train", "--verbose", "wide", "m").err
     assert "weights" not in run("train", "--verbose", "-t", "rbf", "wide", "m").err
+
+
+def test_weights_of_a_machine_with_a_function_for_each_of_two_classes_count_twice(run):
+    Path("wide").write_text("1 1:1\n-1 1000000:1\n1 2:1\n")
+    told = run("train", "--verbose", "-s", "mcodm", "wide", "m").err
+    assert float(re.search(r"classes (\d+) MB", told)[1]) >= 160

@@ -13,6 +13,8 @@ from functools import cache
 SHARE = 0.25
 """Of what is free, for plans; the rest is left to data, vectors, and other programs."""
 _FALLBACK = 4e9
+# Number of the option in malloc.h.
+_ARENA_MAX = -8
 
 # ---- numbers for an example, a feature, a class ------------------------------
 ENTRY = 12
@@ -88,13 +90,24 @@ def peak() -> float:
     return _told("/proc/self/status", "VmHWM") or 0.0
 
 
+def share_freed() -> None:
+    """Let threads to come share what freed memory there is; glibc keeps it for each of them."""
+    if (glibc := _glibc()) is not None:
+        glibc.mallopt(_ARENA_MAX, 1)
+
+
 def give_back() -> None:
     """Give what was freed back to the system: glibc keeps some of it for threads that ended."""
+    if (glibc := _glibc()) is not None:
+        glibc.malloc_trim(0)
+
+
+def _glibc():
+    """The C library, if it is that of GNU."""
     import ctypes
 
-    glibc = ctypes.CDLL(None)
-    if hasattr(glibc, "malloc_trim"):
-        glibc.malloc_trim(0)
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "gnu_get_libc_version") else None
 
 
 def _content(file: str) -> str:

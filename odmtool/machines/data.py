@@ -230,18 +230,13 @@ def refuse_too_wide(X, memory: float) -> None:
 
     Several may need less, one after the other, than is announced for all.
     """
-    needed = linear_bytes(X.shape[1], 2)
+    needed = BYTES * CLASS_WEIGHTS * X.shape[1]
     if needed <= memory or isinstance(X, np.ndarray) or not len(X.indices):
         return
     entry = int(X.indices.argmax())
     example = int(np.searchsorted(X.indptr, entry, side="right"))
     feature = int(X.indices[entry]) + 1
     raise MemoryLimitError(messages.too_wide(feature, example, needed, memory))
-
-
-def linear_bytes(d: int, k: int) -> float:
-    """What a linear machine has of its own for d features: weights, gradients, directions."""
-    return BYTES * CLASS_WEIGHTS * d * (1 if k <= 2 else k)
 
 
 def refuse_huge_values(rows, gram: Gram | None) -> None:

@@ -31,7 +31,6 @@ from odmtool.errors import MemoryLimitError
 from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
 from odmtool.machines.codes import length
-from odmtool.machines.data import linear_bytes
 from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
@@ -136,7 +135,7 @@ def parts(machine, X, k: int = 2) -> dict[str, float]:
     m, d = X.shape
     found = {"program and data": resident(), "vectors": BYTES * NEWTON_NUMBERS * m}
     if several := class_bytes(machine, m, d, k):
-        found["classes" if k > 2 else "weights"] = several
+        found["classes" if k > 2 or machine.name in CLASS_SCORES else "weights"] = several
         if machine.kernel != "linear":
             found["model"] = _kernel_model(machine, X, k)
     found["libraries"] = LIBRARIES
@@ -215,8 +214,9 @@ def fold_matrices(machine, X, k: int, folds: int, rows: int | None = None) -> di
 
 def class_bytes(machine, m: int, d: int, k: int) -> float:
     """Bytes for what every class, or every pair of classes, has of its own."""
-    weights = linear_bytes(d, k) / BYTES if machine.kernel == "linear" else 0
-    if machine.name not in CLASS_SCORES and k <= 2:
+    has_one = machine.name not in CLASS_SCORES and k <= 2
+    weights = CLASS_WEIGHTS * d * (1 if has_one else k) if machine.kernel == "linear" else 0
+    if has_one:
         return BYTES * weights
     if machine.name in CLASS_SCORES:
         return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, m, d, k))

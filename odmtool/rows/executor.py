@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-# Number of the option in malloc.h.
-_ARENA_MAX = -8
+from odmtool.core.memory import share_freed
 
 
 class Serial:
@@ -64,7 +63,7 @@ class Threads(Serial):
 
     def __init__(self, jobs: int):
         self.jobs = jobs
-        _share_room()
+        share_freed()
 
     def map(self, function: Callable, *columns: Iterable) -> list:
         rows = list(zip(*columns, strict=True))
@@ -74,15 +73,6 @@ class Threads(Serial):
 
         with ThreadPoolExecutor(min(self.jobs, len(rows))) as pool:
             return list(pool.map(lambda row: function(*row), rows))
-
-
-def _share_room() -> None:
-    """Let threads to come share what freed memory there is; glibc keeps it for each of them."""
-    import ctypes
-
-    glibc = ctypes.CDLL(None)
-    if hasattr(glibc, "gnu_get_libc_version"):
-        glibc.mallopt(_ARENA_MAX, 1)
 
 
 def local_executor(jobs: int) -> Serial:

@@ -15,9 +15,6 @@ from odmtool.solvers.auto import Schedule, choose, newton_follows
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.settings import Settings
 
-WHOLE = "on the whole matrix"
-"""Tells Newton's method in double precision from that of the engine, in single precision."""
-
 
 def checked_way(problem: Problem, name: str) -> table.Way:
     """The module of a solver for a problem, before any long work.
@@ -108,9 +105,10 @@ class SolverRun(NamedTuple):
         left = None if self.max_iter is None else self.max_iter - found.iterations
         other = self._replace(max_iter=left)._one(problem, "newton", None)
         best = other if other.converged or other.primal < found.primal else found
+        # That of the engine, in single precision, is "landmarks, then newton".
         return best._replace(
             iterations=found.iterations + other.iterations,
-            solver=f"landmarks, then newton {WHOLE}",
+            solver="landmarks, then newton on the whole matrix",
         )
 
     def _indefinite(self, problem: Problem, name: str, start) -> Solution:
