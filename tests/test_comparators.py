@@ -122,6 +122,8 @@ def test_an_option_that_the_machine_does_not_use_is_a_warning(run, heart):
     (["-m", ".2", "--ism3-loss", "softmax"], "--ism3-loss is ignored by machine odm"),
     (["-s", "ldm", "--snapshot", "random"], "--snapshot is ignored by solver auto"),
     (["-s", "m3svm", "--multiclass", "ovo"], "--multiclass is ignored by machine m3svm"),
+    (["--landmarks", "5"], "--landmarks is ignored by solver auto"),
+    (["--solver", "dsvrg", "--branch", "2"], "--branch is ignored by solver dsvrg"),
 ])  # fmt: skip
 def test_options_that_are_not_numbers_are_no_exception(run, heart, options, sentence):
     outcome = run("train", *options, heart, "m")

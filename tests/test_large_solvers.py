@@ -7,6 +7,7 @@ from problems import problem
 
 from odmtool.core.loss_table import SMOOTH
 from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.machines import ODM
 from odmtool.rows import cluster
 from odmtool.rows.executor import Serial, local_executor
 from odmtool.solvers.large import dsvrg, nystrom, scale, sodm
@@ -101,7 +102,10 @@ def test_what_the_model_file_records():
     ("partitions", 1), ("strata", 1), ("branch", 2), ("stop_level", 0), ("landmarks", 1),
 ])  # fmt: skip
 def test_settings_have_a_least_number(name, least):
-    scale.check_settings(Settings(**{name: least}))
-    scale.check_settings(Settings(partitions=None))
+    Settings(**{name: least}).check()
+    Settings(partitions=None).check()
     with pytest.raises(UsageError, match=str(least)):
-        scale.check_settings(Settings(**{name: least - 1}))
+        Settings(**{name: least - 1}).check()
+    # Whether the solver reads it or not.
+    with pytest.raises(UsageError, match=f"at least {least}"):
+        ODM(solver="newton", settings=Settings(**{name: least - 1})).check()

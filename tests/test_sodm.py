@@ -9,7 +9,7 @@ from problems import DEFINITE, OTHER_LOSSES, examples, problem, weights
 from scipy import sparse
 from test_certificates import assert_confirmed, certificate
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as objective
@@ -45,6 +45,24 @@ def test_the_judge_confirms_the_gap(kernel, dense, tolerance):
 def test_every_row_of_the_table_can_be_parted(loss):
     p = problem("poly", loss=OTHER_LOSSES[loss], weight=weights())
     assert_confirmed(p, sodm.solve(p, Stop(1e-9, 50000), EIGHT), 1e-9)
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_no_part_is_begun_after_the_time(kernel):
+    """Nor a level after the one that time ended before; the gap is that of the last duals."""
+    p, found = problem(kernel), []
+    with deadline.time_limit(None) as limit:
+
+        def report(level):
+            found.append(level)
+            limit.end()
+
+        stopped = sodm.solve(p, Stop(1e-9), EIGHT._replace(branch=2), report=report)
+    assert [level.parts for level in found] == [8, 4]
+    assert found[0].epochs > 0 == found[1].epochs
+    assert np.array_equal(found[0].eta, found[1].eta) and stopped.eta.any()
+    assert stopped.gap == pytest.approx(certificate(p, stopped).gap, rel=1e-9)
+
 
 
 @pytest.mark.parametrize("memory", [np.inf, 8 * 60 * 20])

@@ -16,7 +16,7 @@ from test_certificates import certificate
 from test_steps import BINARY, LOSSES
 
 from odmtool import solvers
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.judge import mcsvm as judge_of_mcsvm
 from odmtool.solvers import mcsvm, mcsvm_newton, path, rounding, run
 from odmtool.solvers.auto import Schedule
@@ -252,3 +252,16 @@ def test_the_iterations_of_a_path_and_what_follows(machine, monkeypatch):
     assert second.iterations > 0 and found.solver == "path, then newton"
     assert found.iterations == first.iterations + second.iterations
     assert isinstance(found.track, path.Track) and np.array_equal(found.eta, second.eta)
+
+
+def test_an_epoch_without_the_matrix_ends_with_the_time(monkeypatch):
+    """After the first part of it, and what is said of the iterate is true of it."""
+    p = problem("rbf", memory=20 * 60 * 8)
+    whole = solvers.solve(p, solver="dcd", max_iter=1)
+    # Time is looked at before the first iteration, before the first epoch, and after a part.
+    looks = iter([False, False, False])
+    monkeypatch.setattr(deadline, "is_over", lambda: next(looks, True))
+    stopped = solvers.solve(p, solver="dcd", tolerance=1e-9)
+    assert 0 < np.count_nonzero(stopped.eta) < np.count_nonzero(whole.eta)
+    assert stopped.iterations == 1 and not stopped.converged
+    assert_same_numbers(stopped, certificate(p, stopped))

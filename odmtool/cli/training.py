@@ -288,7 +288,7 @@ def say_scale(machine, report: Report) -> None:
         if stopped_early(machine) and not machine.solution_.converged:
             level = machine.levels_[-1].level if machine.levels_ else 0
             report.note(messages.stopped_at_level(level, machine.solution_.gap))
-    if machine.solver == "nystrom":
+    if machine.solver == "nystrom" and machine.support_count:
         report.note(messages.captured(machine.captured_, machine.support_count))
 
 

@@ -160,6 +160,7 @@ class Machine:
         lightest = min((self.class_weight or {}).values(), default=0.0)
         if lightest < 0:
             raise UsageError(messages.must_not_be_negative("class_weight", lightest))
+        self.settings.check()
         table.row_of(self.solver)
         # The number of classes is not known yet: the one with which most is possible.
         self.check_format(2 if self.kernel == "linear" else 3)

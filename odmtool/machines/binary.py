@@ -65,10 +65,6 @@ class BinaryMachine(Machine):
         if self.kind == OF_KMOMD and self.bias >= 0:
             raise UsageError(messages.machine_has_intercept(self.name))
         table.way_of(self.solver, self.kind, self.kernel)
-        if self.solver in IN_PARTS:
-            from odmtool.solvers.large import scale
-
-            scale.check_settings(self.settings)
 
     @property
     def kind(self) -> str:

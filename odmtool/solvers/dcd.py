@@ -24,7 +24,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool._jit import njit
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import keep_in_front, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
@@ -218,7 +218,8 @@ class KernelState:
         self._has_increments = False
 
     def margins(self) -> np.ndarray:
-        if self._has_increments:
+        # The rows again take about as long as an epoch: not after the deadline.
+        if self._has_increments and not deadline.is_over():
             self._add_up()
         return self._problem.y * self._f
 
@@ -234,6 +235,8 @@ class KernelState:
             # The examples that stay come first in a part; order keeps them in front.
             order[kept : kept + stay] = part[:stay]
             kept, estimate, largest = kept + stay, estimate + share, max(largest, moved)
+            if deadline.is_over():
+                return len(order), np.inf, np.inf
         keep_in_front(order, kept)
         return kept, largest, estimate
 

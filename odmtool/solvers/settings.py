@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from odmtool import messages
+from odmtool.errors import UsageError
+
+_LEAST = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks": 1}
+
 
 class Settings(NamedTuple):
     """Settings of single solvers; each takes from here what it knows.
@@ -43,6 +48,13 @@ class Settings(NamedTuple):
     cascade: bool = False
     landmarks: int = 1000
     scheduler: str | None = None
+
+    def check(self) -> None:
+        """Raise UsageError if one is out of range, whether the solver reads it or not."""
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(messages.at_least(name, value, least))
 
     def read_by(self, names: tuple[str, ...]) -> dict:
         """Those of these names, as keyword arguments of a solver."""

@@ -125,6 +125,7 @@ class Solver(NamedTuple):
 _BINARY = (*MARGIN, OF_LDM)
 _JUMPS = (ONE_JUMP, JUMPS, OF_LDM)
 _ANYWHERE = (MEMORY, WORKERS)
+_OF_PARTS = ("partitions", "strata", "partition_by")
 
 _ROWS = (
     Solver(
@@ -207,14 +208,22 @@ _ROWS = (
     ),
     Solver(
         "sodm", "large data, in parts that are merged level by level", "epochs",
-        (Way("large.sodm", MARGIN, 1000, stored=False, places=_ANYWHERE),),
+        (
+            Way(
+                "large.sodm", MARGIN, 1000, stored=False, places=_ANYWHERE,
+                reads=(*_OF_PARTS, "branch", "stop_level", "cascade"),
+            ),
+        ),
         "Not with a precomputed kernel. See `‹partitions›`.",
         in_parts=True,
     ),
     Solver(
         "nystrom", "large data, on the features of some landmarks", "Newton steps",
         (
-            Way("large.nystrom", MARGIN, 200, linear=False, stored=False, places=_ANYWHERE),
+            Way(
+                "large.nystrom", MARGIN, 200, linear=False, stored=False, places=_ANYWHERE,
+                reads=("landmarks",),
+            ),
             Way("large.passes", (SMOOTH,), 200, linear=False, stored=False, places=(DISK,)),
         ),
         "Not with a precomputed kernel. See `‹landmarks›`.",
@@ -222,7 +231,7 @@ _ROWS = (
     ),
     Solver(
         "dsvrg", "large data, stochastic gradients, one part after another", "stages",
-        (Way("large.dsvrg", (SMOOTH,), 100, kernel=False, places=_ANYWHERE),),
+        (Way("large.dsvrg", (SMOOTH,), 100, kernel=False, places=_ANYWHERE, reads=_OF_PARTS),),
         "As in the SODM paper.",
         in_parts=True,
     ),

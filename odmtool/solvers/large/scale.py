@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 
-from odmtool import messages
-from odmtool.errors import UsageError
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop
 from odmtool.solvers.large import tasks
-from odmtool.solvers.settings import Settings
 from odmtool.solvers.table import way_of
-
-
-def check_settings(settings: Settings) -> None:
-    """Raise UsageError if a setting of these solvers is out of range."""
-    least = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks": 1}
-    for name, smallest in least.items():
-        value = getattr(settings, name)
-        if value is not None and value < smallest:
-            raise UsageError(messages.at_least(name, value, smallest))
 
 
 def facts(machine) -> dict[str, str]:

@@ -148,11 +148,12 @@ def solve(
         used = parts.solve(ranges, eta, Stop(max(stop.tolerance, rough), stop.max_iter), seed)
         epochs += used
         solved = time.perf_counter()
-        w, primal, dual, gap = certify(parts, eta, rounding, is_last=level == scheme.stop_level)
+        is_last = level == scheme.stop_level or stop.is_late
+        w, primal, dual, gap = certify(parts, eta, rounding, is_last=is_last)
         progress(Progress(epochs, primal, gap, int(np.count_nonzero(eta))))
         seconds = solved - began, time.perf_counter() - solved
         report(Level(level, len(ranges), used, primal, gap, *seconds, eta[place]))
-        if gap <= stop.tolerance or level == scheme.stop_level:
+        if gap <= stop.tolerance or is_last:
             break
     return Solution(
         w, eta[place], eta[place], primal, dual, gap, epochs, gap <= stop.tolerance, "sodm"
