@@ -31,8 +31,8 @@ _NARROW, _WIDE = ((0.2, 0.4, 0.1), 1.0), ((0.1, 0.2, 0.05), 0.3)
 # So many numbers of the rows and of a w, times classes, are worth one start, and more where
 # features are many: ends differ more there, and coordinate descent is fast. With a kernel, where
 # Newton's method has as many unknowns as examples times classes, so many of their squares
-# (1000 rows of segment at lambda 2^20 ended 2 to 3 % too high from one start).
-_ROW_NUMBERS, _WIDE_NUMBERS, _SQUARED_UNKNOWNS = 1e6, 4e6, 1.5e8
+# (at lambda 2^20 1000 rows of segment and of pendigits ended 2 to 3 % too high from one start).
+_ROW_NUMBERS, _WIDE_NUMBERS, _SQUARED_UNKNOWNS = 1e6, 4e6, 2e8
 
 
 def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
