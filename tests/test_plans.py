@@ -202,7 +202,7 @@ def test_problems_that_are_solved_side_by_side():
 
 def test_how_often_mcodm_begins():
     """As often as its numbers go into a million of narrow rows, into four millions of wide ones;
-    with a kernel, as the square of its unknowns goes into 150 millions."""
+    with a kernel, as the square of its unknowns goes into 200 millions."""
 
     def of_rows(m, d, k=3):
         return start_count(multi(Rows(m, d), k))
@@ -212,7 +212,7 @@ def test_how_often_mcodm_begins():
     assert of_rows(4000, 10, 2) == 1
     thin = sparse.csr_matrix((4000, 10))
     assert start_count(multi(thin), 5) == 5 and start_count(multi(thin)) == 7
-    for m, count in ((1543, 7), (1544, 6), (2000, 4), (3000, 1)):
+    for m, count in ((1781, 7), (1782, 6), (2000, 5), (3000, 2), (4000, 1)):
         assert start_count(multi(None, gram=of_kernel(m).gram)) == count
     gram = of_kernel(100, 8 * 100**2).gram
     assert start_count(multi(None, gram=gram)) == 7

@@ -47,24 +47,6 @@ def test_every_row_of_the_table_can_be_parted(loss):
     assert_confirmed(p, sodm.solve(p, Stop(1e-9, 50000), EIGHT), 1e-9)
 
 
-@pytest.mark.parametrize("kernel", [None, "rbf"])
-def test_no_part_is_begun_after_the_time(kernel):
-    """Nor a level after the one that time ended before; the gap is that of the last duals."""
-    p, found = problem(kernel), []
-    with deadline.time_limit(None) as limit:
-
-        def report(level):
-            found.append(level)
-            limit.end()
-
-        stopped = sodm.solve(p, Stop(1e-9), EIGHT._replace(branch=2), report=report)
-    assert [level.parts for level in found] == [8, 4]
-    assert found[0].epochs > 0 == found[1].epochs
-    assert np.array_equal(found[0].eta, found[1].eta) and stopped.eta.any()
-    assert stopped.gap == pytest.approx(certificate(p, stopped).gap, rel=1e-9)
-
-
-
 @pytest.mark.parametrize("memory", [np.inf, 8 * 60 * 20])
 @pytest.mark.parametrize("scheme", [
     Scheme(4, 4), Scheme(7, 3, by="random"), Scheme(5, 2, by="cluster"),
@@ -150,6 +132,44 @@ class Elsewhere(Serial):
 
     def put(self, value, place=None):
         return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("where", [Serial(), Elsewhere()], ids=["here", "elsewhere"])
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("level", [8, 4])
+def test_no_part_is_begun_after_the_time(kernel, where, level, monkeypatch):
+    """In whichever level; nor are kernel values made for one, and the gap is that of the duals."""
+    p, found, begun, solve = problem(kernel), [], [], dcd.solve
+    made, rows = [], Tiles.parts
+    with deadline.time_limit(None) as limit:
+
+        def counted(*arguments, **named):
+            begun.append(1)
+            if len(begun) == (3 if level == 8 else 10):
+                limit.end()
+            return solve(*arguments, **named)
+
+        monkeypatch.setattr(parts.dcd, "solve", counted)
+        monkeypatch.setattr(Tiles, "parts", lambda *a: (made.append(1), rows(*a))[1])
+        stopped = sodm.solve(p, Stop(1e-9), EIGHT, executor=where, report=found.append)
+    assert [now.parts for now in found] == [8, 4][: 1 if level == 8 else 2]
+    assert len(begun) == (3 if level == 8 else 10)
+    assert len(made) <= len(begun) and stopped.eta.any() and not stopped.converged
+    assert stopped.gap == pytest.approx(certificate(p, stopped).gap, rel=1e-9)
+
+
+def test_no_level_is_begun_after_the_time(monkeypatch):
+    """It is over in the pass for the gap."""
+    p, found, certify = problem("rbf"), [], sodm.certify
+    with deadline.time_limit(None) as limit:
+
+        def ended(*arguments, **named):
+            limit.end()
+            return certify(*arguments, **named)
+
+        monkeypatch.setattr(sodm, "certify", ended)
+        sodm.solve(p, Stop(1e-9), EIGHT, report=found.append)
+    assert [level.parts for level in found] == [8]
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-8])

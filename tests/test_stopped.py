@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import test_m3svm
 import test_mcsvm
-from problems import problem, weights
+from problems import examples, problem, weights
 from test_certificates import certificate
 from test_steps import BINARY, LOSSES
 
 from odmtool import solvers
-from odmtool.core import deadline, losses
+from odmtool.core import deadline, gram, losses
+from odmtool.core.kernels import Kernel
 from odmtool.judge import mcsvm as judge_of_mcsvm
 from odmtool.solvers import mcsvm, mcsvm_newton, path, rounding, run
 from odmtool.solvers.auto import Schedule
@@ -24,6 +25,7 @@ from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import adam
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcodm import descent as mcodm_descent
 from odmtool.solvers.rounding import Rounding
 
 ENDLESS = 1e-300
@@ -254,14 +256,115 @@ def test_the_iterations_of_a_path_and_what_follows(machine, monkeypatch):
     assert isinstance(found.track, path.Track) and np.array_equal(found.eta, second.eta)
 
 
-def test_an_epoch_without_the_matrix_ends_with_the_time(monkeypatch):
-    """After the first part of it, and what is said of the iterate is true of it."""
-    p = problem("rbf", memory=20 * 60 * 8)
-    whole = solvers.solve(p, solver="dcd", max_iter=1)
-    # Time is looked at before the first iteration, before the first epoch, and after a part.
-    looks = iter([False, False, False])
-    monkeypatch.setattr(deadline, "is_over", lambda: next(looks, True))
-    stopped = solvers.solve(p, solver="dcd", tolerance=1e-9)
-    assert 0 < np.count_nonzero(stopped.eta) < np.count_nonzero(whole.eta)
-    assert stopped.iterations == 1 and not stopped.converged
+@pytest.fixture
+def ends_at(monkeypatch):
+    """Let the time be over when rows are fetched for the n-th time; the list of fetches."""
+    fetch, fetched = gram.RowCache.fetch, []
+
+    def set_end(limit, number):
+        def counted(self, examples):
+            fetched.append(len(examples))
+            if len(fetched) == number:
+                limit.end()
+            fetch(self, examples)
+
+        monkeypatch.setattr(gram.RowCache, "fetch", counted)
+        return fetched
+
+    return set_end
+
+
+# Of 60 examples 20 have room, and a run has 10.
+LITTLE = 20 * 60 * 8
+
+
+@pytest.mark.parametrize("number", [2, 8])
+def test_an_epoch_without_the_matrix_ends_with_the_time(ends_at, number):
+    """After this run, with no rows for anything else; what is said of the iterate is true."""
+    p = problem("rbf", memory=LITTLE)
+    whole = solvers.solve(p, solver="dcd", max_iter=number // 6 + 1, tolerance=ENDLESS)
+    with deadline.time_limit(None) as limit:
+        fetched = ends_at(limit, number)
+        stopped = solvers.solve(p, solver="dcd", tolerance=ENDLESS)
+    assert len(fetched) == number and stopped.iterations == whole.iterations
+    assert np.count_nonzero(stopped.eta) and stopped.dual < whole.dual
+    assert not stopped.converged
     assert_same_numbers(stopped, certificate(p, stopped))
+
+
+@pytest.mark.parametrize("memory, number", [(LITTLE, 14), (np.inf, 3)])
+def test_ldm_keeps_what_it_has_when_the_time_is_over(ends_at, memory, number):
+    """In the second epoch; the first fetches are those of the start."""
+    p = problem("rbf", losses.ldm(1.5, 0.7, 42.0, 60), memory=memory)
+    start = solvers.solve(p, solver="dcd", max_iter=0)
+    with deadline.time_limit(None) as limit:
+        fetched = ends_at(limit, number)
+        stopped = solvers.solve(p, solver="dcd", tolerance=ENDLESS)
+    assert len(fetched) >= number and stopped.iterations == 2
+    assert stopped.primal < start.primal and stopped.dual > start.dual
+    assert_same_numbers(stopped, certificate(p, stopped))
+
+
+@pytest.mark.parametrize("number", [2, 8])
+def test_several_classes_end_with_the_time_too(ends_at, number):
+    p = test_mcsvm.problem("rbf", memory=LITTLE)
+    with deadline.time_limit(None) as limit:
+        fetched = ends_at(limit, number)
+        stopped = mcsvm.solve(p, Stop(ENDLESS))
+    assert len(fetched) == number and stopped.support_count > 0 and not stopped.converged
+    judged = test_mcsvm.certificate(p, stopped)
+    assert stopped.gap == pytest.approx(judged.gap, rel=1e-9)
+    p = mcodm_problems.problem("rbf", memory=LITTLE)
+    descent = mcodm_descent.KernelDescent(p, mcodm_problems.nothing(p), 0)
+    descent.begin(ENDLESS)
+    with deadline.time_limit(None) as limit:
+        fetched.clear()
+        ends_at(limit, 2)
+        assert descent.iterate() == (np.inf, False)
+    assert len(fetched) == 2 and descent.active > 30
+    assert np.allclose(descent.scores(), p.gram.rows(np.arange(60)) @ descent.keep())
+
+
+@pytest.mark.parametrize("number", [2, 8])
+def test_mcodm_ends_with_the_time_and_tells_its_gap(ends_at, number):
+    p = mcodm_problems.problem("rbf", memory=LITTLE)
+    with deadline.time_limit(None) as limit:
+        fetched = ends_at(limit, number)
+        stopped = mcodm_problems.solve(p, solver="dcd")
+    assert len(fetched) == number and stopped.iterations == number // 6 + 1
+    judged = mcodm_problems.certificate(p, stopped)
+    assert stopped.gap == pytest.approx(judged.gap, rel=1e-9) and not stopped.converged
+
+
+def test_what_is_not_visited_stays_active():
+    """Behind what stays of the runs before; the order is one of all examples."""
+    cache = gram.RowCache(gram.Gram(Kernel("rbf", 0.4), examples()[0], LITTLE))
+    order = np.random.default_rng(0).permutation(60)
+    active, seen = 45, []
+    with deadline.time_limit(None) as limit:
+
+        def visit(part):
+            seen.extend(part)
+            if len(seen) == 20:
+                limit.end()
+            return 4, float(len(seen)), 1.0
+
+        before = order.copy()
+        kept, moves, estimate = gram.epoch_in_runs(cache, order, active, visit)
+    assert seen == before[:20].tolist() and moves == [10.0, 20.0] and estimate == np.inf
+    assert kept == 8 + 25 and np.array_equal(np.sort(order), np.arange(60))
+    assert order[:8].tolist() == [*before[:4], *before[10:14]]
+    assert order[8:kept].tolist() == before[20:45].tolist()
+    with deadline.time_limit(0.0):
+        seen.clear()
+        kept, moves, estimate = gram.epoch_in_runs(cache, order, 20, visit)
+    assert len(seen) == 10 and moves == [10.0] and kept == 14
+
+
+def test_margins_are_added_up_anew_where_the_matrix_is_there(ends_at):
+    p = problem("rbf")
+    with deadline.time_limit(None) as limit:
+        fetched = ends_at(limit, 2)
+        solvers.solve(p, solver="dcd", tolerance=ENDLESS)
+    # Two epochs, and the sums for the gap.
+    assert fetched[:2] == [60, 60] and len(fetched) == 3

@@ -101,7 +101,7 @@ Examples:
                    "and not trained on.")
 @click.option("--max-time", type=common.Number(), metavar="SECONDS",
               help="Stop training after this time with the best model so far (between two "
-                   "iterations); a warning gives its gap.")
+                   "iterations, or parts of an epoch); a warning gives its gap.")
 @click.option("--keep-best", is_flag=True,
               help="Stop training in the same way at Ctrl-C (or TERM, or HUP), with exit code 0; "
                    "a second one ends at once and writes nothing, as the first one does without "

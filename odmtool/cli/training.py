@@ -276,8 +276,15 @@ def _duals_of(path: str, machine, data):
 
 
 def stopped_early(machine) -> bool:
-    """Whether sodm stopped at the level that it was told."""
-    return machine.solver == "sodm" and machine.settings.stop_level > 0
+    """Whether sodm stopped at the level that it was told, and not for lack of time."""
+    stop_level = machine.settings.stop_level
+    return machine.solver == "sodm" and stop_level > 0 and _last_level(machine) <= stop_level
+
+
+def _last_level(machine) -> int:
+    """The last level that sodm solved; 0 if there was one part only."""
+    levels = getattr(machine, "levels_", ())
+    return levels[-1].level if levels else 0
 
 
 def say_scale(machine, report: Report) -> None:
@@ -286,8 +293,7 @@ def say_scale(machine, report: Report) -> None:
         for level in getattr(machine, "levels_", ()):
             report.detail(messages.level(level))
         if stopped_early(machine) and not machine.solution_.converged:
-            level = machine.levels_[-1].level if machine.levels_ else 0
-            report.note(messages.stopped_at_level(level, machine.solution_.gap))
+            report.note(messages.stopped_at_level(_last_level(machine), machine.solution_.gap))
     if machine.solver == "nystrom" and machine.support_count:
         report.note(messages.captured(machine.captured_, machine.support_count))
 

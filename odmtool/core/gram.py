@@ -6,12 +6,12 @@ multi-class problem share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 
 import numpy as np
 
-from odmtool.core import kernels
+from odmtool.core import deadline, kernels
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.kernels import Kernel
 
@@ -113,6 +113,53 @@ def runs(cache, examples: np.ndarray) -> Iterator[np.ndarray]:
         # Half the cache, so that rows of the run before can stay.
         step = max(1, min(step // 2, _RUN_BYTES // (BYTES * m)))
     return (examples[k : k + step] for k in range(0, len(examples), step))
+
+
+def epoch_in_runs(cache, order: np.ndarray, active: int, visit: Callable):
+    """Visit the first ``active`` examples of the order, run by run.
+
+    After the deadline no other run is begun: its kernel values take as long as a whole epoch does
+    where the matrix is there.
+
+    Parameters
+    ----------
+    cache
+        Rows of kernel values, as :class:`RowCache` has them.
+    order : int array, shape (m,)
+        Those that stay are in front afterwards, and what was not visited stays.
+    active : int
+    visit : callable
+        Of a run, whose rows are there: how many examples stay, which it puts in front; how far
+        they moved; and their share of the gap.
+
+    Returns
+    -------
+    kept : int
+        So many stay.
+    moves : list of float
+        How far each run moved.
+    estimate : float
+        Of the gap; infinite if the deadline was before the end of the epoch.
+    """
+    now, kept, done, moves, estimate = order[:active].copy(), 0, 0, [], 0.0
+    for part in runs(cache, now):
+        if done and deadline.is_over():
+            estimate = np.inf
+            break
+        cache.fetch(part)
+        stay, moved, share = visit(part)
+        order[kept : kept + stay] = part[:stay]
+        kept, done, estimate = kept + stay, done + len(part), estimate + share
+        moves.append(moved)
+    order[kept : kept + active - done] = now[done:]
+    kept += active - done
+    keep_in_front(order, kept)
+    return kept, moves, estimate
+
+
+def is_too_late_for_rows(cache) -> bool:
+    """Whether the deadline is over, and kernel values would have to be computed again."""
+    return cache.capacity < len(cache.slot) and deadline.is_over()
 
 
 def keep_in_front(order: np.ndarray, kept: int) -> None:

@@ -24,8 +24,8 @@ import numpy as np
 
 from odmtool import messages
 from odmtool._jit import njit
-from odmtool.core import deadline, losses
-from odmtool.core.gram import keep_in_front, runs
+from odmtool.core import losses
+from odmtool.core.gram import epoch_in_runs, is_too_late_for_rows, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
     Problem,
@@ -218,27 +218,21 @@ class KernelState:
         self._has_increments = False
 
     def margins(self) -> np.ndarray:
-        # The rows again take about as long as an epoch: not after the deadline.
-        if self._has_increments and not deadline.is_over():
+        if self._has_increments and not is_too_late_for_rows(self._cache):
             self._add_up()
         return self._problem.y * self._f
 
     def epoch(self, order, active, threshold):
         problem, cache, self._has_increments = self._problem, self._cache, True
-        kept, estimate, largest = 0, 0.0, 0.0
-        for part in runs(cache, order[:active].copy()):
-            cache.fetch(part)
-            stay, moved, share = kernel_epoch(
+
+        def visit(part):
+            return kernel_epoch(
                 cache.rows, cache.slot, cache.first, problem.y, problem.weight, self.loss,
                 self._curvature, self.eta, self._f, part, len(part), threshold,
             )  # fmt: skip
-            # The examples that stay come first in a part; order keeps them in front.
-            order[kept : kept + stay] = part[:stay]
-            kept, estimate, largest = kept + stay, estimate + share, max(largest, moved)
-            if deadline.is_over():
-                return len(order), np.inf, np.inf
-        keep_in_front(order, kept)
-        return kept, largest, estimate
+
+        kept, moves, estimate = epoch_in_runs(cache, order, active, visit)
+        return kept, max(moves, default=0.0), estimate
 
 
 def compressed_rows(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool._jit import njit
-from odmtool.core.gram import Gram, RowCache, keep_in_front, runs
+from odmtool.core.gram import Gram, RowCache, epoch_in_runs, is_too_late_for_rows, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
@@ -164,6 +164,7 @@ class _Kernel(_State):
 
     def __init__(self, problem: MultiProblem, start: np.ndarray | None):
         self._cache, curvature = RowCache(problem.gram), problem.gram.diagonal()
+        self._has_increments = False
         self.is_definite = _is_definite(problem.gram)
         if curvature.min() < 0:
             raise DivergedError(messages.no_solution(False))
@@ -171,6 +172,8 @@ class _Kernel(_State):
 
     def scores(self) -> np.ndarray:
         """f_l(x_i), shape (m, k), from the rows of the examples that have duals."""
+        if self._has_increments and is_too_late_for_rows(self._cache):
+            return self._scores.T
         self._scores = np.zeros((self._problem.k, self._problem.size))
         for part in runs(self._cache, np.flatnonzero(self.alpha.any(axis=1))):
             self._cache.fetch(part)
@@ -178,17 +181,16 @@ class _Kernel(_State):
         return self._scores.T
 
     def epoch(self, cost, order, active, threshold):
-        kept, estimate, largest, cache = 0, 0.0, 0.0, self._cache
-        for part in runs(cache, order[:active].copy()):
-            cache.fetch(part)
-            stay, moved, share = kernel_epoch(
+        cache, self._has_increments = self._cache, True
+
+        def visit(part):
+            return kernel_epoch(
                 cache.rows, cache.slot, self._scores, self._target, cost, self._curvature,
                 self.alpha, part, len(part), threshold,
             )  # fmt: skip
-            order[kept : kept + stay] = part[:stay]
-            kept, estimate, largest = kept + stay, estimate + share, max(largest, moved)
-        keep_in_front(order, kept)
-        return kept, largest, estimate
+
+        kept, moves, estimate = epoch_in_runs(cache, order, active, visit)
+        return kept, max(moves, default=0.0), estimate
 
 
 @njit

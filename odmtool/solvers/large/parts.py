@@ -225,6 +225,8 @@ def solve_kept(
 
     ``memory`` are the bytes for kernel values and for the rows of the part.
     """
+    if stop.is_late:
+        return start, 0
     if kernel is None:
         problem = Problem(X[chosen], None, y, weight, loss)
         return solve_part(problem, start, None, stop, seed)

@@ -153,7 +153,7 @@ def solve(
         progress(Progress(epochs, primal, gap, int(np.count_nonzero(eta))))
         seconds = solved - began, time.perf_counter() - solved
         report(Level(level, len(ranges), used, primal, gap, *seconds, eta[place]))
-        if gap <= stop.tolerance or is_last:
+        if gap <= stop.tolerance or is_last or stop.is_late:
             break
     return Solution(
         w, eta[place], eta[place], primal, dual, gap, epochs, gap <= stop.tolerance, "sodm"

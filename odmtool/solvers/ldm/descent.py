@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.errors import DivergedError
 from odmtool.solvers import dcd
 from odmtool.solvers.base import (
@@ -119,6 +119,9 @@ class _Alternation:
         state.loss = losses.ldm_row(self._loss, self._b)
         self._generator.shuffle(self._order)
         estimate = state.epoch(self._order, self._size, np.inf)[2]
+        if estimate == np.inf and deadline.is_over():
+            # Not that it grew: the epoch has no end, and no other one follows.
+            return estimate
         self._smallest = min(self._smallest, estimate)
         if not self._is_patient and not estimate <= _DIVERGENCE * self._smallest:
             self._is_patient, self._b = True, 0.0

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
-from odmtool.core.gram import RowCache, keep_in_front, runs
+from odmtool.core.gram import RowCache, epoch_in_runs, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
@@ -85,7 +85,9 @@ class _Descent:
         dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
         if dual > _DIVERGENCE * self._dual_limit:
             raise DivergedError(messages.dual_unbounded())
-        self._gap = relative(estimate, max(dual, 0.0) + estimate)
+        # Nothing is known after the deadline (:func:`epoch_in_runs`).
+        is_known = np.isfinite(estimate)
+        self._gap = relative(estimate, max(dual, 0.0) + estimate) if is_known else np.inf
         return self._gap, self._gap <= self._tolerance
 
     def terms(self) -> Terms:
@@ -201,15 +203,13 @@ class KernelDescent(_Descent):
         return kept
 
     def _epoch(self):
-        kept, estimate, total = 0, 0.0, 0.0
-        order, cache = self._order, self._cache
-        for part in runs(cache, order[: self.active].copy()):
-            cache.fetch(part)
-            stay, moved, share = kernel_epoch(
+        cache = self._cache
+
+        def visit(part):
+            return kernel_epoch(
                 cache.rows, cache.slot, self._scores, self.problem.parameters, self.examples,
                 self.duals, self._lists, self._work, part, len(part), self._threshold,
             )  # fmt: skip
-            order[kept : kept + stay] = part[:stay]
-            kept, estimate, total = kept + stay, estimate + share, total + moved
-        keep_in_front(order, kept)
-        return kept, total, estimate
+
+        kept, moves, estimate = epoch_in_runs(cache, self._order, self.active, visit)
+        return kept, sum(moves), estimate

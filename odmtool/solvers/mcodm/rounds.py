@@ -288,6 +288,8 @@ class _Rounds:
         while not is_done and self._iteration < limit and waited < _PATIENCE:
             gap, is_done = self._solver.iterate()
             self._iteration += 1
+            if self._stop.is_late:
+                break
             if not np.isfinite(gap):
                 raise DivergedError(messages.overflow())
             self._inner = gap
