@@ -13,8 +13,7 @@ import numpy as np
 from odmtool.core import kernels
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import STORED
-from odmtool.solvers.auto import DESCENT_GRAM
-from odmtool.solvers.table import NEWTON_MATRICES
+from odmtool.solvers.auto import DESCENT_GRAM, newton_matrices_bytes
 
 # The share of the memory that values within classes may take.
 _WITHIN = 0.25
@@ -68,7 +67,7 @@ class PairGrams:
         self.memory /= self.jobs
 
     def _fits(self, m: float, memory: float) -> bool:
-        return NEWTON_MATRICES * BYTES * m * m <= memory
+        return newton_matrices_bytes(m) <= memory
 
     def _ways(self, sizes: np.ndarray, memory: float) -> list[tuple]:
         """What is solved how in so many bytes: by a matrix, or by how many landmarks."""

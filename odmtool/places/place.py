@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odmtool import messages
 from odmtool.core.csr import CSR, scipy_rows
-from odmtool.core.gram import BYTES
 from odmtool.core.labels import distinct
 from odmtool.core.memory import default_memory
 from odmtool.errors import DataError, UsageError
 from odmtool.io.files import is_stream
+from odmtool.solvers.auto import newton_matrices_bytes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
-from odmtool.solvers.table import NEWTON_MATRICES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,7 +164,7 @@ class Place:
             machine.copy(solver="newton").check()
         except UsageError:
             return False
-        matrices = NEWTON_MATRICES * BYTES * len(data.labels) ** 2
+        matrices = newton_matrices_bytes(len(data.labels))
         return machine.kernel == "linear" or matrices <= machine.memory_limit()
 
     # ---- read ------------------------------------------------------------------

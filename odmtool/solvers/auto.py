@@ -109,7 +109,7 @@ def newton_bytes(m: int, memory: float, pairs: int = 0) -> float:
 
     With ``pairs`` of classes at a time, each of these has some of the examples.
     """
-    matrices = NEWTON_MATRICES * BYTES * m * m
+    matrices = newton_matrices_bytes(m)
     if pairs:
         return min(memory, _OVER * pairs * min(matrices, _OF_NEWTON))
     return min(memory, _OVER * matrices) if has_room(m, memory) else 0.0
@@ -120,7 +120,12 @@ def has_room(m: int, memory: float) -> bool:
     from odmtool.solvers.engine.solve import needed_bytes
 
     most = min(memory, max(_OF_NEWTON, needed_bytes(m, memory)))
-    return NEWTON_MATRICES * BYTES * m * m <= most
+    return newton_matrices_bytes(m) <= most
+
+
+def newton_matrices_bytes(m: int) -> float:
+    """What the kernel matrix of m examples and its factor take."""
+    return NEWTON_MATRICES * BYTES * m * m
 
 
 def _descent_first(epochs: float) -> Schedule:

@@ -16,9 +16,10 @@ from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.memory import COPIES, DESCENT_NUMBERS, DESCENT_WEIGHTS, ENTRY, HESSIAN_MATRICES
 from odmtool.errors import MemoryLimitError
+from odmtool.solvers.auto import newton_matrices_bytes
 from odmtool.solvers.settings import Settings
 from odmtool.solvers.spaces import matrix_bytes
-from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES, row_of
+from odmtool.solvers.table import IN_PARTS, row_of
 
 # The smallest parts have at least so many examples: below, merging costs more than solving.
 _LEAST_EXAMPLES = 1000
@@ -52,7 +53,7 @@ def needs(machine, X) -> dict[str, float]:
     is_dense = isinstance(X, np.ndarray) or dense_bytes(X, math.inf) > 0
     rows = BYTES * m * d if is_dense else ENTRY * X.nnz
     if machine.solver not in IN_PARTS:
-        values = {"kernel values": NEWTON_MATRICES * BYTES * m * m}
+        values = {"kernel values": newton_matrices_bytes(m)}
         linear = {"matrices": HESSIAN_MATRICES / 2 * matrix_bytes(m, d)}
         return {"rows": COPIES * rows} | (linear if machine.kernel == "linear" else values)
     if machine.solver == "nystrom":
