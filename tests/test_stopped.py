@@ -6,6 +6,8 @@ follows from them have to be those of the judge relatively. And where rounding i
 left, no solver goes on and on.
 """
 
+import copy
+
 import mcodm_problems
 import numpy as np
 import pytest
@@ -18,14 +20,19 @@ from test_steps import BINARY, LOSSES
 from odmtool import solvers
 from odmtool.core import deadline, gram, losses
 from odmtool.core.kernels import Kernel
+from odmtool.judge import mcodm as judge_of_mcodm
 from odmtool.judge import mcsvm as judge_of_mcsvm
-from odmtool.solvers import mcsvm, mcsvm_newton, path, rounding, run
+from odmtool.solvers import hessian, mcsvm, mcsvm_newton, path, rounding, run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import adam
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcodm import dense as mcodm_dense
 from odmtool.solvers.mcodm import descent as mcodm_descent
+from odmtool.solvers.mcodm import newton as mcodm_newton
+from odmtool.solvers.mcodm import sparse as mcodm_sparse
+from odmtool.solvers.mcodm.terms import evaluate
 from odmtool.solvers.rounding import Rounding
 
 ENDLESS = 1e-300
@@ -368,3 +375,94 @@ def test_margins_are_added_up_anew_where_the_matrix_is_there(ends_at):
         solvers.solve(p, solver="dcd", tolerance=ENDLESS)
     # Two epochs, and the sums for the gap.
     assert fetched[:2] == [60, 60] and len(fetched) == 3
+
+
+@pytest.fixture
+def newton_of_mcodm(monkeypatch):
+    """Make a state whose steps are by conjugate gradients, and a list of their products."""
+
+    def make(is_array, has_blocks=False):
+        for module in (mcodm_dense, mcodm_sparse):
+            monkeypatch.setattr(module, "LARGEST_FACTOR", 0)
+        monkeypatch.setattr(mcodm_dense, "LARGEST_FEATURE_FACTOR", 0)
+        monkeypatch.setattr(mcodm_newton, "LARGEST_BLOCKS", np.inf if has_blocks else 0)
+        kind = mcodm_dense.DenseNewton if is_array else mcodm_sparse.SparseNewton
+        p, products, times = mcodm_problems.problem(lambda_=2.0**9, mu=1.0), [], kind._hessian_times
+
+        def counted(self, V):
+            products.append(V)
+            return times(self, V)
+
+        monkeypatch.setattr(kind, "_hessian_times", counted)
+        p = p._replace(X=p.X.toarray()) if is_array else p
+        state = kind(p, mcodm_problems.nothing(p), np.zeros((p.X.shape[1], p.k)), 1e-3)
+        state.begin(1e-3)
+        return state, products
+
+    return make
+
+
+def true_objective(state):
+    loss = evaluate(state.problem, state.duals, state.problem.X @ state.W).true_loss
+    return np.vdot(state.W, state.W) / 2 + loss
+
+
+@pytest.mark.parametrize("is_array", [True, False])
+def test_conjugate_gradients_of_mcodm_end_with_the_time(is_array, newton_of_mcodm, monkeypatch):
+    """With what they have, which no limit makes worse than the point before."""
+    state, products = newton_of_mcodm(is_array)
+    rises, shortened, limit = 0, 0, deadline.Limit()
+    monkeypatch.setattr(deadline, "is_over", lambda: len(products) >= limit.moment)
+    for _ in range(6):
+        before, W = copy.deepcopy(state), state.W
+        products.clear()
+        state.iterate()
+        at_first = true_objective(before) * (1 + 1e-12)
+        rises += true_objective(state) > at_first
+        for number in range(len(products)):
+            late, limit.moment = copy.deepcopy(before), number
+            products.clear()
+            late.iterate()
+            assert len(products) == max(1, number)
+            assert true_objective(late) <= at_first
+            shortened += not np.array_equal(late.W, W)
+            p, duals = late.problem, late.duals
+            judged = judge_of_mcodm.certify_linear(
+                p.X, p.target, p.weight, p.parameters, late.W, duals
+            )
+            np.testing.assert_allclose(late.scores(), p.X @ late.W, atol=1e-12)
+            C = duals.coefficients(p.target)
+            assert late.dual_squared_norm() == pytest.approx(np.sum((p.X.T @ C) ** 2))
+            assert judged.infeasibility <= 1e-13 * max(1.0, abs(duals.alpha).max())
+        limit.moment = np.inf
+    assert rises and shortened > 6
+
+
+@pytest.mark.parametrize("is_array", [True, False])
+@pytest.mark.parametrize("looks", [0, 2, 3])
+def test_without_time_for_blocks_the_diagonal_does(
+    looks, is_array, newton_of_mcodm, monkeypatch
+):
+    """None is made after the first look at the clock that says so, and a step is taken."""
+    state, products = newton_of_mcodm(is_array, has_blocks=True)
+    seen, made = [], []
+    usual = mcodm_newton.cholesky_in_place
+    monkeypatch.setattr(mcodm_newton, "cholesky_in_place", lambda A: made.append(A) or usual(A))
+    monkeypatch.setattr(deadline, "is_over", lambda: seen.append(0) or len(seen) > looks)
+    before = true_objective(state)
+    state.iterate()
+    assert len(products) == 1 and true_objective(state) < before
+    assert len(made) <= looks
+
+
+def test_no_block_is_made_after_the_time():
+    random, looks = np.random.default_rng(1), []
+    X = random.standard_normal((40, 7))
+    active, s = np.arange(40), random.uniform(1, 2, 40)
+    whole = hessian.regularised_gram(X, active, s)
+    for most in (0, 1, 99):
+        looks.clear()
+        found = hessian.regularised_gram(
+            X, active, s, lambda most=most: looks.append(0) or len(looks) > most
+        )
+        assert found is None if most < 2 else np.array_equal(found, whole)

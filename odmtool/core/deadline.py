@@ -1,6 +1,7 @@
 """The moment after which no solver begins an iteration (``--max-time``, ``--keep-best``).
 
-An epoch of coordinate descent that computes kernel values as it goes ends there, too.
+An epoch of coordinate descent that computes kernel values as it goes ends there, too, and so does
+a Newton step of mcODM.
 
 The deadline belongs to the process. A task on a cluster takes it along (:func:`carried`), by the
 time of day, so that tasks which wait for a free worker do not have more time than the others.

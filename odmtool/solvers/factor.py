@@ -69,7 +69,7 @@ def inverse_transposed(L: np.ndarray) -> np.ndarray:
 
 def conjugate_gradients(
     product: Callable, right: np.ndarray, precondition: Callable, *, atol: float, most: int,
-    share: float = np.inf,
+    share: float = np.inf, is_over: Callable[[], bool] = bool,
 ) -> np.ndarray:  # fmt: skip
     """x with product(x) = right, by preconditioned conjugate gradients (Hestenes & Stiefel 1952).
 
@@ -88,8 +88,12 @@ def conjugate_gradients(
         function that x lowers must be near its least, too. Step n must have lowered it by at most
         this share of the mean of all steps (Nash & Sofer, "Assessing a search direction within a
         truncated-Newton method", Operations Research Letters 1990, who take .5).
+    is_over : callable
+        It also ends when this says so.
     """
-    steps = gradient_steps(right, precondition, atol=atol, most=most, share=share)
+    steps = gradient_steps(
+        right, precondition, atol=atol, most=most, share=share, is_over=is_over
+    )
     answer = None
     try:
         while True:
@@ -102,10 +106,7 @@ def gradient_steps(
     right: np.ndarray, precondition: Callable, *, atol: float, most: int,
     share: float = np.inf, is_over: Callable[[], bool] = bool,
 ) -> Generator[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The same as a generator: it yields what is to be multiplied by the matrix, and returns x.
-
-    It also ends when ``is_over`` says so.
-    """
+    """The same as a generator: it yields what is to be multiplied by the matrix, and returns x."""
     x, residual = np.zeros(right.shape), right.copy()
     direction, before, fall, fallen = 0.0, 1.0, 0.0, 0.0
     for n in range(most):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from odmtool.core.csr import CSR
@@ -14,9 +16,14 @@ _BLOCK_CELLS = 2**17
 _MOST_LEFT = 1e-8
 
 
-def regularised_gram(X, active, slopes) -> np.ndarray:
-    """I + sum over the active examples of s_i x_i x_i', shape (d, d)."""
-    H = _product(X, active, slopes, is_thin(X))
+def regularised_gram(X, active, slopes, is_over: Callable[[], bool] = bool) -> np.ndarray | None:
+    """I + sum over the active examples of s_i x_i x_i', shape (d, d).
+
+    None as soon as ``is_over`` says so, but within a sparse product.
+    """
+    H = _product(X, active, slopes, is_thin(X), is_over)
+    if H is None:
+        return None
     H.flat[:: len(H) + 1] += 1.0
     return H
 
@@ -75,8 +82,12 @@ class ChangingHessian:
         return _product(self._X, np.flatnonzero(s), s, self._is_sparse)
 
 
-def _product(X, rows: np.ndarray, s: np.ndarray, is_sparse: bool) -> np.ndarray:
-    """The sum over some rows of s_i x_i x_i'."""
+def _product(
+    X, rows: np.ndarray, s: np.ndarray, is_sparse: bool, is_over: Callable[[], bool] = bool
+) -> np.ndarray | None:
+    """The sum over some rows of s_i x_i x_i'; None as soon as ``is_over`` says so."""
+    if is_over():
+        return None
     root = np.sqrt(s[rows])
     if is_sparse:
         return CSR.of(X)[rows].scaled(root).gram()
@@ -86,6 +97,8 @@ def _product(X, rows: np.ndarray, s: np.ndarray, is_sparse: bool) -> np.ndarray:
     step = max(1, _BLOCK_CELLS // max(1, d))
     X = X if isinstance(X, np.ndarray) else CSR.of(X)
     for start in range(0, len(rows), step):
+        if is_over():
+            return None
         part = slice(start, start + step)
         block = X[rows[part]] if isinstance(X, np.ndarray) else X[rows[part]].toarray()
         block = block * root[part, None]

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from odmtool.core import deadline
 from odmtool.rows.executor import Serial
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.mcodm.newton import SmoothedNewton
@@ -241,13 +242,15 @@ class DenseNewton(SmoothedNewton):
 
     def _hessian(self) -> np.ndarray | None:
         d, k = self.W.shape
-        if d * k > LARGEST_FEATURE_FACTOR:
+        if d * k > LARGEST_FEATURE_FACTOR or deadline.is_over():
             return None
         H, kept, number = np.zeros((d * k, d * k)), [], 0
         for edges in self._edges():
             kept.append(edges)
             number += edges.weight.size
             if number > _EDGES:
+                if deadline.is_over():
+                    return None
                 add_laplacians(self._X, kept, H)
                 kept, number = [], 0
         add_laplacians(self._X, kept, H)

@@ -19,6 +19,8 @@ Equations   (I + sum_i H_i (x) x_i x_i') S = gradient: exactly, where the Hessia
             factored. Less smoothing is then better. Elsewhere by conjugate gradients,
             preconditioned by an earlier Hessian where d k is small, else by its d x d blocks of
             the classes where those are small, else by its diagonal.
+Deadline    ends the making of a Hessian, and after it conjugate gradients, with the direction that
+            they have: F falls along it, too, or the step is not taken.
 Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
 Source      Li, Sun & Toh, "A highly efficient semismooth Newton augmented Lagrangian method
             for solving Lasso problems", SIAM J. Optim. 2018, carried over to mcODM.
@@ -31,6 +33,7 @@ import contextlib
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from odmtool.core import deadline
 from odmtool.solvers.base import relative
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 from odmtool.solvers.hessian import regularised_gram
@@ -100,7 +103,10 @@ class SmoothedNewton:
         raise NotImplementedError
 
     def _hessian(self) -> np.ndarray | None:
-        """The lower triangle of the Hessian, class by class; None if it is too large."""
+        """The lower triangle of the Hessian, class by class.
+
+        None if it is too large, or when the time is over.
+        """
         raise NotImplementedError
 
     def _hessian_weights(self) -> np.ndarray:
@@ -160,17 +166,10 @@ class SmoothedNewton:
         self._steps += 1
         gradient = self.W - self._dual_W
         direction = self._direction(gradient)
-        change = self._product(direction)
-        slope = -float(np.vdot(gradient, direction))
-        step = 1.0
-        while step >= _SHORTEST_STEP:
-            W = self.W - step * direction
-            value = self._smoothed(W, change, step)
-            if value <= self._value + _SUFFICIENT_DECREASE * step * slope:
-                break
-            step /= 2
-        else:
-            # Rounding only: leave the point where it is.
+        change, slope = self._product(direction), -float(np.vdot(gradient, direction))
+        W, step, value = self._along(direction, change, slope)
+        # Steps may raise F, which others after them make good; after the deadline there are none.
+        if not step or deadline.is_over() and self._true(W, step * change) > self._true(self.W):
             self._smoothed(self.W, change, 0.0)
             return self._gap, True
         change *= step
@@ -188,6 +187,25 @@ class SmoothedNewton:
             is_solved |= -slope / 2 <= _SOLVED * smoothing
         self._gap = relative(gap, primal)
         return self._gap, is_solved
+
+    def _along(self, direction, change, slope: float) -> tuple[np.ndarray, float, float]:
+        """Where a line search ends, its step, and the smoothed problem there.
+
+        The step is 0, from the present point, where rounding is all that is left.
+        """
+        step = 1.0
+        while step >= _SHORTEST_STEP:
+            W = self.W - step * direction
+            value = self._smoothed(W, change, step)
+            if value <= self._value + _SUFFICIENT_DECREASE * step * slope:
+                return W, step, value
+            step /= 2
+        return self.W, 0.0, self._value
+
+    def _true(self, W: np.ndarray, change: np.ndarray | float = 0.0) -> float:
+        """F at W, whose scores are the present ones less ``change``."""
+        loss = evaluate(self.problem, self.duals, self._scores - change).true_loss
+        return float(np.vdot(W, W)) / 2 + loss
 
     def _product(self, W) -> np.ndarray:
         return np.asarray(self._X @ W)
@@ -216,11 +234,14 @@ class SmoothedNewton:
 
         return conjugate_gradients(
             product, gradient, self._precondition, atol=accuracy, most=_MOST_PRODUCTS,
-            share=_SHARE,
+            share=_SHARE, is_over=lambda: self._products > 0 and deadline.is_over(),
         )
 
     def _division(self):
-        """A function that divides by the Hessian, None where it is too large or singular."""
+        """A function that divides by the Hessian.
+
+        None where it is too large or singular, or there is no time to make it.
+        """
         d, k = self.W.shape
         with contextlib.suppress(LinAlgError):
             if (H := self._hessian()) is not None:
@@ -242,23 +263,29 @@ class SmoothedNewton:
             return V if has_sum else V - V.mean(axis=1, keepdims=True)
 
         d, k = self.W.shape
-        if k * d * d <= LARGEST_BLOCKS:
-            with contextlib.suppress(LinAlgError):
-                blocks = [
-                    cholesky_in_place(regularised_gram(self._X, np.flatnonzero(s), s))
-                    for s in weights.T
-                ]
-                self._patience = 2 * _PATIENCE
-                return lambda V: centred(
-                    np.column_stack(
-                        [cholesky_solve(L, v) for L, v in zip(blocks, V.T, strict=True)]
-                    )
-                )
+        if k * d * d <= LARGEST_BLOCKS and (blocks := self._blocks(weights)):
+            self._patience = 2 * _PATIENCE
+            return lambda V: centred(
+                np.column_stack([cholesky_solve(L, v) for L, v in zip(blocks, V.T, strict=True)])
+            )
         X = self._X
         squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
         diagonal = 1.0 + np.asarray(squares.T @ weights)
         self._patience = 0
         return lambda V: centred(V / diagonal)
+
+    def _blocks(self, weights: np.ndarray) -> list[np.ndarray]:
+        """The factors of the blocks of the classes; none if one fails or the time is over."""
+        blocks = []
+        with contextlib.suppress(LinAlgError):
+            for s in weights.T:
+                active = np.flatnonzero(s)
+                block = regularised_gram(self._X, active, s, deadline.is_over)
+                if block is None:
+                    return []
+                blocks.append(cholesky_in_place(block))
+            return blocks
+        return []
 
 
 def sorted_rows(X):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from odmtool.core import deadline
 from odmtool.solvers.dcd import compressed_rows
 from odmtool.solvers.mcodm.hessian import (
     Pieces,
@@ -56,7 +57,7 @@ class SparseNewton(SmoothedNewton):
 
     def _hessian(self) -> np.ndarray | None:
         size = self.W.size
-        if size > LARGEST_FACTOR:
+        if size > LARGEST_FACTOR or deadline.is_over():
             return None
         hessian(*self._rows, *self._model(), H := np.empty((size, size)))
         return H
