@@ -22,9 +22,10 @@ from odmtool.core import deadline, gram, losses
 from odmtool.core.kernels import Kernel
 from odmtool.judge import mcodm as judge_of_mcodm
 from odmtool.judge import mcsvm as judge_of_mcsvm
-from odmtool.solvers import hessian, mcsvm, mcsvm_newton, path, rounding, run
+from odmtool.solvers import dcd, hessian, mcsvm, mcsvm_newton, path, rounding, run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Stop
+from odmtool.solvers.ldm import descent as ldm_descent
 from odmtool.solvers.m3svm import adam
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
@@ -466,3 +467,52 @@ def test_no_block_is_made_after_the_time():
             X, active, s, lambda most=most: looks.append(0) or len(looks) > most
         )
         assert found is None if most < 2 else np.array_equal(found, whole)
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
+@pytest.mark.parametrize("weight", [None, weights()], ids=["equal", "weighted"])
+def test_the_start_of_ldm_ends_with_the_time(number, weight, ends_at):
+    """With the rows that are there; one run, at least. It is no worse than nothing."""
+    loss = losses.ldm(1.5, 0.7, 42.0, 60 if weight is None else weight.sum())
+    p = problem("rbf", loss, weight=weight, memory=LITTLE)
+    with deadline.time_limit(None) as limit:
+        fetched = ends_at(limit, number)
+        stopped = solvers.solve(p, solver="dcd", tolerance=ENDLESS)
+    assert len(fetched) == number and stopped.iterations == 0
+    assert np.flatnonzero(stopped.eta).tolist() == list(range(10 * number))
+    assert stopped.eta.sum() == pytest.approx(p.weight.sum() / loss.total_weight * loss.mu2)
+    assert_same_numbers(stopped, certificate(p, stopped))
+    assert stopped.primal <= loss.lambda_ * p.weight.sum() / loss.total_weight
+
+
+def test_sums_of_kernel_rows_end_with_the_time(ends_at):
+    """Those of the epochs stay, or, of duals that are new, multiples of what was there."""
+    p = problem("rbf", memory=LITTLE)
+    state = dcd.state_of(p, None)
+    state.epoch(np.arange(60), 60, np.inf)
+    eta, values = state.eta.copy(), state._f.copy()
+    exact = p.margins(eta)
+    with deadline.time_limit(None) as limit:
+        fetched = ends_at(limit, 3)
+        assert np.array_equal(state.margins(), p.y * values) and len(fetched) == 3
+        assert not state.assign(np.ones(60), may_fail=True)
+    assert np.array_equal(state.eta, eta) and np.array_equal(state._f, values)
+    state.multiply(0.25)
+    np.testing.assert_allclose(state.margins(), exact / 4, rtol=1e-12)
+    assert state.assign(np.ones(60)) and np.array_equal(state.eta, np.ones(60))
+    np.testing.assert_allclose(state.margins(), p.margins(np.ones(60)), rtol=1e-12)
+
+
+def test_ldm_takes_multiples_when_there_is_no_time_for_feasible_duals():
+    loss = losses.ldm(1.5, 0.7, 42.0, 60)
+    for total, bound, is_moved in ((0.35, 0.7, False), (99.0, 42.7, False), (-5.0, 0, True)):
+        p = problem("rbf", loss, memory=LITTLE)
+        alternation = ldm_descent._Alternation(p, np.full(60, total / 60), 0, False)
+        eta = np.arange(60) / 29.5 * total / 60
+        alternation.state.assign(eta)
+        wanted = ldm_descent.feasible(loss, p.weight, eta)
+        with deadline.time_limit(0.0):
+            alternation.repair(wanted)
+        expected = wanted if is_moved else eta * bound / total
+        assert alternation.state.eta == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(alternation.state.margins(), p.margins(expected), atol=1e-12)

@@ -24,7 +24,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool._jit import njit
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import epoch_in_runs, is_too_late_for_rows, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
@@ -131,17 +131,19 @@ def why_diverged(problem: Problem) -> str:
 
 
 def state_of(
-    problem: Problem, start: np.ndarray | None, values: np.ndarray | None = None
-) -> LinearState | KernelState:
+    problem: Problem, start: np.ndarray | None, values: np.ndarray | None = None,
+    may_thin: bool = False,
+) -> LinearState | KernelState:  # fmt: skip
     """Dual variables ``start``, by default 0, and what is kept up to date with them.
 
-    ``values`` are the decision values of a kernel problem there, if they are known.
+    ``values`` are the decision values of a kernel problem there, if they are known. Where the
+    caller ``may_thin``, the duals become 0 to whose kernel values the time does not suffice.
     ``state.loss`` is the row of the table whose dual an epoch ascends; it may be replaced
     between epochs.
     """
     if problem.gram is None:
         return LinearState(problem, start)
-    return KernelState(problem, start, values)
+    return KernelState(problem, start, values, may_thin)
 
 
 class LinearState:
@@ -155,10 +157,11 @@ class LinearState:
         self.w = np.asarray(problem.X.T @ (problem.y * self.eta))
         self._direction = None
 
-    def assign(self, eta: np.ndarray) -> None:
-        """Go on from other dual variables."""
+    def assign(self, eta: np.ndarray, _may_fail: bool = False) -> bool:
+        """Go on from other dual variables; True."""
         self.eta[:] = eta
         self.w = np.asarray(self._problem.X.T @ (self._problem.y * self.eta))
+        return True
 
     def margin_sum(self) -> float:
         """sum_i u_i t_i in O(d)."""
@@ -186,7 +189,7 @@ class KernelState:
 
     w = None
 
-    def __init__(self, problem: Problem, start, values=None):
+    def __init__(self, problem: Problem, start, values=None, may_thin=False):
         self._problem, self.loss = problem, problem.loss
         self._cache = problem.gram.cache()
         self._curvature = problem.gram.diagonal()
@@ -194,32 +197,56 @@ class KernelState:
         if not np.all(1 + self._curvature * steepest > 0):
             raise DivergedError(why_diverged(problem))
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
-        self._f = np.empty(problem.size) if values is None else np.array(values, dtype=float)
         self._has_increments = False
         if values is None:
-            self._add_up()
+            self._f, left = self._sums(self.eta, may_thin)
+            self.eta[left] = 0.0
+        else:
+            self._f = np.array(values, dtype=float)
 
-    def assign(self, eta: np.ndarray) -> None:
-        """Go on from other dual variables."""
-        self.eta[:] = eta
-        self._add_up()
+    def assign(self, eta: np.ndarray, may_fail: bool = False) -> bool:
+        """Go on from other dual variables.
+
+        Where it ``may_fail``, the time may end before the rows of the kernel matrix are there:
+        then nothing is changed, and it returns False.
+        """
+        if may_fail and is_too_late_for_rows(self._cache):
+            return False
+        f, left = self._sums(eta, may_fail)
+        if left.size:
+            return False
+        self.eta[:], self._f, self._has_increments = eta, f, False
+        return True
+
+    def multiply(self, times: float) -> None:
+        """Go on from multiples of the dual variables, which need no kernel values."""
+        self.eta *= times
+        self._f *= times
 
     def margin_sum(self) -> float:
         """sum_i u_i t_i in O(m)."""
         return float((self._problem.y * self._problem.weight) @ self._f)
 
-    def _add_up(self) -> None:
-        """f = K (eta y), from the rows of the nonzero duals."""
-        self._f[:] = 0
-        cache, signed = self._cache, self._problem.y * self.eta
-        for part in runs(cache, np.flatnonzero(self.eta)):
+    def _sums(self, eta: np.ndarray, may_end: bool) -> tuple[np.ndarray, np.ndarray]:
+        """K (eta y), from the rows of the nonzero duals, run by run.
+
+        If it ``may_end``, no second run is begun after the deadline: also returned are the examples
+        whose rows are missing.
+        """
+        f, done, support = np.zeros(len(eta)), 0, np.flatnonzero(eta)
+        cache, signed = self._cache, self._problem.y * eta
+        for part in runs(cache, support):
+            if may_end and done and deadline.is_over():
+                break
             cache.fetch(part)
-            add_rows(cache.rows, cache.first, cache.slot[part], signed[part], self._f)
-        self._has_increments = False
+            add_rows(cache.rows, cache.first, cache.slot[part], signed[part], f)
+            done += len(part)
+        return f, support[done:]
 
     def margins(self) -> np.ndarray:
-        if self._has_increments and not is_too_late_for_rows(self._cache):
-            self._add_up()
+        if self._has_increments:
+            # Without time for it the sums of the epochs stay, which have more rounding errors.
+            self.assign(self.eta, may_fail=True)
         return self._problem.y * self._f
 
     def epoch(self, order, active, threshold):

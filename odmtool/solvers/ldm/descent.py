@@ -12,6 +12,8 @@ Update      an epoch of coordinate descent on the dual of a given b
             (:mod:`odmtool.solvers.ldm.newton`).
             On features of very different scales, where an epoch solves little, this can
             diverge. It then begins again and keeps b until the gap for that b is small.
+Deadline    may end the first pass over the rows of a kernel matrix that does not fit in memory.
+            Then the first duals of the rows that are missing become 0, and the others larger.
 Stop        when the relative gap of the whole problem, not that of the given b, is at
             most the tolerance (:mod:`odmtool.solvers.ldm.dual`).
 Source      Zhang & Zhou, "Large margin distribution machine", KDD 2014, and TKDE 2019,
@@ -64,19 +66,19 @@ def solve(
         The dual is unbounded (only with a kernel that is not positive semidefinite), or
         numbers overflow.
     """
-    loss, weight = problem.loss, problem.weight
-    start = feasible(loss, weight, np.zeros(problem.size) if start is None else start)
+    loss, weight, is_new = problem.loss, problem.weight, start is None
+    start = feasible(loss, weight, np.zeros(problem.size) if is_new else start)
     if loss.mu1 == 0:
         row = problem._replace(loss=losses.ldm_row(loss, 0.0))
         return dcd.solve(row, stop, seed=seed, start=start, progress=progress)
-    run = _Alternation(problem, start, seed)
+    run = _Alternation(problem, start, seed, is_new)
     state, rounding, epoch = run.state, Rounding.of(problem), 0
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
             repaired = feasible(loss, weight, state.eta)
             if repaired is not state.eta:
-                state.assign(repaired)
+                run.repair(repaired)
             t = state.margins()
             primal, dual, scale = bounded(problem, rounding, t, state.eta, state.w, stop)
         if not is_bounded(problem, primal, dual):
@@ -106,12 +108,22 @@ def solve(
 class _Alternation:
     """Coordinate descent for a given b, and the next b."""
 
-    def __init__(self, problem: Problem, start: np.ndarray, seed: int):
+    def __init__(self, problem: Problem, start: np.ndarray, seed: int, may_thin: bool = False):
         self._loss, self._start, self._size = problem.loss, start, problem.size
-        self.state = dcd.state_of(problem._replace(loss=losses.ldm_row(problem.loss, 0.0)), start)
+        row = problem._replace(loss=losses.ldm_row(problem.loss, 0.0))
+        self.state = dcd.state_of(row, start, may_thin=may_thin)
         self._generator, self._order = np.random.default_rng(seed), np.arange(problem.size)
         self._total, self._is_patient, self._smallest = problem.weight.sum(), False, np.inf
         self._b = self.state.margin_sum() / self._total
+
+    def repair(self, eta: np.ndarray) -> None:
+        """Go on from feasible duals, or, for lack of time, from multiples with the same sum.
+
+        Only the sum decides whether the dual is finite.
+        """
+        state, total = self.state, self.state.eta.sum()
+        if not state.assign(eta, total > 0):
+            state.multiply(eta.sum() / total)
 
     def epoch(self, scale: float) -> float:
         """One epoch and, if it is time, a new b; an estimate of the gap."""
