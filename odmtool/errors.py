@@ -84,6 +84,29 @@ class MemoryLimitError(OdmError):
     """The work needs more memory than it may have."""
 
 
+class TooWideError(MemoryLimitError, DataError):
+    """The weights of so many features need more memory than they may have.
+
+    Parameters
+    ----------
+    message, file, line
+        As of a DataError.
+    width : int
+        The number of features.
+    example : int, optional
+        The first example that has the last of them, from 1.
+    needed, memory : float
+        Bytes.
+    """
+
+    def __init__(
+        self, message: str, file: str | None = None, line: int | None = None, *,
+        width: int = 0, example: int | None = None, needed: float = 0.0, memory: float = 0.0,
+    ):  # fmt: skip
+        super().__init__(message, file, line)
+        self.width, self.example, self.needed, self.memory = width, example, needed, memory
+
+
 class ClusterError(OdmError):
     """The cluster cannot be reached, or is lost."""
 

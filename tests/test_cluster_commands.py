@@ -74,6 +74,16 @@ def test_a_wrong_line_on_a_worker_is_one_sentence(run, scheduler, pattern, tmp_p
     assert (tmp_path / "m").read_text() == "old"
 
 
+def test_an_index_too_large_for_its_weights_is_named_with_its_file(
+    run, scheduler, pattern, tmp_path
+):
+    (tmp_path / "x-1").write_text("# one\n1 1:1\n-1 1:2 20000000:0\n1 1:2 20000000:1\n")
+    where = ["--memory", "500M", "--scheduler", scheduler, pattern, "m"]
+    outcome = run("train", "--solver", "dsvrg", *where)
+    assert outcome.code == 1 and not (tmp_path / "m").exists()
+    assert f"{tmp_path}/x-1:3: '20000000:0' makes weights for so many" in outcome.err
+
+
 def test_memory_of_tasks_is_planned_and_said(run, scheduler, heart):
     where = ["-t", "rbf", "--scheduler", scheduler]
     outcome = run("train", "--verbose", "--solver", "sodm", *PARTS, *where, heart, "m")

@@ -189,7 +189,8 @@ def cv(ctx, **options):
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
-    job = job._replace(jobs=limit_jobs(plan, job.jobs, report))
+    with naming(place.source.path, data.skipped):
+        job = job._replace(jobs=limit_jobs(plan, job.jobs, report))
     identity, varying = _identity(plan, job, data), _varying(values)
     if job.repeat is not None:
         repeat_search(plan, identity, job, place.source.path, varying, report)

@@ -5,15 +5,22 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from odmtool.cli import messages
-from odmtool.errors import DataError, UsageError
+from odmtool.errors import DataError, TooWideError, UsageError
 
 
 @contextmanager
-def naming(data_file: str):
-    """Errors about the data that do not know where they came from name this file."""
+def naming(data_file: str, skipped: int | None = None):
+    """Errors about the data that do not know where they came from name this file.
+
+    ``skipped`` are its blank and comment lines, if they are known.
+    """
     try:
         yield
     except DataError as error:
+        if isinstance(error, TooWideError) and error.file is None:
+            from odmtool.io.widest import locate
+
+            locate(error, data_file, skipped)
         if error.file is None:
             error.file = "stdin" if data_file == "-" else data_file
         raise

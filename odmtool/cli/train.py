@@ -297,7 +297,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
     training.note_small_gamma(choice, choice.parameters["gamma"], data.X.shape[1], report)
     training.announce_compilation(report)
     known = training.searched(data, [machine], job.scale is not None)
-    with naming(place.source.path):
+    with naming(place.source.path, data.skipped):
         if job.scale is not None:
             known = known.to_be_scaled(*scaling)
         n = training.folds_for(job.folds, len(known.labels), report)

@@ -179,14 +179,15 @@ def fit(
     from odmtool.core import deadline
 
     progress = _heeding(machine, report, report.progress if progress is None else progress)
-    plan = _plan(place, machine, data, probability)
+    with naming(place.source.path, data.skipped):
+        plan = _plan(place, machine, data, probability)
     for warning in plan.warnings:
         report.warning(warning)
     report.detail(plan.sentence)
     unconverged = 0
     began, phase = time.monotonic(), report.phase("training", machine.tolerance)
     with (
-        naming(place.source.path), phase, deadline.time_limit(max_time) as limit,
+        naming(place.source.path, data.skipped), phase, deadline.time_limit(max_time) as limit,
         process.first_signal(limit.end if keeps_best else None) as heard,
     ):  # fmt: skip
         if probability:

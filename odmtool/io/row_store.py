@@ -162,6 +162,18 @@ class RowStore:
             return chosen
         return chosen[np.argsort(order)]
 
+    def widest_example(self) -> int | None:
+        """The first example with the last feature, from 1; None if that is zero everywhere."""
+        for k, block in enumerate(self.blocks):
+            if block.width == self.shape[1] and not block.is_dense:
+                columns = self._field(k, "columns")
+                at = np.flatnonzero(columns == block.width - 1)[:1]
+                if at.size:
+                    ends = np.cumsum(self._field(k, "counts"))
+                    row = np.searchsorted(ends, at[0], side="right")
+                    return int(self.starts[k] + row) + 1
+        return None
+
     def compute_fingerprint(self) -> str:
         """What :func:`odmtool.io.svmlight.fingerprint` says of the same data; three sweeps."""
         digest, ends = hashlib.sha256(), 0

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import glob
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from odmtool import messages
 from odmtool.core.columns import with_width
 from odmtool.errors import DataError, FileError, UsageError
 from odmtool.io.svmlight import Dataset, fingerprint, read_svmlight
+from odmtool.io.widest import Widest, widest_line
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -42,6 +45,8 @@ class Several(NamedTuple):
         Of all files; the same data in other files have another one.
     names : tuple of str, or None
         The different labels, sorted, if they are words.
+    widest : str
+        The first file that is as wide as all.
     """
 
     pieces: list
@@ -52,6 +57,7 @@ class Several(NamedTuple):
     skipped: int
     fingerprint: str
     names: tuple[str, ...] | None
+    widest: str
 
 
 def is_several(name: str) -> bool:
@@ -91,7 +97,7 @@ def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
     together, labels = _agreed(files, labels, names)
     return Several(
         pieces, list(sizes), max(widths), sum(nnz), np.concatenate(labels), sum(skipped), whole,
-        together,
+        together, files[widths.index(max(widths))],
     )  # fmt: skip
 
 
@@ -126,14 +132,8 @@ def _matching(name: str) -> list[str]:
 def _read(name: str, zero_based: bool) -> Dataset | Exception:
     """A file, or why it cannot be read."""
     try:
-        if "://" not in name:
-            return read_svmlight(name, zero_based=zero_based)
-        from tempfile import NamedTemporaryFile
-
-        system, path = _fsspec().core.url_to_fs(name)
-        with NamedTemporaryFile() as copy:
-            system.get_file(path, copy.name)
-            return read_svmlight(copy.name, zero_based=zero_based)
+        with _copy_here(name) as path:
+            return read_svmlight(path, zero_based=zero_based)
     except DataError as error:
         error.file = name
         return error
@@ -141,6 +141,27 @@ def _read(name: str, zero_based: bool) -> Dataset | Exception:
         return error
     except OSError as error:
         return FileError(messages.cannot_read(name, error.strerror or type(error).__name__))
+
+
+def widest_line_of(name: str) -> Widest | None:
+    """As :func:`odmtool.io.widest.widest_line`; on a worker."""
+    with suppress(OSError), _copy_here(name) as path:
+        return widest_line(path)
+    return None
+
+
+@contextmanager
+def _copy_here(name: str) -> Iterator[str]:
+    """A file itself, or a copy of what only fsspec reads."""
+    if "://" not in name:
+        yield name
+        return
+    from tempfile import NamedTemporaryFile
+
+    system, path = _fsspec().core.url_to_fs(name)
+    with NamedTemporaryFile() as copy:
+        system.get_file(path, copy.name)
+        yield copy.name
 
 
 def _facts(data: Dataset | Exception):

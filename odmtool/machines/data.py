@@ -30,7 +30,7 @@ from odmtool.defaults import (
     PerDistance,
     PerFeature,
 )
-from odmtool.errors import DataError, MemoryLimitError
+from odmtool.errors import DataError, TooWideError
 
 
 class Prepared(NamedTuple):
@@ -226,17 +226,31 @@ def canonical_rows(X):
 
 
 def refuse_too_wide(X, memory: float) -> None:
-    """Raise MemoryLimitError if what two classes on sparse rows need does not fit in memory.
+    """Raise TooWideError if what two classes on sparse rows need does not fit in memory.
 
     Several may need less, one after the other, than is announced for all.
     """
     needed = BYTES * CLASS_WEIGHTS * X.shape[1]
-    if needed <= memory or isinstance(X, np.ndarray) or not len(X.indices):
-        return
-    entry = int(X.indices.argmax())
-    example = int(np.searchsorted(X.indptr, entry, side="right"))
-    feature = int(X.indices[entry]) + 1
-    raise MemoryLimitError(messages.too_wide(feature, example, needed, memory))
+    if needed > memory and not isinstance(X, np.ndarray):
+        raise too_wide(X.shape[1], widest_example(X), needed, memory)
+
+
+def widest_example(X) -> int | None:
+    """The first example with the last feature, from 1.
+
+    None if it is zero everywhere: data files count zeros that they have in words.
+    """
+    if not len(X.indices) or X.indices.max() + 1 < X.shape[1]:
+        return None
+    return int(np.searchsorted(X.indptr, X.indices.argmax(), side="right"))
+
+
+def too_wide(width: int, example: int | None, needed: float, memory: float) -> TooWideError:
+    """The refusal of data with so many features; ``example`` has the last of them."""
+    sentence = messages.too_many_features(width, needed, memory)
+    if example is not None:
+        sentence = messages.too_wide(width, example, needed, memory)
+    return TooWideError(sentence, width=width, example=example, needed=needed, memory=memory)
 
 
 def refuse_huge_values(rows, gram: Gram | None) -> None:

@@ -85,6 +85,14 @@ too_wide = sentence(
     "feature {feature} of example {example} makes weights for so many features take about "
     "{needed!b}, more than the {memory!b} of ‹memory›; correct it, or give more ‹memory›"
 )
+too_wide_token = sentence(
+    "{token!q} makes weights for so many features take about {needed!b}, more than the "
+    "{memory!b} of ‹memory›; correct it, or give more ‹memory›"
+)
+too_many_features = sentence(
+    "the weights of {width} features take about {needed!b}, more than the {memory!b} of ‹memory›; "
+    "correct the largest index, or give more ‹memory›"
+)
 name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")
 matrix_not_kept = sentence(
     "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}): training is slower. "

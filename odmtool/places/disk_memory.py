@@ -20,6 +20,7 @@ from odmtool.core.memory import (
     resident,
 )
 from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.machines.data import too_wide
 from odmtool.rows import partition
 from odmtool.solvers.base import LARGEST_HESSIAN
 from odmtool.solvers.large.blocks import gram_rows, sample_size
@@ -96,6 +97,8 @@ def plan(machine, store, weight=None) -> DiskPlan:
         if sum(other.values()) < sum(parts.values()):
             solver, parts = "dcd", other
     left = memory - sum(parts.values())
+    if parts.get("w", 0) > memory:
+        raise too_wide(store.shape[1], store.widest_example(), parts["w"], memory)
     if left < 0:
         raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
     return DiskPlan(solver, parts, memory, _sample_bytes(machine, solver, store, left), jobs)

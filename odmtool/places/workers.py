@@ -9,10 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
+from odmtool.core.gram import BYTES
+from odmtool.core.memory import CLASS_WEIGHTS
 from odmtool.errors import UsageError
-from odmtool.io.several import read_several
+from odmtool.io.several import read_several, widest_line_of
+from odmtool.io.widest import locate_among
 from odmtool.machines.base import Machine
-from odmtool.machines.data import Prepared, class_order, targets, weights_in_use
+from odmtool.machines.data import Prepared, class_order, targets, too_wide, weights_in_use
 from odmtool.places.memory import matrix_warnings
 from odmtool.places.place import MemoryPlan, Place, Source, TrainingData
 from odmtool.rows import spread
@@ -35,7 +38,7 @@ class Workers(Place):
 
     def __init__(self, source: Source, scheduler: str):
         super().__init__(source)
-        self._scheduler, self._executor = scheduler, None
+        self._scheduler, self._executor, self._widest = scheduler, None, ""
 
     def suited(self, machine: Machine) -> Machine:
         """See :meth:`Place.suited`; one that needs the rows in one place is refused."""
@@ -62,6 +65,7 @@ class Workers(Place):
         self._executor = executor_for(self._scheduler, source.jobs, source.memory)
         found = read_several(source.path, self._executor, zero_based=source.zero_based)
         X = spread.SpreadRows(found.pieces, found.sizes, found.width, found.nnz, self._executor)
+        self._widest = found.widest
         note(messages.files_read(len(found.sizes), *X.shape))
         labels = frozenset(np.unique(found.labels).tolist())
         return TrainingData(
@@ -87,6 +91,8 @@ class Workers(Place):
         X = data.X
         machine.check()
         machine.check_format(len(data.classes))
+        if machine.kernel == "linear":
+            self._refuse_too_wide(X.shape[1], machine.memory_limit())
         prepared = prepare(machine, X, data.labels, data.weight)
         solution = machine.solve(prepared, progress=progress)
         machine.solution_, machine.classes_ = solution, prepared.classes
@@ -94,6 +100,15 @@ class Workers(Place):
             coef = solution.coef if solution.coef.ndim == 1 else np.abs(solution.coef).max(axis=1)
             X = X.rows_with(prepared.kept[np.flatnonzero(coef)])
         machine.model_ = machine.model(X, prepared, solution)
+
+    def _refuse_too_wide(self, width: int, memory: float) -> None:
+        """As for rows in memory; the line is looked for where the files are."""
+        needed = BYTES * CLASS_WEIGHTS * width
+        if needed > memory:
+            error, name = too_wide(width, None, needed, memory), self._widest
+            error.file = name
+            locate_among(error, [(name, self._executor.map(widest_line_of, [name])[0])])
+            raise error
 
 
 def prepare(machine: Machine, X: spread.SpreadRows, labels, weight) -> Prepared:
