@@ -32,8 +32,10 @@ from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.mcodm import dense as mcodm_dense
 from odmtool.solvers.mcodm import descent as mcodm_descent
 from odmtool.solvers.mcodm import newton as mcodm_newton
+from odmtool.solvers.mcodm import rounds as mcodm_rounds
 from odmtool.solvers.mcodm import sparse as mcodm_sparse
 from odmtool.solvers.mcodm.terms import evaluate
+from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.rounding import Rounding
 
 ENDLESS = 1e-300
@@ -410,22 +412,23 @@ def true_objective(state):
 
 @pytest.mark.parametrize("is_array", [True, False])
 def test_conjugate_gradients_of_mcodm_end_with_the_time(is_array, newton_of_mcodm, monkeypatch):
-    """With what they have, which no limit makes worse than the point before."""
+    """With what they have, and then the lowest point is taken, which is an earlier one or this."""
     state, products = newton_of_mcodm(is_array)
-    rises, shortened, limit = 0, 0, deadline.Limit()
+    rises, shortened, lowest, limit = 0, 0, np.inf, deadline.Limit()
     monkeypatch.setattr(deadline, "is_over", lambda: len(products) >= limit.moment)
     for _ in range(6):
         before, W = copy.deepcopy(state), state.W
         products.clear()
         state.iterate()
-        at_first = true_objective(before) * (1 + 1e-12)
-        rises += true_objective(state) > at_first
+        lowest = min(lowest, true_objective(before) * (1 + 1e-12))
+        rises += true_objective(state) > lowest
         for number in range(len(products)):
             late, limit.moment = copy.deepcopy(before), number
             products.clear()
             late.iterate()
             assert len(products) == max(1, number)
-            assert true_objective(late) <= at_first
+            late.settle()
+            assert true_objective(late) <= lowest
             shortened += not np.array_equal(late.W, W)
             p, duals = late.problem, late.duals
             judged = judge_of_mcodm.certify_linear(
@@ -437,6 +440,30 @@ def test_conjugate_gradients_of_mcodm_end_with_the_time(is_array, newton_of_mcod
             assert judged.infeasibility <= 1e-13 * max(1.0, abs(duals.alpha).max())
         limit.moment = np.inf
     assert rises and shortened > 6
+
+
+@pytest.mark.parametrize("is_array", [True, False])
+@pytest.mark.parametrize("number", [1, 2, 5, 9, 14, 20, 30])
+def test_newton_of_mcodm_ends_with_its_lowest_point(number, is_array, newton_of_mcodm, monkeypatch):
+    """Nothing at all is no lower, and the gap is that of the judge."""
+    state, products = newton_of_mcodm(is_array)
+    monkeypatch.setattr(deadline, "is_over", lambda: len(products) >= number)
+    p, seen = state.problem, []
+    usual = mcodm_newton.SmoothedNewton.iterate
+
+    def iterate(self):
+        seen.append(true_objective(self))
+        answer = usual(self)
+        seen.append(true_objective(self))
+        return answer
+
+    monkeypatch.setattr(mcodm_newton.SmoothedNewton, "iterate", iterate)
+    stopped = mcodm_rounds.solve(p, Stop(1e-3, 20000), Way(0, not is_array), starts=1)
+    assert len(products) == number and not stopped.converged
+    assert stopped.objective == pytest.approx(min(seen), rel=1e-12)
+    judged = mcodm_problems.certificate(p, stopped)
+    assert stopped.gap == pytest.approx(judged.gap, rel=1e-9)
+    assert stopped.objective == pytest.approx(judged.objective, rel=1e-12)
 
 
 @pytest.mark.parametrize("is_array", [True, False])

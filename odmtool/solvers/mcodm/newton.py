@@ -20,7 +20,7 @@ Equations   (I + sum_i H_i (x) x_i x_i') S = gradient: exactly, where the Hessia
             preconditioned by an earlier Hessian where d k is small, else by its d x d blocks of
             the classes where those are small, else by its diagonal.
 Deadline    ends the making of a Hessian, and after it conjugate gradients, with the direction that
-            they have: F falls along it, too, or the step is not taken.
+            they have. What is left is the point where F was lowest.
 Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
 Source      Li, Sun & Toh, "A highly efficient semismooth Newton augmented Lagrangian method
             for solving Lasso problems", SIAM J. Optim. 2018, carried over to mcODM.
@@ -79,6 +79,7 @@ class SmoothedNewton:
         self.release()
         self._dual_W, self._scores = np.empty_like(W), self._product(W)
         self._centre = np.empty_like(self._scores)
+        self._first_W, self._lowest_W, self._lowest = W, W, np.inf
 
     @property
     def active(self) -> int:
@@ -145,7 +146,17 @@ class SmoothedNewton:
         self._precondition, self._products, self._patience = None, 1, 0
 
     def settle(self) -> None:
-        """Undo the rounding errors of increments, which at large lambda exceed F's last falls."""
+        """Undo the rounding errors of increments, which at large lambda exceed F's last falls.
+
+        After the deadline go back to where F was lowest: steps may raise it, which others after
+        them would have made good.
+        """
+        if deadline.is_over():
+            self.W = self._lowest_W
+            first = self._first_W
+            terms = evaluate(self.problem, self.duals, self._product(first))
+            if np.vdot(first, first) / 2 + terms.true_loss < self._lowest:
+                self.W = first
         self._scores[:] = self._product(self.W)
 
     def begin(self, _tolerance: float, is_settled: bool = False) -> None:
@@ -168,8 +179,7 @@ class SmoothedNewton:
         direction = self._direction(gradient)
         change, slope = self._product(direction), -float(np.vdot(gradient, direction))
         W, step, value = self._along(direction, change, slope)
-        # Steps may raise F, which others after them make good; after the deadline there are none.
-        if not step or deadline.is_over() and self._true(W, step * change) > self._true(self.W):
+        if not step:
             self._smoothed(self.W, change, 0.0)
             return self._gap, True
         change *= step
@@ -177,7 +187,10 @@ class SmoothedNewton:
         self.W, self._value = W, value
         self._rebuild_dual_weights()
         terms, gradient = self.terms(), W - self._dual_W
-        primal = self.squared_norm() / 2 + terms.relaxed_loss
+        half = self.squared_norm() / 2
+        if half + terms.true_loss < self._lowest:
+            self._lowest, self._lowest_W = half + terms.true_loss, W
+        primal = half + terms.relaxed_loss
         gap = primal + self.dual_squared_norm() / 2 - terms.dual_terms
         unsolved = float(np.vdot(gradient, gradient)) / 2
         smoothing = gap - unsolved
@@ -201,11 +214,6 @@ class SmoothedNewton:
                 return W, step, value
             step /= 2
         return self.W, 0.0, self._value
-
-    def _true(self, W: np.ndarray, change: np.ndarray | float = 0.0) -> float:
-        """F at W, whose scores are the present ones less ``change``."""
-        loss = evaluate(self.problem, self.duals, self._scores - change).true_loss
-        return float(np.vdot(W, W)) / 2 + loss
 
     def _product(self, W) -> np.ndarray:
         return np.asarray(self._X @ W)
