@@ -227,6 +227,30 @@ def test_an_interrupted_search_goes_on_to_the_same_table(tmp_path, every_size_is
     assert sorted(written) == sorted(fit[:-1] for fit in finished + finished[7:])
 
 
+def test_settings_that_share_landmarks_count_until_the_deadline(
+    tmp_path, monkeypatch, every_size_is_large
+):
+    """Those of one lambda are found together; the rest goes on from the journal."""
+    plan, path = plan_of(2, VALUES, 800, tolerance=1e-2), str(tmp_path / "journal")
+    found = shared.Shared.solve
+    whole, calls = table(search(plan)), []
+    open_journal(path, {})
+
+    def ends(self, problems, start=None):
+        calls.append(problems.count)
+        if len(calls) == 2:
+            limit.end()
+        return found(self, problems, start)
+
+    monkeypatch.setattr(shared.Shared, "solve", ends)
+    with deadline.time_limit(None) as limit:
+        rows = table(search(plan, journal=path))
+    assert rows == [row for row in whole if row[0]["lambda_"] == 1.0] and len(calls) == 2
+    finished = open_journal(path, {})
+    assert len(finished) == 2 * 4
+    assert table(search(plan, finished=finished)) == whole
+
+
 def test_a_search_by_newton_goes_on_from_the_starts_that_it_had(tmp_path):
     values = VALUES | dict(lambda_=(2.0**8, 2.0**10, 2.0**12, 2.0**14))
     plan, path = plan_of(2, values, solver="newton", max_iter=2), str(tmp_path / "journal")
@@ -271,7 +295,10 @@ def test_what_landmarks_do_not_bring_to_the_tolerance_others_do(
 def test_where_newton_has_no_room_or_no_time_what_is_found_will_do(
     reason, monkeypatch, every_size_is_large
 ):
-    """No fit is begun again; the sigmoids of a machine have values to be fitted on."""
+    """No fit is begun again; the sigmoids of a machine have values to be fitted on.
+
+    What a search has found after its time is not a row.
+    """
     plan, columns_of = plan_of(2, dict(lambda_=(2.0**6,)), tolerance=1e-5), solve.solve_columns
     machine = plan.machine.copy(lambda_=2.0**6)
     (expected,), sigmoid = search(plan), calibration.fit_with_probabilities(machine, plan.data)
@@ -288,8 +315,10 @@ def test_where_newton_has_no_room_or_no_time_what_is_found_will_do(
     if reason == "no room":
         monkeypatch.setattr("odmtool.search.together._LARGEST_MATRIX", 0)
     with deadline.time_limit(None) as limit:
-        (found,) = search(plan)
-    assert found.unconverged == 4 and found.accuracy == pytest.approx(expected.accuracy)
+        rows = list(search(plan))
+    assert len(rows) == (reason == "no room")
+    for found in rows:
+        assert found.unconverged == 4 and found.accuracy == pytest.approx(expected.accuracy)
     with deadline.time_limit(None) as limit:
         found = calibration.fit_with_probabilities(machine, plan.data)
     assert found.unconverged == 5

@@ -48,6 +48,7 @@ class Job(NamedTuple):
     seconds: bool
     journal: str | None
     model_file: str | None
+    max_time: float | None
     repeat: int | None
     test_size: float
     against: str | None
@@ -63,8 +64,8 @@ _KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(K
 _ARXIV_NAMES = {"lambda_", "cost", "mu", "theta"}
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
-                "json_file", "seconds", "journal", "model_file", "kdd", "arxiv", "cache",
-                *Pictures._fields, *REPEAT_OPTIONS)  # fmt: skip
+                "json_file", "seconds", "journal", "max_time", "model_file", "kdd", "arxiv",
+                "cache", *Pictures._fields, *REPEAT_OPTIONS)  # fmt: skip
 
 
 @common.command(
@@ -108,7 +109,8 @@ Examples:
     "strategy",
     type=click.Choice(defaults.STRATEGIES),
     help="full: every setting; halving: all on a small subset, the better third on one "
-    "three times as large, and so on; coarse: every fourth value first, then "
+    "three times as large, and so on, until at most three are left for all examples (of 30000 "
+    "examples and more: one); coarse: every fourth value first, then "
     "around the best.  [default: full; for --grid quick halving]",
 )
 @click.option(
@@ -133,6 +135,9 @@ Examples:
     metavar="FILE",
     help="Keep what is finished; after an interruption the same command resumes there.",
 )
+@click.option("--max-time", type=common.Number(), metavar="SECONDS",
+              help="Stop the search after this time with the best setting so far; a warning says "
+                   "of how many, and on how many examples. The training of -o comes after it.")
 @click.option(
     "-o",
     "--output",
@@ -226,6 +231,8 @@ def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:
         is_quick = job.grid in (None, "quick") and _grid(choice, job)
         job = job._replace(strategy="halving" if is_quick else "full")
     check_repeat(ctx, job, place.inputs())
+    if job.max_time is not None and job.max_time <= 0:
+        raise UsageError(messages.must_be_positive("max_time", job.max_time))
     if job.seconds and job.csv_file is None:
         raise UsageError(messages.goes_with("--seconds", "--csv"))
     place.refuse("odm-cv")
@@ -365,6 +372,7 @@ def _search(
     plan, identity: dict, job: Job, data_file: str, varying: list[str], report: Report
 ) -> list:
     """All rows, said as they are final."""
+    from odmtool.core import deadline
     from odmtool.search.journal import open_journal
     from odmtool.search.search import search
     from odmtool.search.strategies import STRATEGIES
@@ -377,20 +385,28 @@ def _search(
     rows, progress = [], _Progress(report, finished)
 
     def evaluate(part):
-        return search(part, jobs=job.jobs, finished=finished, journal=job.journal,
-                      progress=progress.show)  # fmt: skip
+        left = len(part.settings)
+        for row in search(part, jobs=job.jobs, finished=finished, journal=job.journal,
+                          progress=progress.show):  # fmt: skip
+            left -= 1
+            yield row
+        progress.is_cut |= left > 0
 
     def announce(settings: int, examples: int) -> None:
         if settings > 1:
             report.note(messages.fits_to_do(settings, plan.n_folds, examples))
 
     strategy = STRATEGIES[job.strategy]
-    with naming(data_file):
+    with naming(data_file), deadline.time_limit(job.max_time):
         for row in strategy(plan, evaluate, announce, job.seed):
             rows.append(row)
             progress.highest = max(progress.highest, row.score(plan.metric))
             report.result(messages.setting_row(row, varying, plan.metric))
     report.end_progress()
+    if progress.is_cut and not rows:
+        raise DivergedError(messages.search_without_result(job.max_time))
+    if progress.is_cut:
+        report.warning(messages.search_ended_early(job.max_time, rows, plan))
     unconverged = sum(row.unconverged for row in rows)
     if unconverged:
         report.warning(messages.fits_not_converged(unconverged, plan.machine.tolerance))
@@ -404,11 +420,11 @@ def _varying(values: dict[str, tuple]) -> list[str]:
 
 
 class _Progress:
-    """The live line of a search."""
+    """The live line of a search, and whether --max-time has ended it."""
 
     def __init__(self, report: Report, finished: list):
         self._report, self._began, self._known = report, time.monotonic(), len(finished)
-        self.highest = 0.0
+        self.highest, self.is_cut = 0.0, False
 
     def show(self, done: int, total: int) -> None:
         spent = time.monotonic() - self._began

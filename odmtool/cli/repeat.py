@@ -55,6 +55,8 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
     for name in _NOT_WITH_REPEAT:
         if name in given:
             raise UsageError(messages.not_with_repeat(flags[name]))
+    if job.max_time is not None:
+        raise UsageError(messages.not_together("--max-time", "--repeat"))
     if job.repeat > MOST_SPLITS:
         raise UsageError(messages.at_most("repeat", job.repeat, MOST_SPLITS))
     if not 0 < job.test_size < 1:

@@ -3,7 +3,9 @@
 A setting is a dict from parameter names of a machine to values. The unit of work is one
 kernel on one fold: its kernel matrix is made once, and all settings with this kernel run
 through it as one chain (:func:`odmtool.search.validation.evaluate_chain`). Where machines take
-landmarks, it is one kernel on all folds (:mod:`odmtool.search.together`). Results depend neither
+landmarks, it is one kernel on all folds (:mod:`odmtool.search.together`). After the deadline
+(:mod:`odmtool.core.deadline`) nothing is begun, and what it ended early does not count.
+Results depend neither
 on how many processes or threads share the work nor on where an earlier run was killed. Where
 processes take landmarks, each of those that its share of the memory has room for, they are the
 same within the tolerance.
@@ -21,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.core import deadline
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import row_of
 from odmtool.machines import Machine
@@ -114,6 +117,8 @@ class Trial(NamedTuple):
         The largest of the folds.
     seconds : float
         That training on all folds took.
+    examples : int
+        In all folds together.
     """
 
     setting: dict
@@ -123,6 +128,7 @@ class Trial(NamedTuple):
     has_solution: bool = True
     gap: float = 0.0
     seconds: float = 0.0
+    examples: int = 0
 
     @property
     def mean(self) -> float:
@@ -160,6 +166,8 @@ def search(
 ) -> Iterator[Trial]:  # fmt: skip
     """Cross validate the settings on the same folds; one row each, in their order.
 
+    After the deadline there are rows only of the settings that were done before it on all folds.
+
     Parameters
     ----------
     plan : SearchPlan
@@ -192,14 +200,16 @@ def search(
         for chain in some:
             own = _chain(plan, chain, known, jobs, journal) if shared else others
             missing = {(i, k) for i in chain for k in range(n)} - fits.keys()
-            while missing:
-                found = {(fit.setting, fit.fold): fit for fit in next(own)}
+            # Nothing more comes only after the deadline.
+            while missing and (some_fits := next(own, None)):
+                found = {(fit.setting, fit.fold): fit for fit in some_fits}
                 fits |= found
                 missing -= found.keys()
                 progress(len(fits), total)
             for number in chain:
-                own_fits = [fits[number, k] for k in range(n)]
-                yield summarise(named[number], len(plan.fold), own_fits)
+                own_fits = [fits[number, k] for k in range(n) if (number, k) in fits]
+                if len(own_fits) == n:
+                    yield summarise(named[number], len(plan.fold), own_fits)
             # Lets the processes' generator end, so that what follows finds them free.
             for _ in own if shared or chain is some[-1] else ():
                 pass
@@ -247,6 +257,8 @@ def _chain(
     with Writer(journal) if journal else nullcontext() as writer:
         together = Together(plan.machine, settings, plan.data, plan.fold, jobs)
         for place, k, result, seconds in together.results():
+            if deadline.is_over():
+                return
             if result is None:
                 alone[k].append(chain[place])
             if result is None or (chain[place], k) in known:
@@ -296,7 +308,7 @@ def _run(
         # speed only: here, or in processes, which take half a second to begin
         if seconds_left and seconds_left(done, time.perf_counter() - began) > _SOON:
             tasks_of = ((plan, unit, k, journal, None, known) for unit, k in work[done:])
-            yield from in_processes(run_unit, tasks_of, jobs)
+            yield from in_processes(deadline.carried(run_unit), tasks_of, jobs)
             return
         kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
         if kernel != shared[0] and plan.data.scale is None:
@@ -364,6 +376,8 @@ def run_unit(
 
     Those that are known serve as starts only.
     """
+    if deadline.is_over():
+        return []
     train, test = np.flatnonzero(plan.fold != k), np.flatnonzero(plan.fold == k)
     plan = plan._replace(data=plan.data.scaled_by(train))
     gram = _gram(plan, unit) if gram is None else gram
@@ -372,7 +386,10 @@ def run_unit(
     chain = [named[number] for number in unit]
     with Writer(journal) if journal else nullcontext() as writer:
         results = timed(plan.evaluate(plan.machine, chain, plan.data, train, test, gram))
-        for number, (result, seconds) in zip(unit, results, strict=True):
+        # Not strict: after the deadline the rest is not begun.
+        for number, (result, seconds) in zip(unit, results, strict=False):
+            if deadline.is_over():
+                break
             if (number, k) in known:
                 continue
             fit = _fit(plan, number, k, labels, result, seconds)
@@ -403,7 +420,7 @@ def summarise(setting: dict, m: int, fits: list[Fit]) -> Trial:
     has_solution = all(math.isfinite(fit.gap) for fit in fits)
     return Trial(
         setting, correct / m, scores, unconverged if has_solution else 0, has_solution,
-        max(fit.gap for fit in fits), sum(fit.seconds for fit in fits),
+        max(fit.gap for fit in fits), sum(fit.seconds for fit in fits), m,
     )  # fmt: skip
 
 

@@ -2,15 +2,18 @@
 
 halving   Successive halving: every setting is cross validated on a small stratified
           subset; the better third goes on to a subset three times as large, until
-          what is left is cross validated on all data. Source: Jamieson & Talwalkar,
-          "Non-stochastic best arm identification and hyperparameter optimization",
-          AISTATS 2016.
+          what is left, at most three settings, is cross validated on all data. Of many
+          examples a third tells these three apart as well, and one is left. Source:
+          Jamieson & Talwalkar, "Non-stochastic best arm identification and
+          hyperparameter optimization", AISTATS 2016.
 coarse    Coarse to fine: the grid with steps of four in every parameter, then the
           neighbours of the best setting with steps of two, then of one, until the best
           has no better neighbour.
 
 Both end with rows on all data, from which the best is taken as in a full search. The
-subsets are seeded and depend on the labels only.
+subsets are seeded and depend on the labels only. After the deadline
+(:mod:`odmtool.core.deadline`) halving has the rows of the last round that was done, or what the
+first one has; the others have the rows that were done.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ FACTOR = 3
 # The first subset of halving has at least so many examples, and so many per fold and class.
 _SMALLEST = 200
 _LEAST_PER_FOLD = 2
+# From so many examples on one setting is left for all of them; subsets are never larger than this.
+_MANY, _LARGEST = 30_000, 100_000
 _FIRST_STRIDE = 4
 
 Evaluate = Callable[[SearchPlan], Iterator[Trial]]
@@ -52,17 +57,19 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
         Told, before a round, the number of its settings and of its examples.
     seed : int
     """
-    survivors, m = list(plan.named().items()), len(plan.fold)
+    survivors, m, before = list(plan.named().items()), len(plan.fold), []
     for level, size in enumerate(subset_sizes(plan)):
         part = plan if size == m else _on_subset(plan, size, seed)
         # Rounds are told apart in a journal by the numbers of their settings.
         numbers = [number + level * len(plan.settings) for number, _ in survivors]
         part = part._replace(settings=[setting for _, setting in survivors], numbers=numbers)
         announce(len(survivors), size)
-        if size == m:
-            yield from evaluate(part)
+        rows = list(evaluate(part))
+        is_cut = len(rows) < len(survivors)
+        if is_cut or size == m:
+            yield from before if is_cut and before else rows
             return
-        order = ranking(list(evaluate(part)), plan.machine, plan.metric)
+        order, before = ranking(rows, plan.machine, plan.metric), rows
         better = {tuple(row.setting.items()) for row in order[: -(-len(order) // FACTOR)]}
         survivors = [(n, s) for n, s in survivors if tuple(s.items()) in better]
 
@@ -70,13 +77,14 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
 def subset_sizes(plan: SearchPlan) -> list[int]:
     """Sizes of the rounds: all examples in the last, a third of the next in each before.
 
-    No more rounds than it takes to come down to one setting, and none too small.
+    No more rounds than it takes to come down to a few settings, and none too small.
     """
     m, counts = len(plan.fold), np.unique(plan.data.labels, return_counts=True)[1]
     smallest = max(_SMALLEST, _LEAST_PER_FOLD * plan.n_folds * m / counts.min())
     sizes, settings = [m], len(plan.settings)
-    while settings > FACTOR and sizes[0] / FACTOR >= smallest:
-        sizes.insert(0, sizes[0] // FACTOR)
+    few = FACTOR if m < _MANY else 1
+    while settings > few and sizes[0] / FACTOR >= smallest:
+        sizes.insert(0, min(sizes[0] // FACTOR, _LARGEST))
         settings = -(-settings // FACTOR)
     return sizes
 
@@ -95,6 +103,7 @@ def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) 
     named = plan.named()
     places = _places(plan.settings)
     number_at = {place: number for number, place in zip(named, places, strict=True)}
+    number_of = {tuple(setting.items()): number for number, setting in named.items()}
     largest = np.max(places, axis=0)
     stride, tried = _FIRST_STRIDE, {}
     candidates = [p for p in places if all(_on_lattice(i, stride, end) for i, end in zip(
@@ -103,10 +112,12 @@ def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) 
         new = sorted(number_at[place] for place in candidates if number_at[place] not in tried)
         if new:
             announce(len(new), len(plan.fold))
-            part = plan._replace(settings=[named[n] for n in new], numbers=new)
-            for number, row in zip(new, evaluate(part), strict=True):
-                tried[number] = row
+            part, count = plan._replace(settings=[named[n] for n in new], numbers=new), len(tried)
+            for row in evaluate(part):
+                tried[number_of[tuple(row.setting.items())]] = row
                 yield row
+            if len(tried) < count + len(new):
+                return
         elif stride == 1:
             return
         if stride > 1:

@@ -168,6 +168,19 @@ def split_progress(done: int, total: int, left: float | None) -> str:
     return f"{done} of {total} splits" + ("" if left is None else f", {clock(left)} left")
 
 
+search_without_result = sentence(
+    "stopped after --max-time {seconds:g}, before any setting was done: give it more time"
+)
+
+
+def search_ended_early(seconds: float, rows: list, plan) -> str:
+    """``rows``: those that count, of the same examples; ``plan``: what was to be searched."""
+    return (
+        f"stopped after --max-time {seconds:g}: the best of {len(rows)} of {len(plan.settings)} "
+        f"settings, on {rows[0].examples} of {len(plan.fold)} examples"
+    )
+
+
 fits_not_converged = sentence("{fits} fits did not reach the tolerance {tolerance:g}")
 folds_ended_early = sentence(
     "{why}: of the folds that the probabilities come from, {fits} did not reach the tolerance "
