@@ -1,5 +1,6 @@
 """The kernel engine: every way to a certificate ends near the optimum, with the judge's consent."""
 
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -135,6 +136,26 @@ def test_the_objective_of_many_examples_is_told_before_it_is_proved(most, monkey
     assert {state.primal for state in told} == {solution.primal}
     gaps = [solution.gap] if most == 600 else [np.nan, solution.gap]
     np.testing.assert_array_equal([state.gap for state in told], gaps)
+
+
+def test_features_of_some_examples_are_gone_before_those_of_all_are_made(monkeypatch):
+    """They are most of the memory of a problem where landmarks are not enough."""
+    for module in (cost, sample, solve, thinned):
+        monkeypatch.setattr(module, "MOST", 150)
+    monkeypatch.setattr(sample, "_SAMPLE", 100)
+    monkeypatch.setattr(choice, "STAGES", (48, 96))
+    make, made = solve.features, []
+
+    def noted(basis, **options):
+        assert all(Z() is None for Z in made)
+        found = make(basis, **options)
+        made.append(weakref.ref(found.Z))
+        return found
+
+    monkeypatch.setattr(solve, "features", noted)
+    problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**14, 600)
+    assert solve.solve(problem, Stop(1e-3, 100)).solver == "landmarks, then newton"
+    assert len(made) == 2
 
 
 def test_a_pass_proves_what_the_free_bound_does_not_where_landmarks_end(monkeypatch):

@@ -354,7 +354,9 @@ class EngineRun:
                 self.sample = None  # its features are large
                 points, spaces = [points[k] for k in left], [space]
                 if space is None:
-                    found = self._of_all(basis, found)
+                    if len(found.Z) < self.points.size:
+                        found = None  # its features are large, too
+                        found = self._of_all(basis)
                     spaces = [self._space(found, y) for y in self.Y[live]]
                 # speed only: tiles that are not kept are made again
                 m, r = found.Z.shape
@@ -400,10 +402,8 @@ class EngineRun:
         self.iterations += steps
         return certificate.evaluate(basis, self._columns, sample.W), basis, found, space
 
-    def _of_all(self, basis: Basis, found: Features) -> Features:
+    def _of_all(self, basis: Basis) -> Features:
         """Features of all examples, with as many landmarks as there is room for."""
-        if len(found.Z) == self.points.size:
-            return found
         r = self._room.beyond(self.points.size, len(basis.members))
         basis = Basis(self.points, basis.members[:r], basis.factor[:r, :r])
         return features(basis, certified=False)
