@@ -24,7 +24,7 @@ from odmtool.machines import ODM
 from odmtool.search import journal, metrics, strategies
 from odmtool.search import search as search_module
 from odmtool.search.journal import Fit, Writer, open_journal
-from odmtool.search.search import SearchPlan, best, grid, search
+from odmtool.search.search import SearchPlan, Trial, best, grid, search
 from odmtool.search.validation import Data, folds
 
 SEARCH = ["-t", "rbf,linear", "-l", "2^0:20:4", "-p", "0.2,0.6", "-g", "0.25,4/d"]
@@ -303,14 +303,33 @@ def test_halving_ends_on_all_data_with_the_better_settings(heart):
 
 @pytest.mark.parametrize(
     "m, sizes",
-    [(2000, [222, 666, 2000]), (29_999, [3333, 9999, 29_999]),
-     (30_000, [1111, 3333, 10_000, 30_000]),
+    [(2000, [222, 666, 2000]), (99_999, [11_111, 33_333, 99_999]),
+     (100_000, [3703, 11_111, 33_333, 100_000]),
      (500_000, [11_111, 33_333, 100_000, 500_000])],
 )  # fmt: skip
 def test_of_many_examples_halving_leaves_one_setting(m, sizes):
     labels = np.arange(m) % 2
     plan = SearchPlan(None, [{}] * 20, Data(np.zeros((m, 1)), labels), np.arange(m) % 5)
     assert strategies.subset_sizes(plan) == sizes
+
+
+def test_what_is_plainly_worse_does_not_go_on(heart, monkeypatch):
+    """By three standard errors of a difference: of .9 and .8 in 270 examples .030."""
+    def row(accuracy):
+        return Trial({}, accuracy, np.array([accuracy]), 0, examples=270)
+
+    assert strategies.is_plainly_worse(row(0.80), row(0.90))
+    assert not strategies.is_plainly_worse(row(0.82), row(0.90))
+    assert not strategies.is_plainly_worse(row(1.0), row(1.0))
+    monkeypatch.setattr(strategies, "_SMALLEST", 50)
+    plan, rounds = plan_of(heart, VALUES), []
+    for errors, left in ((3.0, 4), (1e-9, 1)):
+        monkeypatch.setattr(strategies, "_PLAIN", errors)
+        rows = list(strategies.halving(plan, search, lambda s, m: rounds.append(s), 0))
+        assert len(rows) == left
+    auc = plan._replace(metric="auc")
+    assert len(list(strategies.halving(auc, search, lambda s, m: rounds.append(s), 0))) == 4
+    assert rounds == [12, 4, 12, 1, 12, 4]
 
 
 def ends_after(fits, plan, strategy=None, **options):

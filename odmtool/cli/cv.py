@@ -108,9 +108,9 @@ Examples:
     "--search",
     "strategy",
     type=click.Choice(defaults.STRATEGIES),
-    help="full: every setting; halving: all on a small subset, the better third on one "
-    "three times as large, and so on, until at most three are left for all examples (of 30000 "
-    "examples and more: one); coarse: every fourth value first, then "
+    help="full: every setting; halving: all on a small subset, the better third, but for those "
+    "that are plainly worse than the best, on one three times as large, and so on, until at most "
+    "three are left for all examples (one of 100000 examples and more); coarse: every fourth value first, then "
     "around the best.  [default: full; for --grid quick halving]",
 )
 @click.option(

@@ -2,10 +2,11 @@
 
 halving   Successive halving: every setting is cross validated on a small stratified
           subset; the better third goes on to a subset three times as large, until
-          what is left, at most three settings, is cross validated on all data. Of many
-          examples a third tells these three apart as well, and one is left. Source:
-          Jamieson & Talwalkar, "Non-stochastic best arm identification and
-          hyperparameter optimization", AISTATS 2016.
+          what is left, at most three settings, is cross validated on all data. Of very
+          many examples one is left. Settings whose accuracy is plainly worse than the best
+          one's, by three standard errors, do not go on. Source: Jamieson & Talwalkar,
+          "Non-stochastic best arm identification and hyperparameter optimization",
+          AISTATS 2016; Maron & Moore, "Hoeffding races", NIPS 1993.
 coarse    Coarse to fine: the grid with steps of four in every parameter, then the
           neighbours of the best setting with steps of two, then of one, until the best
           has no better neighbour.
@@ -18,6 +19,7 @@ first one has; the others have the rows that were done.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -31,8 +33,10 @@ FACTOR = 3
 # The first subset of halving has at least so many examples, and so many per fold and class.
 _SMALLEST = 200
 _LEAST_PER_FOLD = 2
-# From so many examples on one setting is left for all of them; subsets are never larger than this.
-_MANY, _LARGEST = 30_000, 100_000
+_MANY = 100_000
+"""From so many examples on one setting is left for all of them, and no subset is larger."""
+# Standard errors of a difference between two accuracies that are not taken for chance.
+_PLAIN = 3.0
 _FIRST_STRIDE = 4
 
 Evaluate = Callable[[SearchPlan], Iterator[Trial]]
@@ -70,8 +74,20 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
             yield from before if is_cut and before else rows
             return
         order, before = ranking(rows, plan.machine, plan.metric), rows
-        better = {tuple(row.setting.items()) for row in order[: -(-len(order) // FACTOR)]}
+        better = {
+            tuple(row.setting.items()) for row in order[: -(-len(order) // FACTOR)]
+            if plan.metric != "accuracy" or not is_plainly_worse(row, order[0])
+        }  # fmt: skip
         survivors = [(n, s) for n, s in survivors if tuple(s.items()) in better]
+
+
+def is_plainly_worse(row: Trial, best: Trial) -> bool:
+    """Whether chance does not explain why the accuracy of a row is lower than the best one's.
+
+    As if both had been tested on examples of their own: on the same ones, differences vary less.
+    """
+    variance = sum(a * (1 - a) for a in (row.accuracy, best.accuracy)) / row.examples
+    return best.accuracy - row.accuracy > _PLAIN * math.sqrt(variance)
 
 
 def subset_sizes(plan: SearchPlan) -> list[int]:
@@ -84,7 +100,7 @@ def subset_sizes(plan: SearchPlan) -> list[int]:
     sizes, settings = [m], len(plan.settings)
     few = FACTOR if m < _MANY else 1
     while settings > few and sizes[0] / FACTOR >= smallest:
-        sizes.insert(0, min(sizes[0] // FACTOR, _LARGEST))
+        sizes.insert(0, min(sizes[0] // FACTOR, _MANY))
         settings = -(-settings // FACTOR)
     return sizes
 
