@@ -303,14 +303,31 @@ def test_halving_ends_on_all_data_with_the_better_settings(heart):
 
 @pytest.mark.parametrize(
     "m, sizes",
-    [(2000, [222, 666, 2000]), (99_999, [11_111, 33_333, 99_999]),
-     (100_000, [3703, 11_111, 33_333, 100_000]),
-     (500_000, [11_111, 33_333, 100_000, 500_000])],
+    [(2000, [222, 666, 2000]), (199_999, [22_222, 66_666, 199_999]),
+     (200_000, [11_111, 33_333, 100_000]), (500_000, [11_111, 33_333, 100_000])],
 )  # fmt: skip
-def test_of_many_examples_halving_leaves_one_setting(m, sizes):
+def test_of_many_examples_the_last_round_has_some(m, sizes):
     labels = np.arange(m) % 2
     plan = SearchPlan(None, [{}] * 20, Data(np.zeros((m, 1)), labels), np.arange(m) % 5)
     assert strategies.subset_sizes(plan) == sizes
+
+
+def test_what_a_part_of_the_examples_decides_is_told(run, heart, monkeypatch):
+    """One setting that is left goes to the last round at once."""
+    options = ["-t", "rbf", "-g", "0.002,0.02,0.2,2", "-l", "1,64,4096", "--search", "halving"]
+    monkeypatch.setattr(strategies, "_SMALLEST", 5)
+    whole = run("cv", *options, heart)
+    assert whole.code == 0 and "the rates are" not in whole.err
+    monkeypatch.setattr(strategies, "MANY", 90)
+    some = run("cv", *options, heart)
+    assert some.code == 0 and "fits on 30 examples" in some.err
+    assert "the rates are of 90 of the 270 examples; --search full takes all" in some.err
+    monkeypatch.setattr(strategies, "MANY", 200)
+    monkeypatch.setattr(strategies, "_PLAIN", 1e-9)
+    plan, rounds = plan_of(heart, VALUES), []
+    assert strategies.subset_sizes(plan) == [30, 90, 270]
+    rows = list(strategies.halving(plan, search, lambda s, m: rounds.append((s, m)), 0))
+    assert rounds == [(12, 30), (1, 270)] and [row.examples for row in rows] == [270]
 
 
 def test_what_is_plainly_worse_does_not_go_on(heart, monkeypatch):

@@ -110,7 +110,8 @@ Examples:
     type=click.Choice(defaults.STRATEGIES),
     help="full: every setting; halving: all on a small subset, the better third, but for those "
     "that are plainly worse than the best, on one three times as large, and so on, until at most "
-    "three are left for all examples (one of 100000 examples and more); coarse: every fourth value first, then "
+    "three are left for all examples, or for about 100000 where there are twice as many; "
+    "coarse: every fourth value first, then "
     "around the best.  [default: full; for --grid quick halving]",
 )
 @click.option(
@@ -407,6 +408,8 @@ def _search(
         raise DivergedError(messages.search_without_result(job.max_time))
     if progress.is_cut:
         report.warning(messages.search_ended_early(job.max_time, rows, plan))
+    elif rows[0].examples < len(plan.fold):
+        report.note(messages.rates_of_some(rows[0].examples, len(plan.fold)))
     unconverged = sum(row.unconverged for row in rows)
     if unconverged:
         report.warning(messages.fits_not_converged(unconverged, plan.machine.tolerance))

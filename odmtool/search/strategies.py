@@ -2,16 +2,17 @@
 
 halving   Successive halving: every setting is cross validated on a small stratified
           subset; the better third goes on to a subset three times as large, until
-          what is left, at most three settings, is cross validated on all data. Of very
-          many examples one is left. Settings whose accuracy is plainly worse than the best
-          one's, by three standard errors, do not go on. Source: Jamieson & Talwalkar,
-          "Non-stochastic best arm identification and hyperparameter optimization",
-          AISTATS 2016; Maron & Moore, "Hoeffding races", NIPS 1993.
+          what is left, at most three settings, is cross validated on all data, or on a
+          part that tells an accuracy to a tenth of a point. Settings whose accuracy is plainly
+          worse than the best one's, by three standard errors, do not go on. Source:
+          Jamieson & Talwalkar, "Non-stochastic best arm identification and
+          hyperparameter optimization", AISTATS 2016; Maron & Moore, "Hoeffding races",
+          NIPS 1993.
 coarse    Coarse to fine: the grid with steps of four in every parameter, then the
           neighbours of the best setting with steps of two, then of one, until the best
           has no better neighbour.
 
-Both end with rows on all data, from which the best is taken as in a full search. The
+Both end with rows from which the best is taken as in a full search. The
 subsets are seeded and depend on the labels only. After the deadline
 (:mod:`odmtool.core.deadline`) halving has the rows of the last round that was done, or what the
 first one has; the others have the rows that were done.
@@ -33,8 +34,8 @@ FACTOR = 3
 # The first subset of halving has at least so many examples, and so many per fold and class.
 _SMALLEST = 200
 _LEAST_PER_FOLD = 2
-_MANY = 100_000
-"""From so many examples on one setting is left for all of them, and no subset is larger."""
+MANY = 100_000
+"""About so many examples the last round of halving has, where there are twice as many or more."""
 # Standard errors of a difference between two accuracies that are not taken for chance.
 _PLAIN = 3.0
 _FIRST_STRIDE = 4
@@ -61,16 +62,19 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
         Told, before a round, the number of its settings and of its examples.
     seed : int
     """
-    survivors, m, before = list(plan.named().items()), len(plan.fold), []
-    for level, size in enumerate(subset_sizes(plan)):
-        part = plan if size == m else _on_subset(plan, size, seed)
+    survivors, before, sizes = list(plan.named().items()), [], subset_sizes(plan)
+    for level, size in enumerate(sizes):
+        is_last = level == len(sizes) - 1
+        if level and len(survivors) == 1 and not is_last:
+            continue
+        part = plan if size == len(plan.fold) else _on_subset(plan, size, seed)
         # Rounds are told apart in a journal by the numbers of their settings.
         numbers = [number + level * len(plan.settings) for number, _ in survivors]
         part = part._replace(settings=[setting for _, setting in survivors], numbers=numbers)
-        announce(len(survivors), size)
+        announce(len(survivors), len(part.fold))
         rows = list(evaluate(part))
         is_cut = len(rows) < len(survivors)
-        if is_cut or size == m:
+        if is_cut or is_last:
             yield from before if is_cut and before else rows
             return
         order, before = ranking(rows, plan.machine, plan.metric), rows
@@ -91,16 +95,15 @@ def is_plainly_worse(row: Trial, best: Trial) -> bool:
 
 
 def subset_sizes(plan: SearchPlan) -> list[int]:
-    """Sizes of the rounds: all examples in the last, a third of the next in each before.
+    """Sizes of the rounds: all examples or ``MANY``, before that a third of the next round.
 
     No more rounds than it takes to come down to a few settings, and none too small.
     """
     m, counts = len(plan.fold), np.unique(plan.data.labels, return_counts=True)[1]
     smallest = max(_SMALLEST, _LEAST_PER_FOLD * plan.n_folds * m / counts.min())
-    sizes, settings = [m], len(plan.settings)
-    few = FACTOR if m < _MANY else 1
-    while settings > few and sizes[0] / FACTOR >= smallest:
-        sizes.insert(0, min(sizes[0] // FACTOR, _MANY))
+    sizes, settings = [m if m < 2 * MANY else MANY], len(plan.settings)
+    while settings > FACTOR and sizes[0] / FACTOR >= smallest:
+        sizes.insert(0, sizes[0] // FACTOR)
         settings = -(-settings // FACTOR)
     return sizes
 

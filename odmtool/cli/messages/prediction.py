@@ -168,6 +168,9 @@ def split_progress(done: int, total: int, left: float | None) -> str:
     return f"{done} of {total} splits" + ("" if left is None else f", {clock(left)} left")
 
 
+rates_of_some = sentence(
+    "the rates are of {examples} of the {whole} examples; --search full takes all"
+)
 search_without_result = sentence(
     "stopped after --max-time {seconds:g}, before any setting was done: give it more time"
 )
