@@ -196,7 +196,7 @@ def cv(ctx, **options):
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
     with naming(place.source.path, data.skipped):
-        job = job._replace(jobs=limit_jobs(plan, job.jobs, report))
+        job = job._replace(jobs=limit_jobs(_largest(plan, job), job.jobs, report))
     identity, varying = _identity(plan, job, data), _varying(values)
     if job.repeat is not None:
         repeat_search(plan, identity, job, place.source.path, varying, report)
@@ -367,6 +367,14 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
         machine, settings, known, folds(labels, n, job.seed), job.metric,
         probability=job.probability == "1",
     )  # fmt: skip
+
+
+def _largest(plan, job: Job):
+    """What takes the most memory at a time: all examples, or those of a round."""
+    from odmtool.search.strategies import largest_round
+
+    # Of a split the best setting is trained on the whole training part.
+    return plan if job.repeat is not None else largest_round(plan, job.strategy, job.seed)
 
 
 def _search(

@@ -108,6 +108,12 @@ def subset_sizes(plan: SearchPlan) -> list[int]:
     return sizes
 
 
+def largest_round(plan: SearchPlan, strategy: str, seed: int) -> SearchPlan:
+    """The plan of the round with the most examples, which takes the most memory."""
+    size = subset_sizes(plan)[-1] if strategy == "halving" else len(plan.fold)
+    return plan if size == len(plan.fold) else _on_subset(plan, size, seed)
+
+
 def _on_subset(plan: SearchPlan, size: int, seed: int) -> SearchPlan:
     """The plan on a stratified subset of about this many examples."""
     labels = plan.data.labels
