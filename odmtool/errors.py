@@ -4,7 +4,7 @@
 code    meaning
 ======  =====================================================================
 0       the work was done
-1       bad data, model or file; out of memory; no solution exists, or none in the time of a search
+1       bad data, model or file; out of memory; no solution exists, or none in --max-time
 2       wrong options or arguments
 3       the tolerance was not reached, and ``--strict`` was given
 70      an internal error

@@ -15,11 +15,12 @@ from odmtool.rows.executor import Serial
 from odmtool.search import calibration
 from odmtool.search.journal import open_journal
 from odmtool.search.search import SearchPlan, grid, search
-from odmtool.search.together import shares_landmarks
+from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import Data, folds
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import columns, shared, solve
+from odmtool.solvers.engine.landmarks import Landmarks
 
 RBF = Kernel("rbf", 0.3)
 
@@ -230,7 +231,10 @@ def test_an_interrupted_search_goes_on_to_the_same_table(tmp_path, every_size_is
 def test_settings_that_share_landmarks_count_until_the_deadline(
     tmp_path, monkeypatch, every_size_is_large
 ):
-    """Those of one lambda are found together; the rest goes on from the journal."""
+    """Those of one lambda are found together; the rest goes on from the journal.
+
+    Landmarks do not grow after the deadline, and nothing is made for another kernel.
+    """
     plan, path = plan_of(2, VALUES, 800, tolerance=1e-2), str(tmp_path / "journal")
     found = shared.Shared.solve
     whole, calls = table(search(plan)), []
@@ -242,10 +246,23 @@ def test_settings_that_share_landmarks_count_until_the_deadline(
             limit.end()
         return found(self, problems, start)
 
+    kernels = Together.__init__
+    begun = []
+    monkeypatch.setattr(Together, "__init__", lambda *a: begun.append(a) or kernels(*a))
     monkeypatch.setattr(shared.Shared, "solve", ends)
     with deadline.time_limit(None) as limit:
-        rows = table(search(plan, journal=path))
-    assert rows == [row for row in whole if row[0]["lambda_"] == 1.0] and len(calls) == 2
+        more = [setting | {"gamma": 1.0} for setting in plan.settings]
+        both = plan._replace(settings=plan.settings + more)
+        rows = table(search(both, journal=path))
+    assert len(begun) == 1 and len(calls) == 2
+    grow, grown = Landmarks.grow, []
+    monkeypatch.setattr(Landmarks, "grow", lambda self, r: grown.append(r) or grow(self, r))
+    hard = plan._replace(machine=plan.machine.copy(tolerance=1e-9, gamma=5.0))
+    with deadline.time_limit(None) as limit:
+        calls[:] = [0]
+        assert table(search(hard)) == []
+    assert grown[0] == shared._FIRST and max(grown) < 50
+    assert rows == [row for row in whole if row[0]["lambda_"] == 1.0]
     finished = open_journal(path, {})
     assert len(finished) == 2 * 4
     assert table(search(plan, finished=finished)) == whole

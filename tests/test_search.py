@@ -389,6 +389,34 @@ def test_after_the_deadline_there_are_rows_of_what_was_done_before(heart, tmp_pa
     assert table(search(plan, finished=known, journal=path)) == whole
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_after_the_deadline_nothing_is_begun(jobs, heart, monkeypatch):
+    """No kernel values of further kernels; what other processes have done by then counts."""
+    plan, run_unit, grams = plan_of(heart, VALUES), search_module.run_unit, []
+    gram_of = search_module._gram
+    monkeypatch.setattr(search_module, "_gram", lambda *a: grams.append(a) or gram_of(*a))
+    with deadline.time_limit(1e9) as limit:
+
+        def ends(*arguments):
+            fits = run_unit(*arguments)
+            limit.end()
+            return fits
+
+        monkeypatch.setattr(search_module, "run_unit", ends)
+        monkeypatch.setattr(search_module, "in_processes", lambda run, tasks, jobs: map(
+            lambda task: search_module.run_unit(*task), tasks))  # fmt: skip
+        monkeypatch.setattr(search_module, "_SOON", -1.0 if jobs == 2 else np.inf)
+        done = []
+        rows = list(search(plan, jobs=jobs, progress=lambda n, total: done.append(n)))
+    assert rows == [] and done == [3] and len(grams) == 1
+    # As if a third process had gone on while two were told that the time is over.
+    units = iter([[], [], *[run_unit(plan, [3, 4, 5], k, None) for k in range(5)]])
+    monkeypatch.setattr(search_module, "_run", lambda *a: units)
+    with deadline.time_limit(1e9):
+        first = plan._replace(settings=plan.settings[3:6], numbers=[3, 4, 5])
+        assert len(list(search(first))) == 3
+
+
 def test_what_the_deadline_ends_does_not_count(heart, monkeypatch):
     """Neither in this process nor in others."""
     plan = plan_of(heart, VALUES)

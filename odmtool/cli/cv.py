@@ -108,11 +108,11 @@ Examples:
     "--search",
     "strategy",
     type=click.Choice(defaults.STRATEGIES),
-    help="full: every setting; halving: all on a small subset, the better third, but for those "
-    "that are plainly worse than the best, on one three times as large, and so on, until at most "
-    "three are left for all examples, or for about 100000 where there are twice as many; "
-    "coarse: every fourth value first, then "
-    "around the best.  [default: full; for --grid quick halving]",
+    help="full: every setting; halving: all on a small subset, the better third on one three times "
+    "as large, and so on, until three or fewer are left for all examples, or for about 100000 "
+    "where there are twice as many; what is plainly worse than the best is dropped at once; "
+    "coarse: every fourth value first, then around the best.  [default: full; for --grid quick "
+    "halving]",
 )
 @click.option(
     "--metric",
@@ -195,9 +195,13 @@ def cv(ctx, **options):
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
+    largest, varying = _largest(plan, job), _varying(values)
     with naming(place.source.path, data.skipped):
-        job = job._replace(jobs=limit_jobs(_largest(plan, job), job.jobs, report))
-    identity, varying = _identity(plan, job, data), _varying(values)
+        job = job._replace(jobs=limit_jobs(largest, job.jobs, report))
+    identity, count = _identity(plan, job, data), len(largest.fold)
+    if count < len(plan.fold):
+        identity["examples"] = count
+    del largest  # its rows are copies
     if job.repeat is not None:
         repeat_search(plan, identity, job, place.source.path, varying, report)
         return
@@ -391,7 +395,7 @@ def _search(
         finished = open_journal(job.journal, identity)
         if finished:
             report.note(messages.resumed(job.journal, len(finished)))
-    rows, progress = [], _Progress(report, finished)
+    rows, progress, unfinished = [], _Progress(report, finished), []
 
     def evaluate(part):
         left = len(part.settings)
@@ -399,7 +403,7 @@ def _search(
                           progress=progress.show):  # fmt: skip
             left -= 1
             yield row
-        progress.is_cut |= left > 0
+        unfinished.append(left)
 
     def announce(settings: int, examples: int) -> None:
         if settings > 1:
@@ -412,9 +416,9 @@ def _search(
             progress.highest = max(progress.highest, row.score(plan.metric))
             report.result(messages.setting_row(row, varying, plan.metric))
     report.end_progress()
-    if progress.is_cut and not rows:
+    if not rows:
         raise DivergedError(messages.search_without_result(job.max_time))
-    if progress.is_cut:
+    if any(unfinished):
         report.warning(messages.search_ended_early(job.max_time, rows, plan))
     elif rows[0].examples < len(plan.fold):
         report.note(messages.rates_of_some(rows[0].examples, len(plan.fold)))
@@ -431,11 +435,11 @@ def _varying(values: dict[str, tuple]) -> list[str]:
 
 
 class _Progress:
-    """The live line of a search, and whether --max-time has ended it."""
+    """The live line of a search."""
 
     def __init__(self, report: Report, finished: list):
         self._report, self._began, self._known = report, time.monotonic(), len(finished)
-        self.highest, self.is_cut = 0.0, False
+        self.highest = 0.0
 
     def show(self, done: int, total: int) -> None:
         spent = time.monotonic() - self._began

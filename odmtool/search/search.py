@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from itertools import groupby, product
+from itertools import groupby, product, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -201,7 +201,7 @@ def search(
             own = _chain(plan, chain, known, jobs, journal) if shared else others
             missing = {(i, k) for i in chain for k in range(n)} - fits.keys()
             # Nothing more comes only after the deadline.
-            while missing and (some_fits := next(own, None)):
+            while missing and (some_fits := next(own, None)) is not None:
                 found = {(fit.setting, fit.fold): fit for fit in some_fits}
                 fits |= found
                 missing -= found.keys()
@@ -251,7 +251,7 @@ def _chain(
     What is known is done again with the rest, so that an interruption changes no result.
     """
     n, named = plan.n_folds, plan.named()
-    if all((i, k) in known for i in chain for k in range(n)):
+    if deadline.is_over() or all((i, k) in known for i in chain for k in range(n)):
         return
     settings, alone = [named[number] for number in chain], [[] for _ in range(n)]
     with Writer(journal) if journal else nullcontext() as writer:
@@ -305,9 +305,12 @@ def _run(
     seconds_left = _forecast(plan, named, work) if jobs > 1 else None
     shared: tuple = (None, None)
     for done, (unit, k) in enumerate(work):
+        if deadline.is_over():
+            return
         # speed only: here, or in processes, which take half a second to begin
         if seconds_left and seconds_left(done, time.perf_counter() - began) > _SOON:
-            tasks_of = ((plan, unit, k, journal, None, known) for unit, k in work[done:])
+            left = takewhile(lambda _: not deadline.is_over(), work[done:])
+            tasks_of = ((plan, unit, k, journal, None, known) for unit, k in left)
             yield from in_processes(deadline.carried(run_unit), tasks_of, jobs)
             return
         kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}

@@ -2,9 +2,10 @@
 
 halving   Successive halving: every setting is cross validated on a small stratified
           subset; the better third goes on to a subset three times as large, until
-          what is left, at most three settings, is cross validated on all data, or on a
-          part that tells an accuracy to a tenth of a point. Settings whose accuracy is plainly
-          worse than the best one's, by three standard errors, do not go on. Source:
+          three settings or fewer are left, or the part would be too small; these are
+          cross validated on all data, or on a part whose standard error is about a tenth
+          of a point. Settings whose accuracy is plainly worse than the best one's, by three
+          standard errors, do not go on. Source:
           Jamieson & Talwalkar, "Non-stochastic best arm identification and
           hyperparameter optimization", AISTATS 2016; Maron & Moore, "Hoeffding races",
           NIPS 1993.
@@ -65,7 +66,7 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
     survivors, before, sizes = list(plan.named().items()), [], subset_sizes(plan)
     for level, size in enumerate(sizes):
         is_last = level == len(sizes) - 1
-        if level and len(survivors) == 1 and not is_last:
+        if len(survivors) == 1 and not is_last:
             continue
         part = plan if size == len(plan.fold) else _on_subset(plan, size, seed)
         # Rounds are told apart in a journal by the numbers of their settings.
@@ -89,6 +90,7 @@ def is_plainly_worse(row: Trial, best: Trial) -> bool:
     """Whether chance does not explain why the accuracy of a row is lower than the best one's.
 
     As if both had been tested on examples of their own: on the same ones, differences vary less.
+    It holds for as many training examples: with more, the order may be another one.
     """
     variance = sum(a * (1 - a) for a in (row.accuracy, best.accuracy)) / row.examples
     return best.accuracy - row.accuracy > _PLAIN * math.sqrt(variance)

@@ -6,7 +6,8 @@ Method   As in :mod:`odmtool.solvers.engine.solve`, but all columns at once: New
          tolerance go on with more landmarks, from where they are; of the others nothing more is
          asked.
 Stop     per column, when a bound of the full problem's relative gap is at most the tolerance,
-         or when there are as many landmarks as are asked for; what they do not bring there is
+         or when there are as many landmarks as are asked for, or when the time is over; what they
+         do not bring there is
          for others (:func:`odmtool.solvers.engine.solve.solve_columns`, or a dense matrix).
 """
 
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.core import deadline
 from odmtool.rows.compressed import compressed
 from odmtool.solvers.base import relative
 from odmtool.solvers.engine import certificate, columns
@@ -144,7 +146,7 @@ class Shared:
             found.F[:, live] = np.column_stack([point.f for point in points])
             found.converged[live] = gap <= self._tolerance
             live = live[gap > self._tolerance]
-            if is_last or not live.size:
+            if is_last or not live.size or deadline.is_over():
                 return found._replace(W=W, failure=failure)
             self._landmarks.grow(int(_GROWTH * len(self._landmarks.members)))
 
