@@ -37,7 +37,7 @@ class Rounds:
             landmarks=SimpleNamespace(members=[1, 2, 3], is_full=is_full), take=self.take
         )
         run._in_span, run._certify, run._solution = self.in_span, self.certify, self.solution
-        run._of_all = lambda basis, found: SimpleNamespace(Z=np.zeros((6, 4)), of_all=True)
+        run._of_all = lambda basis: SimpleNamespace(Z=np.zeros((6, 4)), of_all=True)
         run._space = lambda found, y: ("space", y.tolist(), found.of_all)
         monkeypatch.setattr(solve, "choose", self.choose)
         monkeypatch.setattr(solve, "is_misled", lambda choice, gap, cost, tolerance: (
@@ -59,7 +59,7 @@ class Rounds:
             SimpleNamespace(scale=2.0, primal=10.0 + k, a=np.array([0.0, 1.0, k]))
             for k in range(len(self.gaps))
         ]
-        found = SimpleNamespace(Z=np.zeros((6, 3)), of_all=False)
+        found = SimpleNamespace(Z=np.zeros((6 if self.space else 4, 3)), of_all=False)
         return points, "basis", found, self.space
 
     def certify(self, points, basis, found, choice):

@@ -195,13 +195,9 @@ def cv(ctx, **options):
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
-    largest, varying = _largest(plan, job), _varying(values)
     with naming(place.source.path, data.skipped):
-        job = job._replace(jobs=limit_jobs(largest, job.jobs, report))
-    identity, count = _identity(plan, job, data), len(largest.fold)
-    if count < len(plan.fold):
-        identity["examples"] = count
-    del largest  # its rows are copies
+        job = job._replace(jobs=limit_jobs(_largest(plan, job), job.jobs, report))
+    identity, varying = _identity(plan, job, data), _varying(values)
     if job.repeat is not None:
         repeat_search(plan, identity, job, place.source.path, varying, report)
         return
@@ -466,7 +462,15 @@ def _identity(plan, job: Job, data) -> dict:
         "machine": {name: value for name, value in machine.items() if name not in PARAMETER_NAMES}
         | {"class_weight": {str(k): v for k, v in (plan.machine.class_weight or {}).items()}},
         "weights": weights,
-    } | ({} if job.scale is None else {"scale": job.scale})  # fmt: skip
+    } | ({} if job.scale is None else {"scale": job.scale}) | _of_some(plan, job)  # fmt: skip
+
+
+def _of_some(plan, job: Job) -> dict:
+    """About how many examples the last round has, where these are not all."""
+    from odmtool.search.strategies import subset_sizes
+
+    count = subset_sizes(plan)[-1] if job.strategy == "halving" else len(plan.fold)
+    return {} if count == len(plan.fold) else {"examples": count}
 
 
 def _write_tables(job: Job, rows: list, plan) -> None:
