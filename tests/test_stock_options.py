@@ -111,7 +111,8 @@ def test_tables_have_all_that_an_analysis_needs(run, heart, tmp_path):
     outcome = run("cv", "-l", "1,2", "-v", "2", "--seed", "3", *options, heart)
     first, second = csv.DictReader(outcome.out.splitlines())
     assert " ".join(first) == (
-        "machine kernel mu theta lambda fold1 fold2 mean std accuracy examples gap metric seed version"
+        "machine kernel mu theta lambda fold1 fold2 mean std accuracy examples gap metric"
+        " seed version"
     )
     assert first["machine"] == "odm" and first["seed"] == "3" and 0 <= float(first["gap"]) <= 1e-3
     timed = json.loads((tmp_path / "t.json").read_text())

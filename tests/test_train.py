@@ -126,7 +126,7 @@ def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
         rows = [" ".join(f"{9 * j}:{v:g}" for j, v in enumerate(row, 1)) for row in X[:, :features]]
         lines = [f"{label} {row}" for label, row in zip(labels, rows, strict=True)]
         Path("many").write_text("\n".join(lines) + "\n")
-        assert run("train", "-e", ".1", *arguments, "many", "m").code == 0
+        assert run("train", "--max-iter", "3", *arguments, "many", "m").code == 0
         return float(read_model("m").facts["lambda"])
 
     wanted = float(f"{150 / (X**2).sum(axis=1).mean():.3g}")
@@ -139,7 +139,7 @@ def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
     # The quick grid has the multiples that it has of the usual one.
     for features, one in ((100, wanted), (99, MULTICLASS_LAMBDA)):
         recorded(features=features)
-        search = ["-e", ".1", "-t", "linear", "-v", "2", "--search", "full", "--csv", "t"]
+        search = ["--max-iter", "3", "-t", "linear", "-v", "2", "--search", "full", "--csv", "t"]
         assert run("cv", *search, "many").code == 0
         with Path("t").open() as stream:
             found = [float(row["lambda"]) for row in csv.DictReader(stream)]
