@@ -166,6 +166,56 @@ def test_a_pass_proves_what_the_free_bound_does_not_where_landmarks_end(monkeypa
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("far, lambda_", [(3, 2.0**8), (30, 2.0**12), (60, 2.0**16)])
+def test_few_examples_far_from_the_sample_become_landmarks(far, lambda_, monkeypatch):
+    monkeypatch.setattr(sample, "_SAMPLE", 500)
+    problem = far_examples(2000, far, lambda_)
+    told, bring = [], sample.DrawnExamples.bring
+
+    def seen(self, rows, left, basis, columns):
+        known, before = self._rows.copy(), self.members
+        found = bring(self, rows, left, basis, columns)
+        told.append((found, known, before, self.members, self._rows.copy(), self._columns.weight))
+        return found
+
+    monkeypatch.setattr(sample.DrawnExamples, "bring", seen)
+    solution = solve.solve(problem, Stop(1e-3, 100))
+    assert solution.solver == "landmarks" and solution.converged
+    assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
+    found, known, before, members, rows, weight = told[0]
+    # No landmark is lost, no example is there twice, and their weights are still those of all.
+    assert found and np.array_equal(before, members) and len(np.unique(rows)) == len(rows) == 500
+    assert weight.sum() == pytest.approx(2000)
+    brought = ~np.isin(rows, known)
+    assert np.all(weight[brought] == 1.0) and np.all(weight[~brought] > 4.0)
+    # Those that are far from the others are among the landmarks now.
+    K = own_matrix(problem)
+    lonely = rows[brought][(K[rows[brought]] > 0.5).sum(axis=1) == 1]
+    assert lonely.size and np.all(solution.coef[lonely] != 0)
+    monkeypatch.setattr(solve, "_BROUGHT", 0.0)
+    assert solve.solve(problem, Stop(1e-3, 100)).solver == "landmarks, then newton"
+
+
+def test_examples_are_brought_while_that_helps(monkeypatch):
+    """The gap must have fallen to a tenth, and few must make it."""
+    problem = far_examples(2000, 3, 2.0**8)
+    monkeypatch.setattr(sample, "_SAMPLE", 500)
+    gaps, bring = [], solve.EngineRun._bring
+
+    def seen(self, gap, points, basis, found):
+        gaps.append((gap, bring(self, gap, points, basis, found)))
+        # What follows needs what it was made of only.
+        again = bring(self, gap, points, basis, found)
+        self._brought = 100 * gap
+        known = found._replace(left=np.full(problem.size, basis.error + 1e-3))
+        assert not again and not bring(self, gap, points, basis, known)
+        return gaps[-1][1]
+
+    monkeypatch.setattr(solve.EngineRun, "_bring", seen)
+    solve.solve(problem, Stop(1e-3, 100))
+    assert gaps and gaps[0][1]
+
+
 def test_threads_change_nothing(monkeypatch):
     problem = problem_of(KERNELS["rbf"], "odm", 2.0**10, 700)
     one = solve.solve(problem, Stop(1e-4, 100), seed=5)

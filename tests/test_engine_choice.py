@@ -17,17 +17,25 @@ def test_landmarks_of_a_sample_that_misled_are_left():
     assert shown.exact == 5e-5
     of = cost.Cost(30_000, 54.0, False)
 
-    def is_misled(gap, way="drawn", forecast=shown, of=of):
-        return choice.is_misled(choice.Choice(way, 0.0, 0, forecast), gap, of, tolerance)
+    def taken(way="drawn", forecast=shown):
+        return choice.Choice(way, 0.0, 0, forecast)
 
-    assert is_misled(1.1e-3)
-    assert not is_misled(1.4e-4)  # about what was expected
-    assert not is_misled(0.1, "free") and is_misled(0.2, "free")  # that bound says less
-    assert not is_misled(1.0, forecast=None)
+    assert choice.is_misled(taken(), 1.1e-3)
+    assert not choice.is_misled(taken(), 1.4e-4)  # about what was expected
+    # That bound says less.
+    assert not choice.is_misled(taken("free"), 0.1) and choice.is_misled(taken("free"), 0.2)
+    assert not choice.is_misled(taken(forecast=None), 1.0)
+    assert not choice.is_misled(taken("full"), np.inf)  # nothing was proved, nor tried
+
+    def is_better_left(of=of, **shown_else):
+        forecast = shown._replace(**shown_else)
+        return choice.is_better_left(taken(forecast=forecast), 1.1e-3, of, tolerance)
+
+    assert is_better_left()
     # Newton's method would take longer: it is far away, or there are too many examples.
-    assert not is_misled(1.1e-3, forecast=shown._replace(demanded=1.0), of=of._replace(entries=500))
-    assert not is_misled(1.1e-3, of=of._replace(size=3_000_000))
-    assert is_misled(1.1e-3, forecast=shown._replace(landmarks=choice.STAGES[-1], demanded=1.0))
+    assert not is_better_left(demanded=1.0, of=of._replace(entries=500))
+    assert not is_better_left(of=of._replace(size=3_000_000))
+    assert is_better_left(landmarks=choice.STAGES[-1], demanded=1.0)
 
 
 def test_a_choice_knows_what_was_forecast(monkeypatch):

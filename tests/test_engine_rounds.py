@@ -23,7 +23,7 @@ class Rounds:
     """An engine's run of some problems, whose S is 2, with these gaps in every round."""
 
     def __init__(self, monkeypatch, *rounds, choices=("free",), is_full=False, space=None,
-                 is_misled=False, further=()):  # fmt: skip
+                 is_misled=False, is_better_left=True, brings=False, further=()):  # fmt: skip
         self.rounds, self.choices, self.space = iter(rounds), iter(choices), space
         self.asked, self.told, self.further = [], [], further
         q = len(rounds[0])
@@ -40,8 +40,15 @@ class Rounds:
         run._of_all = lambda basis: SimpleNamespace(Z=np.zeros((6, 4)), of_all=True)
         run._space = lambda found, y: ("space", y.tolist(), found.of_all)
         monkeypatch.setattr(solve, "choose", self.choose)
-        monkeypatch.setattr(solve, "is_misled", lambda choice, gap, cost, tolerance: (
-            self.asked.append(("misled", choice.way, gap, cost, tolerance)) or is_misled
+        run._bring = lambda gap, points, basis, found: (
+            self.asked.append(("bring", gap, [p.primal for p in points], basis, found.of_all))
+            or brings
+        )
+        monkeypatch.setattr(solve, "is_misled", lambda choice, gap: (
+            self.asked.append(("misled", choice.way, gap)) or is_misled
+        ))  # fmt: skip
+        monkeypatch.setattr(solve, "is_better_left", lambda choice, gap, cost, tolerance: (
+            self.asked.append(("better left", choice.way, gap, cost, tolerance)) or is_better_left
         ))  # fmt: skip
         monkeypatch.setattr(full, "solve", self.solve_full)
 
@@ -106,13 +113,29 @@ def test_problems_that_are_not_done_go_on_with_more_landmarks(monkeypatch):
     assert [(one.j, one.gap) for one in found] == [(0, 0.25), (1, 0.25), (2, 0.125), (3, 0.25)]
     assert rounds.asked == [
         ("choose",), ("certify", 4, "basis", "free"), ("take", [1, 3]),
-        ("misled", "free", 0.5, "cost", 0.25), ("choose", 3),
+        ("misled", "free", 0.5), ("choose", 3),
         ("certify", 2, "basis", "free"), ("take", [0]),
-        ("misled", "free", 0.375, "cost", 0.25), ("choose", 3), ("certify", 1, "basis", "free"),
+        ("misled", "free", 0.375), ("choose", 3), ("certify", 1, "basis", "free"),
     ]  # fmt: skip
     assert rounds.run._columns.row.tolist() == [1]
     assert [now.gap for now in rounds.told] == [0.5, 0.375, 0.25]
     assert rounds.run._states[3] == (11.0, 0.25, 2)
+
+
+@pytest.mark.parametrize("brings", [False, True])
+def test_what_a_sample_does_not_show_is_brought_into_it(monkeypatch, brings):
+    """Then it is asked again; else more landmarks follow where Newton's method takes longer."""
+    rounds = Rounds(
+        monkeypatch, [0.5, 1.0, 0.75], [0.5, 0.5], choices=["exact"] * 2, is_misled=True,
+        is_better_left=False, is_full=brings, brings=brings,
+    )  # fmt: skip
+    assert all(one.converged for one in rounds.result())
+    assert rounds.asked == [
+        ("choose",), ("certify", 3, "basis", "exact"), ("take", [1, 2]), ("misled", "exact", 0.5),
+        ("bring", 0.5, [11.0, 12.0], "basis", False),
+        *([] if brings else [("better left", "exact", 0.5, "cost", 0.25)]),
+        ("choose", 3), ("certify", 2, "basis", "exact"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("why", ["full", "misled", "no more"])

@@ -86,11 +86,21 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate
-def is_misled(taken: Choice, gap: float, cost: Cost, tolerance: float) -> bool:
-    """Whether Newton's method beyond the landmarks is cheaper than more of them, after all.
+def is_misled(taken: Choice, gap: float) -> bool:
+    """Whether the relative gap that a way ended with is not what the sample shows.
 
-    A sample does not show the few examples that are far from it, and its landmarks do not span
-    them, however many there are.
+    It does not show the few examples that are far from it, and its landmarks do not span them,
+    however many there are.
+    """
+    seen = taken.forecast
+    if seen is None or taken.way == "full":
+        return False
+    return gap > _MISLED * (seen.free if taken.way == "free" else seen.exact)
+
+
+# speed only: the cheapest way is guessed, and every way ends with a certificate
+def is_better_left(taken: Choice, gap: float, cost: Cost, tolerance: float) -> bool:
+    """Whether Newton's method beyond the landmarks is cheaper than more of them, after all.
 
     Parameters
     ----------
@@ -102,8 +112,6 @@ def is_misled(taken: Choice, gap: float, cost: Cost, tolerance: float) -> bool:
     tolerance : float
     """
     seen = taken.forecast
-    if seen is None or not gap > _MISLED * (seen.free if taken.way == "free" else seen.exact):
-        return False
     later, active = [s for s in STAGES if s > seen.landmarks], seen.active * cost.size
     stays = cost.beyond(active, gap / tolerance, seen.demanded / tolerance)
     return not later or stays < cost.span(later[0], is_certified=True) + cost.whole(active)

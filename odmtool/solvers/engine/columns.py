@@ -82,10 +82,15 @@ class Columns(NamedTuple):
         loss = MarginLoss(*(field[which] for field in self.loss))
         return self._replace(loss=loss, row=self.row[which])
 
-    def rows(self, rows: np.ndarray) -> Columns:
-        """The problems on some examples, whose weights become those of all."""
+    def rows(self, rows: np.ndarray, alone: np.ndarray | None = None) -> Columns:
+        """The problems on some examples, whose weights become those of all.
+
+        Those that stand ``alone`` (bool array) keep their own.
+        """
         weight = self.weight[rows]
-        weight = weight * (self.weight.sum() / weight.sum())
+        others = np.ones(len(rows), dtype=bool) if alone is None else ~alone
+        if (rest := weight[others].sum()) > 0:
+            weight[others] *= (self.weight.sum() - weight[~others].sum()) / rest
         return self._replace(signs=self.signs[:, rows], weight=weight)
 
     @classmethod

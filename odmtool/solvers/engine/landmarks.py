@@ -65,13 +65,34 @@ class Landmarks:
     @property
     def is_full(self) -> bool:
         """No more landmarks can be chosen."""
-        return self.is_exhausted or len(self.members) >= self._most
+        return self.is_exhausted or not self.has_room
+
+    @property
+    def has_room(self) -> bool:
+        """There may be more, if there are examples for them."""
+        return len(self.members) < self._most
 
     def grow(self, count: int) -> None:
         """Choose until there are ``count`` landmarks, or as many as there can be."""
         count = min(count, self._most)
         while len(self.members) < count and not self.is_exhausted:
             self._add_block(count - len(self.members))
+
+    def replace(self, places: np.ndarray, points: Points, Z: np.ndarray, left: np.ndarray) -> None:
+        """Put other examples in the places of some that are not landmarks.
+
+        Parameters
+        ----------
+        places : int array, shape (k,)
+        points : Points
+            The sample from now on.
+        Z, left : ndarrays, shapes (k, r) and (k,)
+            The features of the others, and what is left of them.
+        """
+        self.points = points
+        self._Z[places, : Z.shape[1]], self.left[places] = Z, left
+        self._floor = _FLOOR * points.diagonal.max(initial=0.0)
+        self.is_exhausted = False
 
     def _add_block(self, room: int) -> None:
         known = len(self.members)

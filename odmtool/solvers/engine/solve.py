@@ -40,7 +40,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import certificate, full, thinned
 from odmtool.solvers.engine.certificate import Evaluation
-from odmtool.solvers.engine.choice import Choice, choose, is_misled, most_landmarks
+from odmtool.solvers.engine.choice import Choice, choose, is_better_left, is_misled, most_landmarks
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import MOST, Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
@@ -59,6 +59,11 @@ _MEMORY = 0.8
 # Tiles above the diagonal, in units of the memory, of which keeping some still pays.
 # speed only: tiles that are not kept are computed again
 _TILES_WORTH = 8
+# Examples that are brought into a sample, at most, as a share of it; the share that they have at
+# least of what examples add to the gap by themselves; and to what it must have fallen before others
+# follow them.
+# speed only: the gap is certified with any landmarks
+_BROUGHT, _FEW_MAKE, _FALLEN = 1 / 16, 0.5, 0.1
 # Bytes of a number of the sample's features, which are there twice; of the landmarks' matrices.
 _OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
 # Of several problems, each: Hessian and factor per pair of landmarks, vectors per example.
@@ -305,6 +310,8 @@ class EngineRun:
         self.tile_room, self._columns, self._room = room.tiles, columns, room
         self.cost = Cost.of(points.X, room.tiles)
         self.sample = DrawnExamples(columns, points, rows, room.landmarks, seed, stop.tolerance)
+        # speed only: the gap of the round after which examples were brought into the sample
+        self._brought = np.inf
 
     def losses(self, j: int) -> MarginLoss:
         """The losses of the examples in problem j; problems that are alike share them."""
@@ -349,8 +356,8 @@ class EngineRun:
             self._columns = self._columns.take(left)
             self.sample.take(left)
             gap = float(nows[left].max())
-            is_over = is_misled(choice, gap, self.cost, self.stop.tolerance)
-            if choice.way == "full" or self.sample.landmarks.is_full or is_over:
+            choice = self._next(choice, gap, [points[k] for k in left], basis, found)
+            if choice is None:
                 self.sample = None  # its features are large
                 points, spaces = [points[k] for k in left], [space]
                 if space is None:
@@ -367,8 +374,37 @@ class EngineRun:
                     if solution.converged or not solution.gap > solutions[j].gap:
                         solutions[j] = solution
                 return solutions
-            known = len(self.sample.landmarks.members)
-            choice = choose(self.sample, self.cost, self.stop, known)
+
+    def _next(self, choice: Choice, gap: float, points, basis, found: Features) -> Choice | None:
+        """What follows on a gap above the tolerance; None: what needs no landmarks."""
+        if choice.way == "full":
+            return None
+        landmarks, is_off = self.sample.landmarks, is_misled(choice, gap)
+        if not (is_off and self._bring(gap, points, basis, found)):
+            is_over = is_off and is_better_left(choice, gap, self.cost, self.stop.tolerance)
+            if is_over or landmarks.is_full:
+                return None
+        return choose(self.sample, self.cost, self.stop, len(landmarks.members))
+
+    # speed only: the gap is certified with any landmarks
+    def _bring(self, gap: float, points: list[Evaluation], basis: Basis, found: Features) -> bool:
+        """Bring the examples that make the gap into the sample, if they are few.
+
+        Not again where that has hardly helped.
+        """
+        sample = self.sample
+        if sample.is_whole or not sample.landmarks.has_room or gap > _FALLEN * self._brought:
+            return False
+        left = found.left
+        if left is None:
+            left = features(basis, certified=True, rows=np.arange(0)).left
+        # Without the bound of rounding errors, which all have.
+        alone = (left - basis.error) * np.max([p.a**2 / p.scale for p in points], axis=0)
+        most = np.argsort(-alone, kind="stable")[: int(_BROUGHT * sample.points.size)]
+        if alone[most].sum() < _FEW_MAKE * alone.sum():
+            return False
+        self._brought = gap
+        return sample.bring(most, left[most], basis, self._columns)
 
     def _note(self, live, points: list[Evaluation], gaps: np.ndarray) -> None:
         for j, point, gap in zip(live, points, gaps, strict=True):
