@@ -9,7 +9,8 @@ little is lost. For linear problems with a smooth loss both are estimated
 (:mod:`odmtool.solvers.linear_cost`; benchmarks/solvers.py measures what comes of it). Where
 Newton's method does not apply, it is coordinate descent only. Large problems with a kernel get
 landmarks (docs/kernel-engine.md), and Newton's method on the whole matrix where these, in single
-precision, do not reach the tolerance and there is room for it.
+precision, do not reach the tolerance and there is room for it; or the matrix at once where no
+example is near another, so that landmarks would have to be all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from odmtool.core import losses
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import STORED
-from odmtool.core.kernels import Kernel
+from odmtool.core.kernels import Kernel, are_apart
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.solvers import linear_cost, table
 from odmtool.solvers.base import Problem
@@ -70,7 +71,7 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
     if kind != SMOOTH:
         return _choose_with_jump(problem)
     is_first = is_one_of_many and problem.gram is not None and problem.size <= DESCENT_GRAM
-    is_large = takes_landmarks(problem.gram) and not _is_hidden(problem)
+    is_large = takes_landmarks(problem.gram) and not _is_for_matrix(problem)
     if is_first and newton.fits(problem):
         then = "landmarks" if is_large else "newton"
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(then=then)
@@ -88,14 +89,17 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
     return Schedule("dcd", max(1, int(newton_cost / linear_cost.epoch_cost(problem.X))))
 
 
-def _is_hidden(problem: Problem) -> bool:
-    """Whether single precision, that of features, hides the solution, and double does not.
+def _is_for_matrix(problem: Problem) -> bool:
+    """Whether landmarks say little, and there is room for the matrices of Newton's method.
 
-    There must be room for the matrices of Newton's method.
+    Single precision, that of features, hides the solution, and double does not; or the examples
+    are so far from each other that none of them spans others, and the matrix is nearly diagonal.
     """
     gram = problem.gram
+    if not has_room(gram.size, gram.memory):
+        return False
     largest = losses.largest_slope(problem.loss) * problem.weight.max() * gram.diagonal().max()
-    return _SINGLE < largest < _DOUBLE and has_room(gram.size, gram.memory)
+    return _SINGLE < largest < _DOUBLE or are_apart(gram.kernel, gram.X)
 
 
 def newton_follows(problem: Problem) -> bool:
