@@ -12,7 +12,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.rows import tiles
 from odmtool.rows.executor import local_executor
 from odmtool.solvers.base import Stop
-from odmtool.solvers.engine import certificate, choice, cost, sample, solve, thinned
+from odmtool.solvers.engine import brought, certificate, choice, cost, sample, solve, thinned
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -166,7 +166,7 @@ def test_a_pass_proves_what_the_free_bound_does_not_where_landmarks_end(monkeypa
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("far, lambda_", [(3, 2.0**8), (30, 2.0**12), (60, 2.0**16)])
+@pytest.mark.parametrize("far, lambda_", [(3, 2.0**12), (30, 2.0**12), (60, 2.0**16)])
 def test_few_examples_far_from_the_sample_become_landmarks(far, lambda_, monkeypatch):
     monkeypatch.setattr(sample, "_SAMPLE", 500)
     problem = far_examples(2000, far, lambda_)
@@ -183,37 +183,52 @@ def test_few_examples_far_from_the_sample_become_landmarks(far, lambda_, monkeyp
     assert solution.solver == "landmarks" and solution.converged
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
     found, known, before, members, rows, weight = told[0]
-    # No landmark is lost, no example is there twice, and their weights are still those of all.
+    # No landmark is lost, no example is there twice, and the weights are still those of all.
     assert found and np.array_equal(before, members) and len(np.unique(rows)) == len(rows) == 500
     assert weight.sum() == pytest.approx(2000)
-    brought = ~np.isin(rows, known)
-    assert np.all(weight[brought] == 1.0) and np.all(weight[~brought] > 4.0)
+    is_new = ~np.isin(rows, known)
+    assert np.all(weight[is_new] == 1.0) and np.median(weight[~is_new]) > 3.9
     # Those that are far from the others are among the landmarks now.
     K = own_matrix(problem)
-    lonely = rows[brought][(K[rows[brought]] > 0.5).sum(axis=1) == 1]
+    lonely = rows[is_new][(K[rows[is_new]] > 0.5).sum(axis=1) == 1]
     assert lonely.size and np.all(solution.coef[lonely] != 0)
-    monkeypatch.setattr(solve, "_BROUGHT", 0.0)
+    monkeypatch.setattr(brought, "_MOST", 0.0)
     assert solve.solve(problem, Stop(1e-3, 100)).solver == "landmarks, then newton"
 
 
 def test_examples_are_brought_while_that_helps(monkeypatch):
-    """The gap must have fallen to a tenth, and few must make it."""
-    problem = far_examples(2000, 3, 2.0**8)
+    """Few must make the gap, which must have fallen to a tenth."""
+    problem, m = far_examples(2000, 3, 2.0**12), 2000
     monkeypatch.setattr(sample, "_SAMPLE", 500)
-    gaps, bring = [], solve.EngineRun._bring
+    met, bring = [], solve.EngineRun._bring
 
     def seen(self, gap, points, basis, found):
-        gaps.append((gap, bring(self, gap, points, basis, found)))
-        # What follows needs what it was made of only.
-        again = bring(self, gap, points, basis, found)
-        self._brought = 100 * gap
-        known = found._replace(left=np.full(problem.size, basis.error + 1e-3))
-        assert not again and not bring(self, gap, points, basis, known)
-        return gaps[-1][1]
+        with monkeypatch.context() as patch:
+            patch.setattr(self.sample, "bring", lambda rows, *_: rows)
+            before = self._brought
+            met.append(bring(self, gap, points, basis, found))
+            assert bring(self, gap, points, basis, found) == 0
+            assert np.array_equal(bring(self, gap / 20, points, basis, found), met[-1])
+            self._brought = before
+            even = found._replace(left=np.full(m, basis.error + 1e-3))
+            assert bring(self, gap, points, basis, even).size == 0
+            self._brought = before
+            none = found._replace(left=np.full(m, basis.error))
+            assert bring(self, gap, points, basis, none).size == 0
+            self._brought = before
+            # What is left of the others is looked at where it is not known.
+            again = bring(self, gap, points, basis, found._replace(left=None))
+            assert np.array_equal(again, met[-1])
+            self._brought = before
+        return bring(self, gap, points, basis, found)
 
     monkeypatch.setattr(solve.EngineRun, "_bring", seen)
-    solve.solve(problem, Stop(1e-3, 100))
-    assert gaps and gaps[0][1]
+    solution = solve.solve(problem, Stop(1e-3, 100))
+    assert solution.solver == "landmarks"
+    K = own_matrix(problem)
+    lonely = np.flatnonzero((K > 0.5).sum(axis=1) == 1)
+    # No more than it takes: a sixteenth of the sample would be 31.
+    assert 0 < len(met[0]) < 20 and np.isin(met[0], lonely).any()
 
 
 def test_threads_change_nothing(monkeypatch):

@@ -27,15 +27,21 @@ def test_landmarks_of_a_sample_that_misled_are_left():
     assert not choice.is_misled(taken(forecast=None), 1.0)
     assert not choice.is_misled(taken("full"), np.inf)  # nothing was proved, nor tried
 
-    def is_better_left(of=of, **shown_else):
+    def is_better_left(of=of, further=0, **shown_else):
         forecast = shown._replace(**shown_else)
-        return choice.is_better_left(taken(forecast=forecast), 1.1e-3, of, tolerance)
+        return choice.is_better_left(taken(forecast=forecast), 1.1e-3, of, tolerance, further)
 
     assert is_better_left()
     # Newton's method would take longer: it is far away, or there are too many examples.
     assert not is_better_left(demanded=1.0, of=of._replace(entries=500))
     assert not is_better_left(of=of._replace(size=3_000_000))
     assert is_better_left(landmarks=choice.STAGES[-1], demanded=1.0)
+    # If it is known that few more are enough, these are tried where they take no time.
+    few, large = of._replace(size=3000), of._replace(size=3_000_000)
+    assert is_better_left(few) and not is_better_left(few, further=10)
+    assert is_better_left(few, further=1500) and not is_better_left(further=10)
+    # Though there would be no other number of landmarks.
+    assert not is_better_left(further=10, landmarks=choice.STAGES[-1], demanded=1.0, of=large)
 
 
 def test_a_choice_knows_what_was_forecast(monkeypatch):

@@ -20,7 +20,7 @@ from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.coded_tile import decoded, take_codes
 from odmtool.solvers import newton
 from odmtool.solvers.base import Stop
-from odmtool.solvers.engine import full, products, sample, solve
+from odmtool.solvers.engine import brought, full, products, sample, solve
 from odmtool.solvers.rounding import sum_error
 
 
@@ -69,7 +69,7 @@ def test_newton_starts_at_coefficients_that_are_no_duals(far, lambda_, is_compil
     Compiled products round values to two bytes, of which these would leave nothing but rounding.
     """
     monkeypatch.setattr(sample, "_SAMPLE", 60)
-    monkeypatch.setattr(solve, "_BROUGHT", 0.0)
+    monkeypatch.setattr(brought, "_MOST", 0.0)
     if is_compiled:
         monkeypatch.setattr("odmtool.solvers.engine.points.BY_NUMPY", 0)
     problem = far_examples(600, far, lambda_)

@@ -16,6 +16,7 @@ from odmtool.solvers.engine import columns as engine_columns
 from odmtool.solvers.engine.choice import Choice
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis, features
+from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.reduced import FeatureSpace
 
 
@@ -124,12 +125,12 @@ def test_what_is_forecast_of_a_sample(monkeypatch, is_whole):
         gradient = w - Z.T.astype(float) @ A[-1]
         inside.append(gradient @ gradient / 2 / scales[-1])
     worst = int(np.argmax([(one**2).sum() / s for one, s in zip(A, scales, strict=True)]))
-    known, landmarks, duals, gap, scale, m, seed, enough = arguments
+    known, landmarks, duals, gap, scale, m, seed, enough, own_weight = arguments
     assert (known, landmarks) == (drawn.points, drawn.landmarks)
     np.testing.assert_allclose(duals, A[worst][:, None], rtol=1e-4, atol=1e-4)
     assert gap == pytest.approx(max(inside), rel=1e-4)
     assert scale == pytest.approx(scales[worst], rel=1e-5)
-    assert (m, seed, enough) == (60, 3, 0.125)
+    assert (m, seed, enough) == (60, 3, 0.125) and not own_weight.any()
     np.testing.assert_allclose(a, A[worst], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(slopes, bent[worst], rtol=1e-6)
     assert found.active == pytest.approx(np.any(np.array(A).T, axis=1).mean())
@@ -143,6 +144,26 @@ def test_what_is_forecast_of_a_sample(monkeypatch, is_whole):
     before = drawn.Z
     drawn.rest()
     assert drawn.Z is not before and np.array_equal(drawn.Z, before)
+
+
+def test_what_examples_add_by_themselves_falls_with_what_they_stand_for():
+    """Four times as many examples, of which those of the sample add a quarter by themselves."""
+    problem = problem_of(Kernel("rbf", 2.0), "odm", 2.0**8, 80, dense=True)
+    points, m = points_of(problem), 320
+    chosen = Landmarks(points, 10, 0)
+    chosen.grow(10)
+    A = np.random.default_rng(0).random((80, 1))
+
+    def mean(own_weight):
+        known = sample.forecast(points, chosen, A, 0.0, 1.0, m, 3, own_weight=own_weight)
+        return known.outsides[0].mean
+
+    own, alone = np.arange(80) % 3 == 0, chosen.left * A[:, 0] ** 2
+    times = sample._unseen(False, 80, 10)
+    most = mean(np.ones(80, dtype=bool))
+    for some in (own, ~own, np.zeros(80, dtype=bool)):
+        assert most - mean(some) == pytest.approx(0.75 * times * alone[~some].sum(), rel=1e-6)
+    assert mean(None) == mean(np.zeros(80, dtype=bool))
 
 
 def test_forecasts_of_several_functions_are_summed_up():

@@ -11,21 +11,27 @@ import pytest
 from engine_problems import in_span, own_matrix, points_of, problem_of
 
 from odmtool.core.kernels import Kernel
-from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, shared, solve
 from odmtool.solvers.engine.choice import Choice
 
 
-def point(free=np.inf, drawn=np.inf, exact=np.inf, least=0.0, scale=1.0):
-    return SimpleNamespace(free=free, drawn=drawn, exact=exact, least=least, scale=scale)
+def point(free=np.inf, drawn=np.inf, exact=np.inf, least=0.0, scale=1.0, known=None):
+    """``known``: the free bound without the errors of e_i."""
+    known = free if known is None else known
+    return SimpleNamespace(
+        free=free, drawn=drawn, exact=exact, least=least, scale=scale, known=known
+    )
 
 
 @pytest.fixture
 def certified(monkeypatch):
     """Bounds and failures of points, and what was asked for them; the tolerance is 1/4."""
-    monkeypatch.setattr(certificate, "free", lambda point, left: point.free)
+    monkeypatch.setattr(
+        certificate, "free", lambda point, left: point.free if left == 0.5 else point.known
+    )
+    basis = SimpleNamespace(error=0.25)
 
-    def run(points, way, count=0, left=True, is_full=False, size=10**6):
+    def run(points, way, count=0, left=True, is_full=False, size=10**6, is_late=False):
         asked = []
 
         def drawn(some, basis, found, count):
@@ -42,11 +48,12 @@ def certified(monkeypatch):
 
         monkeypatch.setattr(certificate, "exact", exact)
         engine = SimpleNamespace(
-            stop=Stop(0.25), points=SimpleNamespace(size=size), _drawn=drawn,
+            stop=SimpleNamespace(tolerance=0.25, is_late=is_late), _drawn=drawn,
+            points=SimpleNamespace(size=size),
             sample=SimpleNamespace(landmarks=SimpleNamespace(is_full=is_full)),
         )  # fmt: skip
-        features = SimpleNamespace(left=0 if left else None)
-        found = solve.EngineRun._certify(engine, points, None, features, Choice(way, 0.0, count))
+        features = SimpleNamespace(left=0.5 if left else None)
+        found = solve.EngineRun._certify(engine, points, basis, features, Choice(way, 0.0, count))
         return *(part.tolist() for part in found), asked
 
     return run
@@ -66,6 +73,9 @@ def test_the_free_bound_is_enough_or_more_landmarks_follow(certified):
     expected = [0.25, 0.2], [0.0, DELTA], [(solve._DRAWN, [1])]
     assert certified(missed, "free", is_full=True) == expected
     assert certified(missed, "full", is_full=True) == ([0.25, 0.3], [0.0, 0.0], [])
+    # Where only rounding errors of e_i keep it from being enough.
+    off = [point(0.25), point(0.3, 0.2, known=0.2)]
+    assert certified(off, "free") == expected
 
 
 def test_a_pass_over_the_kernel_values(certified):
@@ -89,6 +99,9 @@ def test_ever_more_rows_are_drawn_where_these_may_prove_it(certified):
     # Not where the gap is larger, almost certainly: more landmarks are wanted.
     some = [point(0.4, 0.3, 0.1, least=0.26)]
     assert certified(some, "drawn", 500) == ([0.3], [DELTA], [(500, [0])])
+    # After the deadline neither more rows nor a pass follow on these.
+    some = [point(0.4, [0.3, 0.2], 0.1)]
+    assert certified(some, "drawn", 500, is_late=True) == ([0.3], [DELTA], [(500, [0])])
     # Of few examples a pass follows at once, or comes first.
     some = [point(0.4, [0.3, 0.2], 0.1)]
     assert certified(some, "drawn", 50, size=101)[2] == [(50, [0]), [0]]

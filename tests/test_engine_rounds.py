@@ -23,8 +23,10 @@ class Rounds:
     """An engine's run of some problems, whose S is 2, with these gaps in every round."""
 
     def __init__(self, monkeypatch, *rounds, choices=("free",), is_full=False, space=None,
-                 is_misled=False, is_better_left=True, brings=False, further=()):  # fmt: skip
+                 rise=0.0, inside=0.0, is_misled=False, is_better_left=True, brings=False,
+                 further=()):  # fmt: skip
         self.rounds, self.choices, self.space = iter(rounds), iter(choices), space
+        self.first, self.rise, self.inside = 10.0, rise, inside
         self.asked, self.told, self.further = [], [], further
         q = len(rounds[0])
         run = self.run = object.__new__(solve.EngineRun)
@@ -42,13 +44,13 @@ class Rounds:
         monkeypatch.setattr(solve, "choose", self.choose)
         run._bring = lambda gap, points, basis, found: (
             self.asked.append(("bring", gap, [p.primal for p in points], basis, found.of_all))
-            or brings
+            or 7 * brings
         )
         monkeypatch.setattr(solve, "is_misled", lambda choice, gap: (
             self.asked.append(("misled", choice.way, gap)) or is_misled
         ))  # fmt: skip
-        monkeypatch.setattr(solve, "is_better_left", lambda choice, gap, cost, tolerance: (
-            self.asked.append(("better left", choice.way, gap, cost, tolerance)) or is_better_left
+        monkeypatch.setattr(solve, "is_better_left", lambda choice, gap, *others: (
+            self.asked.append(("better left", choice.way, gap, *others)) or is_better_left
         ))  # fmt: skip
         monkeypatch.setattr(full, "solve", self.solve_full)
 
@@ -63,9 +65,11 @@ class Rounds:
     def in_span(self, choice):
         self.gaps = np.array(next(self.rounds))
         points = [
-            SimpleNamespace(scale=2.0, primal=10.0 + k, a=np.array([0.0, 1.0, k]))
+            SimpleNamespace(scale=2.0, primal=self.first + k, a=np.array([0.0, 1.0, k]),
+                            inside=self.inside, rounding=0.125)
             for k in range(len(self.gaps))
-        ]
+        ]  # fmt: skip
+        self.first += self.rise
         found = SimpleNamespace(Z=np.zeros((6 if self.space else 4, 3)), of_all=False)
         return points, "basis", found, self.space
 
@@ -113,13 +117,25 @@ def test_problems_that_are_not_done_go_on_with_more_landmarks(monkeypatch):
     assert [(one.j, one.gap) for one in found] == [(0, 0.25), (1, 0.25), (2, 0.125), (3, 0.25)]
     assert rounds.asked == [
         ("choose",), ("certify", 4, "basis", "free"), ("take", [1, 3]),
-        ("misled", "free", 0.5), ("choose", 3),
+        ("misled", "free", 0.5), ("choose", 3, 0),
         ("certify", 2, "basis", "free"), ("take", [0]),
-        ("misled", "free", 0.375), ("choose", 3), ("certify", 1, "basis", "free"),
+        ("misled", "free", 0.375), ("choose", 3, 0), ("certify", 1, "basis", "free"),
     ]  # fmt: skip
     assert rounds.run._columns.row.tolist() == [1]
     assert [now.gap for now in rounds.told] == [0.5, 0.375, 0.25]
     assert rounds.run._states[3] == (11.0, 0.25, 2)
+
+
+@pytest.mark.parametrize("rise, gap, is_taken", [
+    (1.0, 0.75, False), (0.0, 0.75, True), (0.0, 1.5, False), (-1.0, 1.5, True), (1.0, 0.5, True),
+])  # fmt: skip
+def test_a_later_round_counts_where_it_is_better(monkeypatch, rise, gap, is_taken):
+    """The lower objective counts, then the gap, and a proof more than both."""
+    rounds = Rounds(monkeypatch, [1.0], [gap], choices=["exact"] * 2, rise=rise)
+    late = iter([False, True])
+    monkeypatch.setattr(Stop, "is_late", property(lambda self: next(late)))
+    [found] = rounds.result()
+    assert (found.primal, found.gap) == ((10.0 + rise, gap / 2) if is_taken else (10.0, 0.5))
 
 
 @pytest.mark.parametrize("brings", [False, True])
@@ -133,18 +149,19 @@ def test_what_a_sample_does_not_show_is_brought_into_it(monkeypatch, brings):
     assert rounds.asked == [
         ("choose",), ("certify", 3, "basis", "exact"), ("take", [1, 2]), ("misled", "exact", 0.5),
         ("bring", 0.5, [11.0, 12.0], "basis", False),
-        *([] if brings else [("better left", "exact", 0.5, "cost", 0.25)]),
-        ("choose", 3), ("certify", 2, "basis", "exact"),
+        ("better left", "exact", 0.5, "cost", 0.25, 7 * brings), ("choose", 3, 7 * brings),
+        ("certify", 2, "basis", "exact"),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("why", ["full", "misled", "no more"])
+@pytest.mark.parametrize("why", ["full", "misled", "no more", "rounding"])
 @pytest.mark.parametrize("space", [None, "known"])
 def test_where_landmarks_are_not_enough_newton_follows(monkeypatch, why, space):
     """What it finds is taken where it is no worse."""
     rounds = Rounds(
         monkeypatch, [0.5, 1.0, 0.75, 2.0, 1.5], choices=["full" if why == "full" else "exact"],
         is_misled=why == "misled", is_full=why == "no more", space=space,
+        inside=0.5 if why == "rounding" else 0.375,
         further=[(0.125, True), (0.5, False), (1.0, False), (0.9, True)],
     )  # fmt: skip
     found = rounds.result()

@@ -55,7 +55,7 @@ def most_landmarks(m: int, room: float, bytes_each: float, least: int = STAGES[0
     return int(min(STAGES[-1], m, max(least, room / bytes_each)))
 
 
-def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
+def choose(sample, cost: Cost, stop: Stop, known: int = 0, further: int = 0) -> Choice:
     """Add landmarks to a sample until the cheapest way to a certificate is known, or it is late.
 
     Parameters
@@ -69,9 +69,11 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
     stop : Stop
     known : int
         So many landmarks were not enough.
+    further : int
+        So many more may be.
     """
     best, landmarks, tolerance, seen = None, sample.landmarks, stop.tolerance, []
-    for r in STAGES:
+    for r in sorted({known + further, *STAGES}):
         if r <= known:
             continue
         landmarks.grow(r)
@@ -89,8 +91,8 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0) -> Choice:
 def is_misled(taken: Choice, gap: float) -> bool:
     """Whether the relative gap that a way ended with is not what the sample shows.
 
-    It does not show the few examples that are far from it, and its landmarks do not span them,
-    however many there are.
+    It may not show few examples that are far from it, which its landmarks do not span, however
+    many there are; or rounding errors are larger than on the sample.
     """
     seen = taken.forecast
     if seen is None or taken.way == "full":
@@ -99,7 +101,9 @@ def is_misled(taken: Choice, gap: float) -> bool:
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate
-def is_better_left(taken: Choice, gap: float, cost: Cost, tolerance: float) -> bool:
+def is_better_left(
+    taken: Choice, gap: float, cost: Cost, tolerance: float, further: int = 0
+) -> bool:
     """Whether Newton's method beyond the landmarks is cheaper than more of them, after all.
 
     Parameters
@@ -110,11 +114,17 @@ def is_better_left(taken: Choice, gap: float, cost: Cost, tolerance: float) -> b
         What it ended with, relative.
     cost : Cost
     tolerance : float
+    further : int
+        So many more are enough, if it is known.
     """
     seen = taken.forecast
-    later, active = [s for s in STAGES if s > seen.landmarks], seen.active * cost.size
+    later = [s for s in STAGES if s > seen.landmarks]
+    r = seen.landmarks + further if further else min(later, default=None)
+    active = seen.active * cost.size
     stays = cost.beyond(active, gap / tolerance, seen.demanded / tolerance)
-    return not later or stays < cost.span(later[0], is_certified=True) + cost.whole(active)
+    # A few are worth a try: what the sample did not show may keep Newton's method busy.
+    stays += _MORE if further else 0.0
+    return r is None or stays < cost.span(r, is_certified=True) + cost.whole(active)
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate

@@ -90,7 +90,8 @@ class Columns(NamedTuple):
         weight = self.weight[rows]
         others = np.ones(len(rows), dtype=bool) if alone is None else ~alone
         if (rest := weight[others].sum()) > 0:
-            weight[others] *= (self.weight.sum() - weight[~others].sum()) / rest
+            # The difference of sums may be below 0 by a rounding.
+            weight[others] *= max(0.0, self.weight.sum() - weight[~others].sum()) / rest
         return self._replace(signs=self.signs[:, rows], weight=weight)
 
     @classmethod

@@ -69,7 +69,7 @@ class Landmarks:
 
     @property
     def has_room(self) -> bool:
-        """There may be more, if there are examples for them."""
+        """There are fewer than there may be at most."""
         return len(self.members) < self._most
 
     def grow(self, count: int) -> None:

@@ -92,7 +92,7 @@ class Forecast(NamedTuple):
 # speed only: a forecast, with which nothing is proved
 def forecast(
     points: Points, landmarks: Landmarks, A: np.ndarray, inside: float, scale: float,
-    m: int, seed: int, enough: float = -np.inf,
+    m: int, seed: int, enough: float = -np.inf, own_weight: np.ndarray | None = None,
 ) -> Forecast:  # fmt: skip
     """What landmarks will give for all examples, from the solution on the sample.
 
@@ -113,6 +113,8 @@ def forecast(
     seed : int
     enough : float
         A free bound that ends the search, so that no rows need be drawn.
+    own_weight : bool array, shape (n,), optional
+        Examples that stand for themselves only.
     """
     (n, _q), r, Z = A.shape, len(landmarks.members), landmarks.features
     own = _unseen(m == n, n, r)
@@ -130,8 +132,9 @@ def forecast(
     # The square of a tiny S is 0.
     size = max(float(scale), float(np.finfo(float).tiny))
     outsides = []
-    for d, alone in zip(found, landmarks.left @ A**2, strict=True):
-        # What every example adds by itself, sum a_i^2 e_i, falls as there are more of them.
+    shared = landmarks.left if own_weight is None else np.where(own_weight, 0.0, landmarks.left)
+    for d, alone in zip(found, shared @ A**2, strict=True):
+        # What an example adds by itself, a_i^2 e_i, falls as it stands for fewer others.
         mean = max(d.mean - alone, 0.0) + alone * n / m if m > n else d.mean
         share = min(1.0, mean / d.mean) if d.mean > 0 else 1.0
         # With more rows, more of them say where to clip.
@@ -159,7 +162,7 @@ class DrawnExamples:
     points : Points
         All examples.
     rows : int array
-        The sample, ascending.
+        The sample at first; it is changed.
     most : int
         Landmarks at most.
     seed : int
@@ -201,10 +204,10 @@ class DrawnExamples:
         self._Z = None
 
     # speed only: a forecast, with which nothing is proved
-    def bring(self, rows: np.ndarray, left: np.ndarray, basis: Basis, columns: Columns) -> bool:
+    def bring(self, rows: np.ndarray, left: np.ndarray, basis: Basis, columns: Columns) -> int:
         """Let these of all examples take the places of those that the landmarks leave least of.
 
-        False where the sample has all of them.
+        Returns how many these are; the sample may have all of them.
 
         Parameters
         ----------
@@ -219,7 +222,8 @@ class DrawnExamples:
         landmarks, points = self.landmarks, basis.points
         new = np.flatnonzero(~np.isin(rows, self._rows))[: len(self._rows) - len(landmarks.members)]
         if not new.size:
-            return False
+            return 0
+        self._is_alone |= np.isin(self._rows, rows)
         rows, left, rest = rows[new], left[new], landmarks.left.copy()
         rest[landmarks.members] = np.inf
         places = np.argsort(rest, kind="stable")[: len(rows)]
@@ -228,7 +232,7 @@ class DrawnExamples:
         Z = basis.in_span(points.values(points.X[rows], basis.X))
         landmarks.replace(places, self.points, Z, left)
         self._columns, self._Z = columns.rows(self._rows, self._is_alone), None
-        return True
+        return len(rows)
 
     def take(self, which: np.ndarray) -> None:
         """Go on with some of the problems."""
@@ -252,7 +256,7 @@ class DrawnExamples:
             worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
         found = forecast(
             self.points, self.landmarks, A[:, [worst]], float(inside.max()), scale[worst],
-            self._size, self._seed, enough,
+            self._size, self._seed, enough, self._is_alone,
         )  # fmt: skip
         if not found.outsides:
             return found

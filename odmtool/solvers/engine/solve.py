@@ -38,7 +38,7 @@ from odmtool.solvers.base import (
     ignore_progress,
     relative,
 )
-from odmtool.solvers.engine import certificate, full, thinned
+from odmtool.solvers.engine import brought, certificate, full, thinned
 from odmtool.solvers.engine.certificate import Evaluation
 from odmtool.solvers.engine.choice import Choice, choose, is_better_left, is_misled, most_landmarks
 from odmtool.solvers.engine.columns import Columns, solve_in_span
@@ -59,11 +59,6 @@ _MEMORY = 0.8
 # Tiles above the diagonal, in units of the memory, of which keeping some still pays.
 # speed only: tiles that are not kept are computed again
 _TILES_WORTH = 8
-# Examples that are brought into a sample, at most, as a share of it; the share that they have at
-# least of what examples add to the gap by themselves; and to what it must have fallen before others
-# follow them.
-# speed only: the gap is certified with any landmarks
-_BROUGHT, _FEW_MAKE, _FALLEN = 1 / 16, 0.5, 0.1
 # Bytes of a number of the sample's features, which are there twice; of the landmarks' matrices.
 _OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
 # Of several problems, each: Hessian and factor per pair of landmarks, vectors per example.
@@ -348,8 +343,15 @@ class EngineRun:
             self._note(live, points, nows)
             self._tell(self.iterations)
             is_late, is_left = self.stop.is_late, ~(nows <= self.stop.tolerance)
-            for k, j in enumerate(live):
-                solutions[j] = self._solution(j, points[k], basis, gaps[k], failures[k])
+            latest = [
+                self._solution(*each)
+                for each in zip(live, points, [basis] * len(live), gaps, failures, strict=True)
+            ]
+            for j, new in zip(live, latest, strict=True):
+                old = solutions[j]
+                is_better = old is None or (new.primal, new.gap) < (old.primal, old.gap)
+                if is_better or new.converged:
+                    solutions[j] = new
             if is_late or not is_left.any():
                 return solutions
             left, live = np.flatnonzero(is_left), live[is_left]
@@ -368,7 +370,7 @@ class EngineRun:
                 # speed only: tiles that are not kept are made again
                 m, r = found.Z.shape
                 self.tile_room = self._room.tiles_beside(m, r, len(live))
-                coefs = [solutions[j].coef for j in live]
+                coefs = [latest[k].coef for k in left]
                 further = full.solve(self, live, spaces, points, coefs, gaps[left])
                 for j, solution in zip(live, further, strict=True):
                     if solution.converged or not solution.gap > solutions[j].gap:
@@ -377,34 +379,31 @@ class EngineRun:
 
     def _next(self, choice: Choice, gap: float, points, basis, found: Features) -> Choice | None:
         """What follows on a gap above the tolerance; None: what needs no landmarks."""
-        if choice.way == "full":
+        inside = max((point.inside + point.rounding) / point.scale for point in points)
+        # Rounding in the span is more with more landmarks.
+        if choice.way == "full" or inside > self.stop.tolerance:
             return None
         landmarks, is_off = self.sample.landmarks, is_misled(choice, gap)
-        if not (is_off and self._bring(gap, points, basis, found)):
-            is_over = is_off and is_better_left(choice, gap, self.cost, self.stop.tolerance)
-            if is_over or landmarks.is_full:
-                return None
-        return choose(self.sample, self.cost, self.stop, len(landmarks.members))
+        known, tolerance = len(landmarks.members), self.stop.tolerance
+        count = self._bring(gap, points, basis, found) if is_off else 0
+        is_over = is_off and is_better_left(choice, gap, self.cost, tolerance, count)
+        if is_over or (landmarks.is_full and not count):
+            return None
+        return choose(self.sample, self.cost, self.stop, known, count)
 
     # speed only: the gap is certified with any landmarks
-    def _bring(self, gap: float, points: list[Evaluation], basis: Basis, found: Features) -> bool:
-        """Bring the examples that make the gap into the sample, if they are few.
-
-        Not again where that has hardly helped.
-        """
+    def _bring(self, gap: float, points: list[Evaluation], basis: Basis, found: Features) -> int:
+        """Bring the examples that make the gap into the sample, if they are few; how many."""
         sample = self.sample
-        if sample.is_whole or not sample.landmarks.has_room or gap > _FALLEN * self._brought:
-            return False
+        has_room = sample.landmarks.has_room and not sample.is_whole
+        if not has_room or not brought.is_worth(gap, self._brought):
+            return 0
         left = found.left
         if left is None:
             left = features(basis, certified=True, rows=np.arange(0)).left
-        # Without the bound of rounding errors, which all have.
-        alone = (left - basis.error) * np.max([p.a**2 / p.scale for p in points], axis=0)
-        most = np.argsort(-alone, kind="stable")[: int(_BROUGHT * sample.points.size)]
-        if alone[most].sum() < _FEW_MAKE * alone.sum():
-            return False
+        rows = brought.far_examples(points, left - basis.error, sample.points.size)
         self._brought = gap
-        return sample.bring(most, left[most], basis, self._columns)
+        return sample.bring(rows, left[rows], basis, self._columns)
 
     def _note(self, live, points: list[Evaluation], gaps: np.ndarray) -> None:
         for j, point, gap in zip(live, points, gaps, strict=True):
@@ -451,7 +450,12 @@ class EngineRun:
         count, is_last = choice.count, self.sample.landmarks.is_full
         if found.left is not None:
             bound = np.array([certificate.free(point, found.left) for point in points])
-            if np.all(bound <= enough) or (choice.way == "free" and not is_last):
+            if np.all(bound <= enough):
+                return bound, failure
+            # Drawn rows, or a pass, prove what only bounds of the errors of e_i keep it from.
+            known = found.left - basis.error
+            least = np.array([certificate.free(point, known) for point in points])
+            if choice.way == "free" and not is_last and np.any(least > enough):
                 return bound, failure
             # Where there are no more landmarks, these are cheaper than what comes then.
             count = count or _DRAWN
@@ -466,9 +470,9 @@ class EngineRun:
             # speed only: whether more rows are drawn before a pass or more landmarks
             is_open = ~(bound[left] <= enough[left]) & (least <= enough[left])
             left, count = left[is_open], _AGAIN * count
-            if self.points.size <= MOST:
+            if self.points.size <= MOST or self.stop.is_late:
                 break
-        if left.size:
+        if left.size and not (self.stop.is_late and np.all(bound[left] < np.inf)):
             exact = certificate.exact([points[k] for k in left], basis)
             bound[left], failure[left] = np.minimum(bound[left], exact), 0.0
         return bound, failure
