@@ -64,10 +64,11 @@ SLOW = {
     "test_margins", "test_model_file", "test_models",
     "test_multiclass_machines", "test_papers", "test_plots", "test_predict", "test_probability",
     "test_probability_commands", "test_processes", "test_project", "test_python_docs",
-    "test_repeats", "test_scale_options", "test_scripts", "test_search", "test_search_memory",
+    "test_repeats", "test_scale_options", "test_scripts", "test_search",
+    "test_search_in_time", "test_search_memory",
     "test_sentences", "test_sklearn_checks", "test_stock_options", "test_stock_predictors",
     "test_svmlight", "test_svmlight_numbers", "test_svmlight_streams", "test_tables",
-    "test_text_labels", "test_train",
+    "test_text_labels", "test_train", "test_wide_index",
 }  # fmt: skip
 
 

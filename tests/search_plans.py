@@ -5,6 +5,8 @@ from odmtool.machines import ODM
 from odmtool.search.search import SearchPlan, grid
 from odmtool.search.validation import Data, folds
 
+VALUES = dict(kernel=("rbf",), gamma=(0.002, 0.02, 0.2, 2.0), lambda_=(1.0, 64.0, 4096.0))
+
 
 def plan_of(heart, values, metric="accuracy", **machine):
     data = read_svmlight(heart)

@@ -82,13 +82,13 @@ class Columns(NamedTuple):
         loss = MarginLoss(*(field[which] for field in self.loss))
         return self._replace(loss=loss, row=self.row[which])
 
-    def rows(self, rows: np.ndarray, alone: np.ndarray | None = None) -> Columns:
+    def rows(self, rows: np.ndarray, own_weight: np.ndarray | None = None) -> Columns:
         """The problems on some examples, whose weights become those of all.
 
-        Those that stand ``alone`` (bool array) keep their own.
+        Those with ``own_weight`` (bool array) stand for themselves only, and keep theirs.
         """
         weight = self.weight[rows]
-        others = np.ones(len(rows), dtype=bool) if alone is None else ~alone
+        others = np.ones(len(rows), dtype=bool) if own_weight is None else ~own_weight
         if (rest := weight[others].sum()) > 0:
             # The difference of sums may be below 0 by a rounding.
             weight[others] *= max(0.0, self.weight.sum() - weight[~others].sum()) / rest

@@ -176,7 +176,7 @@ class DrawnExamples:
         self.is_whole, self._size = len(rows) == points.size, points.size
         self._rows, self._seed, self._tolerance = rows, seed, _ON_SAMPLE * tolerance
         self.points = points if self.is_whole else points.rows(rows)
-        self._columns, self._is_alone = columns.rows(rows), np.zeros(len(rows), dtype=bool)
+        self._columns, self._own_weight = columns.rows(rows), np.zeros(len(rows), dtype=bool)
         self.landmarks = Landmarks(self.points, most, seed)
         self.W, self._Z = np.zeros((0, columns.count)), None
 
@@ -223,15 +223,15 @@ class DrawnExamples:
         new = np.flatnonzero(~np.isin(rows, self._rows))[: len(self._rows) - len(landmarks.members)]
         if not new.size:
             return 0
-        self._is_alone |= np.isin(self._rows, rows)
+        self._own_weight |= np.isin(self._rows, rows)
         rows, left, rest = rows[new], left[new], landmarks.left.copy()
         rest[landmarks.members] = np.inf
         places = np.argsort(rest, kind="stable")[: len(rows)]
-        self._rows[places], self._is_alone[places] = rows, True
+        self._rows[places], self._own_weight[places] = rows, True
         self.points = points.rows(self._rows)
         Z = basis.in_span(points.values(points.X[rows], basis.X))
         landmarks.replace(places, self.points, Z, left)
-        self._columns, self._Z = columns.rows(self._rows, self._is_alone), None
+        self._columns, self._Z = columns.rows(self._rows, self._own_weight), None
         return len(rows)
 
     def take(self, which: np.ndarray) -> None:
@@ -256,7 +256,7 @@ class DrawnExamples:
             worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
         found = forecast(
             self.points, self.landmarks, A[:, [worst]], float(inside.max()), scale[worst],
-            self._size, self._seed, enough, self._is_alone,
+            self._size, self._seed, enough, self._own_weight,
         )  # fmt: skip
         if not found.outsides:
             return found

@@ -344,8 +344,8 @@ class EngineRun:
             self._tell(self.iterations)
             is_late, is_left = self.stop.is_late, ~(nows <= self.stop.tolerance)
             latest = [
-                self._solution(*each)
-                for each in zip(live, points, [basis] * len(live), gaps, failures, strict=True)
+                self._solution(j, points[k], basis, gaps[k], failures[k])
+                for k, j in enumerate(live)
             ]
             for j, new in zip(live, latest, strict=True):
                 old = solutions[j]
@@ -452,11 +452,12 @@ class EngineRun:
             bound = np.array([certificate.free(point, found.left) for point in points])
             if np.all(bound <= enough):
                 return bound, failure
-            # Drawn rows, or a pass, prove what only bounds of the errors of e_i keep it from.
-            known = found.left - basis.error
-            least = np.array([certificate.free(point, known) for point in points])
-            if choice.way == "free" and not is_last and np.any(least > enough):
-                return bound, failure
+            if choice.way == "free" and not is_last:
+                # Drawn rows, or a pass, prove what only bounds of the errors of e_i keep it from.
+                known = found.left - basis.error
+                least = np.array([certificate.free(point, known) for point in points])
+                if np.any(least > enough):
+                    return bound, failure
             # Where there are no more landmarks, these are cheaper than what comes then.
             count = count or _DRAWN
         if choice.way == "full":
