@@ -107,3 +107,37 @@ def gap_share(loss, u, t, eta):
     if not np.isfinite(s):
         return np.inf
     return u * (loss_value(loss, t) - loss_value(loss, s)) + eta * (t - s)
+
+
+@njit
+def objective_sums(loss, weight, t, eta, sizes, error):
+    """What all examples add to P and D, and what rounding errors of the margins may add to P - D.
+
+    Parameters
+    ----------
+    loss : MarginLoss of scalars
+    weight, t, eta, sizes : ndarrays, shape (m,)
+        Margin i is known to within ``error`` times ``sizes[i]``.
+
+    Returns
+    -------
+    value, size : float
+        The sums of u l(t) and of its absolute value.
+    dual : float
+        The sum of min over s of u l(s) + eta s; -inf outside of the dual's domain.
+    hidden : float
+        By how much the shares of the gap may be larger in all
+        (:func:`odmtool.solvers.rounding.shares_error`).
+    """
+    value, size, dual, hidden = 0.0, 0.0, 0.0, 0.0
+    for i in range(len(t)):
+        u, least = weight[i], dual_minimiser(loss, weight[i], eta[i])
+        now, moved = u * loss_value(loss, t[i]), error * sizes[i]
+        value += now
+        size += abs(now)
+        dual += u * loss_value(loss, least) + eta[i] * least if np.isfinite(least) else -np.inf
+        more = u * loss_value(loss, t[i] + moved) + eta[i] * moved
+        less = u * loss_value(loss, t[i] - moved) - eta[i] * moved
+        # What is no number would be lost in a maximum.
+        hidden += max(max(more, less) - now, 0.0) if np.isfinite(more + less) else np.inf
+    return value, size, dual, hidden

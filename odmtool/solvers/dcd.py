@@ -37,7 +37,7 @@ from odmtool.solvers.base import (
     not_worse_than_zero,
     relative,
 )
-from odmtool.solvers.coordinate import coordinate_step, gap_share
+from odmtool.solvers.coordinate import coordinate_step, gap_share, objective_sums
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.trend import Trend
 
@@ -76,20 +76,17 @@ def solve(
         The dual is unbounded (only with a kernel that is not positive semidefinite).
     """
     state, rounding = state_of(problem, start, values), Rounding.of(problem)
-    loss = losses.scaled(problem.loss, problem.weight)
     generator = np.random.default_rng(seed)
     order = np.arange(problem.size)
     active, threshold, epoch = problem.size, np.inf, 0
-    # speed only: a dual without a bound exceeds any number
-    limit = abs(losses.value(loss, np.zeros(problem.size))).sum()
+    at_zero = float(losses.value(problem.loss, 0.0) * problem.weight.sum())
     trend, is_too_slow = Trend() if stop.follows else None, False
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
-            (primal, dual, scale), margins = rounding.objectives(
-                loss, state.margins(), state.eta, stop, state.w
-            )
-        if not np.isfinite(primal) or dual > _DIVERGENCE * limit:
+            (primal, dual, scale), margins = objectives(problem, state, rounding, stop)
+        # speed only: a dual without a bound exceeds any number
+        if not np.isfinite(primal) or dual > _DIVERGENCE * abs(at_zero):
             raise DivergedError(why_diverged(problem))
         gap = relative(primal - dual, scale)
         progress(Progress(epoch, primal, gap, active, margins))
@@ -117,11 +114,28 @@ def solve(
     norm = state.eta @ margins
 
     def primal_at(s):
-        values = losses.value(loss, s * margins)
+        values = problem.weight * losses.value(problem.loss, s * margins)
         return s * s * norm / 2 + values.sum(), s * s * norm / 2 + np.abs(values).sum()
 
-    at_zero = losses.value(loss, np.zeros(problem.size)).sum()
     return not_worse_than_zero(found, primal_at, at_zero, stop)
+
+
+def objectives(problem: Problem, state, rounding: Rounding, stop: Stop):
+    """P, D and S of w(eta), and its margins, as :meth:`Rounding.objectives` has them.
+
+    In one pass, where what rounding errors may hide is negligible as it is.
+    """
+    t, eta, w = state.margins(), state.eta, state.w
+    norm, error = eta @ t, rounding.of_margins(eta, w)
+    value, size, dual, hidden = objective_sums(
+        problem.loss, problem.weight, t, eta, rounding.sizes, error
+    )
+    scale = abs(norm) / 2 + size
+    if w is not None:
+        hidden += rounding.off(eta) ** 2 / 2
+    if hidden <= stop.negligible(scale):
+        return (float(norm / 2 + value), float(dual - norm / 2 - hidden), float(scale)), t
+    return rounding.objectives(losses.scaled(problem.loss, problem.weight), t, eta, stop, w)
 
 
 def why_diverged(problem: Problem) -> str:

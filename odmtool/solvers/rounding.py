@@ -70,9 +70,7 @@ class Rounding:
     """
 
     def __init__(self, gram: Gram | None, X=None, y=None):
-        if gram is not None:
-            X = gram.X
-        kernel = _LINEAR if gram is None else gram.kernel
+        X, kernel = (X, _LINEAR) if gram is None else (gram.X, gram.kernel)
         if X is None or kernel.row.of == STORED:
             values = gram.diagonal()
         else:
@@ -173,15 +171,14 @@ class Rounding:
         apart : float
             |w - w(eta)|.
         """
-        size, error = np.abs(coef) @ self._sizes, self.error
         with np.errstate(over="ignore", invalid="ignore"):
+            found = shares_error(loss, t, eta, self.of_margins(coef, w) * self._sizes)
             if w is not None:
                 off = self.off(coef)
-                delta = error * np.linalg.norm(w) * self._sizes
-                return shares_error(loss, t, eta, delta) + off * apart + off**2 / 2
-            between = np.abs(coef - eta)
+                return found + off * apart + off**2 / 2
+            size, between = np.abs(coef) @ self._sizes, np.abs(coef - eta)
             beside = between @ self._sizes
-            found = shares_error(loss, t, eta, error * size * self._sizes) + error * beside**2 / 2
+            found += self.error * beside**2 / 2
             is_relative = self._gram is not None and self._gram.is_computed
             if found <= enough or not is_relative or self._relative > _LARGEST_RELATIVE:
                 return found
@@ -202,14 +199,16 @@ class Rounding:
         w, apart
             As for :meth:`gap`.
         """
-        error = self.error
         with np.errstate(over="ignore", invalid="ignore"):
-            bent = slopes @ self._sizes**2
+            found = (slopes @ self._sizes**2) * self.of_margins(coef, w) ** 2 / 2
             if w is not None:
                 off = self.off(coef)
-                return bent * (error * np.linalg.norm(w)) ** 2 / 2 + off * apart + off**2 / 2
-            size, beside = np.abs(coef) @ self._sizes, np.abs(difference) @ self._sizes
-            return bent * (error * size) ** 2 / 2 + error * beside**2 / 2
+                return found + off * apart + off**2 / 2
+            return found + self.error * (np.abs(difference) @ self._sizes) ** 2 / 2
+
+    def of_margins(self, coef, w=None) -> float:
+        """How far margins may be off, for every unit of |phi(x_i)|; as for :meth:`gap`."""
+        return self.off(coef) if w is None else self.error * float(np.linalg.norm(w))
 
     def of_value(self, slopes, coef, eta) -> float:
         """By how much P of w(coef) may differ from what its margins say; O(m).
@@ -223,11 +222,11 @@ class Rounding:
 
     def off(self, coef) -> float:
         """How far w of a linear problem may be from w(coef)."""
-        return float((self._value + self._sum) * (np.abs(coef) @ self._sizes))
+        return float(self.error * (np.abs(coef) @ self._sizes))
 
     def primal(self, loss: MarginLoss, t, w) -> float:
         """By how much P of a linear problem's w may be larger than its margins ``t`` say."""
-        delta = (self._value + self._sum) * np.linalg.norm(w) * self._sizes
+        delta = self.error * np.linalg.norm(w) * self._sizes
         with np.errstate(over="ignore", invalid="ignore"):
             return shares_error(loss, t, 0.0, delta)
 

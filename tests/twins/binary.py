@@ -101,6 +101,30 @@ def gap_cases(generator):
             yield loss, u, t, eta
 
 
+def sums(loss, weight, t, eta, sizes, error):
+    """Example by example, by the judge; a loss is largest at an end of an interval."""
+    values = [u * judge.loss_value(loss, at) for u, at in zip(weight, t, strict=True)]
+    dual = sum(lowest(loss, u, a) for u, a in zip(weight, eta, strict=True))
+    hidden = 0.0
+    for u, at, a, size, now in zip(weight, t, eta, sizes, values, strict=True):
+        ends = [u * judge.loss_value(loss, at + d) + a * d for d in (-error * size, error * size)]
+        hidden += max(*ends, now) - now if np.isfinite(ends).all() else np.inf
+    return sum(values), sum(map(abs, values)), dual, hidden
+
+
+def sums_cases(generator):
+    """Duals inside of the domain and outside; errors of none, of a piece, of more than all."""
+    for loss in LOSSES:
+        for error in (0.0, 1e-3, 2.0):
+            weight, t = generator.uniform(0.3, 3, 9), generator.uniform(-2, 3, 9)
+            t[0], t[1], sizes = loss.lo, loss.hi, generator.uniform(0, 2, 9)
+            demanded = -weight * losses.derivative(loss, t)
+            yield loss, weight, t, demanded, sizes, error
+            yield loss, weight, t, generator.normal(size=9), sizes, error
+    curved = LOSSES[0]
+    yield curved, weight, t, -weight * losses.derivative(curved, t), sizes, 1e200
+
+
 def step_cases(generator):
     for loss in LOSSES:
         for t in points(loss, generator):
@@ -353,6 +377,7 @@ TWINS = table(
     Twin(coordinate.loss_derivative, left_derivative, loss_cases),
     Twin(coordinate.dual_minimiser, lowest_reached, dual_cases, reached),
     Twin(coordinate.gap_share, share, gap_cases),
+    Twin(coordinate.objective_sums, sums, sums_cases),
     Twin(stochastic.row_product, product, row_cases),
     Twin(stochastic.add_row, add, adding_cases),
     Twin(dcd.add_squares, squares, square_cases),
