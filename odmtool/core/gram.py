@@ -56,6 +56,14 @@ class Gram:
         other.memory = memory
         return other
 
+    def exact(self) -> Gram:
+        """The same, with values to be made again where they are known to less than the rows."""
+        if self.X is None or self.dtype == self.X.dtype:
+            return self
+        other = copy(self)
+        other._matrix = None
+        return other
+
     @property
     def dtype(self) -> np.dtype:
         """Precision of the kernel values."""

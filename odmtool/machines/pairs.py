@@ -1,7 +1,9 @@
 """The kernel matrices of pairs of classes, for which every kernel value is made once.
 
 Values within a class are those of all its pairs, and are kept; values between two classes belong
-to one pair, and are made when it is solved.
+to one pair, and are made when it is solved. Where coordinate descent comes first, they are kept in
+single precision, which halves what an epoch reads: the gap counts what that may hide, and
+what follows takes values in double precision (:meth:`odmtool.core.gram.Gram.exact`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.gram import BYTES, Gram
-from odmtool.core.kernel_table import STORED
+from odmtool.core.kernel_table import DISTANCES, STORED
+from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers.auto import DESCENT_GRAM, newton_matrices_bytes
 
 # The share of the memory that values within classes may take.
@@ -56,7 +59,16 @@ class PairGrams:
         room = BYTES * sum(counts[i] ** 2 for i in shared)
         if not self._is_known and room <= _WITHIN * gram.memory:
             self._within, self.memory = dict.fromkeys(shared), gram.memory - room
+        self._dtype = np.dtype(np.float32) if self._are_single(sizes) else gram.dtype
         self._share_among(machine.jobs, sizes)
+
+    def _are_single(self, sizes: np.ndarray) -> bool:
+        """Whether every matrix is for coordinate descent, and its values are at most about 1."""
+        machine, kernel = self._machine, self._gram.kernel
+        is_first = self.are_many and machine.solver == "auto" and machine.kind == SMOOTH
+        if not is_first or self._is_known or kernel.row.of != DISTANCES:
+            return False
+        return all(m <= DESCENT_GRAM for m in sizes if self._wants_matrix(m))
 
     def _share_among(self, jobs: int, sizes: np.ndarray) -> None:
         if self._machine.solver == "newton" and not self._fits(sizes.max(), self.memory):
@@ -96,7 +108,7 @@ class PairGrams:
         gram = self._gram.within(self.memory)
         if self._is_known or not self._wants_matrix(len(rows)):
             return gram.subset(rows)
-        K, cut = np.empty((len(rows), len(rows)), gram.dtype), len(members[0])
+        K, cut = np.empty((len(rows), len(rows)), self._dtype), len(members[0])
         K[:cut, :cut], K[cut:, cut:] = self._values_within(first), self._values_within(second)
         K[:cut, cut:] = across = self._values(gram.X[members[0]], gram.X[members[1]])
         self._mirror(across, K[cut:, :cut])
@@ -109,7 +121,7 @@ class PairGrams:
         found = self._within.get(label)
         if found is None:
             X = self._gram.X[self._members[label]]
-            found = self._values(X, X, is_same=True)
+            found = self._values(X, X, is_same=True).astype(self._dtype, copy=False)
             if label in self._within:
                 self._within[label] = found
         return found

@@ -84,8 +84,11 @@ class Rounding:
         known = X is not None and kernel.row.of != STORED and most > 0
         errors = _value_errors(kernel, X) if known else (0.0, 0.0)
         self._value = _value_error(kernel, *errors, most) / most if known else 0.0
+        # Values of rows in double precision may be kept in single precision.
+        is_rounded = known and gram is not None and gram.exact() is not gram
+        self._value += SINGLE_UNIT * is_rounded
         # Of distances each value has its own relative error, and k(x, x) has none.
-        self._gram = gram if known and kernel.row.of == DISTANCES else None
+        self._gram = gram if known and kernel.row.of == DISTANCES and not is_rounded else None
         self._relative = float(errors[0])
         is_here = gram is not None and y is not None and not hasattr(X, "each")
         can_be_exact = known and is_here and kernel.row.is_polynomial
@@ -202,8 +205,7 @@ class Rounding:
         with np.errstate(over="ignore", invalid="ignore"):
             found = (slopes @ self._sizes**2) * self.of_margins(coef, w) ** 2 / 2
             if w is not None:
-                off = self.off(coef)
-                return found + off * apart + off**2 / 2
+                return found + (off := self.off(coef)) * apart + off**2 / 2
             return found + self.error * (np.abs(difference) @ self._sizes) ** 2 / 2
 
     def of_margins(self, coef, w=None) -> float:
@@ -226,9 +228,8 @@ class Rounding:
 
     def primal(self, loss: MarginLoss, t, w) -> float:
         """By how much P of a linear problem's w may be larger than its margins ``t`` say."""
-        delta = self.error * np.linalg.norm(w) * self._sizes
         with np.errstate(over="ignore", invalid="ignore"):
-            return shares_error(loss, t, 0.0, delta)
+            return shares_error(loss, t, 0.0, self.of_margins(None, w) * self._sizes)
 
     def of_classes(self, loss, weight, C, objective: float, norm: float | None = None) -> float:
         """As :meth:`gap`, of a sub-problem of mcODM at its own point.

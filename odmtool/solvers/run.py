@@ -81,6 +81,8 @@ class SolverRun(NamedTuple):
         first = self._one(problem, plan.first, start, plan.epochs)
         if first.converged or plan.epochs is None:
             return first
+        if problem.gram is not None:
+            problem = problem._replace(gram=problem.gram.exact())
         if plan.then == "landmarks":
             second = self._landmarks(problem, first.eta)
         else:
