@@ -158,6 +158,10 @@ class SpreadGram(NamedTuple):
     def size(self) -> int:
         return self.X.shape[0]
 
+    def exact(self) -> SpreadGram:
+        """Itself: no values are kept, less precise than rows or not."""
+        return self
+
 
 def gram_of(kernel: Kernel, X: SpreadRows, memory: float) -> SpreadGram:
     """The kernel on rows prepared as :class:`odmtool.core.gram.Gram` prepares them."""
