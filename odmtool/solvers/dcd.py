@@ -10,6 +10,7 @@ Update      in random order, the exact maximiser of D in one eta_i (see
 Shrinking   an example whose loss is flat around its margin, by more than the largest
             change of a margin in the epoch before, is left out. All come back before
             the result is accepted.
+Faster      after the first epochs, extrapolated (:mod:`odmtool.solvers.extrapolation`).
 Stop        when the relative duality gap over all examples is at most the tolerance.
             An epoch adds up the examples' shares of the gap as it meets them, for
             nothing; when that estimate is small enough the gap itself is computed.
@@ -38,6 +39,7 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.coordinate import coordinate_step, gap_share, objective_sums
+from odmtool.solvers.extrapolation import Extrapolation
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.trend import Trend
 
@@ -81,6 +83,7 @@ def solve(
     active, threshold, epoch = problem.size, np.inf, 0
     at_zero = float(losses.value(problem.loss, 0.0) * problem.weight.sum())
     trend, is_too_slow = Trend() if stop.follows else None, False
+    extrapolation = Extrapolation(problem, state)
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -94,8 +97,10 @@ def solve(
             break
         active, threshold = problem.size, np.inf
         estimate = np.inf
+        extrapolation.forget()
         while epoch < stop.max_iter and not (estimate <= stop.tolerance * scale or is_too_slow):
-            generator.shuffle(order[:active])
+            if not extrapolation.has_begun:
+                generator.shuffle(order[:active])
             active, threshold, estimate = state.epoch(order, active, threshold)
             epoch += 1
             # speed only: the gap is looked at sooner
@@ -104,7 +109,11 @@ def solve(
             seen = relative(estimate, scale)
             progress(Progress(epoch, None, seen, active))
             if trend is not None:
-                is_too_slow = trend.is_too_slow(epoch, seen, stop.tolerance, stop.limit)
+                most = stop.limit * extrapolation.saved
+                is_too_slow = trend.is_too_slow(epoch, seen, stop.tolerance, most)
+            # The last epoch's duals are the ones that the gap is looked at.
+            if seen > stop.tolerance and not is_too_slow:
+                extrapolation.after_epoch()
         trend = None
 
     found = Solution(
@@ -163,6 +172,8 @@ def state_of(
 class LinearState:
     """Dual variables and w of a linear problem."""
 
+    is_at_hand = True
+
     def __init__(self, problem: Problem, start):
         self._problem, self.loss = problem, problem.loss
         self._rows = compressed_rows(problem.X)
@@ -176,6 +187,10 @@ class LinearState:
         self.eta[:] = eta
         self.w = np.asarray(self._problem.X.T @ (self._problem.y * self.eta))
         return True
+
+    def squared_norm(self) -> float:
+        """|w(eta)|^2."""
+        return self.w @ self.w
 
     def margin_sum(self) -> float:
         """sum_i u_i t_i in O(d)."""
@@ -212,6 +227,7 @@ class KernelState:
             raise DivergedError(why_diverged(problem))
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
         self._has_increments = False
+        self.is_at_hand = self._cache.capacity >= problem.size
         if values is None:
             self._f, left = self._sums(self.eta, may_thin)
             self.eta[left] = 0.0
@@ -236,6 +252,10 @@ class KernelState:
         """Go on from multiples of the dual variables, which need no kernel values."""
         self.eta *= times
         self._f *= times
+
+    def squared_norm(self) -> float:
+        """|w(eta)|^2."""
+        return (self._problem.y * self.eta) @ self._f
 
     def margin_sum(self) -> float:
         """sum_i u_i t_i in O(m)."""
@@ -277,12 +297,16 @@ class KernelState:
 
 
 def compressed_rows(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, int32 columns and int64 row starts of X, as compiled code wants them."""
+    """Values, columns and row starts of X, as compiled code wants them.
+
+    Columns are uint32: of signed ones it would ask whether they count from the end, each time.
+    """
     if isinstance(X, np.ndarray):
         m, d = X.shape
-        columns = np.tile(np.arange(d, dtype=np.int32), m)
+        columns = np.tile(np.arange(d, dtype=np.uint32), m)
         return np.ascontiguousarray(X, dtype=float).ravel(), columns, np.arange(m + 1) * d
-    return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
+    columns = X.indices.astype(np.int32, copy=False).view(np.uint32)
+    return X.data, columns, X.indptr.astype(np.int64, copy=False)
 
 
 def row_squares(data, indices, indptr) -> np.ndarray:

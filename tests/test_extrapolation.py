@@ -1,0 +1,127 @@
+"""Anderson's extrapolation of coordinate descent, against its own equations and without it."""
+
+import numpy as np
+import pytest
+from problems import problem
+from scipy import sparse
+
+from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
+from odmtool.judge import binary as judge
+from odmtool.solvers import dcd, extrapolation
+from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.extrapolation import Extrapolation, combination
+
+
+def slow_problem(loss, m=60, d=200, seed=2):
+    """Fewer examples than features that are much alike: epochs gain little."""
+    generator = np.random.default_rng(seed)
+    X = 1.0 + 0.3 * generator.standard_normal((m, d))
+    y = np.where(generator.random(m) < 0.5, 1.0, -1.0)
+    return Problem(sparse.csr_matrix(X), None, y, generator.uniform(0.5, 2, m), loss)
+
+
+def test_the_combination_has_the_smallest_step():
+    generator = np.random.default_rng(0)
+    points = generator.standard_normal((5, 30)).cumsum(axis=0)
+    steps = np.diff(points, axis=0)
+
+    def size(c):
+        return np.linalg.norm(c @ steps)
+
+    found = combination(points)
+    c, *_ = np.linalg.lstsq(points[1:].T, found, rcond=None)
+    assert c.sum() == pytest.approx(1) and np.allclose(c @ points[1:], found)
+    for _ in range(50):
+        change = generator.standard_normal(4)
+        assert size(c + 1e-2 * (change - change.mean())) > size(c)
+
+
+def test_the_limit_of_a_linear_map_is_found_at_once():
+    """With one step more than the map has directions."""
+    generator = np.random.default_rng(1)
+    basis, _ = np.linalg.qr(generator.standard_normal((40, 3)))
+    T = basis @ np.diag([0.99, 0.7, 0.3]) @ basis.T
+    points, b = [np.zeros(40)], basis @ generator.standard_normal(3)
+    for _ in range(4):
+        points.append(T @ points[-1] + b)
+    limit = np.linalg.solve(np.eye(40) - T, b)
+    assert np.linalg.norm(combination(np.array(points)) - limit) < 1e-3 * np.linalg.norm(limit)
+    assert np.linalg.norm(points[-1] - limit) > 0.5 * np.linalg.norm(limit)
+
+
+def test_points_that_do_not_move_lead_nowhere():
+    assert combination(np.ones((4, 7))) is None
+
+
+@pytest.mark.parametrize("loss", [losses.odm(1e5, 0.3, 0.2, 60), losses.svr(1e3, 0.1, 60)])
+@pytest.mark.parametrize("kernel", [None, Kernel("rbf", 1e-3)])
+def test_half_of_many_epochs_are_saved(monkeypatch, loss, kernel):
+    p = slow_problem(loss)
+    if kernel is not None:
+        p = p._replace(gram=Gram(kernel, p.X))
+    stop, found = Stop(1e-5, 20000), {}
+    for first in (20, np.inf):
+        monkeypatch.setattr(extrapolation, "_FIRST", first)
+        found[first] = solution = dcd.solve(p, stop, seed=3)
+        if kernel is None:
+            rest = p.X, p.y, p.weight, p.loss, solution.w, solution.eta
+            gap = judge.certify_linear(*rest).gap
+        else:
+            K = judge.kernel_matrix(kernel, p.X, p.X)
+            gap = judge.certify_kernel(K, p.y, p.weight, loss, solution.coef, solution.eta).gap
+        assert solution.converged and gap <= solution.gap <= 1e-5
+    assert found[20].iterations < 0.6 * found[np.inf].iterations
+    assert found[20].primal == pytest.approx(found[np.inf].primal, rel=2e-5)
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_a_jump_raises_the_dual_or_changes_nothing(monkeypatch, kernel):
+    p = problem(kernel) if kernel else slow_problem(losses.l1svm(1e4, 60))
+    loss, state = losses.scaled(p.loss, p.weight), dcd.state_of(p, None)
+    order, jumps = np.arange(p.size), []
+    leap = Extrapolation(p, state)
+    for epoch in range(200):
+        state.epoch(order, p.size, np.inf)
+        before = extrapolation.dual(loss, state)
+        eta, had_begun = state.eta.copy(), leap.has_begun
+        leap.after_epoch()
+        assert extrapolation.dual(loss, state) >= before * (1 - 1e-12)
+        assert np.array_equal(p.margins(state.eta), p.margins(eta)) or had_begun
+        if had_begun and not leap.has_begun:
+            jumps.append(epoch)
+            assert np.isfinite(losses.dual_value(loss, state.eta)).all()  # within its domain
+    assert jumps == list(range(29, 200, 11))
+
+
+def test_a_point_that_lowers_the_dual_is_not_taken(monkeypatch):
+    p = problem("rbf")
+    state = dcd.state_of(p, None)
+    monkeypatch.setattr(extrapolation, "combination", lambda points: 1e3 + points[-1])
+    monkeypatch.setattr(extrapolation, "_FIRST", 1)
+    leap, order = Extrapolation(p, state), np.arange(p.size)
+    for _ in range(extrapolation.EPOCHS + 1):
+        state.epoch(order, p.size, np.inf)
+        eta = state.eta.copy()
+        leap.after_epoch()
+        assert np.array_equal(state.eta, eta)
+    assert np.allclose(state.margins(), p.margins(eta))
+
+
+@pytest.mark.parametrize("reason", ["rows", "size"])
+def test_where_points_cost_too_much_there_are_none(monkeypatch, reason):
+    """Rows of the kernel matrix that are made again and again, or many numbers."""
+    p = problem("rbf")
+    if reason == "rows":
+        p = p._replace(gram=p.gram.within(8.0 * p.size * 4))
+        p.gram._matrix = None
+    else:
+        monkeypatch.setattr(extrapolation, "_MOST", 11 * p.size - 1)
+    state = dcd.state_of(p, None)
+    leap = Extrapolation(p, state)
+    for _ in range(40):
+        state.epoch(np.arange(p.size), p.size, np.inf)
+        leap.after_epoch()
+        assert not leap.has_begun
+    assert leap.saved == 1 and Extrapolation(problem("rbf"), dcd.state_of(problem("rbf"), None))
