@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from odmtool.core import losses
 from odmtool.core.gram import BYTES, Gram
-from odmtool.core.kernel_table import STORED
+from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.kernels import Kernel, are_apart
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.solvers import linear_cost, table
@@ -98,8 +98,26 @@ def _is_for_matrix(problem: Problem) -> bool:
     gram = problem.gram
     if not has_room(gram.size, gram.memory):
         return False
-    largest = losses.largest_slope(problem.loss) * problem.weight.max() * gram.diagonal().max()
-    return _SINGLE < largest < _DOUBLE or are_apart(gram.kernel, gram.X)
+    return _SINGLE < _largest(problem) < _DOUBLE or are_apart(gram.kernel, gram.X)
+
+
+def is_for_single(problem: Problem) -> bool:
+    """Whether coordinate descent, if something follows it, takes values in single precision.
+
+    The matrix is made for it, of values that are at most about 1, and each of them rounds a smooth
+    loss by little.
+    """
+    gram = problem.gram
+    is_made = gram is not None and gram.X is not None and not gram.is_computed
+    if not is_made or problem.loss.kind != SMOOTH or gram.kernel.row.of != DISTANCES:
+        return False
+    return gram.bytes <= gram.memory and _largest(problem) <= _SINGLE
+
+
+def _largest(problem: Problem) -> float:
+    """The largest u l'' k(x, x)."""
+    slope = losses.largest_slope(problem.loss)
+    return float(slope * problem.weight.max() * problem.gram.diagonal().max())
 
 
 def newton_follows(problem: Problem) -> bool:

@@ -11,7 +11,7 @@ from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
-from odmtool.solvers.auto import Schedule, choose, newton_follows
+from odmtool.solvers.auto import Schedule, choose, is_for_single, newton_follows
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.settings import Settings
 
@@ -78,7 +78,7 @@ class SolverRun(NamedTuple):
     def _plan(self, problem: Problem, plan: Schedule, start) -> Solution:
         if plan.first == "landmarks":
             return self._landmarks(problem, start, is_last=plan.then is None)
-        first = self._one(problem, plan.first, start, plan.epochs)
+        first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
         if first.converged or plan.epochs is None:
             return first
         if problem.gram is not None:
@@ -90,6 +90,15 @@ class SolverRun(NamedTuple):
         return second._replace(
             iterations=first.iterations + second.iterations, solver=f"dcd, then {second.solver}"
         )
+
+    def _in_single_precision(self, problem: Problem, plan: Schedule) -> Problem:
+        """With kernel values in single precision where that is enough for coordinate descent."""
+        if plan.epochs is None or not is_for_single(problem):
+            return problem
+        from odmtool.rows.whole import in_single_precision
+
+        gram = in_single_precision(problem.gram, local_executor(self.jobs))
+        return problem._replace(gram=gram)
 
     def _landmarks(self, problem: Problem, start, is_last: bool = False) -> Solution:
         follows = not is_last and newton_follows(problem)
