@@ -235,3 +235,45 @@ def test_features_from_zero(read, tmp_path):
     ours = read(KERNEL)
     write_model(str(tmp_path / "ours"), ours)
     assert read_model(str(tmp_path / "ours"), zero_based=True).support_vectors.shape == (3, 3)
+
+
+def _rows_of_numbers(generator) -> bytes:
+    """Lines of a number and pairs, now and then with something that is no such line."""
+    lines = []
+    for _ in range(generator.integers(1, 6)):
+        places = np.sort(generator.choice(30, generator.integers(0, 6), replace=False)) + 1
+        numbers = [
+            generator.choice([repr(x), f"{x:.8g}", f"{x:e}", f"{x:.0f}.", f"+{abs(x)}", "1e999"],
+                             p=[0.3, 0.3, 0.2, 0.1, 0.09, 0.01])
+            for x in generator.normal(0, 100, len(places) + 1).tolist()
+        ]  # fmt: skip
+        line = " ".join([numbers[0], *map("{}:{}".format, places, numbers[1:])])
+        lines.append(line + generator.choice(["", " "]))
+    text = "\n".join(lines) + "\n"
+    wrong = ["", "", "", " # 3:1", " qid:3", "\n\n", " 99999999999:1", " 3:1:2", " 5 6", " 2:0x1"]
+    place = text.find(" ", generator.integers(len(text)))
+    return (text[:place] + generator.choice(wrong) + text[place:]).encode()
+
+
+def test_both_readers_of_rows_agree(monkeypatch):
+    """Numbers to the last bit, and complaints to the last word."""
+    from odmtool.io import model_text
+
+    def read(text):
+        try:
+            return [array.tolist() for array in model_text.ModelText("m", text).sparse_rows(
+                0, len(text), 1)]  # fmt: skip
+        except ModelError as error:
+            return str(error)
+
+    generator, regular = np.random.default_rng(7), model_text._regular_lines
+    texts = [_rows_of_numbers(generator) for _ in range(400)]
+    for chunk in (2**18, 40):
+        monkeypatch.setattr(model_text, "_CHUNK", chunk)
+        monkeypatch.setattr(model_text, "_regular_lines", regular)
+        quick = [read(text) for text in texts]
+        monkeypatch.setattr(model_text, "_regular_lines", lambda text: None)
+        assert quick == [read(text) for text in texts]
+    kinds = [isinstance(found, str) for found in quick]
+    assert 50 < sum(kinds) < 350
+    assert sum(regular(text) is not None for text in texts) > 50

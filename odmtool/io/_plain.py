@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -130,6 +131,32 @@ def _pieces(block: bytes) -> Iterator[bytes]:
 
 def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
     """Read the lines as one array of numbers; None where the careful way is needed."""
+    lines = regular_lines(block)
+    if lines is None or not _in_order(lines.indices, lines.counts, grammar):
+        return None
+    return assemble(
+        block, lines.first, lines.counts.astype(np.int32), lines.indices.astype(np.int32),
+        lines.values, grammar,
+    )  # fmt: skip
+
+
+class RegularLines(NamedTuple):
+    """Lines of a number and pairs after it.
+
+    first : (rows,) float64.
+    counts : (rows,) int, pairs of each row.
+    indices : (pairs,) int, as written; a number above every index for those of very many digits.
+    values : (pairs,) float64.
+    """
+
+    first: np.ndarray
+    counts: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+
+
+def regular_lines(block: bytes) -> RegularLines | None:
+    """The numbers of whole lines ``number index:value index:value ...``; None of other text."""
     text = _bare(block)
     marks = _marks(text)
     if marks is None:
@@ -141,13 +168,8 @@ def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
     row_ends = np.flatnonzero(numbers.marks == _NEWLINE)
     counts = np.diff(row_ends, prepend=-1) // 2
     places = np.flatnonzero(numbers.marks == _COLON)
-    indices = numbers.integers(places)
-    if not _in_order(indices, counts, grammar):
-        return None
-    values, labels = numbers.decimals(places + 1), numbers.decimals(row_ends - 2 * counts)
-    return assemble(
-        block, labels, counts.astype(np.int32), indices.astype(np.int32), values, grammar
-    )
+    indices, values = numbers.integers(places), numbers.decimals(places + 1)
+    return RegularLines(numbers.decimals(row_ends - 2 * counts), counts, indices, values)
 
 
 def _marks(text: bytes) -> tuple[np.ndarray, np.ndarray] | None:

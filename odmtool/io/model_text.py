@@ -18,6 +18,7 @@ from odmtool import messages
 from odmtool._pattern import Pattern
 from odmtool.defaults import DECIMAL
 from odmtool.errors import ModelError
+from odmtool.io._plain import RegularLines, regular_lines
 
 INT_MAX = 2**31 - 1
 
@@ -26,7 +27,8 @@ _INTEGER = Pattern(rb"[+-]?\d{1,10}")
 # What should have been a number, in a row with pairs and in one without.
 _TOKENS = (Pattern(rb"[^\s:]+"), Pattern(rb"\S+"))
 # Bytes parsed at a time; bounds the temporaries of the bulk parser.
-_CHUNK = 2**22
+# speed only: that many stay in the processor's cache
+_CHUNK = 2**18
 
 _BLANK, _NEWLINE, _DIGIT, _SIGN, _COLON, _FOREIGN = range(6)
 _KINDS = np.full(256, _FOREIGN, dtype=np.uint8)
@@ -161,8 +163,13 @@ class ModelText:
         return self.error(messages.model_number(text[:20]), start)
 
     def _sparse_chunk(self, low: int, high: int, n_coef: int) -> tuple[np.ndarray, ...]:
-        """coef, values, indices and the number of pairs per line of some whole lines."""
+        """coef, values, indices and the number of pairs per line of some whole lines.
+
+        With one coefficient they are those of a data file, whose reader is three times as fast.
+        """
         text = self.data[low:high]
+        if n_coef == 1 and (lines := _regular_lines(text)) is not None:
+            return lines.first[:, None], lines.values, lines.indices.astype(np.int64), lines.counts
         kinds = _KINDS[np.frombuffer(text, dtype=np.uint8)]
         in_token = kinds >= _DIGIT
         in_token[1:] &= ~in_token[:-1]
@@ -203,3 +210,14 @@ class ModelText:
         value_follows = np.isin(kinds[colons + 1], (_DIGIT, _SIGN))
         alone = np.diff(owner, prepend=-1) > 0
         return digits & (colons - starts <= 10) & value_follows & alone
+
+
+def _regular_lines(text: bytes) -> RegularLines | None:
+    """What a data file's reader finds in lines that are right for a model, too; else None."""
+    if text.translate(None, _NUMBER_BYTES + b":"):
+        return None  # what is a comment there, for instance
+    lines = regular_lines(text)
+    if lines is None or len(lines.counts) != text.count(b"\n"):
+        return None
+    is_finite = np.isfinite(lines.first).all() and np.isfinite(lines.values).all()
+    return lines if is_finite and lines.indices.max(initial=0) <= INT_MAX else None
