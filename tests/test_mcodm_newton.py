@@ -17,6 +17,7 @@ from odmtool.solvers.mcodm import dense
 from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.sparse import SparseNewton
+from odmtool.solvers.mcodm.terms import best_others
 from odmtool.solvers.multi import MultiProblem
 
 
@@ -141,6 +142,25 @@ def fresh(p, is_array, tolerance, seed=5, is_settled=False):
     return state
 
 
+def line_search(twin, p, W, direction, before, slope):
+    """The step from W where the smoothed problem has the value ``before``, by its own slopes."""
+    change, ends, step = p.X @ direction, [(0.0, slope), None], 1.0
+    for trial in range(1, 99):
+        value = twin._smoothed(W - step * direction, change, step)
+        left = W - step * direction - p.X.T @ twin.duals.coefficients(p.target)
+        rise, is_lower = -np.vdot(left, direction), value <= before + 1e-4 * step * slope
+        if is_lower and (step == 1 or abs(rise) <= -slope / 2 or trial >= 5):
+            return step
+        side = 0 if is_lower and rise < 0 else 1
+        stays = ends[1 - side]
+        if stays is not None and (side == 0 or ends[1] is not None):
+            ends[1 - side] = (stays[0], stays[1] / 2)
+        ends[side] = (step, rise)
+        (low, down), (high, up) = ends
+        place = down / (down - up) if up > 0 else 0.5
+        step = low + (high - low) * min(max(place, 0.03), 0.5)
+
+
 @pytest.mark.parametrize("tolerance", [1e-3, 0.2])
 @pytest.mark.parametrize("times", [1.0, 2.5, 40.0])
 @pytest.mark.parametrize("is_array, is_settled", [(True, False), (False, False), (False, True)])
@@ -154,16 +174,16 @@ def test_a_step_is_what_its_header_says(is_array, is_settled, times, tolerance, 
         lambda self, g: found.append(times * usual(self, g)) or found[-1],
     )  # fmt: skip
     assert state.is_exact == is_array
-    must_prove, ends = is_array or is_settled, set()
+    must_prove, ends, trials = is_array or is_settled, set(), set()
     for _ in range(12):
         twin, W, before = copy.deepcopy(state), state.W.copy(), state._value
         gradient = W - p.X.T @ state.duals.coefficients(p.target)
         gap, is_solved = state.iterate()
-        direction, step = found[-1], 1.0
-        change, slope = p.X @ direction, -np.vdot(gradient, direction)
-        while twin._smoothed(W - step * direction, change, step) > before + 1e-4 * step * slope:
-            step /= 2
+        direction = found[-1]
+        slope = -np.vdot(gradient, direction)
+        step = line_search(twin, p, W, direction, before, slope)
         np.testing.assert_allclose(state.W, W - step * direction, rtol=1e-9, atol=1e-12)
+        trials.add(step == 1)
         np.testing.assert_allclose(state.scores(), p.X @ state.W, rtol=1e-9, atol=1e-9)
         judged = judge.certify_linear(
             p.X, p.target, p.weight, p.parameters, state.W, state.duals
@@ -181,38 +201,52 @@ def test_a_step_is_what_its_header_says(is_array, is_settled, times, tolerance, 
         if is_solved:
             state.begin(tolerance, is_settled)
             must_prove = is_array or is_settled
-    assert True in ends
+    assert True in ends and (False in trials or times < 2)
 
 
 @pytest.mark.parametrize("is_array", [True, False])
-def test_a_direction_that_leads_nowhere_leaves_the_point(is_array, monkeypatch):
-    """2^-19 of it are tried, and no less."""
-    p, tolerance = problem(), 1e-3
-    state, usual = fresh(p, is_array, tolerance), SmoothedNewton._direction
-    twin, direction = copy.deepcopy(state), usual(state, state.W - state._dual_W)
-    change, slope = p.X @ direction, -np.vdot(state.W - state._dual_W, direction)
+@pytest.mark.parametrize("times, is_taken", [(1e4, True), (-1.0, False), (1e12, False)])
+def test_a_direction_that_leads_nowhere_leaves_the_point(is_array, times, is_taken, monkeypatch):
+    """One that is far too long is shortened, to no less than a millionth."""
+    p, usual = problem(), SmoothedNewton._direction
+    state = fresh(p, is_array, 1e-3)
+    monkeypatch.setattr(SmoothedNewton, "_direction", lambda self, g: times * usual(self, g))
+    W, alpha, value = state.W.copy(), state.duals.alpha.copy(), state._value
+    gap, is_solved = state.iterate()
+    if is_taken:
+        assert state._value < value and not np.array_equal(state.W, W)
+        return
+    assert is_solved and np.array_equal(state.W, W)
+    assert np.array_equal(state.duals.alpha, alpha)
+    np.testing.assert_allclose(state.scores(), p.X @ W, atol=1e-12)
+    judged = judge.certify_linear(p.X, p.target, p.weight, p.parameters, W, state.duals)
+    assert gap == pytest.approx(judged.gap, rel=1e-8)
 
-    def is_low_enough(step):
-        value = twin._smoothed(state.W - step * direction, change, step)
-        return value <= state._value + 1e-4 * step * slope
 
-    low, high = 0.0, 1e6  # the function is convex
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_low_enough(middle) else (low, middle)
-    for times, is_taken in (((1 - 1e-6) * low, True), ((1 + 1e-6) * low, False), (-1.0, False)):
-        state = fresh(p, is_array, tolerance)
-        monkeypatch.setattr(
-            SmoothedNewton, "_direction", lambda self, g, t=times: 2.0**19 * t * usual(self, g)
+@pytest.mark.parametrize("is_array", [True, False])
+@pytest.mark.parametrize("follows", [True, False])
+def test_rivals_follow_where_they_may(is_array, follows):
+    """To the best classes of the new point; those of constraints that name none stay."""
+    p = problem(lambda_=2.0**9)
+    state = fresh(p, is_array, 1e-3)
+    nameless = np.arange(0, 60, 7)
+    state.duals.rival[nameless], state.duals.upper[nameless] = -1, 1 + p.parameters.theta
+    state.begin(1e-3, follows=follows)
+    for _ in range(4):
+        rival, before = state.duals.rival.copy(), state._value
+        gap, _ = state.iterate()
+        best = best_others(state.scores(), p.target)[1]
+        is_named = rival >= 0
+        expected = np.where(is_named & follows, best, rival)
+        assert np.array_equal(state.duals.rival, expected) and state._value < before
+        # Duals and the gap are those of these rivals.
+        twin = copy.deepcopy(state)
+        assert state._value == pytest.approx(twin._smoothed(twin.W, twin._scores, 0.0), rel=1e-12)
+        np.testing.assert_allclose(state.duals.beta, twin.duals.beta, rtol=1e-9, atol=1e-9)
+        judged = judge.certify_linear(
+            p.X, p.target, p.weight, p.parameters, state.W, state.duals
         )
-        W, alpha = state.W.copy(), state.duals.alpha.copy()
-        gap, is_solved = state.iterate()
-        if is_taken:
-            np.testing.assert_allclose(state.W, W - times * direction, rtol=1e-6)
-            continue
-        assert is_solved and gap == state._gap == np.inf
-        assert np.array_equal(state.W, W) and np.array_equal(state.duals.alpha, alpha)
-        np.testing.assert_allclose(state.scores(), p.X @ W, atol=1e-12)
+        assert gap == pytest.approx(judged.gap, rel=1e-8)
 
 
 def test_least_squares_of_scores():
@@ -250,5 +284,6 @@ def test_where_newton_begins(exact, is_large, has_duals, monkeypatch):
     state = DenseNewton(p, duals, W[:2], 1e-3)
     assert state.is_exact == exact
     least = dense.least_squares(p, W[:2])
+    assert state.names_rivals == is_large
     assert np.array_equal(state.W, W[:2] if has_duals or not (exact or is_large) else least)
     assert state._rho == (0.1 if exact else 1.0)

@@ -25,9 +25,10 @@ class Solver:
         self.settled = []
         self.rival = np.zeros(60, dtype=int)
 
-    def begin(self, tolerance, is_settled):
+    def begin(self, tolerance, is_settled, follows):
         self.asked.append(tolerance)
         self.settled.append(is_settled)
+        self.follows = follows
 
     def settle(self):
         self.asked.append("settled")
@@ -145,12 +146,15 @@ def test_newton_alone_names_rivals_when_the_first_problem_is_solved(
 # ---- rounds --------------------------------------------------------------------------------
 
 
-def worked(objectives, gaps, *, iteration=5, is_stuck=False, outer="cccp", hidden=0.0):
+def worked(objectives, gaps, *, iteration=5, is_stuck=False, outer="cccp", hidden=0.0, moved=None):
     """A round of work after an objective of 10; the tolerances that it asked for, and its state."""
     solver, asked, gaps = Solver(objectives=objectives), [], list(gaps)
     found = begun(solver, limit=50, outer=outer)
     found.objective, found._rounds, found._iteration = 10.0, [None], iteration
     found._tolerance, ended = 0.25, []
+    found._rivals, found._follows = np.zeros(60, dtype=int), True
+    found.duals.rival[:] = 0
+    found.duals.rival[0] = moved or 0
 
     def gap():
         found._hidden = hidden
@@ -159,7 +163,7 @@ def worked(objectives, gaps, *, iteration=5, is_stuck=False, outer="cccp", hidde
     found._relative_gap, found._end_round = gap, ended.append
     found._improve = lambda tolerance: asked.append(tolerance) or is_stuck
     found.work()
-    assert solver.asked[: len(asked)] == ["compared"] * len(asked)
+    assert solver.asked.count("compared") == len(asked)
     return asked, [float(terms.true_loss) for terms in ended], found
 
 
@@ -189,6 +193,34 @@ def test_work_ends_where_the_objective_can_hardly_fall(
     assert asked == [0.25] and not ended and found.is_finished
     assert found.converged == is_converged and found._gap == gap
     assert found._solver.asked[-1] == "released"
+
+
+@pytest.mark.parametrize("gaps, iteration, is_asked", [
+    ([1e-4, 2e-4], 5, True), ([1e-4, 1e-4], 5, True), ([0.5, 0.6], 50, True), ([0.5], 5, False),
+])  # fmt: skip
+def test_the_last_gap_is_that_of_the_rivals_of_the_point_that_is_kept(gaps, iteration, is_asked):
+    """Newton's method may have named others since; it goes on without if there is room."""
+    objectives = [10.5, 9.0] if gaps[-1] == 2e-4 or not is_asked else [10.5]
+    asked, _, found = worked(objectives, gaps, iteration=iteration, moved=2)
+    assert len(asked) == len(objectives) and found._gap == gaps[-1]
+    assert found.is_finished == (len(objectives) == 1)
+    assert found.converged == (gaps == [1e-4, 1e-4])
+    assert found._follows != is_asked and found.duals.rival[0] == (0 if is_asked else 2)
+    assert (([], []) in found._solver.asked) == is_asked  # no beta there, so none that moves
+
+
+@pytest.mark.parametrize("count, follows", [(1, True), (2, False)])
+def test_newton_names_rivals_itself_on_large_problems(count, follows, monkeypatch):
+    """And not before a first round has named some."""
+    monkeypatch.setattr(rounds, "start_count", lambda p, most: count)
+    solver = Solver(steps=[(0.5, True)] * 2, objectives=[7.0])
+    found = begun(solver)
+    found._improve(0.5)
+    assert not solver.follows
+    found._linearise(solver.terms())
+    assert np.array_equal(found._rivals, solver.rival)
+    found._improve(0.5)
+    assert solver.follows == follows
 
 
 def test_with_room_left_the_work_goes_on():

@@ -7,7 +7,8 @@ T goes over all scores, because few classes are near an example's own: T is a li
 
 Start       where there are no duals yet, and steps are exact or unknowns many, the W of least
             squares: one Gram for all classes. At W = 0 all classes tie, and the first Hessian would
-            have all pairs.
+            have all pairs. Where unknowns are many it names the first rivals, too: the problem
+            without constraints from above takes long then, and leads far from where all ends.
 Hessian     H_i is the Laplacian of a graph of classes: of edges from y to T with the weight
             1 / (|T| D + tau), of edges within T with D / tau times that, and of one from y to the
             rival. So every pair of classes needs one Gram of the examples that have this edge.
@@ -131,6 +132,7 @@ class DenseNewton(SmoothedNewton):
         is_large = W.size > LARGEST_FACTOR and is_narrow(problem)
         if (self.is_exact or is_large) and not duals.alpha.any():
             W = least_squares(problem, W)
+            self.names_rivals = is_large
         super().__init__(problem, duals, W, tolerance)
 
     @property

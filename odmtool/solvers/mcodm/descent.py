@@ -65,7 +65,9 @@ class _Descent:
         self._order, self.active, self._gap = np.arange(m), m, np.inf
         self.restore()
 
-    def begin(self, tolerance: float, _is_settled: bool = False) -> None:
+    def begin(
+        self, tolerance: float, _is_settled: bool = False, _follows: bool = False
+    ) -> None:
         """Look at every example again, and work to this estimate of the gap."""
         self.active, self._tolerance = self.problem.size, tolerance
         list_rivals(self.duals.rival, self._lists.classes, self._lists.count)

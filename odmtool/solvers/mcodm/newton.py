@@ -15,6 +15,12 @@ Update      Newton steps with a line search until the smoothed problem is solved
             Then the maximisers alpha are the next centre: a proximal point step in the dual, that
             is an augmented Lagrangian method. The smoothing rho is halved when one step was enough,
             doubled after many.
+Rivals      Where they may, the constraints from above take after every step the best classes of the
+            new scores. That raises nothing, and a problem solved for the rivals of a round's first
+            point is work that the next round undoes.
+Line search the whole step if it lowers the smoothed problem enough, else where its slope, which
+            grows along the step, is near 0, by secants that are kept from one end (Dowell &
+            Jarratt 1971, "Illinois"): large features make steps that are far too long.
 Equations   (I + sum_i H_i (x) x_i x_i') S = gradient: exactly, where the Hessian is soon made and
             factored. Less smoothing is then better. Elsewhere by conjugate gradients,
             preconditioned by an earlier Hessian where d k is small, else by its d x d blocks of
@@ -37,11 +43,17 @@ from odmtool.core import deadline
 from odmtool.solvers.base import relative
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 from odmtool.solvers.hessian import regularised_gram
-from odmtool.solvers.mcodm.terms import Terms, evaluate
+from odmtool.solvers.mcodm.terms import Terms, best_others, evaluate
 from odmtool.solvers.multi import LARGEST_BLOCKS, Duals, MultiProblem
 
 _SUFFICIENT_DECREASE = 1e-4
 _SHORTEST_STEP = 1e-6
+# A line search ends where the slope is this share of the first one, or lower after so many trials.
+# speed only: the gap decides when it ends, not where a step ended
+_FLAT, _TRIALS = 0.5, 5
+# The secant's place in the interval, at least and at most.
+# speed only: the gap decides when it ends, not where a step ended
+_PLACES = (0.03, 0.5)
 _ROUNDING = 1e-15
 # speed only: the gap decides when it ends, not how precise a step was
 _LOOSE = 0.2
@@ -71,6 +83,8 @@ class SmoothedNewton:
 
     # Whether the Hessian is factored for every step.
     is_exact = False
+    # Whether its first W does for naming rivals.
+    names_rivals = False
 
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float):
         self.problem, self.duals, self.W, self._tolerance = problem, duals, W, tolerance
@@ -80,6 +94,7 @@ class SmoothedNewton:
         self._dual_W, self._scores = np.empty_like(W), self._product(W)
         self._centre = np.empty_like(self._scores)
         self._first_W, self._lowest_W, self._lowest = W, W, np.inf
+        self._must_prove = self._follows = False
 
     @property
     def active(self) -> int:
@@ -159,37 +174,60 @@ class SmoothedNewton:
                 self.W = first
         self._scores[:] = self._product(self.W)
 
-    def begin(self, _tolerance: float, is_settled: bool = False) -> None:
-        """Smooth around the present alpha; where F is settled, promises do not count."""
+    def begin(self, _tolerance: float, is_settled: bool = False, follows: bool = False) -> None:
+        """Smooth around the present alpha; where F is settled, promises do not count.
+
+        ``follows`` says whether rivals are the best classes of every new point.
+        """
         least, _first, most = _RHO
         if self._steps <= 1:
             self._rho = max(least, self._rho / 2)
         elif self._steps >= _MANY_STEPS:
             self._rho = min(most, self._rho * 2)
         self._steps, self._must_prove = 0, self.is_exact or is_settled
+        self._follows = follows
         self._centre[:] = self.duals.alpha
         self._smooth()
         self._value = self._smoothed(self.W, self._scores, 0.0)
         self._rebuild_dual_weights()
 
     def iterate(self) -> tuple[float, bool]:
-        """One Newton step; the relative gap, and whether the smoothed problem is solved."""
+        """One Newton step; the relative gap, and whether the smoothed problem is solved.
+
+        It is where the step leads nowhere: rounding is all that is left.
+        """
         self._steps += 1
         gradient = self.W - self._dual_W
         direction = self._direction(gradient)
         change, slope = self._product(direction), -float(np.vdot(gradient, direction))
         W, step, value = self._along(direction, change, slope)
-        if not step:
+        if step:
+            change *= step
+            self._scores -= change
+            self.W, self._value = W, value
+        else:
             self._smoothed(self.W, change, 0.0)
-            return self._gap, True
-        change *= step
-        self._scores -= change
-        self.W, self._value = W, value
+        best = best_others(self._scores, self._target)
+        self._follow(best[1])
         self._rebuild_dual_weights()
-        terms, gradient = self.terms(), W - self._dual_W
-        half = self.squared_norm() / 2
+        is_solved = self._is_solved(evaluate(self.problem, self.duals, self._scores, best), slope)
+        return self._gap, is_solved or not step
+
+    def _follow(self, rival: np.ndarray) -> None:
+        """Take the best classes for rivals, where that is allowed."""
+        if not self._follows:
+            return
+        moving = np.flatnonzero((self.duals.rival != rival) & (self.duals.rival >= 0))
+        self.duals.rival[moving] = rival[moving]
+        # Where a beta is 0 it would be so for the best class.
+        if np.any(self.duals.beta[moving] > 0):
+            self._value = self._smoothed(self.W, self._scores, 0.0)
+
+    def _is_solved(self, terms: Terms, slope: float) -> bool:
+        """Whether the smoothed problem is, after a step with this slope; finds the gap, too."""
+        gradient, half = self.W - self._dual_W, self.squared_norm() / 2
         if half + terms.true_loss < self._lowest:
-            self._lowest, self._lowest_W = half + terms.true_loss, W
+            self._lowest, self._lowest_W = half + terms.true_loss, self.W
         primal = half + terms.relaxed_loss
         gap = primal + self.dual_squared_norm() / 2 - terms.dual_terms
         unsolved = float(np.vdot(gradient, gradient)) / 2
@@ -199,21 +237,38 @@ class SmoothedNewton:
         if not self._must_prove or smoothing > self._tolerance * primal:
             is_solved |= -slope / 2 <= _SOLVED * smoothing
         self._gap = relative(gap, primal)
-        return self._gap, is_solved
+        return is_solved
 
     def _along(self, direction, change, slope: float) -> tuple[np.ndarray, float, float]:
         """Where a line search ends, its step, and the smoothed problem there.
 
         The step is 0, from the present point, where rounding is all that is left.
         """
-        step = 1.0
+        low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
+        step, trials = 1.0, 0
         while step >= _SHORTEST_STEP:
-            W = self.W - step * direction
+            W, trials = self.W - step * direction, trials + 1
             value = self._smoothed(W, change, step)
-            if value <= self._value + _SUFFICIENT_DECREASE * step * slope:
+            is_lower = value <= self._value + _SUFFICIENT_DECREASE * step * slope
+            if is_lower and step == 1:
                 return W, step, value
-            step /= 2
+            rise = self._slope(direction, change, W)
+            if is_lower and (abs(rise) <= -_FLAT * slope or trials >= _TRIALS):
+                return W, step, value
+            if is_lower and rise < 0:
+                low, low_slope, high_slope = step, rise, high_slope / 2
+            else:
+                # An end that stays counts half as much as the time before.
+                low_slope = low_slope / 2 if high < np.inf else low_slope
+                high, high_slope = step, rise
+            place = low_slope / (low_slope - high_slope) if high_slope > 0 else _PLACES[1]
+            step = low + (high - low) * float(np.clip(place, *_PLACES))
         return self.W, 0.0, self._value
+
+    def _slope(self, direction, change, W) -> float:
+        """Of the smoothed problem, at W, whose duals are those of the last losses."""
+        C = self.duals.coefficients(self._target)
+        return float(np.vdot(C, change) - np.vdot(direction, W))
 
     def _product(self, W) -> np.ndarray:
         return np.asarray(self._X @ W)

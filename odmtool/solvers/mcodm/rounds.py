@@ -190,6 +190,8 @@ class _Rounds:
         self._iteration, self._rounds = 0, []
         self._change = np.inf
         self._tolerance = 1.0
+        # Those of the W that is kept, and whether Newton's method may name others.
+        self._rivals, self._follows = None, False
         self.is_finished = self.converged = False
 
     def begin(self, seed: int, start: Duals | None, rivals: np.ndarray | None) -> None:
@@ -207,7 +209,8 @@ class _Rounds:
             self._solver = make(self._problem, self.duals, seed)
         else:
             self._take_newton()
-        if rivals is None and start is not None:
+        names_rivals = self._name == "newton" and self._solver.names_rivals
+        if rivals is None and (start is not None or names_rivals):
             self._end_round()
         elif rivals is None and is_narrow(self._problem):
             self._tolerance = _FIRST
@@ -241,11 +244,20 @@ class _Rounds:
                 return
             # The duals have improved: what do they say about the W that is kept?
             self._gap = self._relative_gap()
-            has_room = self._gap - self._hidden > _NO_ROOM * self._stop.tolerance
-            if not has_room or is_stuck or self._iteration >= self._stop.max_iter:
+            is_last = is_stuck or self._iteration >= self._stop.max_iter
+            if (is_last or not self._has_room()) and np.any(self.duals.rival != self._rivals):
+                # Another problem touches F there, that of the rivals of that W.
+                self._take_rivals(self._rivals)
+                self._gap, self._follows = self._relative_gap(), False
+            has_room = self._has_room()
+            if is_last or not has_room:
                 self._finish(not has_room and self._gap <= self._stop.tolerance)
                 return
             tolerance /= 2
+
+    def _has_room(self) -> bool:
+        """Whether the gap leaves F more room than rounding and the tolerance explain."""
+        return self._gap - self._hidden > _NO_ROOM * self._stop.tolerance
 
     def _names_rivals_too_soon(self) -> bool:
         """Whether Newton's method alone has not yet solved the first problem."""
@@ -283,7 +295,7 @@ class _Rounds:
         if self._name == "dcd":
             limit = min(limit, self._way.epochs)
         is_settled = self._change < _SETTLED * self._stop.tolerance * self.objective
-        self._solver.begin(tolerance, is_settled)
+        self._solver.begin(tolerance, is_settled, self._follows)
         is_done = False
         while not is_done and self._iteration < limit and waited < _PATIENCE:
             gap, is_done = self._solver.iterate()
@@ -351,9 +363,18 @@ class _Rounds:
         if self._outer == "constant":
             duals.upper[:] = 1 + theta + terms.best
             return
-        moving = np.flatnonzero((duals.rival != terms.rival) & (duals.beta > 0))
+        duals.upper[:] = 1 + theta
+        self._take_rivals(terms.rival)
+        # Small problems begin again and again instead, and end lower by solving every problem.
+        is_large = start_count(self._problem, MOST_STARTS) == 1
+        self._rivals, self._follows = terms.rival, is_large
+
+    def _take_rivals(self, rivals: np.ndarray) -> None:
+        """Take these for the rivals of the constraints from above."""
+        duals = self.duals
+        moving = np.flatnonzero((duals.rival != rivals) & (duals.beta > 0))
         before = duals.rival[moving]
-        duals.rival[:], duals.upper[:] = terms.rival, 1 + theta
+        duals.rival[:] = rivals
         self._solver.rivals_changed(moving, before)
 
     def _finish(self, converged: bool) -> None:

@@ -34,10 +34,13 @@ class Terms(NamedTuple):
     margins: np.ndarray
 
 
-def evaluate(problem: MultiProblem, duals: Duals, scores: np.ndarray) -> Terms:
-    """Scores have shape (m, k)."""
+def evaluate(
+    problem: MultiProblem, duals: Duals, scores: np.ndarray, known: tuple | None = None
+) -> Terms:
+    """Scores have shape (m, k); ``known`` is what :func:`best_others` says of them."""
     loss, weight = problem.parameters, problem.weight
-    examples, (own, rival, best) = np.arange(problem.size), best_others(scores, problem.target)
+    own, rival, best = best_others(scores, problem.target) if known is None else known
+    examples = np.arange(problem.size)
     margins = own - best
     below = weight @ squared_excess(1 - loss.theta, margins)
     above = weight @ squared_excess(margins, 1 + loss.theta)
