@@ -9,6 +9,8 @@ Start       where there are no duals yet, and steps are exact or unknowns many, 
             squares: one Gram for all classes. At W = 0 all classes tie, and the first Hessian would
             have all pairs. Where unknowns are many it names the first rivals, too: the problem
             without constraints from above takes long then, and leads far from where all ends.
+            Where rows are many for the unknowns a sample's solution is better than either
+            (:mod:`odmtool.solvers.mcodm.sample`).
 Hessian     H_i is the Laplacian of a graph of classes: of edges from y to T with the weight
             1 / (|T| D + tau), of edges within T with D / tau times that, and of one from y to the
             rival. So every pair of classes needs one Gram of the examples that have this edge.
@@ -121,7 +123,7 @@ class DenseNewton(SmoothedNewton):
         m, k = problem.size, problem.k
         # speed only: threads that are started for less work gain nothing
         self._executor = Serial() if executor is None or problem.X.size * k < _WORK else executor
-        self.is_exact = W.size <= LARGEST_FACTOR and W.size**2 <= _EXACT * m
+        self.is_exact = is_exact(problem)
         self._c1 = problem.parameters.c1 * problem.weight
         # speed only: rows at a time
         length = max(1, min(_PART // k, _CELLS // max(1, problem.X.shape[1])))
@@ -285,6 +287,12 @@ class DenseNewton(SmoothedNewton):
                 first = np.flatnonzero(at[distance:] == at[:-distance])
                 pairs = classes[first], classes[first + distance]
                 yield Edges(at[first] + rows.start, pairs, share[at[first]])
+
+
+def is_exact(problem: MultiProblem) -> bool:
+    """Whether every step has a factor of its own, because that costs little."""
+    unknowns = problem.X.shape[1] * problem.k
+    return unknowns <= LARGEST_FACTOR and unknowns**2 <= _EXACT * problem.size
 
 
 def _curvatures(bend: Bend, change: np.ndarray) -> np.ndarray:

@@ -46,7 +46,8 @@ from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
-from odmtool.solvers.mcodm.dense import DenseNewton
+from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
+from odmtool.solvers.mcodm.sample import duals_at, has_sample, sample_of
 from odmtool.solvers.mcodm.starts import MOST_STARTS, other_rivals, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms
 from odmtool.solvers.mcodm.way import Way, is_narrow
@@ -287,7 +288,32 @@ class _Rounds:
 
             self._solver = SparseNewton(problem, duals, W, tolerance)
         else:
-            self._solver = DenseNewton(problem, duals, W, tolerance, self._executor)
+            if point is None and self._begins_at_sample(problem):
+                W = self._of_sample(problem, W)
+            self._solver = DenseNewton(problem, self.duals, W, tolerance, self._executor)
+            self._solver.names_rivals |= self.duals is not duals
+
+    def _begins_at_sample(self, problem: MultiProblem) -> bool:
+        """Whether nothing is known yet and a sample would tell much."""
+        is_new = not self.duals.alpha.any() and not np.isfinite(self.duals.upper).any()
+        is_usual = self._outer == "cccp" and problem.gram is None
+        return is_new and is_usual and is_exact(problem) and has_sample(problem)
+
+    def _of_sample(self, problem: MultiProblem, W: np.ndarray) -> np.ndarray:
+        """W of a sample, and duals there; the given one and none if the sample has no solution."""
+        if (sample := sample_of(problem)) is None:
+            return W
+        rounds = _Rounds(
+            sample, self._stop, self._outer, self._way, ignore_progress, None,
+            Rounding(None, sample.X), self._executor,
+        )  # fmt: skip
+        try:
+            rounds.begin(0, None, None)
+            rounds.run()
+        except DivergedError:
+            return W
+        self.duals = duals_at(problem, rounds._point)
+        return rounds._point
 
     def _improve(self, tolerance: float) -> bool:
         """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
