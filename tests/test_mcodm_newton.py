@@ -144,13 +144,17 @@ def fresh(p, is_array, tolerance, seed=5, is_settled=False):
 
 def line_search(twin, p, W, direction, before, slope):
     """The step from W where the smoothed problem has the value ``before``, by its own slopes."""
+    halves = twin.halves
     change, ends, step = p.X @ direction, [(0.0, slope), None], 1.0
     for trial in range(1, 99):
         value = twin._smoothed(W - step * direction, change, step)
         left = W - step * direction - p.X.T @ twin.duals.coefficients(p.target)
         rise, is_lower = -np.vdot(left, direction), value <= before + 1e-4 * step * slope
-        if is_lower and (step == 1 or abs(rise) <= -slope / 2 or trial >= 5):
+        if is_lower and (halves or step == 1 or abs(rise) <= -slope / 2 or trial >= 5):
             return step
+        if halves:
+            step /= 2
+            continue
         side = 0 if is_lower and rise < 0 else 1
         stays = ends[1 - side]
         if stays is not None and (side == 0 or ends[1] is not None):
@@ -164,10 +168,14 @@ def line_search(twin, p, W, direction, before, slope):
 @pytest.mark.parametrize("tolerance", [1e-3, 0.2])
 @pytest.mark.parametrize("times", [1.0, 2.5, 40.0])
 @pytest.mark.parametrize("is_array, is_settled", [(True, False), (False, False), (False, True)])
-def test_a_step_is_what_its_header_says(is_array, is_settled, times, tolerance, monkeypatch):
+@pytest.mark.parametrize("halves", [True, False])
+def test_a_step_is_what_its_header_says(
+    halves, is_array, is_settled, times, tolerance, monkeypatch
+):
     """A line search, the gap that the judge finds, and whether the smoothed problem is solved."""
     p, found = problem(lambda_=2.0**9), []
     state = fresh(p, is_array, tolerance, is_settled=is_settled)
+    state.halves = halves
     usual = SmoothedNewton._direction
     monkeypatch.setattr(
         SmoothedNewton, "_direction",

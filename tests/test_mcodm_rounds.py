@@ -209,6 +209,14 @@ def test_the_last_gap_is_that_of_the_rivals_of_the_point_that_is_kept(gaps, iter
     assert (([], []) in found._solver.asked) == is_asked  # no beta there, so none that moves
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_small_problems_halve_steps(count, monkeypatch):
+    monkeypatch.setattr(rounds, "start_count", lambda p, most: count)
+    found = begun(None)
+    found._take_newton()
+    assert found._solver.halves == (count > 1)
+
+
 @pytest.mark.parametrize("count, follows", [(1, True), (2, False)])
 def test_newton_names_rivals_itself_on_large_problems(count, follows, monkeypatch):
     """And not before a first round has named some."""

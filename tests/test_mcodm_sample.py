@@ -132,10 +132,12 @@ def test_without_a_solution_of_the_sample_it_begins_as_ever(monkeypatch):
     monkeypatch.setattr(rounds, "sample_of", lambda problem: None)
     expected = solved(p)
     for change in (1e300, np.nan):
-        monkeypatch.setattr(
-            rounds, "sample_of",
-            lambda problem, c=change: usual(problem)._replace(weight=np.full(usual(problem).size, c)),
-        )  # fmt: skip
+
+        def changed(problem, change=change):
+            found = usual(problem)
+            return found._replace(weight=np.full(found.size, change))
+
+        monkeypatch.setattr(rounds, "sample_of", changed)
         assert np.array_equal(solved(p).W, expected.W)
 
 

@@ -42,6 +42,12 @@ def solve(
         from odmtool.solvers.mcodm import landmarks
 
         return landmarks.solve(problem, stop, seed=seed, start=start, progress=progress)
+    if way.is_continued:
+        from odmtool.solvers.mcodm import continuation
+
+        return continuation.solve(
+            problem, stop, way, seed=seed, progress=progress, executor=executor
+        )
     return rounds.solve(
         problem, stop, way, outer=outer, starts=starts, seed=seed, start=start, progress=progress,
         executor=executor,

@@ -90,6 +90,7 @@ def solve(
     start: Duals | None = None,
     progress: ProgressCallback = ignore_progress,
     rivals: np.ndarray | None = None,
+    W: np.ndarray | None = None,
     executor: Serial | None = None,
 ) -> MultiSolution:
     """Find a nearly stationary point.
@@ -114,6 +115,9 @@ def solve(
     rivals : int array, shape (m,), optional
         Begin once, with these classes in the constraints from above; -1 is no constraint. Goes
         with ``start``, too.
+    W : ndarray, shape (d, k), optional
+        The point that goes with ``start``, for Newton's method on a linear problem; that which its
+        duals make else.
     executor : Serial, optional
         Where Newton's method for arrays works on parts of the rows.
 
@@ -126,13 +130,14 @@ def solve(
     """
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))
-    rounding = Rounding(problem.gram, problem.X)
+    rounding, given = Rounding(problem.gram, problem.X), start
     # Made when they are needed, once for all starts.
     features = cache(lambda: _kernel_features(problem, seed))
 
     def begun(start: Duals | None, rivals: np.ndarray | None) -> _Rounds:
         rounds = _Rounds(problem, stop, outer, way, progress, features, rounding, executor)
-        rounds.begin(seed, start, rivals)
+        # Other starts go on from other duals.
+        rounds.begin(seed, start, rivals, W if start is given else None)
         return rounds
 
     is_alone = rivals is not None or start is not None or outer == "constant"
@@ -191,13 +196,16 @@ class _Rounds:
         self._iteration, self._rounds = 0, []
         self._change = np.inf
         self._tolerance = 1.0
+        self._is_small = start_count(problem, MOST_STARTS) > 1
         # Those of the W that is kept, and whether Newton's method may name others.
         self._rivals, self._follows = None, False
         self.is_finished = self.converged = False
 
-    def begin(self, seed: int, start: Duals | None, rivals: np.ndarray | None) -> None:
+    def begin(
+        self, seed: int, start: Duals | None, rivals: np.ndarray | None, W: np.ndarray | None = None
+    ) -> None:
         """From another solution or from 0, at first with these rivals, if there are any."""
-        self.duals = _first_duals(self._problem, start)
+        self.duals, self._point = _first_duals(self._problem, start), W
         if rivals is not None:
             theta = self._problem.parameters.theta
             self.duals.rival[:] = rivals
@@ -275,7 +283,7 @@ class _Rounds:
             if point is not None:
                 self._point = features.Z.T @ point
             problem = problem._replace(X=features.Z, gram=None)
-        elif point is not None:
+        elif point is not None and self._way.epochs:
             self._point = self._solver.point(point)
         X = problem.X
         if self._way.is_sparse:
@@ -288,10 +296,13 @@ class _Rounds:
 
             self._solver = SparseNewton(problem, duals, W, tolerance)
         else:
-            if point is None and self._begins_at_sample(problem):
+            if point is not None and not self._way.epochs:
+                W = point
+            elif point is None and self._begins_at_sample(problem):
                 W = self._of_sample(problem, W)
             self._solver = DenseNewton(problem, self.duals, W, tolerance, self._executor)
             self._solver.names_rivals |= self.duals is not duals
+        self._solver.halves = self._is_small
 
     def _begins_at_sample(self, problem: MultiProblem) -> bool:
         """Whether nothing is known yet and a sample would tell much."""
@@ -392,8 +403,7 @@ class _Rounds:
         duals.upper[:] = 1 + theta
         self._take_rivals(terms.rival)
         # Small problems begin again and again instead, and end lower by solving every problem.
-        is_large = start_count(self._problem, MOST_STARTS) == 1
-        self._rivals, self._follows = terms.rival, is_large
+        self._rivals, self._follows = terms.rival, not self._is_small
 
     def _take_rivals(self, rivals: np.ndarray) -> None:
         """Take these for the rivals of the constraints from above."""

@@ -4,8 +4,8 @@ Problem     far from the solution of data with large features a Newton step chan
             most losses, so that it must be shortened, and steps are many. A sample has about the
             same solution, and the same steps cost a seventh there.
 Sample      row i is in it with the probability p_i, and then counts 1 / p_i times as much, so that
-            the sample's objective is about that of all rows. p_i is a seventh, or more for rows that
-            no others stand for: it grows with their leverage, u_i x_i' (X'UX)^-1 x_i, and with
+            the sample's objective is about that of all rows. p_i is a seventh, or more for rows
+            that no others stand for: it grows with their leverage, u_i x_i' (X'UX)^-1 x_i, and with
             the rarity of their class. (Every seventh row of shuttle, in which some rows are a
             thousand times as long as others, led nowhere near.) Rows are taken at equal
             distances of the sum of p, without chance.

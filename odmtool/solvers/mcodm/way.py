@@ -6,7 +6,8 @@ start: it needs no compiled code, and begins at least squares. With many example
 is better for every lambda but small ones. With few, nearly every example can get the margin that
 it wants, and coordinate descent is fast for every lambda (if not, Newton's method comes late); so
 it is where Newton's method would have nothing but the diagonal as a preconditioner
-(benchmarks/multi.py measures it).
+(benchmarks/multi.py measures it). Where few examples are long, with a large lambda, neither gets
+anywhere but from smaller lambdas (:mod:`odmtool.solvers.mcodm.continuation`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import numpy as np
 
 from odmtool.core.gram import BYTES
 from odmtool.core.kernel_table import STORED
-from odmtool.core.kernels import Kernel
+from odmtool.core.kernels import Kernel, squares
 from odmtool.core.loss_table import OF_MCODM
 from odmtool.solvers.auto import has_landmarks, landmarks_memory
 from odmtool.solvers.multi import (
     FEATURE_MATRICES,
     LARGEST_BLOCKS,
     LARGEST_FACTOR,
+    LARGEST_FEATURE_FACTOR,
     LARGEST_FEATURES,
     MultiProblem,
 )
@@ -33,6 +35,9 @@ _NARROW = 5
 # Epochs before Newton's method: of narrow problems, of wide ones, where coordinate descent nearly
 # always ends before, and with a kernel, where an epoch costs little beside the features.
 _EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS = 5, 300, 50
+# Problems in which every margin can be as wanted are continued from small lambdas, if their
+# curvature is above this. (With a few examples more, ends from there were up to 40 % too high.)
+_STEEP = 1e5
 # With more of them a Newton step of all takes longer than some epochs.
 _FEW_CLASSES = 32
 # Rows with a larger share of values that are not zero become an array.
@@ -52,11 +57,14 @@ class Way(NamedTuple):
         Newton's method is for sparse rows, else for an array.
     has_landmarks : bool
         The rounds are those of :mod:`odmtool.solvers.mcodm.landmarks`.
+    is_continued : bool
+        Smaller lambdas come before (:mod:`odmtool.solvers.mcodm.continuation`).
     """
 
     epochs: float
     is_sparse: bool = False
     has_landmarks: bool = False
+    is_continued: bool = False
 
 
 def choose(problem: MultiProblem, solver: str = "auto", outer: str = "cccp") -> Way:
@@ -66,6 +74,8 @@ def choose(problem: MultiProblem, solver: str = "auto", outer: str = "cccp") -> 
         is_large = solver == "auto" and takes_landmarks(gram.kernel, problem.size, gram.memory)
         if is_large or solver == "landmarks":
             return Way(np.inf, has_landmarks=True)
+    if solver != "dcd" and outer == "cccp" and is_steep(problem):
+        return Way(0, is_continued=True)
     return for_rounds(problem, solver)
 
 
@@ -85,6 +95,25 @@ def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
     if not is_narrow(problem):
         return Way(_WIDE_EPOCHS, is_sparse)
     return Way(_EPOCHS if is_sparse or k > _FEW_CLASSES else 0, is_sparse)
+
+
+def is_steep(problem: MultiProblem) -> bool:
+    """Whether losses are steep, every margin can be as wanted, and the Hessian is small.
+
+    Scores of d features have d (k - 1) degrees of freedom.
+    """
+    if problem.gram is not None:
+        return False
+    d, k = problem.X.shape[1], problem.k
+    is_free = problem.size <= d * (k - 1) and d * k <= LARGEST_FEATURE_FACTOR
+    return is_free and curvature(problem) > _STEEP
+
+
+def curvature(problem: MultiProblem) -> float:
+    """The largest second derivative of a loss times |x|^2, on average."""
+    with np.errstate(over="ignore"):
+        lengths = np.mean(problem.weight * squares(problem.X))
+        return float(2 * problem.parameters.c1 * lengths)
 
 
 def is_narrow(problem: MultiProblem) -> bool:
