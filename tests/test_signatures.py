@@ -117,7 +117,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     (Kernel, {"gamma": 0.0, "coef0": 0.0, "degree": 3, "bias": 0.0}),
     (M3SVMParameters, {"power": 4.0, "delta": 1e-3, "ridge": 1e-6}),
     (Schedule, {"epochs": None, "then": "newton"}), (McODMWay, {
-        "is_sparse": False, "has_landmarks": False,
+        "is_sparse": False, "has_landmarks": False, "is_continued": False,
     }),
     (TableWay, {
         "limit": None, "linear": True, "kernel": True, "stored": True, "places": ("memory",),
