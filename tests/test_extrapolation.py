@@ -11,7 +11,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
 from odmtool.solvers import dcd, extrapolation
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.extrapolation import Extrapolation, combination
+from odmtool.solvers.extrapolation import Extrapolation, shares
 
 
 def slow_problem(loss, m=60, d=200, seed=2):
@@ -30,9 +30,8 @@ def test_the_combination_has_the_smallest_step():
     def size(c):
         return np.linalg.norm(c @ steps)
 
-    found = combination(points)
-    c, *_ = np.linalg.lstsq(points[1:].T, found, rcond=None)
-    assert c.sum() == pytest.approx(1) and np.allclose(c @ points[1:], found)
+    c = shares(points)
+    assert c.sum() == pytest.approx(1)
     for _ in range(50):
         change = generator.standard_normal(4)
         assert size(c + 1e-2 * (change - change.mean())) > size(c)
@@ -46,13 +45,21 @@ def test_the_limit_of_a_linear_map_is_found_at_once():
     points, b = [np.zeros(40)], basis @ generator.standard_normal(3)
     for _ in range(4):
         points.append(T @ points[-1] + b)
-    limit = np.linalg.solve(np.eye(40) - T, b)
-    assert np.linalg.norm(combination(np.array(points)) - limit) < 1e-3 * np.linalg.norm(limit)
+    limit, points = np.linalg.solve(np.eye(40) - T, b), np.array(points)
+    assert np.linalg.norm(shares(points) @ points[1:] - limit) < 1e-3 * np.linalg.norm(limit)
     assert np.linalg.norm(points[-1] - limit) > 0.5 * np.linalg.norm(limit)
 
 
 def test_points_that_do_not_move_lead_nowhere():
-    assert combination(np.ones((4, 7))) is None
+    assert shares(np.ones((4, 7))) is None
+
+
+def test_steps_that_are_alike_have_small_shares():
+    """Without regularisation they would be as large as the steps are alike, and of both signs."""
+    generator = np.random.default_rng(5)
+    steps = np.ones((6, 50)) + 1e-9 * generator.standard_normal((6, 50))
+    found = shares(np.vstack([np.zeros(50), steps.cumsum(axis=0)]))
+    assert found.sum() == pytest.approx(1) and np.abs(found).max() < 1
 
 
 @pytest.mark.parametrize("loss", [losses.odm(1e5, 0.3, 0.2, 60), losses.svr(1e3, 0.1, 60)])
@@ -77,36 +84,53 @@ def test_a_third_of_many_epochs_is_saved_at_least(monkeypatch, loss, kernel):
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])
-def test_a_jump_raises_the_dual_or_changes_nothing(monkeypatch, kernel):
-    p = problem(kernel) if kernel else slow_problem(losses.l1svm(1e4, 60))
+@pytest.mark.parametrize("name", ["odm", "l1svm"])
+def test_a_jump_raises_the_dual_or_changes_nothing(kernel, name):
+    p = slow_problem({"odm": losses.odm(1e5, 0.3, 0.2, 60), "l1svm": losses.l1svm(1e4, 60)}[name])
+    if kernel:
+        p = p._replace(gram=Gram(Kernel("rbf", 5e-4), p.X))
     loss, state = losses.scaled(p.loss, p.weight), dcd.state_of(p, None)
-    order, jumps = np.arange(p.size), []
+    order, tried, taken = np.arange(p.size), [], 0
     leap = Extrapolation(p, state)
     for epoch in range(200):
         state.epoch(order, p.size, np.inf)
-        before = extrapolation.dual(loss, state)
-        eta, had_begun = state.eta.copy(), leap.has_begun
-        leap.after_epoch()
-        assert extrapolation.dual(loss, state) >= before * (1 - 1e-12)
-        assert np.array_equal(p.margins(state.eta), p.margins(eta)) or had_begun
+        before, eta, had_begun = extrapolation.dual(loss, state), state.eta.copy(), leap.has_begun
+        has_jumped = leap.after_epoch()
+        now = extrapolation.dual(loss, state)
+        assert now > before if has_jumped else np.array_equal(state.eta, eta) and now == before
         if had_begun and not leap.has_begun:
-            jumps.append(epoch)
+            tried.append(epoch)
+            taken += has_jumped
             assert np.isfinite(losses.dual_value(loss, state.eta)).all()  # within its domain
-    assert jumps == list(range(29, 200, 11))
+            carried = state.carried.copy()  # what belongs to the duals
+            state.assign(state.eta)
+            size = np.abs(state.carried).max()
+            assert np.allclose(carried, state.carried, rtol=0, atol=1e-9 * size)
+    assert tried == list(range(29, 200, 11)) and taken >= 4
 
 
 def test_a_point_that_lowers_the_dual_is_not_taken(monkeypatch):
     p = problem("rbf")
     state = dcd.state_of(p, None)
-    monkeypatch.setattr(extrapolation, "combination", lambda points: 1e3 + points[-1])
+    monkeypatch.setattr(extrapolation, "shares", lambda points: np.full(len(points) - 1, 1e3))
     monkeypatch.setattr(extrapolation, "_FIRST", 1)
     leap, order = Extrapolation(p, state), np.arange(p.size)
     for _ in range(extrapolation.EPOCHS + 1):
         state.epoch(order, p.size, np.inf)
         eta = state.eta.copy()
-        leap.after_epoch()
+        assert not leap.after_epoch()
         assert np.array_equal(state.eta, eta)
-    assert np.allclose(state.margins(), p.margins(eta))
+    assert not leap.has_begun
+    assert np.allclose(p.y * state.carried, p.margins(eta), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("limit", [30, 31])
+def test_an_epoch_follows_every_jump(monkeypatch, limit):
+    """A jump raises the dual, and often P, too."""
+    jumps, jump = [], Extrapolation._jump
+    monkeypatch.setattr(Extrapolation, "_jump", lambda self: jumps.append(0) or jump(self))
+    dcd.solve(slow_problem(losses.odm(1e5, 0.3, 0.2, 60)), Stop(1e-9, limit))
+    assert len(jumps) == limit - 30
 
 
 @pytest.mark.parametrize("reason", ["rows", "size"])
@@ -117,11 +141,16 @@ def test_where_points_cost_too_much_there_are_none(monkeypatch, reason):
         p = p._replace(gram=p.gram.within(8.0 * p.size * 4))
         p.gram._matrix = None
     else:
-        monkeypatch.setattr(extrapolation, "_MOST", 11 * p.size - 1)
+        monkeypatch.setattr(extrapolation, "_MOST", 32 * p.size - 1)
     state = dcd.state_of(p, None)
     leap = Extrapolation(p, state)
     for _ in range(40):
         state.epoch(np.arange(p.size), p.size, np.inf)
-        leap.after_epoch()
-        assert not leap.has_begun
-    assert leap.saved == 1 and Extrapolation(problem("rbf"), dcd.state_of(problem("rbf"), None))
+        assert not leap.after_epoch() and not leap.has_begun
+    assert leap.saved == 1
+
+
+def test_duals_with_bounds_save_less():
+    for loss, saved in ((losses.odm(1e5, 0.3, 0.2, 60), 2), (losses.l1svm(1e4, 60), 1)):
+        p = slow_problem(loss)
+        assert Extrapolation(p, dcd.state_of(p, None)).saved == saved

@@ -224,7 +224,7 @@ def test_pairs_have_the_matrix_of_their_rows(monkeypatch, options, are_many):
     prepared = machine.prepare(X, labels)
     k = len(prepared.classes)
     members = [np.flatnonzero(prepared.target == label) for label in range(k)]
-    grams = pairs.PairGrams(machine, prepared.gram, members)
+    grams = pairs.PairGrams(machine, prepared.gram, members, 1.0)
     assert grams.are_many == are_many
     parts = reduction.parts(prepared.target, k, machine)
     for (i, j), part in zip(reduction.problems(k, "ovo"), parts, strict=True):
@@ -233,14 +233,15 @@ def test_pairs_have_the_matrix_of_their_rows(monkeypatch, options, are_many):
         is_single = are_many and not {"solver", "memory", "kernel"} & options.keys()
         assert is_single == (gram.dtype == np.float32)
         assert np.abs(gram.matrix() - K).max() <= (2.0**-24 * K.max() if is_single else 1e-12)
-        assert np.allclose(gram.exact().matrix(), K, rtol=0, atol=1e-12)
+        gram.make_exact()
+        assert np.allclose(gram.matrix(), K, rtol=0, atol=1e-12)
         assert gram.X.shape == rows.shape
     assert machine.fit(X, labels).solution_.converged
 
 
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-11])
 def test_pairs_in_single_precision_are_solved_in_double(monkeypatch, tolerance):
-    """By coordinate descent where rounding hides little, else by what follows it."""
+    """Where rounding hides little they stay as they are, else descent goes on with exact values."""
     from odmtool.judge import binary as judge
     from odmtool.machines import pairs, reduction
     from odmtool.solvers import auto
@@ -249,8 +250,11 @@ def test_pairs_in_single_precision_are_solved_in_double(monkeypatch, tolerance):
     monkeypatch.setattr(auto, "_EPOCHS_PER_EXAMPLE", 5)
     X, labels = clusters()
     machine = ODM(kernel="rbf", gamma=0.3, multiclass="ovo", lambda_=1e3, tolerance=tolerance)
+    monkeypatch.setattr(pairs, "holds_single", lambda *_arguments: True)
+    made, make_exact = [], Gram.make_exact
+    monkeypatch.setattr(Gram, "make_exact", lambda gram: made.append(0) or make_exact(gram))
     solution, prepared = machine.fit(X, labels).solution_, machine.prepare(X, labels)
-    assert solution.converged and ("newton" in solution.solver) == (tolerance < 1e-6)
+    assert solution.converged and solution.solver == "dcd" and bool(made) == (tolerance < 1e-6)
     objective, gaps = 0.0, []
     parts = reduction.parts(prepared.target, len(prepared.classes), machine)
     for column, part in enumerate(parts):
@@ -293,8 +297,8 @@ def test_pairs_have_as_many_landmarks_with_two_threads():
     for memory in (60e6, 1e9):
         machine = ODM(kernel="rbf", multiclass="ovo", jobs=2, memory=memory)
         gram = Gram(machine.kernel_for(1), np.zeros((6000, 2)), machine.memory_limit())
-        grams = PairGrams(machine, gram, members)
-        alone = PairGrams(machine.copy(jobs=1), gram, members)
+        grams = PairGrams(machine, gram, members, 1.0)
+        alone = PairGrams(machine.copy(jobs=1), gram, members, 1.0)
         assert landmarks_in(4000, grams.memory) == landmarks_in(4000, alone.memory)
         found.append(grams.jobs)
     assert found == [1, 2]

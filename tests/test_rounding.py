@@ -14,8 +14,8 @@ from odmtool.core import double_double, kernels, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
-from odmtool.solvers import rounding
-from odmtool.solvers.base import Stop
+from odmtool.solvers import dcd, rounding
+from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.rounding import UNIT, ExactMargins, Rounding, SpanRounding
 
 EPS = 2.0**-52
@@ -340,3 +340,24 @@ def test_what_margins_of_100_bits_are_off_by(kernel):
         of_value = share * (slope * largest + 10 * EPS * largest**3 / (2 * UNIT))
     expected = of_value + (np.log2(25) + 32) * double_double.UNIT * most
     assert ExactMargins(kernel, X, np.ones(23))._value == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_one_pass_has_the_objectives_of_the_bounds():
+    """For a linear problem what w itself is off by, too: here w(eta) is 0 by cancellation."""
+    rows = 1024.0 * np.random.default_rng(4).integers(1, 9, (5, 3))
+    X, y = sparse.csr_matrix(np.vstack([rows, rows])), np.repeat([1.0, -1.0], 5)
+    eta = np.full(10, 2.0**66)
+    p = Problem(X, None, y, np.ones(10), losses.odm(1e50, 0.3, 0.2, 10))
+    state, found = dcd.state_of(p, eta), Rounding.of(p)
+    own = dcd.objectives(p, state, found, Stop(1e99))
+    loss, t = losses.scaled(p.loss, p.weight), state.margins()
+    bound = found.objectives(loss, t, eta, Stop(1e99), state.w)
+    assert not state.w.any() and found.off(eta) ** 2 / 2 > 1e-3 * abs(own[0][1])
+    assert np.allclose(own[0], bound[0], rtol=1e-12, atol=0) and np.array_equal(own[1], bound[1])
+
+
+def test_where_one_pass_overflows_the_bounds_are_asked():
+    p = problem("rbf")
+    p, eta = p._replace(weight=np.full(p.size, 1e-200)), np.ones(p.size)
+    own, _ = dcd.objectives(p, dcd.state_of(p, eta), Rounding.of(p), Stop(1e-3))
+    assert own[1] < 0

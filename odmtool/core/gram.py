@@ -56,13 +56,15 @@ class Gram:
         other.memory = memory
         return other
 
-    def exact(self) -> Gram:
-        """The same, with values to be made again where they are known to less than the rows."""
-        if self.X is None or self.dtype == self.X.dtype:
-            return self
-        other = copy(self)
-        other._matrix = None
-        return other
+    @property
+    def is_rounded(self) -> bool:
+        """Whether the values are known to less than the precision of the rows."""
+        return self.X is not None and self.dtype != self.X.dtype
+
+    def make_exact(self) -> None:
+        """Let go of values that are rounded; they are made again when they are needed."""
+        if self.is_rounded:
+            self._matrix = None
 
     @property
     def dtype(self) -> np.dtype:

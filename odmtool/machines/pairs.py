@@ -3,7 +3,8 @@
 Values within a class are those of all its pairs, and are kept; values between two classes belong
 to one pair, and are made when it is solved. Where coordinate descent comes first, they are kept in
 single precision, which halves what an epoch reads: the gap counts what that may hide, and
-what follows takes values in double precision (:meth:`odmtool.core.gram.Gram.exact`).
+where that is too much, values are made in double precision
+(:meth:`odmtool.core.gram.Gram.make_exact`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from odmtool.core import kernels
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.loss_table import SMOOTH
-from odmtool.solvers.auto import DESCENT_GRAM, newton_matrices_bytes
+from odmtool.solvers.auto import DESCENT_GRAM, holds_single, newton_matrices_bytes
 
 # The share of the memory that values within classes may take.
 _WITHIN = 0.25
@@ -36,6 +37,8 @@ class PairGrams:
         Of all examples.
     members : list of int arrays
         The examples of every class, ascending.
+    steepest : float
+        The largest u l'' of an example.
 
     Attributes
     ----------
@@ -47,8 +50,9 @@ class PairGrams:
         Bytes for each of them.
     """
 
-    def __init__(self, machine, gram: Gram, members: list[np.ndarray]):
+    def __init__(self, machine, gram: Gram, members: list[np.ndarray], steepest: float):
         self._machine, self._gram, self._members = machine, gram, members
+        self._steepest = steepest
         counts = [len(rows) for rows in members]
         sizes = np.array([a + b for a, b in combinations(counts, 2)], dtype=float)
         self.are_many = float((sizes[sizes <= DESCENT_GRAM] ** 3).sum()) > _LARGE
@@ -63,12 +67,14 @@ class PairGrams:
         self._share_among(machine.jobs, sizes)
 
     def _are_single(self, sizes: np.ndarray) -> bool:
-        """Whether every matrix is for coordinate descent, and its values are at most about 1."""
+        """Whether every matrix is for coordinate descent, of values of distances."""
         machine, kernel = self._machine, self._gram.kernel
         is_first = self.are_many and machine.solver == "auto" and machine.kind == SMOOTH
         if not is_first or self._is_known or kernel.row.of != DISTANCES:
             return False
-        return all(m <= DESCENT_GRAM for m in sizes if self._wants_matrix(m))
+        wanted = [m for m in sizes if self._wants_matrix(m)]
+        most = max(wanted, default=0)
+        return most <= DESCENT_GRAM and holds_single(self._steepest, most, machine.tolerance)
 
     def _share_among(self, jobs: int, sizes: np.ndarray) -> None:
         if self._machine.solver == "newton" and not self._fits(sizes.max(), self.memory):

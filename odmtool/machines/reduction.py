@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.loss_table import SMOOTH
 from odmtool.machines import codes
@@ -186,15 +187,17 @@ def _are_pairs_of_kernels(machine, prepared: Prepared, todo: list[Subproblem]) -
 def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
     k = len(prepared.classes)
     members = [np.flatnonzero(prepared.target == label) for label in range(k)]
-    grams = PairGrams(machine, prepared.gram, members)
+    loss = machine.loss(prepared.total_weight)
+    steepest = losses.largest_slope(loss) * prepared.u.max() if machine.kind == SMOOTH else np.inf
+    grams = PairGrams(machine, prepared.gram, members, steepest)
     solved, are_many, largest = None, grams.are_many, max(todo, key=_of_descent)
     alone = of_small = machine.copy(jobs=1)
     if are_many and all(start is None for start in starts):
         solved = _by_few_landmarks(machine, prepared, todo, largest)
     if solved is not None:
         are_many, alone = False, alone.copy(solver="landmarks")
-        grams = PairGrams(machine.copy(solver="landmarks"), prepared.gram, members)
-    loss = machine.loss(prepared.total_weight)
+        of_landmarks = machine.copy(solver="landmarks")
+        grams = PairGrams(of_landmarks, prepared.gram, members, steepest)
     told = progress if grams.jobs == 1 else ignore_progress
 
     def one(pair, part, first):

@@ -158,9 +158,8 @@ class SpreadGram(NamedTuple):
     def size(self) -> int:
         return self.X.shape[0]
 
-    def exact(self) -> SpreadGram:
-        """Itself: no values are kept, less precise than rows or not."""
-        return self
+    is_rounded = False
+    """No values are kept."""
 
 
 def gram_of(kernel: Kernel, X: SpreadRows, memory: float) -> SpreadGram:

@@ -273,7 +273,7 @@ def one_by_one(add, tile, right, left, above, below) -> None:
 class TilesPart:
     """The Gram of neighbours, whose tiles are filled; what coordinate descent needs of one."""
 
-    X, is_computed = None, False
+    X, is_computed, is_rounded = None, False, False
 
     def __init__(self, tiles: Tiles, start: int, end: int):
         self.kernel, self.size = tiles.kernel, end - start

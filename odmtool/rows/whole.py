@@ -1,8 +1,9 @@
-"""A whole kernel matrix in single precision, which is half as much for coordinate descent to read.
+"""A whole kernel matrix, made tile by tile by all threads.
 
-Every value is made in double precision and rounded once, so that it is known to 2^-24 of itself:
+Coordinate descent takes it in single precision, which is half as much to read in an epoch. Every
+value is made in double precision and rounded once, so that it is known to 2^-24 of itself:
 :class:`odmtool.solvers.rounding.Rounding` counts that in the gap. Each pair of examples is looked
-at once, tile by tile, by all threads; the tiles do not depend on how many there are.
+at once; the tiles do not depend on how many threads there are.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from odmtool.rows.tiles import tile_values
 _ROWS = 384
 
 
-def in_single_precision(gram: Gram, executor) -> Gram:
-    """The same with its values, which are not computed yet; the kernel is one of distances.
+def filled(gram: Gram, dtype, executor) -> Gram:
+    """The same with its values, which are not computed yet, in a precision.
 
     ``executor`` is Serial or Threads (:mod:`odmtool.rows.executor`).
     """
     from odmtool.rows.tile_loops import mirror
 
     kernel, X, m = gram.kernel, gram.X, gram.size
-    K = np.empty((m, m), np.float32)
+    K = np.empty((m, m), dtype)
 
     def fill(top: int) -> None:
         rows = slice(top, top + _ROWS)

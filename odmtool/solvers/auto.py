@@ -101,17 +101,25 @@ def _is_for_matrix(problem: Problem) -> bool:
     return _SINGLE < _largest(problem) < _DOUBLE or are_apart(gram.kernel, gram.X)
 
 
-def is_for_single(problem: Problem) -> bool:
+def is_for_single(problem: Problem, tolerance: float) -> bool:
     """Whether coordinate descent, if something follows it, takes values in single precision.
 
-    The matrix is made for it, of values that are at most about 1, and each of them rounds a smooth
-    loss by little.
+    They are those of distances, the matrix is made for it, and they hide little.
     """
     gram = problem.gram
     is_made = gram is not None and gram.X is not None and not gram.is_computed
     if not is_made or problem.loss.kind != SMOOTH or gram.kernel.row.of != DISTANCES:
         return False
-    return gram.bytes <= gram.memory and _largest(problem) <= _SINGLE
+    return gram.bytes <= gram.memory and holds_single(_largest(problem), gram.size, tolerance)
+
+
+def holds_single(largest: float, m: int, tolerance: float) -> bool:
+    """Whether rounding values to single precision hides less than the tolerance, about.
+
+    Margins of m duals c are off by m c / 2^24, and the losses by l'' / 2 times the square, of which
+    P has m c / 2 in all. With c about 1, l'' (m / 2^24)^2 is the share of P.
+    """
+    return largest * (m / _SINGLE) ** 2 <= tolerance
 
 
 def _largest(problem: Problem) -> float:

@@ -80,8 +80,8 @@ def solve(
     state, rounding = state_of(problem, start, values), Rounding.of(problem)
     generator = np.random.default_rng(seed)
     order = np.arange(problem.size)
-    active, threshold, epoch = problem.size, np.inf, 0
-    at_zero = float(losses.value(problem.loss, 0.0) * problem.weight.sum())
+    active, threshold, epoch, estimate = problem.size, np.inf, 0, np.inf
+    at_zero = value_at_zero(problem)
     trend, is_too_slow = Trend() if stop.follows else None, False
     extrapolation = Extrapolation(problem, state)
 
@@ -95,8 +95,14 @@ def solve(
         progress(Progress(epoch, primal, gap, active, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter or is_too_slow:
             break
-        active, threshold = problem.size, np.inf
-        estimate = np.inf
+        is_rounded = problem.gram is not None and problem.gram.is_rounded
+        if is_rounded and estimate <= stop.tolerance * scale:
+            # What rounded values hide may be all that is left.
+            problem.gram.make_exact()
+            state, rounding = state_of(problem, state.eta), Rounding.of(problem)
+            extrapolation = Extrapolation(problem, state)
+            continue
+        active, threshold, estimate = problem.size, np.inf, np.inf
         extrapolation.forget()
         while epoch < stop.max_iter and not (estimate <= stop.tolerance * scale or is_too_slow):
             if not extrapolation.has_begun:
@@ -111,9 +117,10 @@ def solve(
             if trend is not None:
                 most = stop.limit * extrapolation.saved
                 is_too_slow = trend.is_too_slow(epoch, seen, stop.tolerance, most)
-            # The last epoch's duals are the ones that the gap is looked at.
-            if seen > stop.tolerance and not is_too_slow:
-                extrapolation.after_epoch()
+            # A jump raises the dual; that P falls, too, takes an epoch after it.
+            is_last = seen <= stop.tolerance or is_too_slow or epoch >= stop.max_iter
+            if not is_last and extrapolation.after_epoch():
+                threshold = np.inf
         trend = None
 
     found = Solution(
@@ -142,9 +149,16 @@ def objectives(problem: Problem, state, rounding: Rounding, stop: Stop):
     scale = abs(norm) / 2 + size
     if w is not None:
         hidden += rounding.off(eta) ** 2 / 2
-    if hidden <= stop.negligible(scale):
+    # Of weights so small that the sum overflows the other way knows more.
+    if np.isfinite(dual) and hidden <= stop.negligible(scale):
         return (float(norm / 2 + value), float(dual - norm / 2 - hidden), float(scale)), t
     return rounding.objectives(losses.scaled(problem.loss, problem.weight), t, eta, stop, w)
+
+
+def value_at_zero(problem: Problem) -> float:
+    """P(0), summed as :func:`objectives` does it."""
+    zero = np.zeros(problem.size)
+    return objective_sums(problem.loss, problem.weight, zero, zero, zero, 0.0)[0]
 
 
 def why_diverged(problem: Problem) -> str:
@@ -187,6 +201,17 @@ class LinearState:
         self.eta[:] = eta
         self.w = np.asarray(self._problem.X.T @ (self._problem.y * self.eta))
         return True
+
+    @property
+    def carried(self) -> np.ndarray:
+        """What is kept up to date with the duals: w, shape (d,)."""
+        return self.w
+
+    def put(self, eta: np.ndarray, w: np.ndarray, moved: np.ndarray | None = None) -> None:
+        """Go on from duals, and from their w, or that of eta - ``moved``."""
+        self.eta[:], self.w = eta, w.copy()
+        if moved is not None and moved.any():
+            self.w += np.asarray(self._problem.X.T @ (self._problem.y * moved))
 
     def squared_norm(self) -> float:
         """|w(eta)|^2."""
@@ -252,6 +277,22 @@ class KernelState:
         """Go on from multiples of the dual variables, which need no kernel values."""
         self.eta *= times
         self._f *= times
+
+    @property
+    def carried(self) -> np.ndarray:
+        """What is kept up to date with the duals: f(x_j), shape (m,)."""
+        return self._f
+
+    def put(self, eta: np.ndarray, f: np.ndarray, moved: np.ndarray | None = None) -> None:
+        """Go on from duals, and from their decision values, or those of eta - ``moved``.
+
+        The rows of the kernel matrix must be at hand.
+        """
+        self.eta[:], self._f, self._has_increments = eta, f.copy(), True
+        if moved is not None:
+            support, cache = np.flatnonzero(moved), self._cache
+            signed = (self._problem.y * moved)[support]
+            add_rows(cache.rows, cache.first, cache.slot[support], signed, self._f)
 
     def squared_norm(self) -> float:
         """|w(eta)|^2."""

@@ -5,7 +5,8 @@ Problem     where lambda is large, epochs of coordinate descent become steps of 
             go in the same few directions.
 Update      after K epochs in one order, the combination of the last K iterates whose own step
             would be smallest if T were that map: with the steps U = (eta_1 - eta_0, ...) and
-            z = (U'U)^-1 1 it is sum_k z_k eta_k / sum z. It is taken only if it raises the dual.
+            z = (U'U)^-1 1 it is sum_k z_k eta_k / sum z, and with it w, or the decision values; the
+            duals are brought back into the domain. It is taken only if it raises the dual.
             The order is shuffled anew only then: T is the map of one order.
 Stop        never: the epochs do, which this only makes fewer.
 Source      Bertrand & Massias, "Anderson acceleration of coordinate descent", AISTATS 2021,
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from odmtool.core import losses
+from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers.base import Problem
 
 # Epochs in one order. Half of the epochs are saved with 8 to 20 (text of 2000 documents, lambda
@@ -44,51 +46,67 @@ class Extrapolation:
     ----------
     problem : Problem
     state : LinearState or KernelState
-        Its duals and decision values (:func:`odmtool.solvers.dcd.state_of`), which it may replace.
+        Its duals, and w or the decision values, which it may replace
+        (:func:`odmtool.solvers.dcd.state_of`).
     """
 
     def __init__(self, problem: Problem, state):
-        self._problem, self._state, self._points, self._epochs = problem, state, [], 0
-        self._fits = state.is_at_hand and (EPOCHS + 1) * problem.size <= _MOST
+        self._problem, self._state, self._epochs, self._count = problem, state, 0, 0
+        sums, duals = (EPOCHS + 1) * len(state.carried), (2 * EPOCHS + 1) * problem.size
+        self._fits = state.is_at_hand and sums + duals <= _MOST
+        self._duals = self._sums = None
 
     @property
     def saved(self) -> int:
-        """How many epochs one stands for that is to come, about."""
-        return _SAVED if self._fits else 1
+        """How many epochs one stands for that is to come, about; duals with bounds gain less."""
+        return _SAVED if self._fits and self._problem.loss.kind == SMOOTH else 1
 
     @property
     def has_begun(self) -> bool:
         """Whether the next epoch must have the order of the last one."""
-        return bool(self._points)
+        return self._count > 0
 
     def forget(self) -> None:
         """Begin again: the next epoch does not follow the last one."""
-        self._points = []
+        self._count = 0
 
-    def after_epoch(self) -> None:
-        """Keep the duals, or jump to better ones."""
+    def after_epoch(self) -> bool:
+        """Keep the duals, or jump to better ones; whether it has jumped."""
         self._epochs += 1
         if self._epochs < _FIRST or not self._fits:
-            return
-        self._points.append(self._state.eta.copy())
-        if len(self._points) > EPOCHS:
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._jump()
-            self.forget()
+            return False
+        state = self._state
+        if self._duals is None:
+            self._duals, self._sums = (
+                np.empty((EPOCHS + 1, len(numbers))) for numbers in (state.eta, state.carried)
+            )
+        self._duals[self._count], self._sums[self._count] = state.eta, state.carried
+        self._count += 1
+        if self._count <= EPOCHS:
+            return False
+        self.forget()
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._jump()
 
-    def _jump(self) -> None:
+    def _jump(self) -> bool:
         state, loss = self._state, losses.scaled(self._problem.loss, self._problem.weight)
-        eta = combination(np.array(self._points))
-        if eta is None:
-            return
-        before = dual(loss, state)
-        state.assign(losses.nearest_dual(loss, eta))
-        if not dual(loss, state) > before:
-            state.assign(self._points[-1])
+        share = shares(self._duals)
+        if share is None:
+            return False
+        before, eta = dual(loss, state), share @ self._duals[1:]
+        near = losses.nearest_dual(loss, eta)
+        state.put(near, share @ self._sums[1:], near - eta)
+        if dual(loss, state) > before:
+            return True
+        state.put(self._duals[-1], self._sums[-1])
+        return False
 
 
-def combination(points: np.ndarray) -> np.ndarray | None:
-    """Of K + 1 points, shape (K + 1, m), where their steps lead; None where they are nothing."""
+def shares(points: np.ndarray) -> np.ndarray | None:
+    """z / sum z for K + 1 points, shape (K + 1, m), of which the last K have a share each.
+
+    None where there is no such combination.
+    """
     steps = np.diff(points, axis=0)
     U = steps @ steps.T
     U.flat[:: len(U) + 1] += _REGULARISATION * U.trace()
@@ -97,7 +115,7 @@ def combination(points: np.ndarray) -> np.ndarray | None:
     except LinAlgError:
         return None
     total = z.sum()
-    return z @ points[1:] / total if np.isfinite(total) and total != 0 else None
+    return z / total if np.isfinite(total) and total != 0 else None
 
 
 def dual(loss: losses.MarginLoss, state) -> float:

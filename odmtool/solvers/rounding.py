@@ -85,7 +85,7 @@ class Rounding:
         errors = _value_errors(kernel, X) if known else (0.0, 0.0)
         self._value = _value_error(kernel, *errors, most) / most if known else 0.0
         # Values of rows in double precision may be kept in single precision.
-        is_rounded = known and gram is not None and gram.exact() is not gram
+        is_rounded = known and gram is not None and gram.is_rounded
         self._value += SINGLE_UNIT * is_rounded
         # Of distances each value has its own relative error, and k(x, x) has none.
         self._gram = gram if known and kernel.row.of == DISTANCES and not is_rounded else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
+import numpy as np
+
 from odmtool import messages
 from odmtool.core import deadline
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
@@ -81,8 +83,7 @@ class SolverRun(NamedTuple):
         first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
         if first.converged or plan.epochs is None:
             return first
-        if problem.gram is not None:
-            problem = problem._replace(gram=problem.gram.exact())
+        problem = self._exact(problem)
         if plan.then == "landmarks":
             second = self._landmarks(problem, first.eta)
         else:
@@ -93,12 +94,21 @@ class SolverRun(NamedTuple):
 
     def _in_single_precision(self, problem: Problem, plan: Schedule) -> Problem:
         """With kernel values in single precision where that is enough for coordinate descent."""
-        if plan.epochs is None or not is_for_single(problem):
+        if plan.epochs is None or not is_for_single(problem, self.tolerance):
             return problem
-        from odmtool.rows.whole import in_single_precision
+        return self._filled(problem, np.float32)
 
-        gram = in_single_precision(problem.gram, local_executor(self.jobs))
-        return problem._replace(gram=gram)
+    def _exact(self, problem: Problem) -> Problem:
+        """With those of a problem that has others made again."""
+        if problem.gram is None or not problem.gram.is_rounded:
+            return problem
+        problem.gram.make_exact()
+        return self._filled(problem, float)
+
+    def _filled(self, problem: Problem, dtype) -> Problem:
+        from odmtool.rows.whole import filled
+
+        return problem._replace(gram=filled(problem.gram, dtype, local_executor(self.jobs)))
 
     def _landmarks(self, problem: Problem, start, is_last: bool = False) -> Solution:
         follows = not is_last and newton_follows(problem)
