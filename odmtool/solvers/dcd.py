@@ -21,6 +21,8 @@ Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, Algo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from odmtool import messages
@@ -127,13 +129,17 @@ def solve(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
 
-    norm = state.eta @ margins
+    return not_worse_than_zero(found, _along(problem, state.eta @ margins, margins), at_zero, stop)
+
+
+def _along(problem: Problem, norm: float, margins: np.ndarray) -> Callable:
+    """From s to P(s w) and the scale there, where |w|^2 is ``norm``."""
 
     def primal_at(s):
         values = problem.weight * losses.value(problem.loss, s * margins)
         return s * s * norm / 2 + values.sum(), s * s * norm / 2 + np.abs(values).sum()
 
-    return not_worse_than_zero(found, primal_at, at_zero, stop)
+    return primal_at
 
 
 def objectives(problem: Problem, state, rounding: Rounding, stop: Stop):

@@ -34,6 +34,7 @@ _MOST = 2**21
 # What is added to the diagonal of U'U, relative to its trace: less makes large numbers of opposite
 # signs of z, and rounding errors with them, and saves no more.
 _REGULARISATION = 1e-10
+_SAME = 1e-12
 # Where many epochs are needed, so many times more would be without it.
 # speed only: when another solver takes over
 _SAVED = 2
@@ -95,7 +96,9 @@ class Extrapolation:
             return False
         before, eta = dual(loss, state), share @ self._duals[1:]
         near = losses.nearest_dual(loss, eta)
-        state.put(near, share @ self._sums[1:], near - eta)
+        # Duals that stayed at a bound are there but for rounding.
+        moved = np.where(np.abs(near - eta) > _SAME * np.abs(near), near - eta, 0.0)
+        state.put(near, share @ self._sums[1:], moved)
         if dual(loss, state) > before:
             return True
         state.put(self._duals[-1], self._sums[-1])
