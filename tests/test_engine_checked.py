@@ -11,7 +11,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.executor import Serial
 from odmtool.rows.tiles import tile_values
-from odmtool.solvers import rounding
+from odmtool.solvers import rounding, value_rounding
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import certificate, checked, full, products, sample, solve
 from odmtool.solvers.engine.certificate import Draw
@@ -190,9 +190,9 @@ def test_the_error_of_a_value_in_single_precision(name, is_compiled, scale):
     off = np.abs(single - kernel_matrix(kernel, X, X)).max()
     bound = points.single_value_error
     if points.is_narrow and not is_compiled:
-        bound = rounding.single_value_error(kernel, X, points.diagonal.max())
+        bound = value_rounding.single_value_error(kernel, X, points.diagonal.max())
         assert bound > points.single_value_error
-    assert off <= bound <= 3000 * max(off, rounding.SINGLE_UNIT * points.diagonal.max())
+    assert off <= bound <= 3000 * max(off, value_rounding.SINGLE_UNIT * points.diagonal.max())
 
 
 @pytest.mark.parametrize("d", range(1, 13))
@@ -205,7 +205,7 @@ def test_the_error_of_values_that_are_made_of_differences(d):
             X[40:] = X[:40] + random.standard_normal((40, d)) / np.sqrt(gamma * d)
             kernel, single = Kernel("rbf", gamma), X.astype(np.float32)
             off = np.abs(tile_values(kernel, single, single, False) - kernel_matrix(kernel, X, X))
-            shares.append(off.max() / rounding.narrow_value_error(kernel, X))
+            shares.append(off.max() / value_rounding.narrow_value_error(kernel, X))
     assert 0.1 < max(shares) <= 1
     far = Kernel("rbf", 1.0)
-    assert rounding.narrow_value_error(far, np.full((1, d), 1e9)) == np.inf
+    assert value_rounding.narrow_value_error(far, np.full((1, d), 1e9)) == np.inf

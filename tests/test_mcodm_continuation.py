@@ -1,11 +1,14 @@
 """mcODM from small to large lambda."""
 
+import contextlib
+
 import mcodm_problems
 import numpy as np
 import pytest
 from scipy import sparse
 
 from odmtool.core import deadline, losses
+from odmtool.errors import DivergedError
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto, continuation, rounds, way
 from odmtool.solvers.mcodm.way import Way, choose, curvature
@@ -140,3 +143,13 @@ def test_only_steep_linear_problems_are_continued(monkeypatch):
         monkeypatch.setattr(way, "_STEEP", share * curvature(p))
         assert choose(p).is_continued == expected
     assert not choose(mcodm_problems.problem("rbf")).is_continued
+
+
+@pytest.mark.parametrize("lambda_", [1e100, 1e300])
+def test_a_lambda_beyond_all_numbers_is_no_problem_to_continue(lambda_):
+    """The curvature of the last is infinite, for which there is no number of lambdas."""
+    with np.errstate(over="ignore"):
+        p = problem(lambda_, m=60, d=40, k=4, scale=1e10)
+    assert curvature(p) > 1e60 and not way.is_steep(p) and not choose(p).is_continued
+    with contextlib.suppress(DivergedError):  # and no other error
+        auto.solve(p, Stop(1e-3, 5))

@@ -14,7 +14,7 @@ from odmtool.core import double_double, kernels, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
-from odmtool.solvers import dcd, rounding
+from odmtool.solvers import dcd, rounding, value_rounding
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.rounding import UNIT, ExactMargins, Rounding, SpanRounding
 
@@ -93,7 +93,8 @@ def test_the_error_of_a_margin(name):
         of_most = absolute + min(1.0, relative) * (most - kernel.bias**2) + 8 * UNIT * most
         value = of_most / most
         rows = p.X if name is None else p.gram.X
-        assert rounding.value_error(kernel, rows, most) == pytest.approx(of_most, rel=1e-9, abs=0)
+        error = value_rounding.value_error(kernel, rows, most)
+        assert error == pytest.approx(of_most, rel=1e-9, abs=0)
     np.testing.assert_allclose(found.sizes, sizes, rtol=1e-12, atol=1e-14)
     assert found.error == pytest.approx(value + sums(60), rel=1e-9, abs=0)
     order = np.argsort(-np.arange(60))

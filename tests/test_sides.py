@@ -15,7 +15,7 @@ from odmtool.errors import DataError, UsageError
 from odmtool.rows import kmeans, partition, tiles
 from odmtool.rows.executor import Serial
 from odmtool.rows.sparse_tile import sparse_tile
-from odmtool.solvers import newton, rounding, spaces
+from odmtool.solvers import newton, rounding, spaces, value_rounding
 from odmtool.solvers.base import Problem, Progress, Stop
 from odmtool.solvers.engine import certificate, choice, features, products, span, thinned
 from odmtool.solvers.engine.cost import Cost
@@ -151,7 +151,7 @@ def test_single_precision_for_what_it_holds(gamma):
     kernel = Kernel("poly", gamma, 0.0, 1)
 
     def error(kernel=kernel, size=1.0, most=1.0):
-        return rounding.single_value_error(kernel, np.array([[size**0.5]]), most)
+        return value_rounding.single_value_error(kernel, np.array([[size**0.5]]), most)
 
     for change in (-60, 60):
         limit, beyond = 2.0**change, 2.0**change * (2.0 if change > 0 else 0.5)
@@ -162,7 +162,7 @@ def test_single_precision_for_what_it_holds(gamma):
     # Two roundings more than the sum's, of each of the rows; and eight of the value.
     X, u = np.array([[0.5, 0.5, 0.0]]), 2.0**-24
     expected = (3 + 8 + 4) * u * 0.5 + 8 * u * 3.0
-    found = rounding.single_value_error(Kernel("linear"), X, 3.0)
+    found = value_rounding.single_value_error(Kernel("linear"), X, 3.0)
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -171,7 +171,7 @@ def test_what_differences_are_off_by_where_first_order_is_enough():
     for share in (0.999, 1.001):
         largest = (share * 1e-3 / u) ** 2 / (0.5 * np.log2(np.e))
         X = np.array([[largest**0.5, 0.0, 0.0]])
-        found = rounding.narrow_value_error(kernel, X)
+        found = value_rounding.narrow_value_error(kernel, X)
         expected = 1.1 * (2.9 * share * 1e-3 / u + 0.37 * 7 + 8) * u + 2.0**-125
         assert found == (pytest.approx(expected, rel=1e-9) if share < 1 else np.inf)
 

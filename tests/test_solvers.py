@@ -21,8 +21,9 @@ from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import is_thin
 from odmtool.solvers.newton import step_length
-from odmtool.solvers.rounding import UNIT, Rounding, value_error
+from odmtool.solvers.rounding import UNIT, Rounding
 from odmtool.solvers.spaces import FunctionSpace, matrix_bytes
+from odmtool.solvers.value_rounding import value_error
 
 
 def test_theta_0_mu_1_is_ridge_regression():

@@ -86,7 +86,7 @@ def test_newton_follows_on_exact_values(monkeypatch):
     seen, p = [], apart(1e3)
     monkeypatch.setattr(whole, "filled", lambda *given: seen.append(filled(*given)) or seen[-1])
     assert solve(p, solver="auto", tolerance=1e-8).solver == "dcd, then newton"
-    assert [gram.dtype for gram in seen] == [np.float32] and not p.gram.is_rounded
+    assert [gram.dtype for gram in seen] == [np.float32, float] and not p.gram.is_computed
 
 
 def test_when_values_are_in_single_precision():

@@ -16,7 +16,6 @@ import numpy as np
 from odmtool.core import kernels
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import DISTANCES, STORED
-from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers.auto import DESCENT_GRAM, holds_single, newton_matrices_bytes
 
 # The share of the memory that values within classes may take.
@@ -38,7 +37,7 @@ class PairGrams:
     members : list of int arrays
         The examples of every class, ascending.
     steepest : float
-        The largest u l'' of an example.
+        The largest u l'' of an example; infinite where l' jumps.
 
     Attributes
     ----------
@@ -69,7 +68,7 @@ class PairGrams:
     def _are_single(self, sizes: np.ndarray) -> bool:
         """Whether every matrix is for coordinate descent, of values of distances."""
         machine, kernel = self._machine, self._gram.kernel
-        is_first = self.are_many and machine.solver == "auto" and machine.kind == SMOOTH
+        is_first = self.are_many and machine.solver == "auto"
         if not is_first or self._is_known or kernel.row.of != DISTANCES:
             return False
         wanted = [m for m in sizes if self._wants_matrix(m)]

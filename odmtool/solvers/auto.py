@@ -107,10 +107,15 @@ def is_for_single(problem: Problem, tolerance: float) -> bool:
     They are those of distances, the matrix is made for it, and they hide little.
     """
     gram = problem.gram
-    is_made = gram is not None and gram.X is not None and not gram.is_computed
-    if not is_made or problem.loss.kind != SMOOTH or gram.kernel.row.of != DISTANCES:
+    if problem.loss.kind != SMOOTH or not is_of_distances(gram) or gram.bytes > gram.memory:
         return False
-    return gram.bytes <= gram.memory and holds_single(_largest(problem), gram.size, tolerance)
+    return holds_single(_largest(problem), gram.size, tolerance)
+
+
+def is_of_distances(gram: Gram | None) -> bool:
+    """Whether there are kernel values of distances to be made."""
+    is_made = gram is not None and gram.X is not None and not gram.is_computed
+    return is_made and gram.kernel.row.of == DISTANCES
 
 
 def holds_single(largest: float, m: int, tolerance: float) -> bool:

@@ -154,7 +154,7 @@ def objectives(problem: Problem, state, rounding: Rounding, stop: Stop):
     )
     scale = abs(norm) / 2 + size
     if w is not None:
-        hidden += rounding.off(eta) ** 2 / 2
+        hidden += rounding.beyond(eta)
     # Of weights so small that the sum overflows the other way knows more.
     if np.isfinite(dual) and hidden <= stop.negligible(scale):
         return (float(norm / 2 + value), float(dual - norm / 2 - hidden), float(scale)), t

@@ -34,6 +34,8 @@ _MOST = 2**21
 # What is added to the diagonal of U'U, relative to its trace: less makes large numbers of opposite
 # signs of z, and rounding errors with them, and saves no more.
 _REGULARISATION = 1e-10
+# Duals that differ by this share are the same.
+# speed only: decision values are summed anew before the gap is looked at
 _SAME = 1e-12
 # Where many epochs are needed, so many times more would be without it.
 # speed only: when another solver takes over

@@ -33,17 +33,7 @@ from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
 from odmtool.solvers.base import Problem, Stop, objective_values, relative
-
-UNIT = float(np.finfo(float).eps) / 2
-"""The largest relative error of one operation in double precision."""
-
-SINGLE_UNIT = float(np.finfo(np.float32).eps) / 2
-"""The same in single precision."""
-
-# Numbers of these sizes, their roots and products lie well inside of what single precision holds.
-_LEAST_SINGLE, _MOST_SINGLE = 2.0**-60, 2.0**60
-# Up to this the square of a relative error is not worth a tenth of it.
-_FIRST_ORDER = 1e-3
+from odmtool.solvers.value_rounding import SINGLE_UNIT, UNIT, of_pieces, off_by, value_errors
 
 _LINEAR = Kernel("linear")
 # e to a higher power says nothing of what is small.
@@ -74,7 +64,7 @@ class Rounding:
         if X is None or kernel.row.of == STORED:
             values = gram.diagonal()
         else:
-            values = np.concatenate(_each(X, partial(kernels.diagonal, kernel)))
+            values = np.concatenate(of_pieces(X, partial(kernels.diagonal, kernel)))
         if not kernel.is_positive_semidefinite:
             values = np.full(len(values), _largest_value(gram))
         values = np.maximum(values, 0.0)
@@ -82,9 +72,8 @@ class Rounding:
         self._sizes, self._sum = np.sqrt(values), sum_error(len(values))
         # The values of a matrix that was handed over are taken as they are.
         known = X is not None and kernel.row.of != STORED and most > 0
-        errors = _value_errors(kernel, X) if known else (0.0, 0.0)
-        self._value = _value_error(kernel, *errors, most) / most if known else 0.0
-        # Values of rows in double precision may be kept in single precision.
+        errors = value_errors(kernel, X) if known else (0.0, 0.0)
+        self._value = off_by(kernel, *errors, most) / most if known else 0.0
         is_rounded = known and gram is not None and gram.is_rounded
         self._value += SINGLE_UNIT * is_rounded
         # Of distances each value has its own relative error, and k(x, x) has none.
@@ -177,8 +166,7 @@ class Rounding:
         with np.errstate(over="ignore", invalid="ignore"):
             found = shares_error(loss, t, eta, self.of_margins(coef, w) * self._sizes)
             if w is not None:
-                off = self.off(coef)
-                return found + off * apart + off**2 / 2
+                return found + self.beyond(coef, apart)
             size, between = np.abs(coef) @ self._sizes, np.abs(coef - eta)
             beside = between @ self._sizes
             found += self.error * beside**2 / 2
@@ -205,7 +193,7 @@ class Rounding:
         with np.errstate(over="ignore", invalid="ignore"):
             found = (slopes @ self._sizes**2) * self.of_margins(coef, w) ** 2 / 2
             if w is not None:
-                return found + (off := self.off(coef)) * apart + off**2 / 2
+                return found + self.beyond(coef, apart)
             return found + self.error * (np.abs(difference) @ self._sizes) ** 2 / 2
 
     def of_margins(self, coef, w=None) -> float:
@@ -225,6 +213,11 @@ class Rounding:
     def off(self, coef) -> float:
         """How far w of a linear problem may be from w(coef)."""
         return float(self.error * (np.abs(coef) @ self._sizes))
+
+    def beyond(self, coef, apart=0.0) -> float:
+        """What that may add to 1/2 |w - w(eta)|^2, |w - w(eta)| being ``apart``."""
+        off = self.off(coef)
+        return off * apart + off**2 / 2
 
     def primal(self, loss: MarginLoss, t, w) -> float:
         """By how much P of a linear problem's w may be larger than its margins ``t`` say."""
@@ -393,88 +386,6 @@ class SpanRounding:
         return primal_error(float(np.linalg.norm(a)), size, bent, self._count)
 
 
-def value_error(kernel: Kernel, X, most: float) -> float:
-    """A bound of the rounding error of a kernel value in double precision.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : CSR, csr_matrix or ndarray, shape (m, d)
-    most : float
-        The largest |k(x, x)|.
-    """
-    return _value_error(kernel, *_value_errors(kernel, X), most)
-
-
-def single_value_error(kernel: Kernel, X, most: float) -> float:
-    """The same in single precision, rows rounded to it included.
-
-    A row's rounding changes an inner product by two roundings more; what the values' own
-    roundings do grows as the unit. e^-87 is the least that single precision has. The bound is
-    infinite where rows, gamma or values might overflow, or vanish.
-    """
-    terms, size = _terms_and_size(kernel, X)
-    if not all(_LEAST_SINGLE <= x <= _MOST_SINGLE for x in (size, abs(kernel.gamma) or 1.0, most)):
-        return np.inf
-    exactly, unit = np.array(kernel.row.rounding(kernel, size, 0.0, np)), SINGLE_UNIT / UNIT
-    found = np.array(kernel.row.rounding(kernel, size, (terms + 12) * SINGLE_UNIT, np))
-    relative, absolute = found + (unit - 1) * exactly
-    least = 2 * np.exp(-86.0) if kernel.row.of == DISTANCES else 0.0
-    return _value_error(kernel, float(relative), float(absolute), most, SINGLE_UNIT) + least
-
-
-def narrow_value_error(kernel: Kernel, X) -> float:
-    """The same of :mod:`odmtool.rows.narrow_loops`, where nothing cancels.
-
-    There a squared distance D is summed up from differences of numbers that two roundings each,
-    of the row and of its product with the root of gamma, have changed by 2 u R: with the factor's
-    own rounding, those of the differences, their squares and sums of d numbers, D is off by at
-    most 8 u R sqrt(D) + (d + 4) u D. 2^-D changes by the share ln 2 of that, at most
-    u (2.9 R + .37 (d + 4)), and by eight roundings of its series. The bound is
-    infinite where the first order is not enough; rows and gamma are those that single precision
-    has (:func:`single_value_error`).
-    """
-    terms, largest = _measures(X)
-    size = np.sqrt(abs(kernel.gamma) * np.log2(np.e) * largest)
-    if not size <= _FIRST_ORDER / SINGLE_UNIT:
-        return np.inf
-    return float(1.1 * (2.9 * size + 0.37 * (terms + 4) + 8) * SINGLE_UNIT + 2.0**-125)
-
-
-def _value_error(
-    kernel: Kernel, relative: float, absolute: float, most: float, unit: float = UNIT
-) -> float:
-    # Without the constant, values of distances lie between 0 and 1.
-    return absolute + min(relative, 1.0) * (most - kernel.bias**2) + 8 * unit * most
-
-
-def _value_errors(kernel: Kernel, X) -> tuple[float, float]:
-    """How far values may be off, relatively and absolutely.
-
-    An inner product of n terms is off by at most n roundings of |u| |v|, a squared distance
-    by as many of (|u| + |v|)^2; what that does to a value the kernel's row knows.
-    """
-    terms, size = _terms_and_size(kernel, X)
-    return kernel.row.rounding(kernel, size, (terms + 8) * UNIT, np)
-
-
-def _terms_and_size(kernel: Kernel, X) -> tuple[int, float]:
-    """The most terms of what a value is computed from, and its largest size."""
-    terms, largest = np.max(_each(X, _measures), axis=0)
-    return int(terms), 4 * largest if kernel.row.of == DISTANCES else largest
-
-
-def _each(X, function: Callable) -> list:
-    """function(X), or of every piece where workers have them."""
-    return X.each(function) if hasattr(X, "each") else [function(X)]
-
-
-def _measures(X) -> tuple[int, float]:
-    """The most terms of an inner product, and the largest |x|^2."""
-    terms = X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0)
-    return int(terms), float(kernels.squares(X).max(initial=0.0))
-
-
 def sum_error(size: int) -> float:
     """A bound of the relative error of a sum of ``size`` terms, as BLAS and NumPy add them.
 
@@ -496,5 +407,5 @@ def _largest_value(gram: Gram) -> float:
         return float(abs(gram.X[:, 1:]).max())
     upwards = kernel._replace(gamma=abs(kernel.gamma), coef0=abs(kernel.coef0))
     return float(
-        np.max(np.concatenate(_each(gram.X, partial(kernels.diagonal, upwards))), initial=0.0)
+        np.max(np.concatenate(of_pieces(gram.X, partial(kernels.diagonal, upwards))), initial=0.0)
     )

@@ -13,7 +13,13 @@ from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
-from odmtool.solvers.auto import Schedule, choose, is_for_single, newton_follows
+from odmtool.solvers.auto import (
+    Schedule,
+    choose,
+    is_for_single,
+    is_of_distances,
+    newton_follows,
+)
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.settings import Settings
 
@@ -83,10 +89,13 @@ class SolverRun(NamedTuple):
         first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
         if first.converged or plan.epochs is None:
             return first
-        problem = self._exact(problem)
+        if problem.gram is not None:
+            problem.gram.make_exact()
         if plan.then == "landmarks":
             second = self._landmarks(problem, first.eta)
         else:
+            if is_of_distances(problem.gram):
+                problem = self._filled(problem, float)
             second = self._one(problem, plan.then, first.eta)
         return second._replace(
             iterations=first.iterations + second.iterations, solver=f"dcd, then {second.solver}"
@@ -98,14 +107,8 @@ class SolverRun(NamedTuple):
             return problem
         return self._filled(problem, np.float32)
 
-    def _exact(self, problem: Problem) -> Problem:
-        """With those of a problem that has others made again."""
-        if problem.gram is None or not problem.gram.is_rounded:
-            return problem
-        problem.gram.make_exact()
-        return self._filled(problem, float)
-
     def _filled(self, problem: Problem, dtype) -> Problem:
+        """With kernel values that compiled code makes, which is loaded."""
         from odmtool.rows.whole import filled
 
         return problem._replace(gram=filled(problem.gram, dtype, local_executor(self.jobs)))

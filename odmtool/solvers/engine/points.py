@@ -13,7 +13,11 @@ import numpy as np
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, is_narrow, tile_values
-from odmtool.solvers.rounding import narrow_value_error, single_value_error, value_error
+from odmtool.solvers.value_rounding import (
+    narrow_value_error,
+    single_value_error,
+    value_error,
+)
 
 # speed only: rows of a block, for the processor's cache
 BLOCK = 512
@@ -74,12 +78,12 @@ class Points:
 
     @cached_property
     def value_error(self) -> float:
-        """See :func:`odmtool.solvers.rounding.value_error`."""
+        """See :func:`odmtool.solvers.value_rounding.value_error`."""
         return value_error(self.kernel, self.X, self._most)
 
     @property
     def single_value_error(self) -> float:
-        """See :func:`odmtool.solvers.rounding.single_value_error`."""
+        """See :func:`odmtool.solvers.value_rounding.single_value_error`."""
         return min(self._single_errors[: 1 + self.is_narrow])
 
     @cached_property

@@ -37,7 +37,8 @@ _NARROW = 5
 _EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS = 5, 300, 50
 # Problems in which every margin can be as wanted are continued from small lambdas, if their
 # curvature is above this. (With a few examples more, ends from there were up to 40 % too high.)
-_STEEP = 1e5
+# Above the other there are more than 50 lambdas on the way, and rounding is all that they see.
+_STEEP, _STEEPEST = 1e5, 1e60
 # With more of them a Newton step of all takes longer than some epochs.
 _FEW_CLASSES = 32
 # Rows with a larger share of values that are not zero become an array.
@@ -106,7 +107,7 @@ def is_steep(problem: MultiProblem) -> bool:
         return False
     d, k = problem.X.shape[1], problem.k
     is_free = problem.size <= d * (k - 1) and d * k <= LARGEST_FEATURE_FACTOR
-    return is_free and curvature(problem) > _STEEP
+    return is_free and _STEEP < curvature(problem) <= _STEEPEST
 
 
 def curvature(problem: MultiProblem) -> float:
