@@ -243,7 +243,7 @@ def test_problems_that_are_too_many_for_the_memory_come_one_after_the_other(monk
     classes = np.digitize(whole.gram.X[:, 0], [-1.0, 0.0, 1.0])
     problems = [whole._replace(y=np.where(classes == k, 1.0, -1.0)) for k in range(3)]
     told = []
-    monkeypatch.setattr(solve, "_together", lambda m, q, memory: min(q, 2))
+    monkeypatch.setattr(solve, "together", lambda m, q, memory: min(q, 2))
     found = solve.solve_all(problems, Stop(1e-3, 100), seed=5, progress=told.append)
     parts = [problems[:2], problems[2:]]
     alone = [one for part in parts for one in solve.solve_all(part, Stop(1e-3, 100), seed=5)]

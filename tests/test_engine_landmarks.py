@@ -14,7 +14,8 @@ from odmtool.rows import duplicates, tiles
 from odmtool.rows.duplicates import first_of_each
 from odmtool.rows.executor import Serial, local_executor
 from odmtool.solvers.auto import landmarks_memory
-from odmtool.solvers.engine import reduced, sample, solve
+from odmtool.solvers.engine import reduced, sample
+from odmtool.solvers.engine import room as plan
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import bounded
@@ -88,12 +89,12 @@ def test_a_weighted_gram_matrix_is_made_of_all_parts(monkeypatch):
 
 def test_the_memory_of_a_problem_is_what_it_keeps():
     """Tiles of half the matrix in single precision, features, and three square matrices."""
-    m, r = 5000, solve.landmarks_in(5000, 1e12)
-    needed = 2.0 * m * (m + 1024) + r * (4 * m + 12 * solve.sample_size(m)) + 24 * r * r
-    assert solve.needed_bytes(m, 1e12) == needed
+    m, r = 5000, plan.landmarks_in(5000, 1e12)
+    needed = 2.0 * m * (m + 1024) + r * (4 * m + 12 * sample.sample_size(m)) + 24 * r * r
+    assert plan.needed_bytes(m, 1e12) == needed
     # Four problems: Hessian and factor of each, and vectors of the examples.
     m, memory = 20_000, 1e9
-    room = solve.Room.of(m, memory, 4)
+    room = plan.Room.of(m, memory, 4)
     needed = [n * (4 * m + 8 * room.sample) + 4 * (200 * m + 16 * n * n)
               for n in (room.landmarks, room.landmarks + 1)]  # fmt: skip
     assert 48 < room.landmarks < 2500 and needed[0] <= memory - room.tiles < needed[1]
@@ -102,10 +103,10 @@ def test_the_memory_of_a_problem_is_what_it_keeps():
 @pytest.mark.parametrize("m", [1501, 8000, 10_001, 50_000, 10**6])
 def test_little_memory_has_room_for_few_landmarks(m):
     memory = landmarks_memory(m)
-    assert solve.landmarks_in(m, memory) >= 16
-    assert solve.needed_bytes(m, memory) <= 1.1 * memory
-    enough = solve.memory_for_many(m)
-    assert solve.landmarks_in(m, 2 * enough) >= 256 and solve.landmarks_in(m, enough / 2) < 256
+    assert plan.landmarks_in(m, memory) >= 16
+    assert plan.needed_bytes(m, memory) <= 1.1 * memory
+    enough = plan.memory_for_many(m)
+    assert plan.landmarks_in(m, 2 * enough) >= 256 and plan.landmarks_in(m, enough / 2) < 256
 
 
 @pytest.mark.parametrize("dense", [False, True])

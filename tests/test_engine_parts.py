@@ -88,6 +88,29 @@ def test_features_of_all_or_some(certified, some):
     np.testing.assert_allclose(found.left, left, rtol=1e-6, atol=1e-13)
 
 
+def test_what_single_precision_hides_is_looked_for_in_double():
+    """If that is more than a share of the tolerance, and there is room for the landmarks."""
+    problem = problem_of(Kernel("rbf", 0.02), "odm", 2.0**30, 1000, dense=True)
+    X = problem.gram.X
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] > 0, 1.0, -1.0)
+    columns = Columns.of(y[None], problem.weight, problem.loss)
+
+    def found(tolerance: float, most: int):
+        drawn = sample.DrawnExamples(
+            columns, points_of(problem), np.arange(1000), 200, 0, tolerance, most
+        )
+        drawn.landmarks.grow(60)
+        inside = drawn.forecast(0.0).inside
+        drawn.landmarks.grow(200)
+        return inside, drawn.is_hidden, drawn.Z.dtype, len(drawn.landmarks.members)
+
+    inside, *rest = found(2.0**-20, 0)
+    assert inside > 2.0**-20 and rest == [False, np.float32, 200]
+    assert found(1.0, 100)[1] is False and found(2.0**-20, 50)[1] is False
+    inside, *rest = found(2.0**-20, 100)
+    assert inside < 1e-15 and rest == [True, np.float64, 100]
+
+
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_what_is_forecast_of_a_sample(monkeypatch, is_whole):
     """By the solutions in the span: duals and S of the worst, the largest gap in the span."""

@@ -24,19 +24,23 @@ class Rounds:
 
     def __init__(self, monkeypatch, *rounds, choices=("free",), is_full=False, space=None,
                  rise=0.0, inside=0.0, is_misled=False, is_better_left=True, brings=False,
-                 further=()):  # fmt: skip
+                 further=(), is_sharpened=False, beyond=0.0):  # fmt: skip
         self.rounds, self.choices, self.space = iter(rounds), iter(choices), space
-        self.first, self.rise, self.inside = 10.0, rise, inside
+        self.first, self.rise, self.inside, self.beyond = 10.0, rise, inside, beyond
         self.asked, self.told, self.further = [], [], further
         q = len(rounds[0])
         run = self.run = object.__new__(solve.EngineRun)
-        run.stop, run.cost, run.iterations = Stop(0.25), "cost", 5
+        run.stop, run.iterations = Stop(0.25), 5
+        run.cost = SimpleNamespace(
+            _replace=lambda is_hidden: "cost, hidden" if is_hidden else "cost"
+        )  # fmt: skip
         run.points = SimpleNamespace(size=6, executor=None)
         run._columns, run.Y = columns_of(q), np.arange(6.0 * q).reshape(q, 6)
         run._states, run._progress = [(0.0, np.inf, 0)] * q, self.told.append
-        run._room = SimpleNamespace(tiles_beside=lambda m, r, q: ("tiles", m, r, q))
+        run._room = SimpleNamespace(tiles_beside=lambda Z, q: ("tiles", *Z.shape, q))
         run.sample = SimpleNamespace(
-            landmarks=SimpleNamespace(members=[1, 2, 3], is_full=is_full), take=self.take
+            landmarks=SimpleNamespace(members=[1, 2, 3], is_full=is_full), take=self.take,
+            sharpen=lambda: is_sharpened and self.sharpen(), is_hidden=False,
         )
         run._in_span, run._certify, run._solution = self.in_span, self.certify, self.solution
         run._of_all = lambda basis: SimpleNamespace(Z=np.zeros((6, 4)), of_all=True)
@@ -55,7 +59,7 @@ class Rounds:
         monkeypatch.setattr(full, "solve", self.solve_full)
 
     def choose(self, sample, cost, stop, *known):
-        assert sample is self.run.sample and (cost, stop) == ("cost", self.run.stop)
+        assert sample is self.run.sample and (cost, stop) == (self.run.cost, self.run.stop)
         self.asked.append(("choose", *known))
         return Choice(next(self.choices), 0.0)
 
@@ -83,11 +87,16 @@ class Rounds:
             failure=failure, further=False,
         )  # fmt: skip
 
+    def sharpen(self):
+        is_new = not self.run.sample.is_hidden
+        self.run.sample.is_hidden = True
+        return is_new
+
     def solve_full(self, run, live, spaces, points, coefs, gaps):
         assert run is self.run and run.sample is None
         self.asked.append(("full", live.tolist(), spaces, [p.primal for p in points], coefs,
                            gaps.tolist()))  # fmt: skip
-        return [SimpleNamespace(gap=gap, converged=done, further=True)
+        return [SimpleNamespace(gap=gap, converged=done, further=True, primal=self.beyond)
                 for gap, done in self.further]  # fmt: skip
 
     def result(self, *choice):
@@ -176,6 +185,38 @@ def test_where_landmarks_are_not_enough_newton_follows(monkeypatch, why, space):
         assert spaces == ["known"]
     rounds = Rounds(monkeypatch, [0.5, 1.0], choices=["full"], further=[(np.nan, False)])
     assert rounds.result()[1].further  # no number is no reason to keep the other
+
+
+def test_where_single_precision_hides_the_solution_it_is_looked_for_in_double(monkeypatch):
+    """Once, with the same landmarks; what is left then, others close."""
+    rounds = Rounds(
+        monkeypatch, [0.5, 1.0], [0.25], inside=0.375, is_sharpened=True, space="known"
+    )  # fmt: skip
+    assert all(one.converged for one in rounds.result())
+    assert rounds.asked == [
+        ("choose",), ("certify", 2, "basis", "free"), ("take", [1]),
+        ("certify", 1, "basis", "free"),
+    ]  # fmt: skip
+    rounds = Rounds(
+        monkeypatch, [1.0], [1.0], inside=0.375, is_sharpened=True, is_misled=True, brings=True,
+        further=[(0.125, True)], space="known",
+    )  # fmt: skip
+    assert [one.further for one in rounds.result()] == [True]
+    assert [one[0] for one in rounds.asked] == [
+        "choose", "certify", "take", "certify", "take", "misled", "bring", "better left",
+        "full",
+    ] and rounds.asked[7][3] == "cost, hidden"  # fmt: skip
+
+
+@pytest.mark.parametrize("beyond, gap, is_taken", [
+    (10.0, 0.25, True), (12.5, 0.375, True), (12.6, 0.375, False), (9.0, 0.75, False),
+    (np.nan, np.nan, True),
+])  # fmt: skip
+def test_a_smaller_gap_of_a_higher_objective_does_not_count(monkeypatch, beyond, gap, is_taken):
+    rounds = Rounds(
+        monkeypatch, [1.0], choices=["full"], beyond=beyond, further=[(gap, False)]
+    )  # fmt: skip
+    assert [one.further for one in rounds.result()] == [is_taken]
 
 
 def test_no_round_follows_when_the_time_is_over(monkeypatch):

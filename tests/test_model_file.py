@@ -250,7 +250,8 @@ def _rows_of_numbers(generator) -> bytes:
         line = " ".join([numbers[0], *map("{}:{}".format, places, numbers[1:])])
         lines.append(line + generator.choice(["", " "]))
     text = "\n".join(lines) + "\n"
-    wrong = ["", "", "", " # 3:1", " qid:3", "\n\n", " 99999999999:1", " 3:1:2", " 5 6", " 2:0x1"]
+    wrong = ["", "", "", " # 3:1", " qid:3", "\n\n", " 99999999999:1", f" {10**25}:1",
+             " 00000000000031:1", " 3:1:2", " 5 6", " 2:0x1"]  # fmt: skip
     place = text.find(" ", generator.integers(len(text)))
     return (text[:place] + generator.choice(wrong) + text[place:]).encode()
 

@@ -291,7 +291,7 @@ def test_pairs_get_landmarks_where_one_needs_few(monkeypatch, gamma, solver):
 
 def test_pairs_have_as_many_landmarks_with_two_threads():
     from odmtool.machines.pairs import PairGrams
-    from odmtool.solvers.engine.solve import landmarks_in
+    from odmtool.solvers.engine.room import landmarks_in
 
     members, found = np.split(np.arange(6000), 3), []
     for memory in (60e6, 1e9):

@@ -11,7 +11,8 @@ from odmtool.core import memory
 from odmtool.errors import MemoryLimitError
 from odmtool.rows import cluster, kmeans, partition
 from odmtool.solvers.base import path_bytes
-from odmtool.solvers.engine import sample, shared, solve
+from odmtool.solvers.engine import room as plan
+from odmtool.solvers.engine import sample, shared
 from odmtool.solvers.engine.choice import STAGES, most_landmarks
 from odmtool.solvers.large import tasks
 from odmtool.solvers.mcodm.starts import start_count
@@ -165,11 +166,19 @@ def test_the_landmarks_of_several_problems_fit(m, gigabytes):
 def test_the_engines_memory_is_divided(m, q):
     """Half for tiles where an eighth of those above the diagonal fits, the rest for features."""
     for all_of_it in (1e9, 2.0 * m * m / 8, 2.0 * m * m / 8 - 1):
-        room = solve.Room.of(m, all_of_it, q)
+        room = plan.Room.of(m, all_of_it, q)
         has_tiles = singles(m, m) / 2 <= 8 * all_of_it
         assert room.tiles == (all_of_it / 2 if has_tiles else 0)
         assert room.features == all_of_it - room.tiles and room.sample == sample.sample_size(m)
         r = room.landmarks
+        halved = room.in_double(m, q)
+        assert 0 < halved <= r
+        if halved < r:
+            all_in_single = r * (singles(min(m, 100_000)) + 12 * room.sample)
+            all_in_single = max(all_in_single, singles(m, room.beyond(m, r)))
+            all_in_single += min(room.tiles, 2 * m * (m + 1024))
+            an_each = doubles(min(m, 100_000)) + 16 * room.sample
+            assert halved * an_each <= all_in_single < (halved + 1) * an_each
 
         def taken(r):
             own = q * (16 * r * r + 200 * m) if q > 1 else 0
@@ -180,20 +189,22 @@ def test_the_engines_memory_is_divided(m, q):
             own = q * 16 if q > 1 else 0
             spared = r * (singles(min(m, 100_000)) + 12 * room.sample)
             spared = max(spared, singles(m, room.beyond(m, r)))
-            spared += (24 + own) * (r * r - few * few) - singles(m, few)
-            expected = room.tiles + max(0.0, spared) if has_tiles else 0.0
-            assert room.tiles_beside(m, few, q) == pytest.approx(expected, rel=1e-12)
+            spared += (24 + own) * (r * r - few * few)
+            for size in (4, 8):
+                Z = SimpleNamespace(shape=(m, few), nbytes=size * m * few)
+                expected = max(0.0, room.tiles + spared - Z.nbytes) if has_tiles else 0.0
+                assert room.tiles_beside(Z, q) == pytest.approx(expected, rel=1e-12)
         assert room.beyond(m, 10**9) == int(room.features // (4 * m)) and room.beyond(m, 1) <= 1
 
 
 def test_problems_that_are_solved_side_by_side():
     """Their vectors, 200 bytes for each example, fill a quarter of the memory at most."""
-    assert solve._together(1000, 9, 4 * 200_000 * 5) == 5
-    assert solve._together(1000, 9, 4 * 200_000 * 5 - 1) == 4
-    assert solve._together(1000, 9, 1e12) == 9 and solve._together(1000, 9, 1.0) == 1
+    assert plan.together(1000, 9, 4 * 200_000 * 5) == 5
+    assert plan.together(1000, 9, 4 * 200_000 * 5 - 1) == 4
+    assert plan.together(1000, 9, 1e12) == 9 and plan.together(1000, 9, 1.0) == 1
     m, memory_ = 10_000, 1e9
-    one, three = (solve.needed_bytes(m, memory_, q) for q in (1, 3))
-    r1, r3 = (solve.Room.of(m, 0.8 * memory_, q).landmarks for q in (1, 3))
+    one, three = (plan.needed_bytes(m, memory_, q) for q in (1, 3))
+    r1, r3 = (plan.Room.of(m, 0.8 * memory_, q).landmarks for q in (1, 3))
     for found, r, own in ((one, r1, 0), (three, r3, 3 * (16 * r3 * r3 + 200 * m))):
         features = r * (singles(m) + 12 * m)
         tiles = min(0.8 * memory_ / 2, 2 * m * (m + 1024))

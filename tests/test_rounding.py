@@ -362,3 +362,14 @@ def test_where_one_pass_overflows_the_bounds_are_asked():
     p, eta = p._replace(weight=np.full(p.size, 1e-200)), np.ones(p.size)
     own, _ = dcd.objectives(p, dcd.state_of(p, eta), Rounding.of(p), Stop(1e-3))
     assert own[1] < 0
+
+
+def test_errors_of_many_equal_numbers_do_not_add_up():
+    """A sum of 400,000 shares is as exact as one of two."""
+    from odmtool.solvers.coordinate import objective_sums
+
+    m, loss = 400_000, losses.odm(34.8, 0.3, 0.2, 400_000)
+    t, eta = np.full(m, 0.1), np.full(m, 0.1 / m)
+    found = objective_sums(loss, np.ones(m), t, eta, np.ones(m), 1e-3)
+    two = objective_sums(loss, np.ones(2), t[:2], eta[:2], np.ones(2), 1e-3)
+    assert found == pytest.approx(np.multiply(two, m / 2), rel=2e-15)

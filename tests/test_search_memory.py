@@ -12,7 +12,7 @@ from odmtool.search.memory import plan_memory
 from odmtool.search.search import SearchPlan, grid, search
 from odmtool.search.validation import Data
 from odmtool.solvers.auto import newton_bytes
-from odmtool.solvers.engine.solve import memory_for_many, needed_bytes
+from odmtool.solvers.engine.room import memory_for_many, needed_bytes
 
 
 @pytest.mark.parametrize("machine", [dict(), dict(solver="dcd"), dict(bias=1.0)])

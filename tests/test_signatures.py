@@ -18,8 +18,9 @@ from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Solution, Stop, ignore_progress
 from odmtool.solvers.engine import certificate, choice
 from odmtool.solvers.engine.choice import Choice
+from odmtool.solvers.engine.room import Room, needed_bytes
 from odmtool.solvers.engine.shared import Found
-from odmtool.solvers.engine.solve import Room, needed_bytes, solve_all
+from odmtool.solvers.engine.solve import solve_all
 from odmtool.solvers.large.sodm import Scheme
 from odmtool.solvers.m3svm.adam import RATE
 from odmtool.solvers.m3svm.objective import M3SVMParameters
@@ -130,7 +131,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     (Examples, {"weight": None, "bias": -1.0}),
     (Rounding.gap, {"enough": 0.0, "w": None, "apart": 0.0}),
     (Rounding.of_demanded, {"w": None, "apart": 0.0}), (needed_bytes, {"q": 1}),
-    (Room.of, {"q": 1}), (Choice, {"count": 0, "forecast": None}),
+    (Room.in_double, {"q": 1}), (Room.of, {"q": 1}), (Choice, {"count": 0, "forecast": None}),
     (choice.choose, {"known": 0, "further": 0}), (choice.is_better_left, {"further": 0}),
     (solve_all, {"seed": 0, "progress": ignore_progress, "executor": None}),
     (certificate.drawn, {"delta": 1e-6}),

@@ -197,11 +197,12 @@ class ModelText:
         is_coef = np.ones(numbers.size, dtype=bool)
         is_coef[index_at] = is_coef[index_at + 1] = False
         coef = numbers[is_coef].reshape(newlines.size, n_coef)
-        return coef, numbers[index_at + 1], numbers[index_at].astype(np.int64), n_pairs
+        indices = np.minimum(numbers[index_at], 2.0 * INT_MAX).astype(np.int64)
+        return coef, numbers[index_at + 1], indices, n_pairs
 
     @staticmethod
     def _are_pairs(kinds, tokens, colons, owner) -> np.ndarray:
-        """Which colons stand between 1 to 10 digits and the beginning of a number."""
+        """Which colons stand between digits and the beginning of a number."""
         if colons.size == 0:
             return np.empty(0, dtype=bool)
         starts = tokens[owner]
@@ -209,7 +210,7 @@ class ModelText:
         digits = (kinds[starts] == _DIGIT) & (others[colons - 1] == others[starts])
         value_follows = np.isin(kinds[colons + 1], (_DIGIT, _SIGN))
         alone = np.diff(owner, prepend=-1) > 0
-        return digits & (colons - starts <= 10) & value_follows & alone
+        return digits & value_follows & alone
 
 
 def _regular_lines(text: bytes) -> RegularLines | None:

@@ -73,7 +73,8 @@ class PairGrams:
             return False
         wanted = [m for m in sizes if self._wants_matrix(m)]
         most = max(wanted, default=0)
-        return most <= DESCENT_GRAM and holds_single(self._steepest, most, machine.tolerance)
+        largest = self._steepest * (1 + kernel.bias**2)
+        return most <= DESCENT_GRAM and holds_single(largest, most, machine.tolerance)
 
     def _share_among(self, jobs: int, sizes: np.ndarray) -> None:
         if self._machine.solver == "newton" and not self._fits(sizes.max(), self.memory):
@@ -96,7 +97,7 @@ class PairGrams:
     def _most_landmarks(self, m: int, memory: float) -> int:
         if not self._machine.takes_landmarks(m):
             return 0
-        from odmtool.solvers.engine.solve import landmarks_in
+        from odmtool.solvers.engine.room import landmarks_in
 
         return landmarks_in(m, memory)
 

@@ -109,7 +109,7 @@ def apart_warnings(machine, X) -> tuple[str, ...]:
 
 def _landmark_warnings(m: int, memory: float) -> tuple[str, ...]:
     """That there is room for few landmarks of m examples, which one problem has."""
-    from odmtool.solvers.engine.solve import landmarks_in, memory_for_many
+    from odmtool.solvers.engine.room import landmarks_in, memory_for_many
 
     if memory >= (enough := memory_for_many(m)):
         return ()
@@ -172,7 +172,7 @@ def matrices(machine, X, k: int = 2, folds: int = 1, rows: int | None = None) ->
         return found | {"landmarks": min(limit / 4, BYTES * 2e7)}
     # Those of others take less than the rows of the matrix that follow where they are not enough.
     if machine.takes_landmarks(m) and machine.kind == SMOOTH:
-        from odmtool.solvers.engine.solve import needed_bytes
+        from odmtool.solvers.engine.room import needed_bytes
 
         # Pairs of classes have landmarks of their own, in every fold.
         count = 1 if machine.decides_by_votes(k) else folds * problem_count(machine, k)

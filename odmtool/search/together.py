@@ -31,6 +31,7 @@ from odmtool.solvers.engine import solve as side_by_side
 from odmtool.solvers.engine.certificate import rows_times
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.room import needed_bytes as bytes_side_by_side
 from odmtool.solvers.table import FOLD_MATRICES
 
 # Columns at a time: numbers for every example and column, of which Newton's method makes some.
@@ -77,7 +78,7 @@ def newton_processes(machine: Machine, m: int, count: int, problems: int, jobs: 
     """
     room, whole = machine.memory_limit(), FOLD_MATRICES * BYTES * m * m
     if count < _MANY:
-        room, jobs = min(room, side_by_side.needed_bytes(m, room, problems)), 1
+        room, jobs = min(room, bytes_side_by_side(m, room, problems)), 1
     is_fitting = machine.solver == "auto" and m <= _LARGEST_MATRIX
     return int(min(jobs, room // whole)) if is_fitting else 0
 
@@ -89,7 +90,7 @@ def needed_bytes(machine: Machine, m: int, count: int, problems: int, jobs: int 
     landmarks = engine.needed_bytes(m, memory) + columns if count > 1 else 0.0
     if processes and count >= _MANY:
         return max(landmarks, processes * FOLD_MATRICES * BYTES * m * m)
-    return max(landmarks, side_by_side.needed_bytes(m, memory, problems))
+    return max(landmarks, bytes_side_by_side(m, memory, problems))
 
 
 class Together:

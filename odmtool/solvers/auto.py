@@ -152,7 +152,7 @@ def newton_bytes(m: int, memory: float, pairs: int = 0) -> float:
 
 def has_room(m: int, memory: float) -> bool:
     """Whether Newton's method on m examples takes 1 GB at most, or no more than landmarks may."""
-    from odmtool.solvers.engine.solve import needed_bytes
+    from odmtool.solvers.engine.room import needed_bytes
 
     most = min(memory, max(_OF_NEWTON, needed_bytes(m, memory)))
     return newton_matrices_bytes(m) <= most

@@ -109,6 +109,11 @@ def gap_share(loss, u, t, eta):
     return u * (loss_value(loss, t) - loss_value(loss, s)) + eta * (t - s)
 
 
+# Of equal numbers, rounding errors add up: no more of them one after the other than
+# :func:`odmtool.solvers.rounding.sum_error` allows for.
+_BLOCK = 64
+
+
 @njit
 def objective_sums(loss, weight, t, eta, sizes, error):
     """What all examples add to P and D, and what rounding errors of the margins may add to P - D.
@@ -129,6 +134,28 @@ def objective_sums(loss, weight, t, eta, sizes, error):
         By how much the shares of the gap may be larger in all
         (:func:`odmtool.solvers.rounding.shares_error`).
     """
+    sums, lost = np.zeros(4), np.zeros(4)
+    for start in range(0, len(t), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        found = _sums(loss, weight[part], t[part], eta[part], sizes[part], error)
+        for k in range(len(sums)):
+            # What rounding loses of the smaller number is added at the end (Neumaier, 1974).
+            total = sums[k] + found[k]
+            if abs(sums[k]) >= abs(found[k]):
+                lost[k] += (sums[k] - total) + found[k]
+            else:
+                lost[k] += (found[k] - total) + sums[k]
+            sums[k] = total
+    for k in range(len(sums)):
+        # Of infinite sums it is no number.
+        if np.isfinite(lost[k]):
+            sums[k] += lost[k]
+    return sums[0], sums[1], sums[2], sums[3]
+
+
+@njit
+def _sums(loss, weight, t, eta, sizes, error):
+    """The same of a few examples, one after the other."""
     value, size, dual, hidden = 0.0, 0.0, 0.0, 0.0
     for i in range(len(t)):
         u, least = weight[i], dual_minimiser(loss, weight[i], eta[i])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from problems import OTHER_LOSSES
 
@@ -109,7 +111,7 @@ def sums(loss, weight, t, eta, sizes, error):
     for u, at, a, size, now in zip(weight, t, eta, sizes, values, strict=True):
         ends = [u * judge.loss_value(loss, at + d) + a * d for d in (-error * size, error * size)]
         hidden += max(*ends, now) - now if np.isfinite(ends).all() else np.inf
-    return sum(values), sum(map(abs, values)), dual, hidden
+    return math.fsum(values), math.fsum(map(abs, values)), dual, hidden
 
 
 def sums_cases(generator):
@@ -123,6 +125,9 @@ def sums_cases(generator):
             yield loss, weight, t, generator.normal(size=9), sizes, error
     curved = LOSSES[0]
     yield curved, weight, t, -weight * losses.derivative(curved, t), sizes, 1e200
+    # More than a block.
+    some = [np.tile(numbers, 20) for numbers in (weight, t, -weight, sizes)]
+    yield curved, *some, 1e-3
 
 
 def step_cases(generator):
@@ -378,6 +383,7 @@ TWINS = table(
     Twin(coordinate.dual_minimiser, lowest_reached, dual_cases, reached),
     Twin(coordinate.gap_share, share, gap_cases),
     Twin(coordinate.objective_sums, sums, sums_cases),
+    Twin(coordinate._sums, sums, sums_cases),
     Twin(stochastic.row_product, product, row_cases),
     Twin(stochastic.add_row, add, adding_cases),
     Twin(dcd.add_squares, squares, square_cases),

@@ -61,9 +61,10 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0, further: int = 0) -> 
     Parameters
     ----------
     sample
-        With ``landmarks`` (:class:`~odmtool.solvers.engine.landmarks.Landmarks`) and
-        ``forecast(enough)``: what those so far will give for all examples, a
-        :class:`~odmtool.solvers.engine.sample.Forecast` or one with its names.
+        With ``landmarks`` (:class:`~odmtool.solvers.engine.landmarks.Landmarks`), ``is_hidden``
+        (single precision hides the solution), and ``forecast(enough)``: what those so far will
+        give for all examples, a :class:`~odmtool.solvers.engine.sample.Forecast` or one with its
+        names.
     cost : Cost
         Of the whole problem.
     stop : Stop
@@ -78,6 +79,7 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0, further: int = 0) -> 
             continue
         landmarks.grow(r)
         seen.append(sample.forecast(_HOPED * tolerance))
+        cost = cost._replace(is_hidden=sample.is_hidden)
         found = [*_ways(seen[-1], cost, tolerance), *([best] if best else [])]
         best = min(found, key=lambda choice: choice.seconds, default=None)
         is_over = landmarks.is_full or stop.is_late

@@ -34,6 +34,9 @@ _BYTES = 4
 _PRODUCTS, _SLOWLY = 2.0, 0.4
 # Epochs of coordinate descent.
 _DESCENT = 20
+# So many times as long Newton's method in function space takes where single precision, that of
+# its products, hides the solution in the landmarks' span.
+_HIDDEN = 10.0
 NEAR = 0.5
 """A gap of the demanded duals, in tolerances, that lets hope that they are enough."""
 
@@ -50,12 +53,15 @@ class Cost(NamedTuple):
     is_sparse : bool
     tiles : float
         Bytes for kernel values that are kept.
+    is_hidden : bool
+        Single precision hides the solution.
     """
 
     size: int
     entries: float
     is_sparse: bool
     tiles: float = 0.0
+    is_hidden: bool = False
 
     @classmethod
     def of(cls, X, tiles: float = 0.0) -> Cost:
@@ -110,6 +116,7 @@ class Cost(NamedTuple):
         made = 1 - min(1.0, self.tiles / max(1.0, _BYTES * inner))
         seconds = self.made(inner * (1 + made * passes)) + self.kept(inner * passes)
         seconds += steps * (self.made(values - inner) + self.kept(values))
+        seconds *= _HIDDEN if self.is_hidden else 1.0
         return seconds + values * self.value
 
 

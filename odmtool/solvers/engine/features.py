@@ -3,7 +3,7 @@
 With C = k(X, Z) and K_ZZ = L L', the features are z_i = L^-1 c_i, and what is left of example
 i is e_i = k(x_i, x_i) - |z_i|^2, the squared distance of phi(x_i) from the span. e_i is wanted
 to 1e-8 and less, so kernel values and products are in double precision; Newton's method, which
-only has to be nearly right, gets the features in single precision.
+only has to be nearly right, gets the features in single precision, unless that hides the solution.
 
 Rounding  With beta_i = L^-T z_i, the distance of phi(x_i) from the point sum_j beta_ij phi(z_j)
           of the span is e_i or more, whatever beta_i is. So errors of kernel values and of L
@@ -85,8 +85,8 @@ class Features(NamedTuple):
 
     Attributes
     ----------
-    Z : float32 ndarray, shape (m, r)
-        Or of some examples only.
+    Z : ndarray, shape (m, r)
+        Or of some examples only; in single or double precision.
     left : ndarray, shape (m,), or None
         Upper bounds of e_i, rounding included; None where no more than Z was asked for.
     """
@@ -95,7 +95,9 @@ class Features(NamedTuple):
     left: np.ndarray | None
 
 
-def features(basis: Basis, *, certified: bool, rows: np.ndarray | None = None) -> Features:
+def features(
+    basis: Basis, *, certified: bool, rows: np.ndarray | None = None, dtype=np.float32
+) -> Features:
     """The features of all points.
 
     Parameters
@@ -105,13 +107,15 @@ def features(basis: Basis, *, certified: bool, rows: np.ndarray | None = None) -
         Also e_i, for which everything is in double precision.
     rows : int array, ascending, optional
         Z is wanted of these only.
+    dtype : type
+        Of Z.
     """
     points, r = basis.points, len(basis.members)
     if not certified and rows is not None:
         points, rows = points.rows(rows), None
-    X = points.X if certified else points.single
+    X = points.X if certified or dtype == np.float64 else points.single
     landmarks = basis.X.astype(X.dtype, copy=False)
-    Z = np.empty((points.size if rows is None else len(rows), r), np.float32)
+    Z = np.empty((points.size if rows is None else len(rows), r), dtype)
     left = np.empty(points.size)
 
     def one(part: slice) -> None:

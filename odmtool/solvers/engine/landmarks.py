@@ -72,6 +72,10 @@ class Landmarks:
         """There are fewer than there may be at most."""
         return len(self.members) < self._most
 
+    def limit(self, most: int) -> None:
+        """Only so many landmarks can be chosen from now on."""
+        self._most = min(self._most, most)
+
     def grow(self, count: int) -> None:
         """Choose until there are ``count`` landmarks, or as many as there can be."""
         count = min(count, self._most)

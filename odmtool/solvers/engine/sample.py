@@ -33,6 +33,9 @@ _DRAWN = 400
 # Examples that tell the gap of the demanded duals.
 # speed only: a forecast, with which nothing is proved
 _LOOKED_AT = 100
+# Single precision hides the solution where it leaves this share of the tolerance in the span.
+# speed only: the gap decides which precision is enough
+HIDDEN = 0.3
 # A sample's own landmarks leave less of it than of other examples.
 # speed only: a forecast, with which nothing is proved
 _SAFETY = 1.2
@@ -168,13 +171,23 @@ class DrawnExamples:
     seed : int
     tolerance : float
         What is wanted of the whole problems.
+    most_in_double : int
+        Landmarks at most where features are in double precision.
+
+    Attributes
+    ----------
+    dtype : type
+        Of the features for Newton's method.
     """
 
     def __init__(
-        self, columns: Columns, points: Points, rows: np.ndarray, most: int, seed: int, tolerance
-    ):
+        self, columns: Columns, points: Points, rows: np.ndarray, most: int, seed: int, tolerance,
+        most_in_double: int = 0,
+    ):  # fmt: skip
         self.is_whole, self._size = len(rows) == points.size, points.size
         self._rows, self._seed, self._tolerance = rows, seed, _ON_SAMPLE * tolerance
+        self._hidden, self._most_in_double = HIDDEN * tolerance, most_in_double
+        self.dtype = np.float32
         self.points = points if self.is_whole else points.rows(rows)
         self._columns, self._own_weight = columns.rows(rows), np.zeros(len(rows), dtype=bool)
         self.landmarks = Landmarks(self.points, most, seed)
@@ -192,12 +205,25 @@ class DrawnExamples:
 
     @property
     def Z(self) -> np.ndarray:
-        """The features in single precision, shape (n, r)."""
+        """The features for Newton's method, shape (n, r)."""
         r = len(self.landmarks.members)
         if self._Z is None or self._Z.shape[1] < r:
             self._Z = None  # before there is another one
-            self._Z = self.landmarks.features.astype(np.float32, order="C")
+            self._Z = self.landmarks.features.astype(self.dtype, order="C")
         return self._Z
+
+    def sharpen(self) -> bool:
+        """Take features in double precision from now on; whether that is new, and there is room."""
+        is_new = self.dtype == np.float32 and len(self.landmarks.members) <= self._most_in_double
+        if is_new:
+            self.dtype, self._Z = np.float64, None
+            self.landmarks.limit(self._most_in_double)
+        return is_new
+
+    @property
+    def is_hidden(self) -> bool:
+        """Single precision hides the solution."""
+        return self.dtype == np.float64
 
     def rest(self) -> None:
         """Let go of what is made again when there are more landmarks."""
@@ -252,6 +278,8 @@ class DrawnExamples:
         scale = np.maximum(scale, np.finfo(float).tiny)
         gradient = self.W - Z.T @ A.astype(Z.dtype)
         inside = np.einsum("ij,ij->j", gradient, gradient) / 2 / scale
+        if inside.max() > self._hidden and self.sharpen():
+            return self.forecast(enough)
         with np.errstate(over="ignore"):
             worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())
         found = forecast(

@@ -8,7 +8,8 @@ Method   1. Examples that occur more than once become one, with the sum of their
          2. Landmarks are chosen on a sample, and what they would give is forecast there
             (:mod:`odmtool.solvers.engine.sample`), until the cheapest certificate is in sight.
          3. Features of all examples, Newton's method in the landmarks' span.
-         4. The certificate: free, by drawn rows, or by one pass.
+            In single precision, and where that hides the solution in double.
+        4. The certificate: free, by drawn rows, or by one pass.
          5. Where landmarks are not enough, Newton's method in function space
             (:mod:`odmtool.solvers.engine.full`), preconditioned by the features.
          Each step is taken once for all problems: with the landmarks, the features and a pass
@@ -17,9 +18,6 @@ Stop     per problem, when a bound of the full problem's relative gap is at most
 """
 
 from __future__ import annotations
-
-import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,13 +38,14 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import brought, certificate, full, thinned
 from odmtool.solvers.engine.certificate import Evaluation
-from odmtool.solvers.engine.choice import Choice, choose, is_better_left, is_misled, most_landmarks
+from odmtool.solvers.engine.choice import Choice, choose, is_better_left, is_misled
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import MOST, Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
-from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows, sample_size
+from odmtool.solvers.engine.room import MEMORY, Room, together
+from odmtool.solvers.engine.sample import HIDDEN, DrawnExamples, drawn_rows
 
 # Rows drawn where the free bound turned out to be too large; so many times as many again.
 # speed only: the bound knows how many rows were drawn
@@ -54,109 +53,9 @@ _DRAWN, _AGAIN = 10_000, 5
 # The gap in the span, as a share of the tolerance; where every step is a pass.
 # speed only: the gap is that of the whole problem, and more landmarks follow
 _INSIDE, _THINNED = 1e-3, 0.02
-# Of the memory that may be taken; the rest is for copies on the way.
-_MEMORY = 0.8
-# Tiles above the diagonal, in units of the memory, of which keeping some still pays.
-# speed only: tiles that are not kept are computed again
-_TILES_WORTH = 8
-# Bytes of a number of the sample's features, which are there twice; of the landmarks' matrices.
-_OF_SAMPLE, _SQUARES = 8 + 4, 3 * 8
-# Of several problems, each: Hessian and factor per pair of landmarks, vectors per example.
-_HESSIANS, _VECTORS = 16.0, 200.0
-# Landmarks at least: conjugate gradients beyond them have some preconditioner.
-_FEWEST = 16
-# With fewer, conjugate gradients take many times as many passes.
-_MANY = 256
-# Rows of a tile, all of whose values are kept where it lies on the diagonal.
-_TILE = 1024
 # With more examples times landmarks than this, compiled code for sparse rows pays.
 # speed only: compiled and plain kernel values are both certified
 _SMALL = 6_000_000
-
-
-class Room(NamedTuple):
-    """How a problem of m examples divides the memory.
-
-    Attributes
-    ----------
-    sample : int
-        Examples on which landmarks are chosen.
-    tiles : float
-        Bytes for tiles of the kernel matrix.
-    features : float
-        Bytes for features.
-    landmarks : int
-        At most.
-    """
-
-    sample: int
-    tiles: float
-    features: float
-    landmarks: int
-
-    @classmethod
-    def of(cls, m: int, memory: float, q: int = 1) -> Room:
-        """Half is for tiles, unless so few of them could be kept that it makes no difference."""
-        sample = sample_size(m)
-        has_tiles = 2.0 * m * m <= _TILES_WORTH * memory
-        # Without a limit, what is left beside an infinite half is infinite, too.
-        room = memory / 2 if has_tiles else memory
-        tiles, a_landmark = room if has_tiles else 0.0, 4.0 * min(m, MOST) + 8 * sample
-        features = room
-        if q > 1:
-            # The r with a_landmark r + _HESSIANS q r^2 bytes.
-            square, room = 2 * _HESSIANS * q, max(0.0, room - _VECTORS * m * q)
-            room = (math.sqrt(a_landmark**2 + 2 * square * room) - a_landmark) / square
-            a_landmark = 1.0
-        return cls(sample, tiles, features, most_landmarks(m, room, a_landmark, _FEWEST))
-
-    def beyond(self, m: int, r: int) -> int:
-        """Of r landmarks, those whose features of all examples there is room for."""
-        return int(min(r, self.features / (4.0 * m)))
-
-    def of_landmarks(self, m: int, q: int = 1) -> float:
-        """Bytes for features in single precision, of the sample in both; matrices of landmarks."""
-        features = self.landmarks * (4.0 * min(m, MOST) + _OF_SAMPLE * self.sample)
-        # Of all examples where landmarks are not enough.
-        features = max(features, 4.0 * m * self.beyond(m, self.landmarks))
-        return features + _squares(self.landmarks, q)
-
-    def tiles_beside(self, m: int, r: int, q: int) -> float:
-        """Bytes for tiles beside features of all examples with r landmarks, and no sample."""
-        if not 0 < self.tiles < math.inf:
-            return self.tiles
-        return self.tiles + max(0.0, self.of_landmarks(m, q) - 4.0 * m * r - _squares(r, q))
-
-
-def _squares(r: int, q: int) -> float:
-    return (_SQUARES + (_HESSIANS * q if q > 1 else 0.0)) * r * r
-
-
-def landmarks_in(m: int, memory: float) -> int:
-    """The most landmarks that a problem of m examples may have in so many bytes."""
-    return Room.of(m, _MEMORY * memory).landmarks
-
-
-def memory_for_many(m: int) -> float:
-    """Bytes with which a problem of m examples has so many landmarks that more matter little."""
-    sample = sample_size(m)
-    return Room(sample, 0.0, 0.0, min(_MANY, m)).of_landmarks(m) / _MEMORY
-
-
-def needed_bytes(m: int, memory: float, q: int = 1) -> float:
-    """What q problems of m examples take at most of ``memory``, rows and vectors apart.
-
-    Tiles above the diagonal, what landmarks take, and vectors of several problems.
-    """
-    q = _together(m, q, _MEMORY * memory)
-    room = Room.of(m, _MEMORY * memory, q)
-    vectors = 0.0 if q == 1 else _VECTORS * m * q
-    return min(room.tiles, 2.0 * m * (m + _TILE)) + room.of_landmarks(m, q) + vectors
-
-
-def _together(m: int, q: int, memory: float) -> int:
-    """So many of q problems are solved side by side: their vectors fill a quarter at most."""
-    return int(max(1, min(q, memory / 4 / (_VECTORS * m))))
 
 
 def solve(
@@ -227,7 +126,7 @@ def solve_columns(
     stop, seed, progress, executor
         As of :func:`solve`.
     """
-    count = _together(len(columns.weight), columns.count, _MEMORY * gram.memory)
+    count = together(len(columns.weight), columns.count, MEMORY * gram.memory)
     if count < columns.count:
         groups = [
             columns.take(np.arange(k, min(k + count, columns.count)))
@@ -258,7 +157,7 @@ def _run_of(columns: Columns, gram: Gram, stop: Stop, seed: int, progress, execu
     if gram.kernel.name == "rbf" and not is_small:
         X = compressed(X)
     points = Points(gram.kernel, X, executor or Serial())
-    run = EngineRun(columns, points, stop, seed, progress, _MEMORY * gram.memory)
+    run = EngineRun(columns, points, stop, seed, progress, MEMORY * gram.memory)
     return run, first, member
 
 
@@ -283,6 +182,15 @@ def _spread_out(columns: Columns, j: int, found: Solution, first, member) -> Sol
     return found._replace(coef=coef, eta=losses.nearest_dual(columns.losses(j), eta))
 
 
+def _is_better(new: Solution, old: Solution, tolerance: float) -> bool:
+    """Whether a solution beyond the landmarks is better than that in their span.
+
+    That is told by the gap, unless it is the bound only that is smaller, and P is higher.
+    """
+    is_higher = new.primal - old.primal > tolerance * abs(old.primal)
+    return new.converged or not (is_higher or new.gap > old.gap)
+
+
 class EngineRun:
     """Problems on their way.
 
@@ -304,7 +212,10 @@ class EngineRun:
         rows, room = drawn_rows(points.size, seed), Room.of(points.size, memory, columns.count)
         self.tile_room, self._columns, self._room = room.tiles, columns, room
         self.cost = Cost.of(points.X, room.tiles)
-        self.sample = DrawnExamples(columns, points, rows, room.landmarks, seed, stop.tolerance)
+        self.sample = DrawnExamples(
+            columns, points, rows, room.landmarks, seed, stop.tolerance,
+            room.in_double(points.size, columns.count),
+        )  # fmt: skip
         # speed only: the gap of the round after which examples were brought into the sample
         self._brought = np.inf
 
@@ -368,12 +279,11 @@ class EngineRun:
                         found = self._of_all(basis)
                     spaces = [self._space(found, y) for y in self.Y[live]]
                 # speed only: tiles that are not kept are made again
-                m, r = found.Z.shape
-                self.tile_room = self._room.tiles_beside(m, r, len(live))
+                self.tile_room = self._room.tiles_beside(found.Z, len(live))
                 coefs = [latest[k].coef for k in left]
                 further = full.solve(self, live, spaces, points, coefs, gaps[left])
                 for j, solution in zip(live, further, strict=True):
-                    if solution.converged or not solution.gap > solutions[j].gap:
+                    if _is_better(solution, solutions[j], self.stop.tolerance):
                         solutions[j] = solution
                 return solutions
 
@@ -381,12 +291,17 @@ class EngineRun:
         """What follows on a gap above the tolerance; None: what needs no landmarks."""
         inside = max((point.inside + point.rounding) / point.scale for point in points)
         # Rounding in the span is more with more landmarks.
+        # With features of some, every step has had a gradient in double precision.
+        has_all = len(found.Z) == self.points.size
+        if has_all and inside > HIDDEN * self.stop.tolerance and self.sample.sharpen():
+            return choice
         if choice.way == "full" or inside > self.stop.tolerance:
             return None
         landmarks, is_off = self.sample.landmarks, is_misled(choice, gap)
         known, tolerance = len(landmarks.members), self.stop.tolerance
         count = self._bring(gap, points, basis, found) if is_off else 0
-        is_over = is_off and is_better_left(choice, gap, self.cost, tolerance, count)
+        cost = self.cost._replace(is_hidden=self.sample.is_hidden)
+        is_over = is_off and is_better_left(choice, gap, cost, tolerance, count)
         if is_over or (landmarks.is_full and not count):
             return None
         return choose(self.sample, self.cost, self.stop, known, count)
@@ -425,7 +340,8 @@ class EngineRun:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
         else:
             sample.rest()
-            found = features(basis, certified=choice.way in ("free", "drawn"), rows=rows)
+            is_certified = choice.way in ("free", "drawn")
+            found = features(basis, certified=is_certified, rows=rows, dtype=sample.dtype)
         inside, executor = _INSIDE * self.stop.tolerance, self.points.executor
         if rows is not None:
             sample.W, points, steps = thinned.solve(

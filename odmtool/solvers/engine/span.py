@@ -150,6 +150,8 @@ class SpanRun:
 class _DrawnExamples:
     """The problem on some of its examples, in the span of more and more landmarks."""
 
+    is_hidden = False
+
     def __init__(self, run: SpanRun, rows: np.ndarray, most: int):
         self.is_whole = len(rows) == run.points.size
         self._run, self._rows, self._duals = run, rows, None
