@@ -61,6 +61,8 @@ def test_landmarks_are_added_until_the_cheapest_way_is_known(monkeypatch):
     class Sample:
         """Forecasts are numbers of landmarks."""
 
+        is_hidden = True
+
         def __init__(self, full=2500):
             self.landmarks = SimpleNamespace(
                 is_full=False, grow=self.grow, points=SimpleNamespace(size=77)
@@ -76,7 +78,7 @@ def test_landmarks_are_added_until_the_cheapest_way_is_known(monkeypatch):
             return SimpleNamespace(landmarks=self.count)
 
     def ways(forecast, cost, tolerance):
-        assert (cost, tolerance) == ("cost", 2.0**-10)
+        assert (cost, tolerance) == ("cost, hidden", 2.0**-10)
         seen.append(forecast.landmarks)
         return [choice.Choice(*way) for way in known.get(forecast.landmarks, [])]
 
@@ -89,7 +91,8 @@ def test_landmarks_are_added_until_the_cheapest_way_is_known(monkeypatch):
         known.clear()
         known.update(changes.pop("ways", {}))
         seen.clear(), worth.clear()
-        return choice.choose(sample, "cost", Stop(2.0**-10), *given)
+        cost = SimpleNamespace(_replace=lambda is_hidden: "cost, hidden" if is_hidden else "cost")
+        return choice.choose(sample, cost, Stop(2.0**-10), *given)
 
     monkeypatch.setattr(choice, "_ways", ways)
     monkeypatch.setattr(choice, "_is_more_worth", is_more_worth)

@@ -19,7 +19,7 @@ from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import Data, folds
 from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import columns, shared, solve
+from odmtool.solvers.engine import columns, room, shared, solve
 from odmtool.solvers.engine.landmarks import Landmarks
 
 RBF = Kernel("rbf", 0.3)
@@ -358,7 +358,7 @@ def test_one_setting_is_solved_on_all_folds_at_once(monkeypatch, every_size_is_l
 @pytest.mark.parametrize("has_copies", [False, True])
 def test_gaps_of_problems_that_leave_examples_out(tolerance, most, has_copies, monkeypatch):
     """The judge confirms them, also where few landmarks are there and a copy is left out."""
-    monkeypatch.setattr(solve, "most_landmarks", lambda m, *_rest: min(m, most))
+    monkeypatch.setattr(room, "most_landmarks", lambda m, *_rest: min(m, most))
     X, together, alone, kept = problems_of([2.0**2, 2.0**10])
     if has_copies:
         copies = np.r_[np.arange(100), np.arange(20)]

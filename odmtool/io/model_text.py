@@ -21,6 +21,7 @@ from odmtool.errors import ModelError
 from odmtool.io._plain import RegularLines, regular_lines
 
 INT_MAX = 2**31 - 1
+_LEADING_ZERO = Pattern(rb" 0[0-9]")
 
 _NUMBER = Pattern(DECIMAL.encode())
 _INTEGER = Pattern(rb"[+-]?\d{1,10}")
@@ -197,12 +198,11 @@ class ModelText:
         is_coef = np.ones(numbers.size, dtype=bool)
         is_coef[index_at] = is_coef[index_at + 1] = False
         coef = numbers[is_coef].reshape(newlines.size, n_coef)
-        indices = np.minimum(numbers[index_at], 2.0 * INT_MAX).astype(np.int64)
-        return coef, numbers[index_at + 1], indices, n_pairs
+        return coef, numbers[index_at + 1], numbers[index_at].astype(np.int64), n_pairs
 
     @staticmethod
     def _are_pairs(kinds, tokens, colons, owner) -> np.ndarray:
-        """Which colons stand between digits and the beginning of a number."""
+        """Which colons stand between 1 to 10 digits and the beginning of a number."""
         if colons.size == 0:
             return np.empty(0, dtype=bool)
         starts = tokens[owner]
@@ -210,13 +210,15 @@ class ModelText:
         digits = (kinds[starts] == _DIGIT) & (others[colons - 1] == others[starts])
         value_follows = np.isin(kinds[colons + 1], (_DIGIT, _SIGN))
         alone = np.diff(owner, prepend=-1) > 0
-        return digits & value_follows & alone
+        return digits & (colons - starts <= 10) & value_follows & alone
 
 
 def _regular_lines(text: bytes) -> RegularLines | None:
     """What a data file's reader finds in lines that are right for a model, too; else None."""
     if text.translate(None, _NUMBER_BYTES + b":"):
         return None  # what is a comment there, for instance
+    if _LEADING_ZERO.search(text):
+        return None  # of such an index there may be too many digits
     lines = regular_lines(text)
     if lines is None or len(lines.counts) != text.count(b"\n"):
         return None

@@ -141,15 +141,12 @@ def objective_sums(loss, weight, t, eta, sizes, error):
         for k in range(len(sums)):
             # What rounding loses of the smaller number is added at the end (Neumaier, 1974).
             total = sums[k] + found[k]
-            if abs(sums[k]) >= abs(found[k]):
+            if np.isfinite(total) and abs(sums[k]) >= abs(found[k]):
                 lost[k] += (sums[k] - total) + found[k]
-            else:
+            elif np.isfinite(total):
                 lost[k] += (found[k] - total) + sums[k]
             sums[k] = total
-    for k in range(len(sums)):
-        # Of infinite sums it is no number.
-        if np.isfinite(lost[k]):
-            sums[k] += lost[k]
+    sums += lost
     return sums[0], sums[1], sums[2], sums[3]
 
 

@@ -79,11 +79,11 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0, further: int = 0) -> 
             continue
         landmarks.grow(r)
         seen.append(sample.forecast(_HOPED * tolerance))
-        cost = cost._replace(is_hidden=sample.is_hidden)
-        found = [*_ways(seen[-1], cost, tolerance), *([best] if best else [])]
+        own = cost._replace(is_hidden=sample.is_hidden)
+        found = [*_ways(seen[-1], own, tolerance), *([best] if best else [])]
         best = min(found, key=lambda choice: choice.seconds, default=None)
         is_over = landmarks.is_full or stop.is_late
-        if is_over or not _is_more_worth(best, seen, cost, landmarks.points.size, tolerance):
+        if is_over or not _is_more_worth(best, seen, own, landmarks.points.size, tolerance):
             break
     best = best or Choice("full", 0.0)
     return best._replace(forecast=seen[-1]) if seen else best
