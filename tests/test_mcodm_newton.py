@@ -11,9 +11,11 @@ from mcodm_problems import nothing, problem
 from scipy import sparse
 from twins import mcodm as naive
 
+from odmtool.core import deadline, losses
 from odmtool.core.losses import MulticlassODMLoss
 from odmtool.judge import mcodm as judge
-from odmtool.solvers.mcodm import dense
+from odmtool.solvers.base import Stop
+from odmtool.solvers.mcodm import auto, dense
 from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.sparse import SparseNewton
@@ -295,3 +297,45 @@ def test_where_newton_begins(exact, is_large, has_duals, monkeypatch):
     assert state.names_rivals == is_large
     assert np.array_equal(state.W, W[:2] if has_duals or not (exact or is_large) else least)
     assert state._rho == (0.1 if exact else 1.0)
+
+
+def test_no_preconditioner_is_made_after_the_deadline(monkeypatch):
+    for state in both(np.random.default_rng(5), 3, 0.4):
+        V = np.random.default_rng(1).standard_normal(state.W.shape)
+        assert not np.allclose(state._preconditioner()(V), V)
+        monkeypatch.setattr(deadline, "is_over", lambda: True)
+        assert np.array_equal(state._preconditioner()(V), V)
+        monkeypatch.undo()
+
+
+def test_the_dual_of_a_start_is_known_at_once():
+    p, W = examples(np.random.default_rng(3), 4)
+    duals = naive.duals(np.random.default_rng(4), p.target, 4, shift=0.3)
+    state = SparseNewton(p._replace(X=sparse.csr_matrix(p.X)), duals, W, 1e-3)
+    np.testing.assert_allclose(state._dual_W, p.X.T @ duals.coefficients(p.target), atol=1e-12)
+
+
+def test_steps_are_short_where_some_weights_are_large():
+    """A step of 1e-7 leads down there; as none, the same was tried again until --max-iter."""
+    random = np.random.default_rng(3)
+    X, target = 100 * random.standard_normal((100, 40)), random.integers(0, 4, 100)
+    weight = np.where(target == 0, 1e6, 1.0)
+    loss = losses.mcodm(4096.0, 0.2, 0.2, weight.sum())
+    heavy = MultiProblem(sparse.csr_matrix(X), None, target, 4, weight, loss)
+    found = auto.solve(heavy, Stop(1e-3, 2000))
+    assert found.converged and found.objective < 900
+
+
+def test_after_the_deadline_w_costs_no_more_than_none(monkeypatch):
+    """A shorter W answers the same."""
+    solver, _other = both(np.random.default_rng(1), 3, 0.4)
+    random = np.random.default_rng(2)
+    long = solver._lowest_W = solver._first_W = 100 * random.standard_normal(solver.W.shape)
+    solver._lowest = solver._true_value(long)
+    zero = solver._true_value(0 * long)
+    assert solver._lowest > zero
+    monkeypatch.setattr(deadline, "is_over", lambda: True)
+    solver.settle()
+    ratio = solver.W / long
+    assert np.allclose(ratio, ratio[0, 0]) and 0 < ratio[0, 0] < 1
+    assert np.allclose(solver._scores, solver.problem.X @ solver.W)

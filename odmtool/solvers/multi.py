@@ -17,16 +17,15 @@ LARGEST_FACTOR, LARGEST_BLOCKS = 1000, 2e7
 """Newton's method for mcODM factors the whole Hessian up to this d k, its diagonal blocks up to
 this k d d."""
 
-
 LARGEST_FEATURES, FEATURE_MATRICES = 3000, 4
 """Up to so many examples a kernel problem of mcODM gets features, and with them so many matrices of
 all pairs: features twice, kernel values, and one on the way."""
+
 LARGEST_FEATURE_FACTOR = 2000
+"""Of these and of other dense rows, up to so many unknowns, the whole Hessian is factored."""
 
 LARGEST_WEIGHTS = 1000
 """The most weights, features times classes, of Newton's method for Crammer and Singer's machine."""
-
-"""Of these and of other dense rows, up to so many unknowns, the whole Hessian is factored."""
 
 
 def margins_of(scores: np.ndarray, target: np.ndarray) -> np.ndarray:

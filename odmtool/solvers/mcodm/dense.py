@@ -237,12 +237,21 @@ class DenseNewton(SmoothedNewton):
 
     def _hessian_weights(self) -> np.ndarray:
         """The diagonals of the H_i, shape (m, k)."""
-        m, k = self._scores.shape
-        weights = np.zeros(m * k)
-        for i, (a, b), weight in self._edges():
-            weights += np.bincount(i * k + a, weight, m * k)
-            weights += np.bincount(i * k + b, np.where(a == b, 0.0, weight), m * k)
-        return weights.reshape(m, k)
+        duals, weights = self.duals, np.zeros(self._scores.shape)
+        examples = np.arange(len(weights))
+        for rows, (classes, at, count) in zip(self._parts, self._members, strict=True):
+            tau = self._rho / (2 * self._c1[rows])
+            D = tau + tau / self._rho
+            share = 1 / (count * D + tau)
+            weights[rows.start + at, classes] = ((1 - D * share) / tau)[at]
+            weights[examples[rows], self._target[rows]] = count * share
+        above = np.flatnonzero(duals.beta > 0)
+        own, rival = self._target[above], duals.rival[above]
+        weight = 2 * self.problem.parameters.c2 * self.problem.weight[above]
+        weights[above, own] += weight
+        named = rival >= 0
+        weights[above[named], rival[named]] += weight[named]
+        return weights
 
     def _hessian(self) -> np.ndarray | None:
         d, k = self.W.shape

@@ -254,6 +254,8 @@ class _Rounds:
             # The duals have improved: what do they say about the W that is kept?
             self._gap = self._relative_gap()
             is_last = is_stuck or self._iteration >= self._stop.max_iter
+            if self._rivals is None:
+                raise DivergedError(messages.overflow())  # F was no number from the first on
             if (is_last or not self._has_room()) and np.any(self.duals.rival != self._rivals):
                 # Another problem touches F there, that of the rivals of that W.
                 self._take_rivals(self._rivals)

@@ -26,6 +26,8 @@ class SparseNewton(SmoothedNewton):
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
         super().__init__(problem, duals, W, tolerance)
         self._rows = compressed_rows(self._X)
+        # Duals to start from are not 0.
+        self._rebuild_dual_weights()
 
     @property
     def active(self) -> int:
