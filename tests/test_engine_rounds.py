@@ -40,7 +40,8 @@ class Rounds:
         run._room = SimpleNamespace(tiles_beside=lambda Z, q: ("tiles", *Z.shape, q))
         run.sample = SimpleNamespace(
             landmarks=SimpleNamespace(members=[1, 2, 3], is_full=is_full), take=self.take,
-            sharpen=lambda: is_sharpened and self.sharpen(), is_hidden=False,
+            sharpens=lambda inside: is_sharpened and inside > 0.075 and self.sharpens(),
+            is_hidden=False,
         )
         run._in_span, run._certify, run._solution = self.in_span, self.certify, self.solution
         run._of_all = lambda basis: SimpleNamespace(Z=np.zeros((6, 4)), of_all=True)
@@ -87,7 +88,7 @@ class Rounds:
             failure=failure, further=False,
         )  # fmt: skip
 
-    def sharpen(self):
+    def sharpens(self):
         is_new = not self.run.sample.is_hidden
         self.run.sample.is_hidden = True
         return is_new
@@ -206,6 +207,19 @@ def test_where_single_precision_hides_the_solution_it_is_looked_for_in_double(mo
         "choose", "certify", "take", "certify", "take", "misled", "bring", "better left",
         "full",
     ] and rounds.asked[7][3] == "cost, hidden"  # fmt: skip
+
+
+@pytest.mark.parametrize("inside, space, rounds", [
+    (2.0, "known", 1), (3.0, "known", 2), (3.0, None, 1)
+])  # fmt: skip
+def test_newton_beyond_the_landmarks_repairs_a_little(monkeypatch, inside, space, rounds):
+    """And where features of some are kept, steps have had gradients in double precision."""
+    run = Rounds(
+        monkeypatch, *[[1.0]] * rounds, choices=["full"], inside=inside, space=space,
+        is_sharpened=True, further=[(0.125, True)],
+    )  # fmt: skip
+    assert run.result()[0].further
+    assert [one[0] for one in run.asked].count("certify") == rounds
 
 
 @pytest.mark.parametrize("beyond, gap, is_taken", [

@@ -311,8 +311,9 @@ def test_no_preconditioner_is_made_after_the_deadline(monkeypatch):
 def test_the_dual_of_a_start_is_known_at_once():
     p, W = examples(np.random.default_rng(3), 4)
     duals = naive.duals(np.random.default_rng(4), p.target, 4, shift=0.3)
-    state = SparseNewton(p._replace(X=sparse.csr_matrix(p.X)), duals, W, 1e-3)
-    np.testing.assert_allclose(state._dual_W, p.X.T @ duals.coefficients(p.target), atol=1e-12)
+    rows = p._replace(X=sparse.csr_matrix(p.X))
+    for state in (DenseNewton(p, duals, W, 1e-3), SparseNewton(rows, duals, W, 1e-3)):
+        np.testing.assert_allclose(state._dual_W, p.X.T @ duals.coefficients(p.target), atol=1e-12)
 
 
 def test_steps_are_short_where_some_weights_are_large():

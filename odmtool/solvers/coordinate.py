@@ -109,9 +109,14 @@ def gap_share(loss, u, t, eta):
     return u * (loss_value(loss, t) - loss_value(loss, s)) + eta * (t - s)
 
 
-# Of equal numbers, rounding errors add up: no more of them one after the other than
-# :func:`odmtool.solvers.rounding.sum_error` allows for.
-_BLOCK = 64
+@njit
+def added(known, lost, x):
+    """The sum ``known`` with x added, and ``lost`` with what rounding loses of the two (Knuth)."""
+    total = known + x
+    if np.isfinite(total):
+        back = total - known
+        lost += (known - (total - back)) + (x - back)
+    return total, lost
 
 
 @njit
@@ -134,34 +139,19 @@ def objective_sums(loss, weight, t, eta, sizes, error):
         By how much the shares of the gap may be larger in all
         (:func:`odmtool.solvers.rounding.shares_error`).
     """
-    sums, lost = np.zeros(4), np.zeros(4)
-    for start in range(0, len(t), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        found = _sums(loss, weight[part], t[part], eta[part], sizes[part], error)
-        for k in range(len(sums)):
-            # What rounding loses of the smaller number is added at the end (Neumaier, 1974).
-            total = sums[k] + found[k]
-            if np.isfinite(total) and abs(sums[k]) >= abs(found[k]):
-                lost[k] += (sums[k] - total) + found[k]
-            elif np.isfinite(total):
-                lost[k] += (found[k] - total) + sums[k]
-            sums[k] = total
-    sums += lost
-    return sums[0], sums[1], sums[2], sums[3]
-
-
-@njit
-def _sums(loss, weight, t, eta, sizes, error):
-    """The same of a few examples, one after the other."""
+    # Of equal numbers rounding errors would add up.
     value, size, dual, hidden = 0.0, 0.0, 0.0, 0.0
+    value_lost, size_lost, dual_lost, hidden_lost = 0.0, 0.0, 0.0, 0.0
     for i in range(len(t)):
         u, least = weight[i], dual_minimiser(loss, weight[i], eta[i])
         now, moved = u * loss_value(loss, t[i]), error * sizes[i]
-        value += now
-        size += abs(now)
-        dual += u * loss_value(loss, least) + eta[i] * least if np.isfinite(least) else -np.inf
+        value, value_lost = added(value, value_lost, now)
+        size, size_lost = added(size, size_lost, abs(now))
+        lowest = u * loss_value(loss, least) + eta[i] * least if np.isfinite(least) else -np.inf
+        dual, dual_lost = added(dual, dual_lost, lowest)
         more = u * loss_value(loss, t[i] + moved) + eta[i] * moved
         less = u * loss_value(loss, t[i] - moved) - eta[i] * moved
         # What is no number would be lost in a maximum.
-        hidden += max(max(more, less) - now, 0.0) if np.isfinite(more + less) else np.inf
-    return value, size, dual, hidden
+        share = max(max(more, less) - now, 0.0) if np.isfinite(more + less) else np.inf
+        hidden, hidden_lost = added(hidden, hidden_lost, share)
+    return value + value_lost, size + size_lost, dual + dual_lost, hidden + hidden_lost

@@ -48,6 +48,9 @@ from odmtool.solvers.trend import Trend
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
 # speed only: a dual without a bound exceeds any number
 _DIVERGENCE = 1e6
+# What rounding may do to P and D beyond the errors of margins, relative to S: sums are rounded
+# once, and each of their terms a few times.
+_SUMMED = 16 * float(np.finfo(float).eps) / 2
 
 
 def solve(
@@ -93,7 +96,7 @@ def solve(
         # speed only: a dual without a bound exceeds any number
         if not np.isfinite(primal) or dual > _DIVERGENCE * abs(at_zero):
             raise DivergedError(why_diverged(problem))
-        gap = relative(primal - dual, scale)
+        gap = relative(primal - dual + _SUMMED * scale, scale)
         progress(Progress(epoch, primal, gap, active, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter or is_too_slow:
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from problems import OTHER_LOSSES
@@ -114,6 +115,20 @@ def sums(loss, weight, t, eta, sizes, error):
     return math.fsum(values), math.fsum(map(abs, values)), dual, hidden
 
 
+def rounded_sum(known, lost, x):
+    """What rounding loses, in fractions; nothing of what is infinite."""
+    total = known + x
+    if np.isfinite(total):
+        lost += float(Fraction(known) + Fraction(x) - Fraction(total))
+    return total, lost
+
+
+def adding_up_cases(generator):
+    for x in (*generator.normal(size=5), *10.0 ** generator.uniform(-20, 20, 5), np.inf):
+        yield generator.normal(), generator.normal(), float(x)
+    yield -np.inf, 0.0, 1.0
+
+
 def sums_cases(generator):
     """Duals inside of the domain and outside; errors of none, of a piece, of more than all."""
     for loss in LOSSES:
@@ -125,7 +140,7 @@ def sums_cases(generator):
             yield loss, weight, t, generator.normal(size=9), sizes, error
     curved = LOSSES[0]
     yield curved, weight, t, -weight * losses.derivative(curved, t), sizes, 1e200
-    # More than a block.
+    # Many.
     some = [np.tile(numbers, 20) for numbers in (weight, t, -weight, sizes)]
     yield curved, *some, 1e-3
 
@@ -383,7 +398,7 @@ TWINS = table(
     Twin(coordinate.dual_minimiser, lowest_reached, dual_cases, reached),
     Twin(coordinate.gap_share, share, gap_cases),
     Twin(coordinate.objective_sums, sums, sums_cases),
-    Twin(coordinate._sums, sums, sums_cases),
+    Twin(coordinate.added, rounded_sum, adding_up_cases),
     Twin(stochastic.row_product, product, row_cases),
     Twin(stochastic.add_row, add, adding_cases),
     Twin(dcd.add_squares, squares, square_cases),

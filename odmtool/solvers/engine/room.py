@@ -90,7 +90,7 @@ class Room(NamedTuple):
         if not 0 < self.tiles < math.inf:
             return self.tiles
         m, r = Z.shape
-        return self.tiles + max(-self.tiles, self.of_landmarks(m, q) - Z.nbytes - _squares(r, q))
+        return max(0.0, self.tiles + self.of_landmarks(m, q) - Z.nbytes - _squares(r, q))
 
 
 def _squares(r: int, q: int) -> float:

@@ -35,7 +35,7 @@ _DRAWN = 400
 _LOOKED_AT = 100
 # Single precision hides the solution where it leaves this share of the tolerance in the span.
 # speed only: the gap decides which precision is enough
-HIDDEN = 0.3
+_HIDDEN = 0.3
 # A sample's own landmarks leave less of it than of other examples.
 # speed only: a forecast, with which nothing is proved
 _SAFETY = 1.2
@@ -186,7 +186,7 @@ class DrawnExamples:
     ):  # fmt: skip
         self.is_whole, self._size = len(rows) == points.size, points.size
         self._rows, self._seed, self._tolerance = rows, seed, _ON_SAMPLE * tolerance
-        self._hidden, self._most_in_double = HIDDEN * tolerance, most_in_double
+        self._hidden, self._most_in_double = _HIDDEN * tolerance, most_in_double
         self.dtype = np.float32
         self.points = points if self.is_whole else points.rows(rows)
         self._columns, self._own_weight = columns.rows(rows), np.zeros(len(rows), dtype=bool)
@@ -212,13 +212,18 @@ class DrawnExamples:
             self._Z = self.landmarks.features.astype(self.dtype, order="C")
         return self._Z
 
-    def sharpen(self) -> bool:
-        """Take features in double precision from now on; whether that is new, and there is room."""
-        is_new = self.dtype == np.float32 and len(self.landmarks.members) <= self._most_in_double
-        if is_new:
-            self.dtype, self._Z = np.float64, None
-            self.landmarks.limit(self._most_in_double)
-        return is_new
+    def sharpens(self, inside: float) -> bool:
+        """Whether features are in double precision from now on, and were not before.
+
+        That is so where Newton's method leaves too large a relative gap, ``inside``, in the span,
+        if there is room.
+        """
+        has_room = len(self.landmarks.members) <= self._most_in_double
+        if self.is_hidden or not has_room or inside <= self._hidden:
+            return False
+        self.dtype, self._Z = np.float64, None
+        self.landmarks.limit(self._most_in_double)
+        return True
 
     @property
     def is_hidden(self) -> bool:
@@ -278,7 +283,7 @@ class DrawnExamples:
         scale = np.maximum(scale, np.finfo(float).tiny)
         gradient = self.W - Z.T @ A.astype(Z.dtype)
         inside = np.einsum("ij,ij->j", gradient, gradient) / 2 / scale
-        if inside.max() > self._hidden and self.sharpen():
+        if self.sharpens(inside.max()):
             return self.forecast(enough)
         with np.errstate(over="ignore"):
             worst = int((np.einsum("ij,ij->j", A, A) / scale).argmax())

@@ -45,7 +45,7 @@ from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.engine.room import MEMORY, Room, together
-from odmtool.solvers.engine.sample import HIDDEN, DrawnExamples, drawn_rows
+from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows
 
 # Rows drawn where the free bound turned out to be too large; so many times as many again.
 # speed only: the bound knows how many rows were drawn
@@ -53,6 +53,9 @@ _DRAWN, _AGAIN = 10_000, 5
 # The gap in the span, as a share of the tolerance; where every step is a pass.
 # speed only: the gap is that of the whole problem, and more landmarks follow
 _INSIDE, _THINNED = 1e-3, 0.02
+# So many times what else is too much in the span, Newton's method beyond it repairs by the way.
+# speed only: the gap decides which precision is enough
+_REPAIRED = 15.0
 # With more examples times landmarks than this, compiled code for sparse rows pays.
 # speed only: compiled and plain kernel values are both certified
 _SMALL = 6_000_000
@@ -291,11 +294,11 @@ class EngineRun:
         """What follows on a gap above the tolerance; None: what needs no landmarks."""
         inside = max((point.inside + point.rounding) / point.scale for point in points)
         # Rounding in the span is more with more landmarks.
+        is_full, has_all = choice.way == "full", len(found.Z) == self.points.size
         # With features of some, every step has had a gradient in double precision.
-        has_all = len(found.Z) == self.points.size
-        if has_all and inside > HIDDEN * self.stop.tolerance and self.sample.sharpen():
+        if has_all and self.sample.sharpens(inside / _REPAIRED if is_full else inside):
             return choice
-        if choice.way == "full" or inside > self.stop.tolerance:
+        if is_full or inside > self.stop.tolerance:
             return None
         landmarks, is_off = self.sample.landmarks, is_misled(choice, gap)
         known, tolerance = len(landmarks.members), self.stop.tolerance

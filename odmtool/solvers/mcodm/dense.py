@@ -240,9 +240,7 @@ class DenseNewton(SmoothedNewton):
         duals, weights = self.duals, np.zeros(self._scores.shape)
         examples = np.arange(len(weights))
         for rows, (classes, at, count) in zip(self._parts, self._members, strict=True):
-            tau = self._rho / (2 * self._c1[rows])
-            D = tau + tau / self._rho
-            share = 1 / (count * D + tau)
+            tau, D, share = self._shares(rows, count)
             weights[rows.start + at, classes] = ((1 - D * share) / tau)[at]
             weights[examples[rows], self._target[rows]] = count * share
         above = np.flatnonzero(duals.beta > 0)
@@ -252,6 +250,12 @@ class DenseNewton(SmoothedNewton):
         named = rival >= 0
         weights[above[named], rival[named]] += weight[named]
         return weights
+
+    def _shares(self, rows: slice, count: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """tau, D and 1 / (n D + tau) of some rows, n classes of which are in T."""
+        tau = self._rho / (2 * self._c1[rows])
+        D = tau + tau / self._rho
+        return tau, D, 1 / (count * D + tau)
 
     def _hessian(self) -> np.ndarray | None:
         d, k = self.W.shape
@@ -281,9 +285,7 @@ class DenseNewton(SmoothedNewton):
         duals, c2 = self.duals, self.problem.parameters.c2 * self.problem.weight
         for rows, (classes, at, count) in zip(self._parts, self._members, strict=True):
             target, i = self._target[rows], at + rows.start
-            tau = self._rho / (2 * self._c1[rows])
-            D = tau + tau / self._rho
-            share = 1 / (count * D + tau)
+            tau, D, share = self._shares(rows, count)
             yield Edges(i, (classes, target[at]), share[at])
             above = np.flatnonzero(duals.beta[rows] > 0)
             own, rival = target[above], duals.rival[rows][above]

@@ -103,6 +103,8 @@ class SmoothedNewton:
         self._centre = np.empty_like(self._scores)
         self._first_W, self._lowest_W, self._lowest = W, W, np.inf
         self._must_prove = self._follows = False
+        # A first gap may be asked for before a step.
+        self._rebuild_dual_weights()
 
     @property
     def active(self) -> int:
@@ -175,15 +177,11 @@ class SmoothedNewton:
         them would have made good.
         """
         if deadline.is_over():
-            self.W = self._lowest_W
-            if (lowest := self._true_value(self._first_W)) < self._lowest:
-                self.W = self._first_W
-            zero, lowest = self._true_value(np.zeros_like(self.W)), min(lowest, self._lowest)
+            self.W = min(self._lowest_W, self._first_W, key=self._true_value)
+            zero, halvings = self._true_value(np.zeros_like(self.W)), 0
             # A shorter W answers the same and costs less.
-            for _ in range(_HALVINGS if lowest > zero else 0):
-                self.W = self.W / 2
-                if self._true_value(self.W) <= zero:
-                    break
+            while self._true_value(self.W) > zero and halvings < _HALVINGS:
+                self.W, halvings = self.W / 2, halvings + 1
         self._scores[:] = self._product(self.W)
 
     def _true_value(self, W: np.ndarray) -> float:

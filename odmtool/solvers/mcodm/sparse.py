@@ -13,7 +13,7 @@ from odmtool.solvers.mcodm.hessian import (
     hessian_weights,
     smoothed,
 )
-from odmtool.solvers.mcodm.newton import SmoothedNewton
+from odmtool.solvers.mcodm.newton import SmoothedNewton, sorted_rows
 from odmtool.solvers.mcodm.weights import move_betas, rebuild_weights
 from odmtool.solvers.multi import LARGEST_FACTOR, Duals, MultiProblem
 
@@ -24,10 +24,9 @@ class SparseNewton(SmoothedNewton):
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float):
         m, k = problem.size, problem.k
         self._pieces = Pieces(np.empty((m, k), dtype=np.int32), np.zeros(m, dtype=np.int64))
+        problem = problem._replace(X=sorted_rows(problem.X))
+        self._rows = compressed_rows(problem.X)
         super().__init__(problem, duals, W, tolerance)
-        self._rows = compressed_rows(self._X)
-        # Duals to start from are not 0.
-        self._rebuild_dual_weights()
 
     @property
     def active(self) -> int:
