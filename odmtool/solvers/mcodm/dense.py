@@ -154,7 +154,7 @@ class DenseNewton(SmoothedNewton):
         return (W.T @ self._X.T).T
 
     def _rebuild_dual_weights(self) -> None:
-        self._dual_W[:] = self._X.T @ self.duals.coefficients(self._target)
+        self._dual_W[:] = (self.duals.coefficients(self._target).T @ self._X).T
 
     def _smooth(self) -> None:
         """Keep the centre a as tau a, as which it is always needed."""

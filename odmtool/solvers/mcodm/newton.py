@@ -26,7 +26,8 @@ Line search the whole step if it lowers the smoothed problem enough, else where 
 Equations   (I + sum_i H_i (x) x_i x_i') S = gradient: exactly, where the Hessian is soon made and
             factored. Less smoothing is then better. Elsewhere by conjugate gradients,
             preconditioned by an earlier Hessian where d k is small, else by its d x d blocks of
-            the classes where those are small, else by its diagonal.
+            the classes where those are small, else, of an array, by those of the features that
+            are largest (the first ones of a kernel say nearly all), and by its diagonal.
 Deadline    ends the making of a Hessian, and after it conjugate gradients, with the direction that
             they have. What is left is the point where F was lowest.
 Stop        the caller's business, on the gap P(W) - D(alpha, beta) of the true sub-problem.
@@ -68,6 +69,9 @@ _LOOSE = 0.2
 _SHARE = 0.5
 # speed only: a step that took all of them is as good as any, and the gap decides
 _MOST_PRODUCTS = 1000
+# The blocks of the largest features have so many numbers where those of all would have too many.
+# speed only: a worse preconditioner only takes more products
+_LARGEST_STEEP = 2e6
 # A factor is used again until conjugate gradients with it take more than so many products.
 # speed only: an old factor only takes more products
 _PATIENCE = 6
@@ -169,6 +173,7 @@ class SmoothedNewton:
         """Let go of the factors, which are large and for further steps only."""
         # speed only: when a preconditioner is made anew
         self._precondition, self._products, self._patience = None, 1, 0
+        self._steep = self._squared = None
 
     def settle(self) -> None:
         """Undo the rounding errors of increments, which at large lambda exceed F's last falls.
@@ -348,25 +353,51 @@ class SmoothedNewton:
         def centred(V):
             return V if has_sum else V - V.mean(axis=1, keepdims=True)
 
-        d, k = self.W.shape
-        if k * d * d <= LARGEST_BLOCKS and (blocks := self._blocks(weights)):
-            self._patience = 2 * _PATIENCE
-            return lambda V: centred(
-                np.column_stack([cholesky_solve(L, v) for L, v in zip(blocks, V.T, strict=True)])
-            )
-        X = self._X
-        squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
-        diagonal = 1.0 + np.asarray(squares.T @ weights)
-        self._patience = 0
-        return lambda V: centred(V / diagonal)
+        steep, X = self._steep_features()
+        blocks = self._blocks(X, weights) if steep.size else []
+        is_whole = len(blocks) * steep.size == self.W.size
+        diagonal = 1.0 if is_whole else 1.0 + np.asarray(self._squares().T @ weights)
+        # speed only: when a preconditioner is made anew
+        self._patience = 2 * _PATIENCE if blocks else 0
 
-    def _blocks(self, weights: np.ndarray) -> list[np.ndarray]:
+        def divide(V):
+            result = V / diagonal
+            for j, L in enumerate(blocks):
+                result[steep, j] = cholesky_solve(L, V[steep, j])
+            return centred(result)
+
+        return divide
+
+    def _steep_features(self) -> tuple[np.ndarray, object]:
+        """The features of which blocks are made, and their columns.
+
+        All where blocks are small, else the largest of an array, or none of sparse rows.
+        """
+        X, (d, k) = self._X, self.W.shape
+        if k * d * d <= LARGEST_BLOCKS:
+            return np.arange(d), X
+        if not isinstance(X, np.ndarray):
+            return np.arange(0), X
+        if self._steep is None:
+            count = int(np.sqrt(_LARGEST_STEEP / k))
+            steep = np.sort(np.argsort(-self._squares().sum(axis=0), kind="stable")[:count])
+            self._steep = steep, np.ascontiguousarray(X[:, steep])
+        return self._steep
+
+    def _squares(self):
+        """Of all values; kept, because making them takes longer than using them."""
+        if self._squared is None:
+            X = self._X
+            self._squared = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
+        return self._squared
+
+    def _blocks(self, X, weights: np.ndarray) -> list[np.ndarray]:
         """The factors of the blocks of the classes; none if one fails or the time is over."""
         blocks = []
         with contextlib.suppress(LinAlgError):
             for s in weights.T:
                 active = np.flatnonzero(s)
-                block = regularised_gram(self._X, active, s, deadline.is_over)
+                block = regularised_gram(X, active, s, deadline.is_over)
                 if block is None:
                     return []
                 blocks.append(cholesky_in_place(block))

@@ -33,8 +33,9 @@ from odmtool.solvers.multi import (
 # With fewer examples per feature a problem is wide.
 _NARROW = 5
 # Epochs before Newton's method: of narrow problems, of wide ones, where coordinate descent nearly
-# always ends before, and with a kernel, where an epoch costs little beside the features.
-_EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS = 5, 300, 50
+# always ends before, and with a kernel, where an epoch costs little beside the features: Newton's
+# method takes as long as 500 epochs and more, but where the whole Hessian is factored.
+_EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS, _SMALL_KERNEL_EPOCHS = 5, 300, 400, 50
 # Problems in which every margin can be as wanted are continued from small lambdas, if their
 # curvature is above this. (With a few examples more, ends from there were up to 40 % too high.)
 # Above the other there are more than 50 lambdas on the way, and rounding is all that they see.
@@ -83,7 +84,10 @@ def choose(problem: MultiProblem, solver: str = "auto", outer: str = "cccp") -> 
 def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
     """The same without landmarks."""
     if problem.gram is not None:
-        return Way(_KERNEL_EPOCHS if solver != "dcd" and has_features(problem) else np.inf)
+        if solver == "dcd" or not has_features(problem):
+            return Way(np.inf)
+        is_small = problem.size * problem.k <= LARGEST_FEATURE_FACTOR
+        return Way(_SMALL_KERNEL_EPOCHS if is_small else _KERNEL_EPOCHS)
     X, k = problem.X, problem.k
     m, d = X.shape
     is_dense = isinstance(X, np.ndarray) or X.nnz > _DENSE * m * d
