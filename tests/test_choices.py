@@ -158,9 +158,12 @@ def test_features_of_all_examples_for_mcodm():
     for m, memory, fits in ((3000, room, True), (3000, room - 1, False), (3001, np.inf, False)):
         p = multi(None, gram=of_kernel(m, memory, name="rbf").gram)
         assert way.has_features(p) == fits
-        assert way.for_rounds(p) == way.Way(50 if fits else np.inf)
+        assert way.for_rounds(p) == way.Way(400 if fits else np.inf)
         assert way.for_rounds(p, "dcd") == way.Way(np.inf)
         assert not way.is_narrow(p)
+    for m, k, epochs in ((500, 4, 50), (501, 4, 400), (2000, 1, 50)):
+        p = multi(None, k, gram=of_kernel(m, name="rbf").gram)
+        assert way.for_rounds(p) == way.Way(epochs)  # the whole Hessian is factored, or not
     for name in ("precomputed", "sigmoid"):
         assert not way.has_features(multi(None, gram=of_kernel(9, name=name).gram))
 

@@ -189,7 +189,10 @@ def test_products_of_an_array_are_those_with_its_hessian(weight, rival):
 @pytest.mark.parametrize("rival", [None, -1])
 @pytest.mark.parametrize("is_sparse", [True, False])
 def test_a_preconditioner_divides_by_the_hessian_or_a_part_of_it(is_sparse, rival, monkeypatch):
-    """All of it, its blocks of one class each, or its diagonal, as large as the problem is."""
+    """All of it, its blocks of one class each, those of an array's largest features, its diagonal.
+
+    As large as the problem is.
+    """
     p = problem(weight=weights(60))
     found = solve(p, starts=1)
     duals = found.duals.copy()
@@ -217,6 +220,13 @@ def test_a_preconditioner_divides_by_the_hessian_or_a_part_of_it(is_sparse, riva
     monkeypatch.setattr(state, "_division", lambda: None)
     assert_divides_by(H * np.kron(np.eye(k), np.ones((d, d))))
     monkeypatch.setattr(newton, "LARGEST_BLOCKS", k * d * d - 1)
+    monkeypatch.setattr(newton, "_LARGEST_STEEP", 9 * k)
+    steep = np.zeros(d)
+    steep[np.argsort(-(p.X.toarray() ** 2).sum(axis=0))[:3]] = 1
+    parts = np.eye(d) if is_sparse else np.maximum(np.outer(steep, steep), np.eye(d))
+    assert_divides_by(H * np.kron(np.eye(k), parts))
+    state.release()
+    monkeypatch.setattr(newton, "_LARGEST_STEEP", 0)
     assert_divides_by(np.diag(np.diag(H)))
 
 

@@ -51,13 +51,23 @@ class Extrapolation:
     state : LinearState or KernelState
         Its duals, and w or the decision values, which it may replace
         (:func:`odmtool.solvers.dcd.state_of`).
+    most : int, optional
+        Numbers that may be kept where a few million are too few.
     """
 
-    def __init__(self, problem: Problem, state):
+    def __init__(self, problem: Problem, state, most: int = 0):
         self._problem, self._state, self._epochs, self._count = problem, state, 0, 0
-        sums, duals = (EPOCHS + 1) * len(state.carried), (2 * EPOCHS + 1) * problem.size
-        self._fits = state.is_at_hand and sums + duals <= _MOST
+        sums, duals = (EPOCHS + 1) * len(state.carried), (2 * EPOCHS + 1) * len(state.eta)
+        self._fits = state.is_at_hand and sums + duals <= max(_MOST, most)
         self._duals = self._sums = None
+
+    def nearest(self, eta: np.ndarray) -> np.ndarray:
+        """The duals in the domain that are nearest to these, or near them."""
+        return losses.nearest_dual(losses.scaled(self._problem.loss, self._problem.weight), eta)
+
+    def dual(self) -> float:
+        """D of the state."""
+        return dual(losses.scaled(self._problem.loss, self._problem.weight), self._state)
 
     @property
     def saved(self) -> int:
@@ -92,16 +102,15 @@ class Extrapolation:
             return self._jump()
 
     def _jump(self) -> bool:
-        state, loss = self._state, losses.scaled(self._problem.loss, self._problem.weight)
-        share = shares(self._duals)
+        state, share = self._state, shares(self._duals)
         if share is None:
             return False
-        before, eta = dual(loss, state), share @ self._duals[1:]
-        near = losses.nearest_dual(loss, eta)
+        before, eta = self.dual(), share @ self._duals[1:]
+        near = self.nearest(eta)
         # Duals that stayed at a bound are there but for rounding.
         moved = np.where(np.abs(near - eta) > _SAME * np.abs(near), near - eta, 0.0)
         state.put(near, share @ self._sums[1:], moved)
-        if dual(loss, state) > before:
+        if self.dual() > before:
             return True
         state.put(self._duals[-1], self._sums[-1])
         return False

@@ -17,7 +17,7 @@ LARGEST_FACTOR, LARGEST_BLOCKS = 1000, 2e7
 """Newton's method for mcODM factors the whole Hessian up to this d k, its diagonal blocks up to
 this k d d."""
 
-LARGEST_FEATURES, FEATURE_MATRICES = 6000, 4
+LARGEST_FEATURES, FEATURE_MATRICES = 3000, 4
 """Up to so many examples a kernel problem of mcODM gets features, and with them so many matrices of
 all pairs: features twice, kernel values, and one on the way."""
 

@@ -10,6 +10,8 @@ Shrinking   a class of an example whose alpha is 0 and would stay so if scores m
             average change in the epoch before is left out, and so is an example all whose
             variables are 0. Examples come back with every round, classes when the gap over
             all of them shows that it was wrong to leave them out.
+Faster      after the first epochs of a round, with a kernel whose matrix is there, extrapolated
+            (:mod:`odmtool.solvers.mcodm.extrapolation`).
 Stop        when the sum of the visited examples' shares of the gap, which costs nothing, is
             small enough; the caller computes the gap itself.
 Source      Zhang & Zhou, TKDE 2019, section 4.1 and 4.2; shrinking after Keerthi et al., "A
@@ -34,9 +36,11 @@ from odmtool.solvers.mcodm.epochs import (
     list_rivals,
     restore_lists,
 )
+from odmtool.solvers.mcodm.extrapolation import Extrapolation
 from odmtool.solvers.mcodm.terms import Terms, dual_terms, evaluate
 from odmtool.solvers.mcodm.weights import move_betas, rebuild_weights
 from odmtool.solvers.multi import Duals, MultiProblem
+from odmtool.solvers.table import NEWTON_MATRICES
 
 # Classes and examples with more slack than so many average changes of a score are left out.
 # speed only: what matters comes back when the gap shows it
@@ -44,6 +48,8 @@ _SLACK = 1.0
 # An epoch's estimate of the gap is trusted while the gap is no more than so many times larger.
 # speed only: what matters comes back when the gap shows it
 _TRUST = 2.0
+# speed only: kernel values of rows that are copied at a time
+_PART = 2**21
 # The dual of a solvable problem stays below F(0); far above it there is no solution.
 # speed only: a dual without a bound exceeds any number
 _DIVERGENCE = 1e6
@@ -63,6 +69,7 @@ class _Descent:
         loss = problem.parameters
         self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
         self._order, self.active, self._gap = np.arange(m), m, np.inf
+        self._extrapolation = None
         self.restore()
 
     def begin(
@@ -70,6 +77,7 @@ class _Descent:
     ) -> None:
         """Look at every example again, and work to this estimate of the gap."""
         self.active, self._tolerance = self.problem.size, tolerance
+        self._extrapolation = self._new_extrapolation()
         list_rivals(self.duals.rival, self._lists.classes, self._lists.count)
 
     def restore(self) -> None:
@@ -79,7 +87,9 @@ class _Descent:
 
     def iterate(self) -> tuple[float, bool]:
         """An epoch; an estimate of the relative gap, and whether it is small enough."""
-        self._generator.shuffle(self._order[: self.active])
+        leap = self._extrapolation
+        if leap is None or not leap.has_begun:
+            self._generator.shuffle(self._order[: self.active])
         visited = self.active
         self.active, moved, estimate = self._epoch()
         # speed only: what matters comes back when the gap shows it
@@ -90,7 +100,15 @@ class _Descent:
         # Nothing is known after the deadline (:func:`epoch_in_runs`).
         is_known = np.isfinite(estimate)
         self._gap = relative(estimate, max(dual, 0.0) + estimate) if is_known else np.inf
-        return self._gap, self._gap <= self._tolerance
+        is_done = self._gap <= self._tolerance
+        # A jump raises the dual; that the primal falls, too, takes an epoch after it.
+        if not is_done and is_known and leap is not None and leap.after_epoch():
+            self._threshold = np.inf
+        return self._gap, is_done
+
+    def _new_extrapolation(self) -> Extrapolation | None:
+        """For a round; None where it would cost too much."""
+        return None
 
     def terms(self) -> Terms:
         """Of the present point."""
@@ -156,9 +174,13 @@ class LinearDescent(_Descent):
 
 
 class KernelDescent(_Descent):
-    """The state of a kernel problem: duals and all scores, shape (k, m)."""
+    """The state of a kernel problem: duals and all scores, shape (k, m).
 
-    def __init__(self, problem: MultiProblem, duals: Duals, seed: int):
+    ``leaps`` says whether epochs are extrapolated.
+    """
+
+    def __init__(self, problem: MultiProblem, duals: Duals, seed: int, leaps: bool = True):
+        self._leaps = leaps
         self._cache, curvature = RowCache(problem.gram), problem.gram.diagonal()
         if curvature.min() < 0:
             raise DivergedError(messages.dual_unbounded())
@@ -173,6 +195,48 @@ class KernelDescent(_Descent):
         for part in runs(self._cache, np.flatnonzero(coef.any(axis=1))):
             self._cache.fetch(part)
             self._scores += coef[part].T @ self._cache.rows[self._cache.slot[part]]
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the whole kernel matrix is."""
+        return self._cache.capacity >= self.problem.size
+
+    @property
+    def eta(self) -> np.ndarray:
+        """All dual variables, shape (m k + m,): alpha, row after row, and beta; a copy."""
+        return np.concatenate([self.duals.alpha.ravel(), self.duals.beta])
+
+    @property
+    def carried(self) -> np.ndarray:
+        """What is kept up to date with them: the scores, class after class, shape (k m,)."""
+        return self._scores.ravel()
+
+    def put(self, eta: np.ndarray, scores: np.ndarray, moved: np.ndarray | None = None) -> None:
+        """Go on from duals, and from their scores, or those of eta - ``moved``."""
+        self._set(eta)
+        self._scores[:] = scores.reshape(self._scores.shape)
+        if moved is None or not moved.any():
+            return
+        self._set(moved)
+        change = self.duals.coefficients(self.examples.target)
+        self._set(eta)
+        rows = np.flatnonzero(change.any(axis=1))
+        # speed only: rows at a time
+        step = max(1, _PART // self.problem.size)
+        for part in (rows[first : first + step] for first in range(0, len(rows), step)):
+            self._scores += change[part].T @ self._cache.rows[self._cache.slot[part]]
+
+    def _set(self, eta: np.ndarray) -> None:
+        m = self.problem.size
+        self.duals.alpha[:], self.duals.beta[:] = eta[:-m].reshape(m, -1), eta[-m:]
+
+    def _new_extrapolation(self) -> Extrapolation | None:
+        if not self._leaps:
+            return None
+        gram = self.problem.gram
+        # A plan of memory counts some such matrices.
+        most = self.problem.size**2 // 2 if NEWTON_MATRICES * gram.bytes <= gram.memory else 0
+        return Extrapolation(self.problem, self, most)
 
     def squared_norm(self) -> float:
         coef = self.duals.coefficients(self.examples.target)

@@ -213,9 +213,12 @@ class _Rounds:
         if self._way.epochs:
             from odmtool.solvers.mcodm import descent
 
-            linear, kernel = descent.LinearDescent, descent.KernelDescent
-            make = linear if self._problem.gram is None else kernel
-            self._solver = make(self._problem, self.duals, seed)
+            if self._problem.gram is None:
+                self._solver = descent.LinearDescent(self._problem, self.duals, seed)
+            else:
+                # From duals that have leapt Newton's method took up to three times as long.
+                leaps = np.isinf(self._way.epochs)
+                self._solver = descent.KernelDescent(self._problem, self.duals, seed, leaps)
         else:
             self._take_newton()
         names_rivals = self._name == "newton" and self._solver.names_rivals

@@ -1,0 +1,30 @@
+"""Anderson's extrapolation (:mod:`odmtool.solvers.extrapolation`) of mcODM's coordinate descent.
+
+Problem     the dual of one round of :mod:`odmtool.solvers.mcodm.rounds`; its variables are alpha
+            and beta, one after the other.
+Domain      alpha^l <= 0 of the other classes and beta >= 0 are cut off, and alpha^y is what makes
+            the sum 0: near the nearest point, and the dual decides whether it is good.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odmtool.solvers import extrapolation
+from odmtool.solvers.mcodm.terms import dual_terms
+
+
+class Extrapolation(extrapolation.Extrapolation):
+    """The same for a MultiProblem and a state of :mod:`odmtool.solvers.mcodm.descent`."""
+
+    def nearest(self, eta: np.ndarray) -> np.ndarray:
+        m, target = self._problem.size, self._problem.target
+        alpha, beta = eta[:-m].reshape(m, -1), np.maximum(eta[-m:], 0.0)
+        alpha = np.minimum(alpha, 0.0)
+        alpha[np.arange(m), target] = 0.0
+        alpha[np.arange(m), target] = -alpha.sum(axis=1)
+        return np.concatenate([alpha.ravel(), beta])
+
+    def dual(self) -> float:
+        state = self._state
+        return dual_terms(self._problem, state.duals) - state.squared_norm() / 2
