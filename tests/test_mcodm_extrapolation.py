@@ -78,8 +78,23 @@ def test_half_of_many_epochs_is_saved_at_least(monkeypatch):
         judged = certificate(p, solution)
         assert solution.converged and judged.gap <= solution.gap <= 1e-6
         assert judged.objective == pytest.approx(solution.objective, rel=1e-10)
+        assert judged.infeasibility <= 1e-12 * np.abs(solution.duals.alpha).max()
     assert found[20].iterations < 0.5 * found[np.inf].iterations
     assert found[20].objective == pytest.approx(found[np.inf].objective, rel=1e-2)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_duals_stay_in_their_domain_where_classes_are_left_out(seed):
+    """A class that is left out after the first of the points may come back by a jump."""
+    generator = np.random.default_rng(seed)
+    m, k = 90, 6
+    X, target = generator.standard_normal((m, 4)), generator.integers(0, k, m)
+    loss = losses.mcodm(2.0 ** generator.uniform(4, 12), 0.5, 0.6, float(m))
+    p = MultiProblem(None, Gram(Kernel("rbf", 0.1), X), target, k, np.ones(m), loss)
+    solution = mcodm_problems.solve(p, 1e-7, 400, solver="dcd", starts=1)
+    judged = certificate(p, solution)
+    assert judged.infeasibility <= 1e-12 * np.abs(solution.duals.alpha).max()
+    assert judged.gap <= solution.gap * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("reason", ["rows", "size", "newton"])

@@ -103,7 +103,9 @@ class _Descent:
         is_done = self._gap <= self._tolerance
         # A jump raises the dual; that the primal falls, too, takes an epoch after it.
         if not is_done and is_known and leap is not None and leap.after_epoch():
-            self._threshold = np.inf
+            # It may have moved what was left out since its first point.
+            self.active = self.problem.size
+            self.restore()
         return self._gap, is_done
 
     def _new_extrapolation(self) -> Extrapolation | None:
@@ -191,10 +193,17 @@ class KernelDescent(_Descent):
     def _rebuild(self) -> None:
         """All scores from the duals, by the rows of the examples that have some."""
         coef = self.duals.coefficients(self.examples.target)
-        self._scores[:] = 0
+        self._scores[:], self._has_leapt = 0, False
         for part in runs(self._cache, np.flatnonzero(coef.any(axis=1))):
             self._cache.fetch(part)
-            self._scores += coef[part].T @ self._cache.rows[self._cache.slot[part]]
+            self._add(coef, part)
+
+    def _add(self, change: np.ndarray, rows: np.ndarray) -> None:
+        """Add what a change of these rows of the coefficients does; their values are at hand."""
+        # speed only: rows at a time
+        step = max(1, _PART // self.problem.size)
+        for part in (rows[first : first + step] for first in range(0, len(rows), step)):
+            self._scores += change[part].T @ self._cache.rows[self._cache.slot[part]]
 
     @property
     def is_at_hand(self) -> bool:
@@ -214,17 +223,13 @@ class KernelDescent(_Descent):
     def put(self, eta: np.ndarray, scores: np.ndarray, moved: np.ndarray | None = None) -> None:
         """Go on from duals, and from their scores, or those of eta - ``moved``."""
         self._set(eta)
-        self._scores[:] = scores.reshape(self._scores.shape)
+        self._scores[:], self._has_leapt = scores.reshape(self._scores.shape), True
         if moved is None or not moved.any():
             return
         self._set(moved)
         change = self.duals.coefficients(self.examples.target)
         self._set(eta)
-        rows = np.flatnonzero(change.any(axis=1))
-        # speed only: rows at a time
-        step = max(1, _PART // self.problem.size)
-        for part in (rows[first : first + step] for first in range(0, len(rows), step)):
-            self._scores += change[part].T @ self._cache.rows[self._cache.slot[part]]
+        self._add(change, np.flatnonzero(change.any(axis=1)))
 
     def _set(self, eta: np.ndarray) -> None:
         m = self.problem.size
@@ -247,7 +252,12 @@ class KernelDescent(_Descent):
         return self._scores.T
 
     def settle(self) -> None:
-        """Scores stay as they are: to compute them again takes as long as an epoch."""
+        """Undo the rounding errors of jumps, whose shares may be large.
+
+        Without them scores stay as they are: computing them again takes as long as an epoch.
+        """
+        if self._has_leapt:
+            self._rebuild()
 
     def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
         """Take the betas of these examples from the columns before to the present ones."""
