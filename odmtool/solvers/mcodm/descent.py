@@ -103,9 +103,7 @@ class _Descent:
         is_done = self._gap <= self._tolerance
         # A jump raises the dual; that the primal falls, too, takes an epoch after it.
         if not is_done and is_known and leap is not None and leap.after_epoch():
-            # It may have moved what was left out since its first point.
-            self.active = self.problem.size
-            self.restore()
+            self._threshold = np.inf
         return self._gap, is_done
 
     def _new_extrapolation(self) -> Extrapolation | None:
@@ -214,6 +212,15 @@ class KernelDescent(_Descent):
     def eta(self) -> np.ndarray:
         """All dual variables, shape (m k + m,): alpha, row after row, and beta; a copy."""
         return np.concatenate([self.duals.alpha.ravel(), self.duals.beta])
+
+    @property
+    def is_visited(self) -> np.ndarray:
+        """Whether epochs look at alpha, shape (m, k): the class is listed, the example active."""
+        visited = np.zeros((self.problem.size, self.problem.k), dtype=bool)
+        listed = np.arange(self.problem.k) < self._lists.count[:, None]
+        np.put_along_axis(visited, self._lists.classes.astype(np.intp), listed, axis=1)
+        visited[self._order[self.active :]] = False
+        return visited
 
     @property
     def carried(self) -> np.ndarray:
