@@ -69,7 +69,7 @@ class _Descent:
         loss = problem.parameters
         self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
         self._order, self.active, self._gap = np.arange(m), m, np.inf
-        self._extrapolation = None
+        self._extrapolation, self._has_leapt = None, False
         self.restore()
 
     def begin(
@@ -103,7 +103,7 @@ class _Descent:
         is_done = self._gap <= self._tolerance
         # A jump raises the dual; that the primal falls, too, takes an epoch after it.
         if not is_done and is_known and leap is not None and leap.after_epoch():
-            self._threshold = np.inf
+            self._threshold, self._has_leapt = np.inf, True
         return self._gap, is_done
 
     def _new_extrapolation(self) -> Extrapolation | None:
@@ -230,7 +230,7 @@ class KernelDescent(_Descent):
     def put(self, eta: np.ndarray, scores: np.ndarray, moved: np.ndarray | None = None) -> None:
         """Go on from duals, and from their scores, or those of eta - ``moved``."""
         self._set(eta)
-        self._scores[:], self._has_leapt = scores.reshape(self._scores.shape), True
+        self._scores[:] = scores.reshape(self._scores.shape)
         if moved is None or not moved.any():
             return
         self._set(moved)

@@ -72,6 +72,9 @@ _MOST_PRODUCTS = 1000
 # The blocks of the largest features have so many numbers where those of all would have too many.
 # speed only: a worse preconditioner only takes more products
 _LARGEST_STEEP = 2e6
+# They are worth it where they have this share of all squares, as those of a kernel do.
+# speed only: as above
+_SAID = 0.5
 # A factor is used again until conjugate gradients with it take more than so many products.
 # speed only: an old factor only takes more products
 _PATIENCE = 6
@@ -173,7 +176,7 @@ class SmoothedNewton:
         """Let go of the factors, which are large and for further steps only."""
         # speed only: when a preconditioner is made anew
         self._precondition, self._products, self._patience = None, 1, 0
-        self._steep = self._squared = None
+        self._steep = None
 
     def settle(self) -> None:
         """Undo the rounding errors of increments, which at large lambda exceed F's last falls.
@@ -355,8 +358,11 @@ class SmoothedNewton:
 
         steep, X = self._steep_features()
         blocks = self._blocks(X, weights) if steep.size else []
-        is_whole = len(blocks) * steep.size == self.W.size
-        diagonal = 1.0 if is_whole else 1.0 + np.asarray(self._squares().T @ weights)
+        diagonal = 1.0
+        if len(blocks) * steep.size < self.W.size:
+            whole = self._X
+            squares = whole**2 if isinstance(whole, np.ndarray) else whole.multiply(whole)
+            diagonal = 1.0 + np.asarray(squares.T @ weights)
         # speed only: when a preconditioner is made anew
         self._patience = 2 * _PATIENCE if blocks else 0
 
@@ -371,7 +377,7 @@ class SmoothedNewton:
     def _steep_features(self) -> tuple[np.ndarray, object]:
         """The features of which blocks are made, and their columns.
 
-        All where blocks are small, else the largest of an array, or none of sparse rows.
+        All where blocks are small, else the largest of an array if they say most, or none.
         """
         X, (d, k) = self._X, self.W.shape
         if k * d * d <= LARGEST_BLOCKS:
@@ -379,17 +385,13 @@ class SmoothedNewton:
         if not isinstance(X, np.ndarray):
             return np.arange(0), X
         if self._steep is None:
-            count = int(np.sqrt(_LARGEST_STEEP / k))
-            steep = np.sort(np.argsort(-self._squares().sum(axis=0), kind="stable")[:count])
+            sizes, count = np.einsum("ij,ij->j", X, X), int(np.sqrt(_LARGEST_STEEP / k))
+            steep = np.sort(np.argsort(-sizes, kind="stable")[:count])
+            # speed only: a worse preconditioner only takes more products
+            if sizes[steep].sum() < _SAID * sizes.sum():
+                steep = steep[:0]
             self._steep = steep, np.ascontiguousarray(X[:, steep])
         return self._steep
-
-    def _squares(self):
-        """Of all values; kept, because making them takes longer than using them."""
-        if self._squared is None:
-            X = self._X
-            self._squared = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
-        return self._squared
 
     def _blocks(self, X, weights: np.ndarray) -> list[np.ndarray]:
         """The factors of the blocks of the classes; none if one fails or the time is over."""
