@@ -1,9 +1,7 @@
 """Positive definite systems: Cholesky's factorisation in place, and conjugate gradients.
 
-The factorisation goes panel by panel. LAPACK's ``potrf`` through SciPy holds Python's
-interpreter lock, so a large one would delay Ctrl-C by its whole duration; NumPy's releases
-the lock but needs three copies. Here the products, which are nearly all the work, are NumPy's,
-and LAPACK factors one diagonal block at a time.
+The factorisation goes panel by panel, so that Ctrl-C never waits for the whole of a large one. The
+products, which are nearly all the work, are NumPy's; LAPACK factors one diagonal block at a time.
 """
 
 from __future__ import annotations
@@ -11,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
-from odmtool.core.csr import compiled
+from odmtool.core import lapack
 
 # speed only: columns that LAPACK factors at a time
-_PANEL = 512
+_PANEL = 2048
 
 
 def cholesky_in_place(A: np.ndarray) -> np.ndarray:
@@ -33,38 +30,30 @@ def cholesky_in_place(A: np.ndarray) -> np.ndarray:
     LinAlgError
         A is not positive definite to working precision.
     """
-    n, dpotrf = len(A), compiled("linalg", "_flapack").dpotrf
+    n = len(A)
     for start in range(0, n, _PANEL):
         end = min(start + _PANEL, n)
         if start:
             A[start:, start:end] -= A[start:, :start] @ A[start:end, :start].T
-        # LAPACK wants Fortran order, where our lower triangle is an upper one.
-        block = A[start:end, start:end].T
-        corner, info = dpotrf(block, lower=0, clean=0, overwrite_a=1)
-        if info:
-            raise LinAlgError
-        if corner is not block:
-            A[start:end, start:end] = corner.T
+        corner = A[start:end, start:end]
+        lapack.cholesky_factor(corner)
         if end < n:
-            # X L' = P, seen in Fortran order as L X' = P', with L' = corner.
-            dtrsm = compiled("linalg", "_fblas").dtrsm
-            A[end:, start:end] = dtrsm(1.0, corner, A[end:, start:end].T, trans_a=1).T
+            lapack.solve_rows(corner, A[end:, start:end])
     return A
 
 
 def cholesky_solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """x with L L' x = b, from the result of :func:`cholesky_in_place`."""
-    if not len(b):
-        return b.copy()  # LAPACK has no matrix of nothing
-    x, _info = compiled("linalg", "_flapack").dpotrs(L.T, b, lower=0)
-    return x
+    # LAPACK has no matrix of nothing.
+    return lapack.cholesky_solution(L, b) if len(b) else b.copy()
 
 
 def inverse_transposed(L: np.ndarray) -> np.ndarray:
     """L^-T, upper triangular, from a lower triangular L whose upper triangle is zero."""
-    if not len(L):
-        return L.copy()  # LAPACK has no matrix of nothing
-    return np.ascontiguousarray(compiled("linalg", "_flapack").dtrtri(L, lower=1)[0].T)
+    inverse = L.copy()
+    if len(L):
+        lapack.invert_lower(inverse)
+    return np.ascontiguousarray(inverse.T)
 
 
 def conjugate_gradients(
