@@ -46,10 +46,11 @@ from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.mcodm import values
 from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
 from odmtool.solvers.mcodm.sample import duals_at, has_sample, sample_of
 from odmtool.solvers.mcodm.starts import MOST_STARTS, other_rivals, start_count
-from odmtool.solvers.mcodm.terms import Terms, dual_terms
+from odmtool.solvers.mcodm.terms import Terms, dual_terms, evaluate
 from odmtool.solvers.mcodm.way import Way, is_narrow
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 from odmtool.solvers.rounding import Rounding
@@ -130,6 +131,9 @@ def solve(
     """
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))
+    if way.epochs and problem.gram is not None:
+        tolerance = stop.tolerance if np.isinf(way.epochs) else None
+        problem = values.at_hand(problem, executor, tolerance)
     rounding, given = Rounding(problem.gram, problem.X), start
     # Made when they are needed, once for all starts.
     features = cache(lambda: _kernel_features(problem, seed))
@@ -211,14 +215,7 @@ class _Rounds:
             self.duals.rival[:] = rivals
             self.duals.upper[:] = np.where(rivals < 0, np.inf, 1 + theta)
         if self._way.epochs:
-            from odmtool.solvers.mcodm import descent
-
-            if self._problem.gram is None:
-                self._solver = descent.LinearDescent(self._problem, self.duals, seed)
-            else:
-                # From duals that have leapt Newton's method took up to three times as long.
-                leaps = np.isinf(self._way.epochs)
-                self._solver = descent.KernelDescent(self._problem, self.duals, seed, leaps)
+            self._take_descent(seed)
         else:
             self._take_newton()
         names_rivals = self._name == "newton" and self._solver.names_rivals
@@ -265,7 +262,7 @@ class _Rounds:
                 self._gap, self._follows = self._relative_gap(), False
             has_room = self._has_room()
             if is_last or not has_room:
-                self._finish(not has_room and self._gap <= self._stop.tolerance)
+                self._finish(is_settled=not has_room)
                 return
             tolerance /= 2
 
@@ -278,6 +275,17 @@ class _Rounds:
         is_first = not self._rounds and not self._way.epochs
         most = min(_FIRST_STEPS, self._stop.max_iter)
         return is_first and self._inner > self._tolerance and self._iteration < most
+
+    def _take_descent(self, seed: int) -> None:
+        """Go on with coordinate descent."""
+        from odmtool.solvers.mcodm import descent
+
+        if self._problem.gram is None:
+            self._solver = descent.LinearDescent(self._problem, self.duals, seed)
+            return
+        # From duals that have leapt Newton's method took up to three times as long.
+        leaps = np.isinf(self._way.epochs)
+        self._solver = descent.KernelDescent(self._problem, self.duals, seed, leaps)
 
     def _take_newton(self) -> None:
         """Go on with Newton's method, of a kernel problem on features."""
@@ -394,9 +402,9 @@ class _Rounds:
         tolerance = self._stop.tolerance
         if self._change <= tolerance * objective and self._gap - self._hidden <= tolerance:
             # Where rounding may hide more than the tolerance, no work can show more.
-            self._finish(self._gap <= tolerance)
+            self._finish(is_settled=True)
         elif self._iteration >= self._stop.max_iter or self._blind >= _BLIND_STEPS:
-            self._finish(False)
+            self._finish(is_settled=False)
         self._tolerance = next_tolerance(self._tolerance, tolerance)
 
     def _linearise(self, terms: Terms) -> None:
@@ -418,10 +426,35 @@ class _Rounds:
         duals.rival[:] = rivals
         self._solver.rivals_changed(moving, before)
 
-    def _finish(self, converged: bool) -> None:
-        self.is_finished, self.converged = True, converged
+    def _finish(self, is_settled: bool) -> None:
+        """End it, converged if F has settled and the gap is small; or see more, and go on."""
+        tolerance = self._stop.tolerance
+        if self._gap > tolerance and self._has_rounded_values():
+            self._see_exactly()
+            if is_settled and self._gap > tolerance and self._iteration < self._stop.max_iter:
+                self._problem = values.at_hand(self._problem, self._executor, None)
+                self._take_descent(len(self._rounds))
+                return
+        self.is_finished, self.converged = True, is_settled and self._gap <= tolerance
         if self._name != "dcd":
             self._solver.release()  # other starts have their own
+
+    def _has_rounded_values(self) -> bool:
+        """Whether kernel values in double precision would show more, and there is time for them."""
+        gram = self._problem.gram
+        is_by_values = gram is not None and self._features is None
+        return is_by_values and gram.is_rounded and not self._stop.is_late
+
+    def _see_exactly(self) -> None:
+        """F of the W that is kept and the gap, by kernel values in double precision."""
+        problem, point = self._problem, self._point
+        C = self.duals.coefficients(problem.target)
+        problem.gram.make_exact()
+        self._rounding = Rounding(problem.gram)
+        scores, present = values.exact_scores(problem.gram, self._executor, point, C)
+        loss = evaluate(problem, self.duals, scores).true_loss
+        self.objective = float(np.vdot(point, scores) / 2 + loss)
+        self._gap = self._gap_of(float(np.vdot(C, present)), None)
 
     def solution(self) -> MultiSolution:
         is_linear = self._problem.gram is None
