@@ -9,6 +9,7 @@ hears the signal at once (:mod:`odmtool.cli.process`).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -30,6 +31,10 @@ from odmtool.errors import (
 
 # Seconds.
 _AWAKE_EVERY = 0.5
+
+
+class _AtOnce(int):
+    """An exit code with which Python is left as it is, because cleaning up takes memory, too."""
 
 
 def run(command: click.Command, args: list[str], program: str) -> int:
@@ -54,10 +59,10 @@ def run(command: click.Command, args: list[str], program: str) -> int:
     except OdmError as error:
         return _say(program, str(error), error.exit_code)
     except MemoryError as error:
-        return _say(program, messages.out_of_memory(error), OdmError.exit_code)
+        return _AtOnce(_say(program, messages.out_of_memory(error), OdmError.exit_code))
     except Exception as error:
         if _is_for_want_of_memory(error):
-            return _say(program, messages.out_of_memory(error), OdmError.exit_code)
+            return _AtOnce(_say(program, messages.out_of_memory(error), OdmError.exit_code))
         if isinstance(error, OSError):
             return _say(program, messages.os_error(error), OdmError.exit_code)
         if "--verbose" in args:
@@ -98,6 +103,11 @@ def main(command: click.Command, program: str) -> NoReturn:
     while not done.wait(_AWAKE_EVERY):
         pass
     process.ignore_signals()
+    if isinstance(outcome[0], _AtOnce):
+        # Within a limit of memory Python has been seen to crash on its way out.
+        with contextlib.suppress(OSError, MemoryError):
+            sys.stdout.flush()
+        os._exit(outcome[0])
     # Python would look for garbage in all that is loaded, which takes as long as a small training.
     gc.freeze()
     sys.exit(outcome[0])
