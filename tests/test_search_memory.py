@@ -5,12 +5,12 @@ import pytest
 from multiclass_data import clusters
 from search_plans import plan_of, table
 
-from odmtool.machines import L1SVM, LDM, ODM
+from odmtool.machines import L1SVM, LDM, MACHINES, MCODM, ODM
 from odmtool.places.memory import fold_matrices
 from odmtool.search import search as searching
 from odmtool.search.memory import plan_memory
 from odmtool.search.search import SearchPlan, grid, search
-from odmtool.search.validation import Data
+from odmtool.search.validation import Data, begins_anew
 from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.engine.room import memory_for_many, needed_bytes
 
@@ -60,6 +60,33 @@ def test_processes_begin_when_the_first_fits_take_longer_than_was_guessed(
     plan = plan_of(heart, dict(kernel=("rbf",), lambda_=(1.0,)), kernel="rbf")
     list(searching._run(plan, [[0]] * 5, 5, 2, None))
     assert len(done) == here
+
+
+@pytest.mark.parametrize("jobs, pieces", [
+    (1, [[0, 1, 2, 3, 4, 5, 6]]),
+    (2, [[0, 3, 6], [1, 4], [2, 5]]),  # six for each process, of five folds
+    (9, [[0], [1], [2], [3], [4], [5], [6]]),
+])  # fmt: skip
+def test_chains_whose_fits_begin_anew_are_divided_among_processes(heart, jobs, pieces):
+    linear = dict(kernel=("linear",), lambda_=tuple(2.0**k for k in range(7)))
+    plan, chain = plan_of(heart, linear), list(range(7))
+    assert searching._pieces(plan, chain, jobs) == [chain]  # one solution starts the next
+    plan = plan._replace(machine=MCODM())
+    assert searching._pieces(plan, chain, jobs) == pieces
+    with_kernel = plan._replace(settings=[s | {"kernel": "rbf"} for s in plan.settings])
+    assert searching._pieces(with_kernel, chain, jobs) == [chain]  # and one kernel matrix
+
+
+def test_which_machines_begin_anew():
+    found = {name for name, machine in MACHINES.items() if begins_anew(machine())}
+    assert found.isdisjoint({"odm", "l2svm", "lssvm", "ldm", "l1svm"}) and "mcodm" in found
+
+
+def test_divided_chains_give_the_same_table(heart, monkeypatch):
+    monkeypatch.setattr(searching, "_SOON", 0.0)
+    values = dict(kernel=("linear",), lambda_=(1.0, 8.0, 64.0), theta=(0.1, 0.5))
+    plan = plan_of(heart, values)._replace(machine=MCODM())
+    assert table(search(plan, jobs=2)) == table(search(plan, jobs=1))
 
 
 def test_too_little_memory_for_the_matrix_changes_nothing(heart):

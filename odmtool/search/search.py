@@ -2,11 +2,11 @@
 
 A setting is a dict from parameter names of a machine to values. The unit of work is one
 kernel on one fold: its kernel matrix is made once, and all settings with this kernel run
-through it as one chain (:func:`odmtool.search.validation.evaluate_chain`). Where machines take
-landmarks, it is one kernel on all folds (:mod:`odmtool.search.together`). After the deadline
-(:mod:`odmtool.core.deadline`) nothing is begun, and what it ended early does not count.
-Results depend neither
-on how many processes or threads share the work nor on where an earlier run was killed. Where
+through it as one chain (:func:`odmtool.search.validation.evaluate_chain`), or in parts where no
+fit starts another. Where machines take landmarks, it is one kernel on all folds
+(:mod:`odmtool.search.together`). After the deadline (:mod:`odmtool.core.deadline`) nothing is
+begun, and what it ended early does not count. Results depend neither on how many processes or
+threads share the work nor on where an earlier run was killed. Where
 processes take landmarks, each of those that its share of the memory has room for, they are the
 same within the tolerance.
 """
@@ -36,6 +36,7 @@ from odmtool.search.validation import (
     NO_SOLUTION,
     Data,
     FoldResult,
+    begins_anew,
     but_mu,
     evaluate_chain,
     goes_on,
@@ -52,6 +53,10 @@ MOST_SETTINGS = 100_000
 # for m where landmarks are taken, and for a nonzero and a class without one.
 # speed only: processes do what this one does
 _SOON, _OF_TRIPLE, _OF_ROW, _OF_NONZERO = 1.0, 2e-11, 3e-5, 2.5e-8
+
+# Units of work for each process, of chains that can be divided.
+# speed only: no fit depends on the others of its unit
+_PIECES = 6
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
@@ -195,7 +200,10 @@ def search(
     # Chains that share landmarks have the memory to themselves while they are solved.
     for shared, group in groupby(chains(plan), lambda chain: is_together(plan, chain)):
         some = list(group)
-        units = [_unit(plan, chain, k, known) for chain in some for k in range(n)]
+        units = [
+            _unit(plan, piece, k, known)
+            for chain in some for piece in _pieces(plan, chain, jobs) for k in range(n)
+        ]  # fmt: skip
         others = None if shared else _run(plan, units, n, jobs, journal, known)
         for chain in some:
             own = _chain(plan, chain, known, jobs, journal) if shared else others
@@ -213,6 +221,18 @@ def search(
             # Lets the processes' generator end, so that what follows finds them free.
             for _ in own if shared or chain is some[-1] else ():
                 pass
+
+
+def _pieces(plan: SearchPlan, chain: list[int], jobs: int) -> list[list[int]]:
+    """A chain, or parts of it for processes that would have nothing to do while others go on.
+
+    Settings that follow each other, which differ in lambda, go to different parts.
+    """
+    is_whole = jobs == 1 or plan.machine.copy(**plan.named()[chain[0]]).kernel != "linear"
+    if is_whole or not begins_anew(plan.machine):
+        return [chain]
+    count = min(len(chain), -(-_PIECES * jobs // plan.n_folds))
+    return [chain[first::count] for first in range(count)]
 
 
 def _unit(plan: SearchPlan, chain: list[int], k: int, known: set) -> list[int]:

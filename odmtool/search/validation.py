@@ -307,6 +307,11 @@ def goes_on(machine: Machine) -> bool:
     return machine.solver == "newton" and machine.kernel != "linear" and machine.kind == SMOOTH
 
 
+def begins_anew(machine: Machine) -> bool:
+    """Whether every fit of such a machine begins at 0, whatever was solved before."""
+    return machine.kind not in (SMOOTH, ONE_JUMP, OF_LDM)
+
+
 def _takes_path(machine: Machine, prepared: Prepared) -> bool:
     return len(prepared.classes) <= 2 and takes_path(machine, len(prepared.u), prepared.gram)
 
