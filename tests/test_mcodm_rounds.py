@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from mcodm_problems import problem
+from mcodm_problems import assert_confirmed, problem
 
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import Stop
-from odmtool.solvers.mcodm import rounds
+from odmtool.solvers.mcodm import rounds, starts
 from odmtool.solvers.mcodm.terms import Terms
 from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.multi import Duals
@@ -96,6 +96,36 @@ def test_epochs_and_steps_are_taken_until_the_solver_is_content(
     assert [(now.iteration, now.primal, now.gap, now.active) for now in found.told] == [
         (n + 1, None, steps[n][0], 44) for n in range(taken)
     ]
+
+
+@pytest.mark.parametrize("name, epochs, taken", [("dcd", 99, 20), ("dcd", 9, 9), ("newton", 0, 30)])
+def test_a_round_of_coordinate_descent_has_so_many_epochs(name, epochs, taken):
+    found = begun(Solver([(0.5, False)] * 29 + [(0.5, True)]), epochs, name=name)
+    found._epochs = 20
+    assert not found._improve(0.25) and found._iteration == taken
+
+
+@pytest.mark.parametrize("name, inner, before, tolerance, epochs", [
+    # The gap is asked for again until it is there; more epochs where F has hardly fallen.
+    ("dcd", 0.3, 100.0, 0.2, 20), ("dcd", 0.2, 100.0, 0.02, 20), ("newton", 0.3, 100.0, 0.02, 20),
+    ("dcd", 0.3, 90.8, 0.2, 40), ("dcd", 0.3, 91.0, 0.2, 20),
+])  # fmt: skip
+def test_what_the_next_round_is_asked_for(name, inner, before, tolerance, epochs):
+    found = begun(Solver(objectives=[90.0]), 99 * (name == "dcd"))
+    found._rounds, found.objective, found._inner, found._tolerance = [None], before, inner, 0.2
+    found._epochs, found._relative_gap = 20, lambda: 0.5
+    found._end_round()
+    assert found._tolerance == pytest.approx(tolerance) and found._epochs == epochs
+
+
+def test_rounds_of_larger_problems_end_before_their_gap_is_small(monkeypatch):
+    p = problem("rbf", lambda_=2.0**12)
+    for is_small in (True, False):
+        monkeypatch.setattr(rounds, "start_count", lambda *_, count=1 + is_small: count)
+        found = rounds.solve(p, Stop(1e-3, 2000), Way(np.inf), starts=1)
+        assert_confirmed(p, found, 1e-3)
+        ends = [r.epochs for r in found.rounds]
+        assert (ends[1:4] == [21, 41, 61]) == (not is_small)
 
 
 def test_after_enough_gaps_of_nothing_but_rounding_it_ends():
@@ -359,8 +389,8 @@ def lowest(monkeypatch, first, others, count, none_from=99):
         asked[-1] += (duals, rivals)
         return coming.pop(0)
 
-    monkeypatch.setattr(rounds, "other_rivals", other_rivals)
-    found = rounds._lowest(first, begin, None, 7, count)
+    monkeypatch.setattr(starts, "other_rivals", other_rivals)
+    found = starts.lowest_end(first, begin, None, 7, count)
     assert [entry[3] for entry in asked] == list(range(1, len(asked) + 1))
     assert all(entry[2] == 7 for entry in asked)
     assert all(entry[4:] == (entry[0], f"rivals {entry[3]}") for entry in asked[: none_from - 1])

@@ -23,8 +23,8 @@ Solvers     of a round: block coordinate descent (:mod:`odmtool.solvers.mcodm.de
             (:mod:`odmtool.solvers.mcodm.newton`); small kernel problems become linear ones
             (:mod:`odmtool.solvers.mcodm.features`), large ones with few landmarks, too
             (:mod:`odmtool.solvers.mcodm.landmarks`). A round's work ends when its gap is a fraction
-            of the one before; with cccp it goes on until F has not risen, or the gap shows that
-            F can hardly fall, and then the W of the round before is kept.
+            of the one before, or after some epochs; with cccp it goes on until F has not risen, or
+            the gap shows that F can hardly fall, and then the W of the round before is kept.
 Starts      F has many stationary points: on small problems the rounds begin again with other rivals
             (:mod:`odmtool.solvers.mcodm.starts`); those that fall behind the best are given up.
 Stop        when F fell by at most the tolerance times F in the last round and the gap of the
@@ -49,7 +49,7 @@ from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progre
 from odmtool.solvers.mcodm import values
 from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
 from odmtool.solvers.mcodm.sample import duals_at, has_sample, sample_of
-from odmtool.solvers.mcodm.starts import MOST_STARTS, other_rivals, start_count
+from odmtool.solvers.mcodm.starts import MOST_STARTS, lowest_end, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms, evaluate
 from odmtool.solvers.mcodm.way import Way, is_narrow
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
@@ -65,6 +65,9 @@ _FIRST_STEPS = 200
 _FRACTION = 0.1
 _LAST_BUT_ONE = 2.0
 _LAST = 0.9
+# Epochs of a round of a larger problem, if F has fallen then: other rivals lower it more than a
+# smaller gap does. Twice as many where they have lowered it by less than this share.
+_ROUND_EPOCHS, _LITTLE = 20, 0.01
 # Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
 _NO_ROOM = 0.1
 # Where F fell by less than this share of the tolerance in a round, only the proof is missing.
@@ -149,26 +152,7 @@ def solve(
     with np.errstate(over="ignore", invalid="ignore"):
         first = begun(start, rivals)
         first.run()
-        return _lowest(first, begun, problem, seed, count).solution()
-
-
-def _lowest(best: _Rounds, begun, problem: MultiProblem, seed: int, count: int) -> _Rounds:
-    """The lowest end of several starts; what does not converge ends the search, and is left."""
-    for number in range(1, count) if best.converged else ():
-        if (rivals := other_rivals(problem, best.duals, best.scores(), seed, number)) is None:
-            break
-        try:
-            other = begun(best.duals, rivals)
-            other.run(best.objective)
-            if other.objective < best.objective:
-                other.run()
-        except DivergedError:
-            break
-        if other.is_finished and not other.converged:
-            break
-        if other.objective < best.objective:
-            best = other
-    return best
+        return lowest_end(first, begun, problem, seed, count).solution()
 
 
 def _kernel_features(problem: MultiProblem, seed: int):
@@ -201,6 +185,7 @@ class _Rounds:
         self._change = np.inf
         self._tolerance = 1.0
         self._is_small = start_count(problem, MOST_STARTS) > 1
+        self._epochs = np.inf if self._is_small or outer == "constant" else _ROUND_EPOCHS
         # Those of the W that is kept, and whether Newton's method may name others.
         self._rivals, self._follows = None, False
         self.is_finished = self.converged = False
@@ -264,7 +249,12 @@ class _Rounds:
             if is_last or not has_room:
                 self._finish(is_settled=not has_room)
                 return
-            tolerance /= 2
+            if self._has_reached(tolerance):
+                tolerance /= 2
+
+    def _has_reached(self, tolerance: float) -> bool:
+        """Whether it was not the end of a round's epochs that ended the work on it."""
+        return self._name != "dcd" or self._inner <= tolerance
 
     def _has_room(self) -> bool:
         """Whether the gap leaves F more room than rounding and the tolerance explain."""
@@ -343,7 +333,7 @@ class _Rounds:
         """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
         limit, least, waited = self._stop.max_iter, np.inf, 0
         if self._name == "dcd":
-            limit = min(limit, self._way.epochs)
+            limit = min(limit, self._way.epochs, self._iteration + self._epochs)
         is_settled = self._change < _SETTLED * self._stop.tolerance * self.objective
         self._solver.begin(tolerance, is_settled, self._follows)
         is_done = False
@@ -405,7 +395,10 @@ class _Rounds:
             self._finish(is_settled=True)
         elif self._iteration >= self._stop.max_iter or self._blind >= _BLIND_STEPS:
             self._finish(is_settled=False)
-        self._tolerance = next_tolerance(self._tolerance, tolerance)
+        if self._change <= _LITTLE * objective:
+            self._epochs *= 2
+        if self._has_reached(self._tolerance):
+            self._tolerance = next_tolerance(self._tolerance, tolerance)
 
     def _linearise(self, terms: Terms) -> None:
         """Make the sub-problem at the W of these terms."""

@@ -17,8 +17,11 @@ Source      iterated local search; benchmarks/mcodm_starts.py compares what come
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from odmtool.errors import DivergedError
 from odmtool.solvers.mcodm.way import is_narrow
 from odmtool.solvers.multi import Duals, MultiProblem
 
@@ -52,6 +55,28 @@ def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
 
 def _share(budget: float, most: int, numbers: int) -> int:
     return int(np.clip(budget / max(1, numbers), 1, most))
+
+
+def lowest_end(best, begun: Callable, problem: MultiProblem, seed: int, count: int):
+    """The lowest end of ``count`` starts; what does not converge ends the search, and is left.
+
+    ``best`` is that of the first, and ``begun(duals, rivals)`` begins another.
+    """
+    for number in range(1, count) if best.converged else ():
+        if (rivals := other_rivals(problem, best.duals, best.scores(), seed, number)) is None:
+            break
+        try:
+            other = begun(best.duals, rivals)
+            other.run(best.objective)
+            if other.objective < best.objective:
+                other.run()
+        except DivergedError:
+            break
+        if other.is_finished and not other.converged:
+            break
+        if other.objective < best.objective:
+            best = other
+    return best
 
 
 def other_rivals(
