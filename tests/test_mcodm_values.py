@@ -106,3 +106,12 @@ def test_an_end_before_the_tolerance(is_late, monkeypatch):
     assert len(seen) == (not is_late)
     if not is_late:
         assert solution.gap == pytest.approx(judged.gap, rel=1e-6, abs=1e-12)
+
+
+def test_other_starts_know_what_the_first_has_seen():
+    """Their bounds are those of the values that they have, so that they converge, too."""
+    p = problem("rbf", lambda_=2.0**10)
+    found = solve(p, 1e-5, solver="dcd", starts=7)
+    exact = rounds.solve(values.at_hand(p, None, None), Stop(1e-5, 20000), Way(np.inf), starts=7)
+    assert found.objective == pytest.approx(exact.objective, rel=1e-6)
+    assert found.objective < 0.9995 * solve(p, 1e-5, solver="dcd", starts=1).objective

@@ -137,12 +137,14 @@ def solve(
     if way.epochs and problem.gram is not None:
         tolerance = stop.tolerance if np.isinf(way.epochs) else None
         problem = values.at_hand(problem, executor, tolerance)
-    rounding, given = Rounding(problem.gram, problem.X), start
-    # Made when they are needed, once for all starts.
+    given = start
+    # Made when they are needed, once for all starts; after a look at exact values they are exact.
     features = cache(lambda: _kernel_features(problem, seed))
+    rounding = cache(lambda _is_rounded: Rounding(problem.gram, problem.X))
 
     def begun(start: Duals | None, rivals: np.ndarray | None) -> _Rounds:
-        rounds = _Rounds(problem, stop, outer, way, progress, features, rounding, executor)
+        now = rounding(problem.gram is not None and problem.gram.is_rounded)
+        rounds = _Rounds(problem, stop, outer, way, progress, features, now, executor)
         # Other starts go on from other duals.
         rounds.begin(seed, start, rivals, W if start is given else None)
         return rounds
