@@ -47,9 +47,16 @@ def test_blocks_of_larger_arrays(n):
 
 
 def test_what_is_not_rows_of_doubles_is_refused():
-    for A in (np.asfortranarray(np.ones((3, 3))), np.eye(3, dtype=np.float32)):
+    for A in (np.asfortranarray(np.ones((3, 3))), np.eye(3, dtype=np.float32), np.eye(3)[:2]):
         with pytest.raises(AssertionError):
             lapack.cholesky_factor(A)
+    for b in (np.ones(6), np.ones((2, 3))):
+        with pytest.raises(AssertionError):
+            lapack.cholesky_solution(np.eye(3), b)
+    with pytest.raises(AssertionError):
+        lapack.solve_rows(np.eye(3), np.ones((3, 4)))
+    with pytest.raises(AssertionError):
+        lapack.invert_lower(np.eye(3)[:2])
     with pytest.raises(np.linalg.LinAlgError):
         lapack.cholesky_factor(np.diag([1.0, -1.0]))
 

@@ -1,5 +1,7 @@
 """mcODM's kernel values in single precision, and in double where that hides the rest of a gap."""
 
+import weakref
+
 import numpy as np
 import pytest
 from mcodm_problems import assert_confirmed, certificate, problem, solve
@@ -80,11 +82,13 @@ def test_a_look_shows_what_rounding_hides(monkeypatch):
 
 def test_where_the_look_shows_a_larger_gap_the_rounds_go_on(monkeypatch):
     """With values in double precision: single precision does not lead to such a gap."""
-    seen, taken, usual = looks(monkeypatch), [], values.at_hand
+    seen, taken, made, usual = looks(monkeypatch), [], [], values.at_hand
 
     def at_hand(*given):
+        assert not any(matrix() is not None for matrix in made)  # never both are in memory
         found = usual(*given)
         taken.append(found.gram.dtype)
+        made.append(weakref.ref(found.gram.matrix()))
         return found
 
     monkeypatch.setattr(values, "at_hand", at_hand)

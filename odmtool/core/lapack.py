@@ -39,6 +39,7 @@ def cholesky_factor(A: np.ndarray) -> None:
         A is not positive definite to working precision.
     """
     info = ctypes.c_int64(0)
+    assert A.shape == (len(A), len(A)), "not square"
     _routine("_flapack", "dpotrf")(
         _UPPER, _integer(len(A)), *_matrix(A), ctypes.byref(info), _LENGTH
     )  # fmt: skip
@@ -56,6 +57,7 @@ def cholesky_solution(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     b : ndarray, shape (n,) or (n, c)
     """
     n, info = len(L), ctypes.c_int64(0)
+    assert L.shape == (n, n) and len(b) == n, "of another size"
     x = np.array(b.T, dtype=float, order="C").reshape(-1, n)
     _routine("_flapack", "dpotrs")(
         _UPPER, _integer(n), _integer(len(x)), *_matrix(L), *_matrix(x),
@@ -74,6 +76,7 @@ def solve_rows(L: np.ndarray, B: np.ndarray) -> None:
     B : ndarray, shape (m, n), m >= 1, rows contiguous
     """
     one = ctypes.byref(ctypes.c_double(1.0))
+    assert L.shape == (len(L), len(L)) and B.shape[1] == len(L), "of another size"
     _routine("_fblas", "dtrsm")(
         _LEFT, _UPPER, _TRANSPOSED, _AS_IT_IS, _integer(len(L)), _integer(len(B)), one,
         *_matrix(L), *_matrix(B), *[_LENGTH] * 4,
@@ -89,6 +92,7 @@ def invert_lower(L: np.ndarray) -> None:
         Only the lower triangle is read and changed.
     """
     info = ctypes.c_int64(0)
+    assert L.shape == (len(L), len(L)), "not square"
     _routine("_flapack", "dtrtri")(
         _UPPER, _AS_IT_IS, _integer(len(L)), *_matrix(L), ctypes.byref(info), _LENGTH, _LENGTH
     )

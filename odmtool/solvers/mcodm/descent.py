@@ -266,6 +266,10 @@ class KernelDescent(_Descent):
         if self._has_leapt:
             self._rebuild()
 
+    def release(self) -> None:
+        """Let go of the kernel values; no work on this problem may follow."""
+        self._cache = None
+
     def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
         """Take the betas of these examples from the columns before to the present ones."""
         for part in runs(self._cache, np.arange(len(examples))):

@@ -427,6 +427,7 @@ class _Rounds:
         if self._gap > tolerance and self._has_rounded_values():
             self._see_exactly()
             if is_settled and self._gap > tolerance and self._iteration < self._stop.max_iter:
+                self._solver.release()  # its rounded values would stay beside the exact ones
                 self._problem = values.at_hand(self._problem, self._executor, None)
                 self._take_descent(len(self._rounds))
                 return
