@@ -8,6 +8,7 @@ from mcodm_problems import assert_confirmed, certificate, problem, solve
 
 from odmtool.core import deadline
 from odmtool.solvers.base import Stop
+from odmtool.solvers.engine import certificate as certificate_module
 from odmtool.solvers.mcodm import rounds, values
 from odmtool.solvers.mcodm.way import Way
 
@@ -41,7 +42,7 @@ def test_few_examples_are_left_to_numpy(monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 7, 2**20])
 def test_scores_by_exact_values(step, monkeypatch):
-    monkeypatch.setattr(values, "_VALUES", step * 50)
+    monkeypatch.setattr(certificate_module, "_ROWS", step)
     p, generator = problem("rbf"), np.random.default_rng(0)
     one, other = generator.standard_normal((2, 60, 4))
     one[:10], other[:10] = 0, 0

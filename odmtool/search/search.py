@@ -6,9 +6,8 @@ through it as one chain (:func:`odmtool.search.validation.evaluate_chain`), or i
 fit starts another. Where machines take landmarks, it is one kernel on all folds
 (:mod:`odmtool.search.together`). After the deadline (:mod:`odmtool.core.deadline`) nothing is
 begun, and what it ended early does not count. Results depend neither on how many processes or
-threads share the work nor on where an earlier run was killed. Where
-processes take landmarks, each of those that its share of the memory has room for, they are the
-same within the tolerance.
+threads share the work nor on where an earlier run was killed. Where processes take landmarks, each
+of those that its share of the memory has room for, they are the same within the tolerance.
 """
 
 from __future__ import annotations
@@ -228,8 +227,9 @@ def _pieces(plan: SearchPlan, chain: list[int], jobs: int) -> list[list[int]]:
 
     Settings that follow each other, which differ in lambda, go to different parts.
     """
-    is_whole = jobs == 1 or plan.machine.copy(**plan.named()[chain[0]]).kernel != "linear"
-    if is_whole or not begins_anew(plan.machine):
+    kernel = plan.named()[chain[0]].get("kernel", plan.machine.kernel)
+    # With another kernel all share a matrix.
+    if jobs == 1 or kernel != "linear" or not begins_anew(plan.machine):
         return [chain]
     count = min(len(chain), -(-_PIECES * jobs // plan.n_folds))
     return [chain[first::count] for first in range(count)]

@@ -17,8 +17,6 @@ from odmtool.solvers.multi import MultiProblem
 # Up to so many examples NumPy is as fast.
 # speed only: which of two ways makes the same values
 _FEW = 500
-# speed only: kernel values of rows that are made at a time
-_VALUES = 2**20
 
 
 def at_hand(
@@ -39,24 +37,19 @@ def at_hand(
     return problem._replace(gram=filled(gram, dtype, executor or Serial()))
 
 
-def exact_scores(gram: Gram, executor: Serial | None, *coefficients: np.ndarray) -> tuple:
+def exact_scores(gram: Gram, executor: Serial | None, *coefficients: np.ndarray) -> list:
     """f_l(x_i) of w_l = sum_i C_il phi(x_i) for every C, shape (m, k) each.
 
     By kernel values that are made for it, in the precision of the rows.
     """
-    from odmtool.rows.tiles import tile_values
+    # Not before they are needed: linear problems come by here, too.
+    from odmtool.solvers.engine.certificate import rows_times
+    from odmtool.solvers.engine.points import Points
 
-    C = np.hstack(coefficients)
-    used = np.flatnonzero(C.any(axis=1))
-    rows, C = gram.X[used], C[used]
-    # speed only: rows at a time
-    step = max(1, _VALUES // max(1, len(used)))
-
-    def of_some(first: int) -> np.ndarray:
-        return tile_values(gram.kernel, gram.X[first : first + step], rows, False) @ C
-
-    scores = (executor or Serial()).map(of_some, range(0, gram.size, step))
-    return tuple(np.hsplit(np.vstack(scores), len(coefficients)))
+    points = Points(gram.kernel, gram.X, executor or Serial())
+    points.expect(np.inf)  # compiled code is there
+    scores = rows_times(points, np.arange(gram.size), np.hstack(coefficients))
+    return np.hsplit(scores, len(coefficients))
 
 
 def _steepest(problem: MultiProblem) -> float:
