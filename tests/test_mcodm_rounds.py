@@ -356,6 +356,17 @@ def test_the_gap_of_a_round_with_what_rounding_may_hide():
     assert asked.pop() == (1.0, pytest.approx(np.sqrt(3.0)))
 
 
+@pytest.mark.parametrize("dual", [19.5, 20.5, 90.0])
+def test_a_dual_above_the_objective_proves_nothing(dual):
+    """Large kernel values were seen to make it five times as large, and the gap -4."""
+    found = begun(Solver())
+    found.objective = 20.0
+    found._rounding = SimpleNamespace(of_classes=lambda *_: 0.25)
+    # D is all of 1/2 |W|^2, which cannot be negative but by rounding.
+    assert found._gap_of(-2 * dual, None) == pytest.approx((abs(20 - dual) + 0.25) / 20)
+
+
+
 # ---- starts --------------------------------------------------------------------------------
 
 

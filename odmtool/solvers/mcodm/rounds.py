@@ -374,7 +374,8 @@ class _Rounds:
         # No part of P is negative, so no more than P can be hidden.
         hidden = min(np.nan_to_num(hidden, nan=np.inf), max(self.objective, 0.0))
         self._hidden = relative(hidden, self.objective)
-        return relative(self.objective - dual + hidden, self.objective)
+        # A dual above the objective shows by how much rounding has gone wrong.
+        return relative(abs(self.objective - dual) + hidden, self.objective)
 
     def _end_round(self, terms: Terms | None = None) -> None:
         """Keep W, and linearise F there."""
