@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 from engine_problems import in_span, points_of, problem_of
 from problems import KERNELS, examples
+from problems import problem as binary_problem
 from scipy import sparse
 
+from odmtool import solvers
 from odmtool.core import kernels
 from odmtool.core.csr import CSR
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError
 from odmtool.rows import duplicates, kmeans, partition
-from odmtool.rows.executor import Serial
-from odmtool.solvers import factor, hessian, spaces
+from odmtool.rows.executor import Serial, Threads
+from odmtool.solvers import factor, hessian, run, spaces
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, columns, features, full, reduced, solve
 from odmtool.solvers.mcodm import auto as mcodm
@@ -91,6 +93,7 @@ CUT = {
     "sparse Hessian": (
         hessian, "_BLOCK_CELLS", (7, 7 * 11), lambda: hessian_of(CSR.of(rows(is_sparse=True))),
     ),
+    "squares of a Hessian": (hessian, "_SIDE", (1, 3, 6), lambda: hessian_of(rows())),
     "part of a matrix": (spaces, "_BLOCK_VALUES", (1, 23 * 3), lower_part),
     "factor": (factor, "_PANEL", (1, 5, 22), lower_factor),
     "Hessian of features": (reduced, "_ROWS", (1, 7), gram_of_features),
@@ -178,6 +181,23 @@ def test_a_hessian_of_features_follows_its_slopes():
         whole = np.eye(len(rows)) + (root[:, None] * Z[rows]) @ (Z[rows].T * root)
         apply = reduced.FeatureSpace(Z, np.ones(40), Serial()).preconditioner(only, rows, root)
         np.testing.assert_allclose(apply(v), np.linalg.solve(whole, v), rtol=1e-10)
+
+
+def test_a_large_hessian_is_made_in_threads(monkeypatch):
+    """Newton's method is told of them; the number of threads does not show."""
+    monkeypatch.setattr(hessian, "_SIDE", 3)
+    asked = []
+
+    class Told(Threads):
+        def map(self, function, *columns):
+            asked.append(len(columns[0]))
+            return super().map(function, *columns)
+
+    p = binary_problem(dense=True)
+    monkeypatch.setattr(run, "local_executor", lambda jobs: Told(jobs) if jobs > 1 else Serial())
+    found = [solvers.solve(p, solver="newton", tolerance=1e-9, jobs=jobs) for jobs in (1, 2)]
+    assert found[0].converged and set(asked) == {6}  # squares of three sides
+    np.testing.assert_array_equal(found[0].w, found[1].w)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse products", "sparse rows"])

@@ -7,10 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from odmtool.core.csr import CSR
+from odmtool.rows.executor import Serial
 from odmtool.solvers import linear_cost
 
 # speed only: so many cells of dense rows stay in the processor's cache while they are used
 _BLOCK_CELLS = 2**17
+# Of long rows so many, because to add a product to a large H takes as long as to make that of some.
+# speed only: rows at a time
+_BLOCK_ROWS = 1024
+# A large H is made in square parts, side by side where there are threads, with at most this side.
+_SIDE = 1024
 # What rounding leaves of rows that were taken away again, at most, relative to the diagonal.
 # speed only: the gap decides when it ends, not how precise a step was
 _MOST_LEFT = 1e-8
@@ -47,11 +53,13 @@ class ChangingHessian:
     Parameters
     ----------
     X : CSR, csr_matrix or ndarray, shape (m, d)
+    executor : Serial, optional
+        Where parts of it are made.
     """
 
-    def __init__(self, X):
+    def __init__(self, X, executor: Serial | None = None):
         m, d = X.shape
-        self._X, self._is_sparse = X, is_thin(X)
+        self._X, self._is_sparse, self._executor = X, is_thin(X), executor
         self._s, self._H, self._largest = np.zeros(m), np.eye(d), np.ones(d)
 
     def at(self, s: np.ndarray) -> np.ndarray:
@@ -79,12 +87,14 @@ class ChangingHessian:
         return self._H.copy()
 
     def _of(self, s: np.ndarray) -> np.ndarray:
-        return _product(self._X, np.flatnonzero(s), s, self._is_sparse)
+        rows = np.flatnonzero(s)
+        return _product(self._X, rows, s, self._is_sparse, executor=self._executor)
 
 
 def _product(
-    X, rows: np.ndarray, s: np.ndarray, is_sparse: bool, is_over: Callable[[], bool] = bool
-) -> np.ndarray | None:
+    X, rows: np.ndarray, s: np.ndarray, is_sparse: bool, is_over: Callable[[], bool] = bool,
+    executor: Serial | None = None,
+) -> np.ndarray | None:  # fmt: skip
     """The sum over some rows of s_i x_i x_i'; None as soon as ``is_over`` says so."""
     if is_over():
         return None
@@ -92,15 +102,46 @@ def _product(
     if is_sparse:
         return CSR.of(X)[rows].scaled(root).gram()
     d = X.shape[1]
-    H = np.zeros((d, d))
+    total = _Sum(d, executor or Serial())
     # speed only: rows at a time
-    step = max(1, _BLOCK_CELLS // max(1, d))
+    step = max(1, _BLOCK_CELLS // max(1, d), min(_BLOCK_ROWS, d))
     X = X if isinstance(X, np.ndarray) else CSR.of(X)
     for start in range(0, len(rows), step):
         if is_over():
             return None
         part = slice(start, start + step)
         block = X[rows[part]] if isinstance(X, np.ndarray) else X[rows[part]].toarray()
-        block = block * root[part, None]
-        H += block.T @ block
-    return H
+        block *= root[part, None]
+        total.add(block)
+    return total.whole()
+
+
+class _Sum:
+    """The sum of B'B over blocks of rows B, shape (n, d), in squares on and below the diagonal.
+
+    They are always the same ones, so that nothing depends on the number of threads.
+    """
+
+    def __init__(self, d: int, executor: Serial):
+        count = -(-d // _SIDE)
+        cuts = [d * n // count for n in range(count + 1)] if count else [0]
+        sides = [slice(*ends) for ends in zip(cuts, cuts[1:], strict=False)]
+        self._squares = [(a, b) for n, a in enumerate(sides) for b in sides[: n + 1]]
+        self._H, self._room, self._executor = np.zeros((d, d)), None, executor
+
+    def add(self, B: np.ndarray) -> None:
+        """Add B'B."""
+        if self._room is None:
+            self._room = np.empty_like(self._H)
+
+        def add_square(a: slice, b: slice) -> None:
+            self._H[a, b] += np.matmul(B[:, a].T, B[:, b], out=self._room[a, b])
+
+        self._executor.map(add_square, *zip(*self._squares, strict=True))
+
+    def whole(self) -> np.ndarray:
+        """The matrix, its upper triangle too."""
+        for a, b in self._squares:
+            if a != b:
+                self._H[b, a] = self._H[a, b].T
+        return self._H

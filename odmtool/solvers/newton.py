@@ -32,6 +32,7 @@ from numpy.linalg import LinAlgError
 from odmtool import messages
 from odmtool.core import losses
 from odmtool.errors import DivergedError
+from odmtool.rows.executor import Serial
 from odmtool.solvers import linear_cost
 from odmtool.solvers.base import (
     Problem,
@@ -69,6 +70,7 @@ def solve(
     start: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
     space: Space | None = None,
+    executor: Serial | None = None,
 ) -> Solution:
     """Solve a linear or kernel problem; parameters as in :func:`odmtool.solvers.dcd.solve`.
 
@@ -77,7 +79,8 @@ def solve(
     The loss must have a continuous derivative. For a kernel with negative
     eigenvalues the caller passes a shifted problem (:mod:`odmtool.solvers.indefinite`).
     A ``space`` made before for the same rows or Gram matrix is used again; so is one that
-    reads its rows in passes (:class:`odmtool.solvers.large.blocks.BlockSpace`).
+    reads its rows in passes (:class:`odmtool.solvers.large.blocks.BlockSpace`). ``executor`` is
+    where the parts of a large Hessian are made.
 
     Raises
     ------
@@ -85,8 +88,9 @@ def solve(
         Numbers overflow.
     """
     loss = losses.scaled(problem.loss, problem.weight)
-    sample = _of_sample(problem, stop) if space is None and start is None else None
-    space = space_of(problem) if space is None else space
+    is_new = space is None and start is None
+    sample = _of_sample(problem, stop, executor) if is_new else None
+    space = space_of(problem, executor) if space is None else space
 
     steps = _Steps(problem, loss, stop, space)
     v = _beginning(space, start, sample)
@@ -176,7 +180,7 @@ def _beginning(space: Space, start: np.ndarray | None, sample: np.ndarray | None
     return space.zero() if sample is None else sample
 
 
-def _of_sample(problem: Problem, stop: Stop) -> np.ndarray | None:
+def _of_sample(problem: Problem, stop: Stop, executor: Serial | None) -> np.ndarray | None:
     """The w of some of many examples, whose weights stand for those of all; shape (d,).
 
     None if there is no such sample, or no solution for it.
@@ -189,7 +193,7 @@ def _of_sample(problem: Problem, stop: Stop) -> np.ndarray | None:
         weight = weight * (problem.weight.sum() / weight.sum())
     sample = problem._replace(X=problem.X[rows], y=problem.y[rows], weight=weight)
     try:
-        return solve(sample, stop).w if np.isfinite(weight).all() else None
+        return solve(sample, stop, executor=executor).w if np.isfinite(weight).all() else None
     except DivergedError:
         return None
 

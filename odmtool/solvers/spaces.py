@@ -19,6 +19,7 @@ from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import SMOOTH
+from odmtool.rows.executor import Serial
 from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
@@ -35,8 +36,8 @@ _MOST = 0.75
 _BLOCK_VALUES = 2**15
 
 
-def space_of(problem: Problem) -> Space:
-    """The space in which the problem is smallest."""
+def space_of(problem: Problem, executor: Serial | None = None) -> Space:
+    """The space in which the problem is smallest; ``executor`` as for :class:`WeightSpace`."""
     if problem.gram is not None:
         return FunctionSpace(problem.gram, problem.y)
     m, d = problem.X.shape
@@ -44,7 +45,7 @@ def space_of(problem: Problem) -> Space:
     if _is_smaller_by_examples(m, d) and not (has_choice and _takes_gradients(problem)):
         X = problem.X.toarray() if _is_small(problem.X) else scipy_rows(problem.X)
         return FunctionSpace(Gram(Kernel("linear"), X), problem.y, problem.X)
-    return WeightSpace(problem.X, problem.y)
+    return WeightSpace(problem.X, problem.y, executor)
 
 
 def _is_small(X) -> bool:
@@ -183,15 +184,17 @@ class WeightSpace:
     ----------
     X : CSR, csr_matrix or ndarray, shape (m, d)
     y : ndarray of +1.0 and -1.0, shape (m,)
+    executor : Serial, optional
+        Where parts of the Hessian are made.
     """
 
-    def __init__(self, X, y: np.ndarray):
+    def __init__(self, X, y: np.ndarray, executor: Serial | None = None):
         X, self._y = _light(X), y
         m, d = X.shape
         if _is_small(X) and not is_thin(X):
             X = X.toarray()
         self._X, self._lengths = X, np.sqrt(kernels.squares(X))
-        self._hessian = ChangingHessian(X) if d <= LARGEST_HESSIAN else None
+        self._hessian = ChangingHessian(X, executor) if d <= LARGEST_HESSIAN else None
         self._gradient, self._bent = None, (None, 0.0)
 
     def zero(self):

@@ -156,7 +156,7 @@ _ROWS = (
     Solver(
         "newton", "Newton's method", "Newton steps",
         (
-            Way("newton", (SMOOTH,), 200, matrices=NEWTON_MATRICES),
+            Way("newton", (SMOOTH,), 200, matrices=NEWTON_MATRICES, has_jobs=True),
             Way("proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
             Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
