@@ -94,6 +94,10 @@ CUT = {
         hessian, "_BLOCK_CELLS", (7, 7 * 11), lambda: hessian_of(CSR.of(rows(is_sparse=True))),
     ),
     "squares of a Hessian": (hessian, "_SIDE", (1, 3, 6), lambda: hessian_of(rows())),
+    "products with a Hessian": (
+        spaces, "_BLOCK_CELLS", (7, 7 * 11),
+        lambda: spaces._curvature_times(rows(), np.linspace(0, 2, 60), np.arange(7.0)),
+    ),
     "part of a matrix": (spaces, "_BLOCK_VALUES", (1, 23 * 3), lower_part),
     "factor": (factor, "_PANEL", (1, 5, 22), lower_factor),
     "Hessian of features": (reduced, "_ROWS", (1, 7), gram_of_features),

@@ -272,6 +272,28 @@ def test_dense_rows_that_are_few_are_an_array():
         np.testing.assert_allclose(matrix @ found, right, rtol=1e-9)
 
 
+def test_wide_rows_few_of_whose_values_are_zero_are_an_array(monkeypatch):
+    """From 40 % on, where there is no Hessian; what they take is planned."""
+    X = np.random.default_rng(2).standard_normal((30, 9)) * (np.arange(9) < 5)
+    wide = CSR.of(sparse.csr_matrix(X))
+    assert not spaces.array_bytes(wide)
+    monkeypatch.setattr(spaces, "LARGEST_HESSIAN", 8)
+    assert spaces.array_bytes(wide) == 1.75 * 8 * 30 * 9
+    narrow = CSR.of(sparse.csr_matrix(X[:, 3:]))
+    assert not spaces.array_bytes(X) and not spaces.array_bytes(narrow)
+    y = np.where(np.arange(30) % 3, 1.0, -1.0)
+    found = []
+    for rows in (X, wide):
+        space = spaces.WeightSpace(rows, y)
+        assert isinstance(space._X, np.ndarray)
+        space.gap(losses.scaled(losses.odm(64.0, 0.5, 0.3, 30), np.ones(30)), np.ones(9), y, y / 2, 0, 0)
+        found.append(space.newton_point(np.abs(y), None, None, np.ones(9), 1e-12))
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    gradient = np.ones(9) - X.T @ (y * y / 2)
+    exact = np.ones(9) - np.linalg.solve(np.eye(9) + X.T @ X, gradient)
+    np.testing.assert_allclose(found[0], exact, atol=1e-5)
+
+
 def test_a_gap_in_function_space_is_the_smaller_of_two():
     """Of the demanded duals, 1/2 |w - w(eta)|^2, and of coef itself, by the losses."""
     for seed in range(8):

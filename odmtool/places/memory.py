@@ -35,7 +35,7 @@ from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
 from odmtool.solvers.linear_cost import is_surely_newton
-from odmtool.solvers.spaces import matrix_bytes
+from odmtool.solvers.spaces import array_bytes, matrix_bytes
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, LDM_MATRICES, NEWTON_MATRICES
 
 
@@ -162,7 +162,8 @@ def matrices(machine, X, k: int = 2, folds: int = 1, rows: int | None = None) ->
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
         if machine.solver == "path":
             own += path_bytes(m)
-        return {"copies": COPIES * data, "matrices": own}
+        at_once = min(machine.jobs, problem_count(machine, k))
+        return {"copies": max(COPIES * data, at_once * array_bytes(X)), "matrices": own}
     m = m if rows is None else rows
     limit, matrix = machine.memory_limit(), BYTES * m * m
     found = {"copies": COPIES * (dense_bytes(X, limit / 4) or data)}

@@ -14,7 +14,7 @@ import contextlib
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.core import kernels, losses
+from odmtool.core import deadline, kernels, losses
 from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
@@ -28,10 +28,14 @@ from odmtool.solvers.rounding import Rounding, demanded_gap, primal_error
 
 # Dense rows of so many bytes are kept as they are.
 _DENSE_BYTES = 2**22
+# With a larger share of values that are not zero, products with an array are faster.
+_DENSE = 0.4
 # speed only: to what share of the gradient a step is solved far from the solution
 _COARSEST = 0.03
 # speed only: up to this share of all, rows are copied for their products
 _MOST = 0.75
+# speed only: so many cells of dense rows stay in the processor's cache between two products
+_BLOCK_CELLS = 2**17
 # speed only: so many values of a kernel matrix, gathered at a time, the processor keeps at hand
 _BLOCK_VALUES = 2**15
 
@@ -60,6 +64,17 @@ def _is_smaller_by_examples(m: int, d: int) -> bool:
 def _takes_gradients(problem: Problem) -> bool:
     """Whether conjugate gradients on w are cheaper than a Gram matrix."""
     return linear_cost.gradients_cost(problem) < linear_cost.gram_cost(problem)
+
+
+def array_bytes(X) -> float:
+    """What sparse rows take as an array, with a copy of some of them; 0 if they stay sparse.
+
+    They become one where only products with rows are made, and few of their values are zero.
+    """
+    m, d = X.shape
+    if isinstance(X, np.ndarray) or d <= LARGEST_HESSIAN or X.nnz <= _DENSE * m * d:
+        return 0.0
+    return (1 + _MOST) * BYTES * m * d
 
 
 def matrix_bytes(m: int, d: int) -> int:
@@ -191,7 +206,7 @@ class WeightSpace:
     def __init__(self, X, y: np.ndarray, executor: Serial | None = None):
         X, self._y = _light(X), y
         m, d = X.shape
-        if _is_small(X) and not is_thin(X):
+        if array_bytes(X) or _is_small(X) and not is_thin(X):
             X = X.toarray()
         self._X, self._lengths = X, np.sqrt(kernels.squares(X))
         self._hessian = ChangingHessian(X, executor) if d <= LARGEST_HESSIAN else None
@@ -253,11 +268,11 @@ class WeightSpace:
         if len(active) < _MOST * len(slopes):
             rows, s = rows[active], s[active]
         is_dense = isinstance(rows, np.ndarray)
-        # speed only: of a preconditioner
-        inverse = 1.0 / (1.0 + (s @ rows**2 if is_dense else rows.weighted_squares(s)))
+        squares = np.einsum("i,ij,ij->j", s, rows, rows) if is_dense else rows.weighted_squares(s)
+        inverse = 1.0 / (1.0 + squares)
         return w - conjugate_gradients(
-            lambda p: p + rows.T @ (s * (rows @ p)), gradient, lambda p: inverse * p,
-            atol=accuracy, most=len(gradient),
+            lambda p: p + _curvature_times(rows, s, p), gradient, lambda p: inverse * p,
+            atol=accuracy, most=len(gradient), is_over=deadline.is_over,
         )  # fmt: skip
 
     def solution(self, w, eta):
@@ -271,6 +286,19 @@ Space = FunctionSpace | WeightSpace
 def _light(X) -> CSR | np.ndarray:
     """The rows, whose products cost less than those of SciPy's matrices on small problems."""
     return X if isinstance(X, np.ndarray) else CSR.of(X)
+
+
+def _curvature_times(X: CSR | np.ndarray, s: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """X'(s (X p)); of an array in one pass over its rows, which are at hand for both products."""
+    if not isinstance(X, np.ndarray):
+        return X.T @ (s * (X @ p))
+    result = np.zeros(X.shape[1])
+    # speed only: rows at a time
+    step = max(1, _BLOCK_CELLS // X.shape[1])
+    for start in range(0, len(X), step):
+        block = X[start : start + step]
+        result += block.T @ (s[start : start + step] * (block @ p))
+    return result
 
 
 def _lower_part(K: np.ndarray, rows: np.ndarray) -> np.ndarray:
