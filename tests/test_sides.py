@@ -286,7 +286,8 @@ def test_wide_rows_few_of_whose_values_are_zero_are_an_array(monkeypatch):
     for rows in (X, wide):
         space = spaces.WeightSpace(rows, y)
         assert isinstance(space._X, np.ndarray)
-        space.gap(losses.scaled(losses.odm(64.0, 0.5, 0.3, 30), np.ones(30)), np.ones(9), y, y / 2, 0, 0)
+        loss = losses.scaled(losses.odm(64.0, 0.5, 0.3, 30), np.ones(30))
+        space.gap(loss, np.ones(9), y, y / 2, 0, 0)
         found.append(space.newton_point(np.abs(y), None, None, np.ones(9), 1e-12))
     np.testing.assert_allclose(*found, rtol=1e-12)
     gradient = np.ones(9) - X.T @ (y * y / 2)
