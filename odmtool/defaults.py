@@ -10,8 +10,10 @@ LAMBDA = 2.0**14
 MULTICLASS_LAMBDA = 2.0**12
 # Which take less for wide data where they are linear, and LAMBDA and more for many examples where
 # they have a kernel: odmtool.machines.data.default_lambda. Data are wide with more features than
-# examples, and from so many features on.
+# examples, and from so many features on; with fewer than so many examples per feature they are
+# nearly so.
 WIDE_FROM = {"odm": float("inf"), "mcodm": 100}
+FEW_PER_FEATURE = {"odm": 4}
 WITH_KERNEL_LAMBDA = ("odm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 # Of the rbf kernel, whose gamma is 1 / number of features: between which gamma times the summed

@@ -15,6 +15,7 @@ from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
+from odmtool.machines.data import default_lambda
 
 SUMMARY = re.compile(
     r"odm-train: odm, (linear|rbf kernel \(gamma [\d.]+\)), lambda [\d.]+, 270 examples, 13 "
@@ -182,6 +183,44 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert run("cv", "-t", "rbf", "-g", "0.5", "-v", "2", "--csv", "t", "many").code == 0
     lines = [line.split(",") for line in Path("t").read_text().splitlines()]
     assert float(lines[1][lines[0].index("lambda")]) == 18000
+
+
+def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):
+    """(M / d)^2 M / mean |x|^2, large columns cut off; sparse, dense, weights, Python and cv."""
+    random = np.random.default_rng(3)
+    X = random.integers(1, 9, size=(30, 10)) / 8
+    y = np.where(X[:, 0] > X[:, 1], 1, -1)
+
+    def written(X, name):
+        rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist())
+        labels = np.resize(y, len(X))
+        Path(name).write_text("".join(f"{a} {row}\n" for a, row in zip(labels, rows, strict=True)))
+
+    def recorded(*arguments, data="few"):
+        assert run("train", *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    expected = float(f"{3**2 * 30 / (X**2).sum(axis=1).mean():.3g}")
+    written(X, "few")
+    assert recorded() == expected < 100
+    estimator = ODMClassifier().fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == expected
+    # Features that do not occur are none, in an array either.
+    padded = np.hstack([X, np.zeros((30, 15))])
+    assert default_lambda("odm", 2.0**14, "linear", padded) == expected
+    Path("weights").write_text("1.2\n" * 30)
+    heavier = float(f"{3.6**2 * 36 / (X**2).sum(axis=1).mean():.3g}")
+    assert recorded("-W", "weights") == heavier
+    # One feature in other units does not make the others count for nothing.
+    large = X * np.where(np.arange(10) == 4, 1000.0, 1.0)
+    written(large, "large")
+    squares = np.sort((large**2).sum(axis=0))
+    size = squares[:9].sum() + 16 * squares[5]
+    assert recorded(data="large") == float(f"{3**2 * 30**2 / size:.3g}")
+    written(np.vstack([X, X[:10]]), "many")
+    assert recorded(data="many") == recorded("-s", "odm", data="many") == LAMBDA
+    assert recorded("-s", "l2svm") == COMPARATOR_LAMBDA
+    assert run("cv", "-v", "2", "--csv", "t", "few").code == 0
 
 
 def _gamma_of(model):

@@ -144,7 +144,8 @@ _PARAMETERS = (
      "the weight of the regulariser, that is the opposite. With more features that occur than "
      f"examples, and mcodm from {defaults.WIDE_FROM['mcodm']} features on, linear odm and mcodm "
      "take at most the number of examples over their mean squared length, if neither -l nor -c is "
-     f"given. With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "
+     f"given; odm takes less than usual with up to {defaults.FEW_PER_FEATURE['odm']} examples per "
+     f"feature. With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "
      f"{defaults.LAMBDA:g} or {defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, "
      f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number)."),
     ("cost", ("-c", "--cost"), Number(), None,

@@ -21,6 +21,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
 from odmtool.core.memory import CLASS_WEIGHTS
 from odmtool.defaults import (
+    FEW_PER_FEATURE,
     LAMBDA,
     LAMBDA_OF_MANY,
     LAMBDA_PER_EXAMPLE,
@@ -31,6 +32,9 @@ from odmtool.defaults import (
     PerFeature,
 )
 from odmtool.errors import DataError, TooWideError
+
+# Of a column's squares so many medians of all columns count (docs/defaults.md).
+_MEDIANS = 16
 
 
 class Prepared(NamedTuple):
@@ -111,21 +115,27 @@ def may_be_wide(name: str, total: float, d: int) -> bool:
 
     ``total`` is the number of examples, weights counted, ``d`` that of features.
     """
+    return _is_wide(name, total, d) or total < FEW_PER_FEATURE.get(name, 0) * d
+
+
+def _is_wide(name: str, total: float, d: int) -> bool:
     return name in WIDE_FROM and (d > total or d >= WIDE_FROM[name])
 
 
 def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | None) -> float:
-    """At most ``usual``; for wide data not more than M / mean |x|^2.
+    """At most ``usual``; for wide data not more than M / mean |x|^2, and so with few examples.
 
     With more features than examples nearly every example can get its margin, and a large lambda
-    fits noise; so it does with several classes from a hundred features on. The number has three
-    digits, which no order of summation changes; of a CSR the features that occur count.
+    fits noise; so it does with several classes from a hundred features on. With a few examples for
+    each feature it does so less and less (:func:`_narrow_lambda`). The number has three digits,
+    which no order of summation changes; of a CSR the features that occur count.
     """
     (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
     if not (is_dense or hasattr(X, "indices")) or not may_be_wide(name, total, d):
         return usual
-    if not (is_dense or may_be_wide(name, total, len(distinct_numbers(X.indices)))):
-        return usual
+    if not _is_wide(name, total, d if is_dense else len(distinct_numbers(X.indices))):
+        few = FEW_PER_FEATURE.get(name, 0)
+        return _narrow_lambda(few, usual, total, _column_squares(X, weight))
     values = X.ravel() if is_dense else X.data
     with np.errstate(over="ignore", invalid="ignore"):
         if weight is None:
@@ -136,6 +146,30 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     if not 0 < squares < np.inf:
         return usual
     return min(usual, float(f"{total**2 / squares:.3g}"))
+
+
+def _narrow_lambda(few: float, usual: float, total: float, squares: np.ndarray) -> float:
+    """At most ``usual``, and (M / d)^2 M / mean |x|^2 with fewer than ``few`` examples per feature.
+
+    Where some of the d features that are not 0 are much larger than the others, nearly all of the
+    mean length is theirs, and the others would count for nothing: a column's sum of squares counts
+    as no more than some medians of them all.
+    """
+    squares = np.sort(squares[squares > 0])
+    d = len(squares)
+    if not total < few * d or not squares[-1] < np.inf:
+        return usual
+    size = np.minimum(squares, _MEDIANS * squares[d // 2]).sum()
+    return min(usual, float(f"{(total / d) ** 2 * (total / size) * total:.3g}"))
+
+
+def _column_squares(X, weight: np.ndarray | None) -> np.ndarray:
+    """The sum of v_i x_ij^2 of every column."""
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(X, np.ndarray):
+            return np.einsum("i,ij,ij->j", weight, X, X)
+        return CSR.of(X).weighted_squares(weight)
 
 
 def default_gamma(kernel: str, X, weight: np.ndarray | None = None) -> float:
