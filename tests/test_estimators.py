@@ -464,3 +464,9 @@ def test_data_files_have_a_width(tmp_path):
     assert X.shape == (2, 5) and y.tolist() == [1, -1]
     shifted, _ = load_svmlight(tmp_path / "data", zero_based=True)
     assert shifted.shape == (2, 4) and shifted[0, 1] == 2
+
+
+def test_a_degree_that_is_no_whole_number_is_refused():
+    """It was cut off, and the estimator went on showing what it was given."""
+    with pytest.raises(ValueError, match="degree must be a whole number, not 2.5"):
+        ODMClassifier(kernel="poly", degree=2.5).fit([[0.0], [1.0]], [0, 1])

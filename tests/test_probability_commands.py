@@ -383,3 +383,22 @@ def test_one_function_per_class_has_the_same_probabilities_in_every_form(run):
             tables.append(np.column_stack([numbers[:, 0], numbers[:, 1:][:, order]]))
         # LIBSVM's coupling stops at 0.005 / k, so that the order of the classes shows.
         assert tables[0] == pytest.approx(tables[1], abs=0.005)
+
+
+@pytest.mark.parametrize("machine", ["mcodm", "mcsvm", "m3svm", "ism3"])
+def test_machines_for_many_classes_give_probabilities_of_two(machine, run, tmp_path):
+    """Their two values make one, as every pair of more classes does."""
+    random = np.random.default_rng(1)
+    X = random.standard_normal((60, 3))
+    y = np.where(X[:, 0] + 0.5 * random.standard_normal(60) > 0, 1, -1)
+    rows = (f"{a} 1:{p:g} 2:{q:g} 3:{r:g}" for a, (p, q, r) in zip(y, X, strict=True))
+    (tmp_path / "two").write_text("\n".join(rows) + "\n")
+    assert run("train", "-q", "-b", "1", "-s", machine, "two", "m").code == 0
+    assert run("predict", "-q", "-b", "1", "two", "m", "o").code == 0
+    lines = [line.split() for line in (tmp_path / "o").read_text().splitlines()]
+    first, found = lines[0][1], lines[1:]
+    right = sum(int(label) == truth for (label, *_), truth in zip(found, y, strict=True))
+    assert right > 45
+    for label, p, q in found:
+        assert float(p) + float(q) == pytest.approx(1, abs=1e-5)
+        assert (float(p) > 0.5) == (label == first) or abs(float(p) - 0.5) < 0.2

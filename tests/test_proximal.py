@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from ldm_problems import allowed, assert_confirmed, distance
 from problems import OTHER_LOSSES, problem, weights
 
+from odmtool import solvers
 from odmtool.core import losses
+from odmtool.core.gram import Gram
+from odmtool.core.kernels import Kernel
 from odmtool.solvers import dcd, proximal
-from odmtool.solvers.base import Stop
+from odmtool.solvers.base import Problem, Stop
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -38,3 +41,13 @@ def test_smoothed_is_the_proximal_step(t, width, share, name):
     assert step(np.array([-best])) == pytest.approx(value, abs=1e-9)
     for other in np.linspace(-3, 3, 61):
         assert step(np.array([other])) <= value + 1e-9
+
+
+def test_of_points_without_a_proof_the_lowest_is_given():
+    """Kernel values of 1e10: relative gaps are about 1 at all of them, and at the start least."""
+    random = np.random.default_rng(0)
+    X, y = 10 * random.standard_normal((60, 8)), np.where(random.random(60) < 0.5, 1.0, -1.0)
+    p = Problem(None, Gram(Kernel("poly", 1.0, 1.0, 5), X), y, np.ones(60), losses.l1svm(60.0, 60))
+    first = solvers.solve(p, solver="dcd", max_iter=3)
+    found = proximal.solve(p, Stop(1e-9, 20), start=first.eta)
+    assert not found.converged and found.primal < first.primal / 5

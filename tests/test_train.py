@@ -105,7 +105,7 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     assert run("cv", "-m", "0.2", "-v", "3", "--scale", "0,1", "--csv", "t", "wide").code == 0
     assert float(Path("t").read_text().splitlines()[1].split(",")[4]) == recorded("--scale", "0,1")
     # Columns that do not occur make no row wider.
-    few = "\n".join(" ".join(row.split()[:4] + ["40:1"]) for row in rows)
+    few = "\n".join(" ".join(row.split()[:3] + ["40:1"]) for row in rows)
     Path("few").write_text(few + "\n")
     assert recorded(data="few") == LAMBDA
     # Short rows: never more than the usual one.
@@ -117,7 +117,8 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
 
 
 def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
-    """Those that occur count, from 100 on; two classes and few features keep the usual one."""
+    """Those that occur count, from 100 on; few features keep the usual one, and two classes do
+    with four examples for each."""
     random = np.random.default_rng(0)
     X = random.normal(size=(150, 100)).round(3) * 100
     y = np.arange(150) % 3 + 1
@@ -146,7 +147,7 @@ def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
             found = [float(row["lambda"]) for row in csv.DictReader(stream)]
         assert found == pytest.approx([one * 2.0**p for p in (-10, -6, -2, 2, 6)])
     assert recorded(features=99) == recorded("-l", "2^12") == MULTICLASS_LAMBDA
-    assert recorded(classes=2) == LAMBDA
+    assert recorded(classes=2, features=37) == LAMBDA
 
 
 def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path):

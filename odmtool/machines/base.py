@@ -153,6 +153,8 @@ class Machine:
             raise UsageError(messages.must_not_be_negative("degree", self.degree))
         if self.degree > _LARGEST_DEGREE:
             raise UsageError(messages.at_most("degree", self.degree, _LARGEST_DEGREE))
+        if self.degree % 1 != 0:
+            raise UsageError(messages.must_be_whole("degree", self.degree))
         if not self.tolerance > 0:
             raise UsageError(messages.must_be_positive("tolerance", self.tolerance))
         if self.max_iter is not None and self.max_iter < 0:

@@ -16,6 +16,7 @@ def at_most(name: str, value: float, most: float) -> str:
 must_be_positive = sentence("‹{name}:› must be positive, not {value:g}")
 must_be_finite = sentence("‹{name}:› must be a finite number, not {value:g}")
 must_not_be_negative = sentence("‹{name}:› must not be negative, but is {value:g}")
+must_be_whole = sentence("‹{name}:› must be a whole number, not {value:g}")
 mu_range = sentence("‹mu:› must satisfy 0 < mu <= 1, not {mu:g}")
 theta_range = sentence("‹theta:› must satisfy 0 <= theta < 1, not {theta:g}")
 power_range = sentence(

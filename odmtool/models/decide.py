@@ -88,8 +88,8 @@ def most_probable(model, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pair_values(values: np.ndarray, k: int) -> np.ndarray:
-    """f_i - f_j for every pair of k classes, from one value per class; of two classes their one."""
-    if k <= 2:
+    """f_i - f_j for every pair of k classes, from one value per class; two may have one value."""
+    if values.shape[1] < 2:
         return values
     first, second = np.triu_indices(k, 1)
     return values[:, first] - values[:, second]

@@ -162,7 +162,8 @@ def matrices(machine, X, k: int = 2, folds: int = 1, rows: int | None = None) ->
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
         if machine.solver == "path":
             own += path_bytes(m)
-        at_once = min(machine.jobs, problem_count(machine, k))
+        is_binary = isinstance(machine, BinaryMachine)
+        at_once = min(machine.jobs, problem_count(machine, k)) if is_binary else 1
         return {"copies": max(COPIES * data, at_once * array_bytes(X)), "matrices": own}
     m = m if rows is None else rows
     limit, matrix = machine.memory_limit(), BYTES * m * m

@@ -84,7 +84,8 @@ def solve(
     # speed only: where Newton's method begins
     eta = solution.eta if solution.gap < 1 else None
     second = _newton(problem, stop, eta, progress)
-    return second._replace(
+    best = second if second.converged or second.primal <= solution.primal else solution
+    return best._replace(
         iterations=solution.iterations + second.iterations, solver="path, then newton",
         track=track,
     )  # fmt: skip

@@ -84,7 +84,8 @@ def solve(
         gap = relative(primal - dual, scale)
         progress(Progress(steps, primal, gap, int(np.count_nonzero(eta)), t))
         waited += width <= _LAST_WIDTH
-        if best is None or gap < best.gap:
+        # Not by relative gaps: those of points that are far off are all about 1.
+        if best is None or primal - dual < best.primal - best.dual:
             waited = 0
             best = Solution(w, coef, eta, primal, dual, gap, steps, False, "newton")
         if gap <= stop.tolerance or steps >= stop.max_iter or waited >= _PATIENCE:

@@ -97,7 +97,8 @@ class SolverRun(NamedTuple):
             if is_of_distances(problem.gram):
                 problem = self._filled(problem, float)
             second = self._one(problem, plan.then, first.eta)
-        return second._replace(
+        best = second if second.converged or second.primal <= first.primal else first
+        return best._replace(
             iterations=first.iterations + second.iterations, solver=f"dcd, then {second.solver}"
         )
 
