@@ -126,49 +126,40 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     """At most ``usual``; for wide data not more than M / mean |x|^2, and so with few examples.
 
     With more features than examples nearly every example can get its margin, and a large lambda
-    fits noise; so it does with several classes from a hundred features on. With a few examples for
-    each feature it does so less and less (:func:`_narrow_lambda`). The number has three digits,
-    which no order of summation changes; of a CSR the features that occur count.
+    fits noise; so it does with several classes from a hundred features on. With some examples for
+    each of d features it does so less and less: (M / d)^2 times as much. There, where some features
+    are much larger than the others, nearly all of the mean length is theirs, and the others would
+    count for nothing: a column's sum of squares counts as no more than some medians of them all.
+
+    Columns that are not 0 count. The number has three digits, which no order of summation changes.
     """
-    (m, d), is_dense = X.shape, isinstance(X, np.ndarray)
-    if not (is_dense or hasattr(X, "indices")) or not may_be_wide(name, total, d):
+    has_rows = isinstance(X, np.ndarray) or hasattr(X, "indices")
+    if not has_rows or not may_be_wide(name, total, X.shape[1]):
         return usual
-    if not _is_wide(name, total, d if is_dense else len(distinct_numbers(X.indices))):
-        few = FEW_PER_FEATURE.get(name, 0)
-        return _narrow_lambda(few, usual, total, _column_squares(X, weight))
-    values = X.ravel() if is_dense else X.data
-    with np.errstate(over="ignore", invalid="ignore"):
-        if weight is None:
-            squares = float(np.vdot(values, values))
-        else:
-            lengths = np.full(m, d) if is_dense else np.diff(X.indptr)
-            squares = float(np.repeat(weight, lengths) @ values**2)
-    if not 0 < squares < np.inf:
-        return usual
-    return min(usual, float(f"{total**2 / squares:.3g}"))
-
-
-def _narrow_lambda(few: float, usual: float, total: float, squares: np.ndarray) -> float:
-    """At most ``usual``, and (M / d)^2 M / mean |x|^2 with fewer than ``few`` examples per feature.
-
-    Where some of the d features that are not 0 are much larger than the others, nearly all of the
-    mean length is theirs, and the others would count for nothing: a column's sum of squares counts
-    as no more than some medians of them all.
-    """
-    squares = np.sort(squares[squares > 0])
+    squares = _column_squares(X, weight)
+    squares, factor = np.sort(squares[squares > 0]), 1.0
     d = len(squares)
-    if not total < few * d or not squares[-1] < np.inf:
+    if not may_be_wide(name, total, d):
         return usual
-    size = np.minimum(squares, _MEDIANS * squares[d // 2]).sum()
-    return min(usual, float(f"{(total / d) ** 2 * (total / size) * total:.3g}"))
+    if not _is_wide(name, total, d):
+        squares = np.minimum(squares, _MEDIANS * squares[d // 2])
+        factor = (total / d) ** 2
+    size = float(squares.sum())
+    if not 0 < size < np.inf:
+        return usual
+    return min(usual, float(f"{factor * total * (total / size):.3g}"))
 
 
 def _column_squares(X, weight: np.ndarray | None) -> np.ndarray:
-    """The sum of v_i x_ij^2 of every column."""
-    weight = np.ones(X.shape[0]) if weight is None else weight
+    """The sum of v_i x_ij^2 of every column; of those that occur where a huge index makes many."""
+    (m, d), weight = X.shape, np.ones(X.shape[0]) if weight is None else weight
     with np.errstate(over="ignore", invalid="ignore"):
         if isinstance(X, np.ndarray):
             return np.einsum("i,ij,ij->j", weight, X, X)
+        if d > X.nnz:
+            numbers = distinct_numbers(X.indices)
+            places = np.searchsorted(numbers, X.indices).astype(X.indices.dtype)
+            X = CSR(X.data, places, X.indptr, (m, len(numbers)))
         return CSR.of(X).weighted_squares(weight)
 
 

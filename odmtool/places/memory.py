@@ -162,8 +162,7 @@ def matrices(machine, X, k: int = 2, folds: int = 1, rows: int | None = None) ->
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
         if machine.solver == "path":
             own += path_bytes(m)
-        is_binary = isinstance(machine, BinaryMachine)
-        at_once = min(machine.jobs, problem_count(machine, k)) if is_binary else 1
+        at_once = min(getattr(machine, "jobs", 1), problem_count(machine, k))
         return {"copies": max(COPIES * data, at_once * array_bytes(X)), "matrices": own}
     m = m if rows is None else rows
     limit, matrix = machine.memory_limit(), BYTES * m * m
@@ -195,8 +194,8 @@ def fit_matrices(machine) -> int:
 
 
 def problem_count(machine, k: int) -> int:
-    """The number of problems with the same landmarks."""
-    if k <= 2 or machine.decides_by_votes(k):
+    """The number of problems that all examples take part in."""
+    if k <= 2 or not isinstance(machine, BinaryMachine) or machine.decides_by_votes(k):
         return 1
     return k if machine.reduction(k) == "ovr" else length(k)
 

@@ -227,6 +227,11 @@ def not_worse_than_zero(solution: Solution, primal_at, at_zero: float, stop: Sto
     )  # fmt: skip
 
 
+def better(first: Solution, second: Solution) -> Solution:
+    """The second if it has converged or is as low: a method that failed may have gone far off."""
+    return second if second.converged or second.primal <= first.primal else first
+
+
 def relative(gap: float, scale: float) -> float:
     """gap / scale, and 0 when both are."""
     return float(gap / scale if scale > 0 else max(gap, 0.0))

@@ -30,6 +30,7 @@ from odmtool.solvers.base import (
     ProgressCallback,
     Solution,
     Stop,
+    better,
     ignore_progress,
     relative,
 )
@@ -84,8 +85,7 @@ def solve(
     # speed only: where Newton's method begins
     eta = solution.eta if solution.gap < 1 else None
     second = _newton(problem, stop, eta, progress)
-    best = second if second.converged or second.primal <= solution.primal else solution
-    return best._replace(
+    return better(solution, second)._replace(
         iterations=solution.iterations + second.iterations, solver="path, then newton",
         track=track,
     )  # fmt: skip

@@ -20,7 +20,14 @@ from odmtool.solvers.auto import (
     is_of_distances,
     newton_follows,
 )
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.base import (
+    Problem,
+    ProgressCallback,
+    Solution,
+    Stop,
+    better,
+    ignore_progress,
+)
 from odmtool.solvers.settings import Settings
 
 
@@ -97,8 +104,7 @@ class SolverRun(NamedTuple):
             if is_of_distances(problem.gram):
                 problem = self._filled(problem, float)
             second = self._one(problem, plan.then, first.eta)
-        best = second if second.converged or second.primal <= first.primal else first
-        return best._replace(
+        return better(first, second)._replace(
             iterations=first.iterations + second.iterations, solver=f"dcd, then {second.solver}"
         )
 
@@ -129,9 +135,8 @@ class SolverRun(NamedTuple):
             return found
         left = None if self.max_iter is None else self.max_iter - found.iterations
         other = self._replace(max_iter=left)._one(problem, "newton", None)
-        best = other if other.converged or other.primal < found.primal else found
         # That of the engine, in single precision, is "landmarks, then newton".
-        return best._replace(
+        return better(found, other)._replace(
             iterations=found.iterations + other.iterations,
             solver="landmarks, then newton on the whole matrix",
         )

@@ -1,0 +1,232 @@
+"""lambda and gamma that nobody named: docs/defaults.md says why they are what they are."""
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from odmtool import MulticlassODMClassifier, ODMClassifier
+from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
+from odmtool.io.model_file import read_model
+from odmtool.machines.data import default_lambda
+
+
+def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
+    """Number of examples over their mean squared length; in odm-cv and from Python, too."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(12, 40)).round(3)
+    y = np.where(X[:, 0] > 0, 1, -1)
+    features = [" ".join(f"{j}:{v:g}" for j, v in enumerate(row, 1)) for row in X]
+    rows = [f"{label} {row}" for label, row in zip(y, features, strict=True)]
+    wanted = float(f"{12 / (X**2).sum(axis=1).mean():.3g}")
+
+    def recorded(*arguments, data="wide"):
+        assert run("train", *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    Path("wide").write_text("\n".join(rows) + "\n")
+    assert recorded() == pytest.approx(wanted)
+    estimator = ODMClassifier(bias=None).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == pytest.approx(wanted)
+    assert run("cv", "-m", "0.2", "-v", "3", "--csv", "t", "wide").code == 0
+    lines = [line.split(",") for line in Path("t").read_text().splitlines()]
+    assert float(lines[1][lines[0].index("lambda")]) == pytest.approx(wanted)
+    assert recorded("-t", "rbf") == recorded("-s", "odm", "-l", "2^14") == LAMBDA
+    assert recorded("-c", "2") == 24
+    assert recorded("-s", "ldm") == COMPARATOR_LAMBDA
+    # The folds of a search are scaled, and the examples that it is taken from.
+    assert run("cv", "-m", "0.2", "-v", "3", "--scale", "0,1", "--csv", "t", "wide").code == 0
+    assert float(Path("t").read_text().splitlines()[1].split(",")[4]) == recorded("--scale", "0,1")
+    # Columns that do not occur make no row wider.
+    few = "\n".join(" ".join(row.split()[:3] + ["40:1"]) for row in rows)
+    Path("few").write_text(few + "\n")
+    assert recorded(data="few") == LAMBDA
+    # Short rows: never more than the usual one.
+    tiny = "\n".join(re.sub(r":(\S+)", r":\1e-5", row) for row in rows)
+    Path("tiny").write_text(tiny + "\n")
+    assert recorded(data="tiny") == LAMBDA
+    Path("huge").write_text("1 1:1e200 2:1e200 3:1\n-1 1:-1e200 2:3 4:1\n")
+    assert "scale the features" in run("train", "huge", "m").err
+
+
+def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
+    """Those that occur count, from 100 on; few features keep the usual one, and two classes do
+    with four examples for each."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150, 100)).round(3) * 100
+    y = np.arange(150) % 3 + 1
+
+    def recorded(*arguments, features=100, classes=3):
+        labels = np.minimum(y, classes)
+        rows = [" ".join(f"{9 * j}:{v:g}" for j, v in enumerate(row, 1)) for row in X[:, :features]]
+        lines = [f"{label} {row}" for label, row in zip(labels, rows, strict=True)]
+        Path("many").write_text("\n".join(lines) + "\n")
+        assert run("train", "--max-iter", "3", *arguments, "many", "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    wanted = float(f"{150 / (X**2).sum(axis=1).mean():.3g}")
+    assert recorded() == pytest.approx(wanted)
+    estimator = MulticlassODMClassifier(bias=None, tol=0.1).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == pytest.approx(wanted)
+    low, high = X.min(axis=0), X.max(axis=0)
+    lengths = ((2 * (X - low) / (high - low) - 1) ** 2).sum(axis=1)
+    assert recorded("--scale", "-1,1") == pytest.approx(150 / lengths.mean(), rel=0.01)
+    # The quick grid has the multiples that it has of the usual one.
+    for features, one in ((100, wanted), (99, MULTICLASS_LAMBDA)):
+        recorded(features=features)
+        search = ["--max-iter", "3", "-t", "linear", "-v", "2", "--search", "full", "--csv", "t"]
+        assert run("cv", *search, "many").code == 0
+        with Path("t").open() as stream:
+            found = [float(row["lambda"]) for row in csv.DictReader(stream)]
+        assert found == pytest.approx([one * 2.0**p for p in (-10, -6, -2, 2, 6)])
+    assert recorded(features=99) == recorded("-l", "2^12") == MULTICLASS_LAMBDA
+    assert recorded(classes=2, features=37) == LAMBDA
+
+
+def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path):
+    """4 for each, up to 2^18; weights counted, in memory and on disk, in odm-cv, from Python."""
+    random = np.random.default_rng(0)
+    X = random.integers(0, 4, size=(4500, 2)) / 4
+    y = np.where(X[:, 0] > X[:, 1], 1, -1)
+    rows = [f"{label} 1:{a} 2:{b}" for label, (a, b) in zip(y, X, strict=True)]
+    Path("many").write_text("\n".join(rows) + "\n")
+    Path("weights").write_text("2\n" * 4500)
+    Path("few").write_text("\n".join(rows[:4000]) + "\n")
+
+    def recorded(*arguments, data="many", kernel="rbf"):
+        assert run("train", "-t", kernel, *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    assert recorded() == recorded("--cache", ".", "--solver", "nystrom") == 18000
+    assert recorded("-W", "weights") == 36000
+    Path("weights").write_text("20\n" * 4500)
+    assert recorded("-W", "weights") == 2**18
+    Path("weights").write_text("60\n" * 4500)
+    assert recorded("-W", "weights") == 270_000
+    assert recorded(kernel="poly") == 18000
+    assert recorded("-l", "7") == 7
+    assert recorded("-c", "1") == 4500
+    assert recorded("-s", "l2svm") == 18000
+    assert recorded("-s", "ldm", data="few") == COMPARATOR_LAMBDA
+    assert recorded("-s", "l2svm", data="few") == LAMBDA
+    assert recorded("-s", "l2svm", kernel="linear") == COMPARATOR_LAMBDA
+    assert recorded("-s", "mcodm") == MULTICLASS_LAMBDA
+    assert recorded(kernel="linear") == recorded(data="few") == LAMBDA
+    estimator = ODMClassifier(kernel="rbf", gamma=0.5).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == 18000
+    assert run("cv", "-t", "rbf", "-g", "0.5", "-v", "2", "--csv", "t", "many").code == 0
+    lines = [line.split(",") for line in Path("t").read_text().splitlines()]
+    assert float(lines[1][lines[0].index("lambda")]) == 18000
+
+
+def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):
+    """(M / d)^2 M / mean |x|^2, large columns cut off; sparse, dense, weights, Python and cv."""
+    random = np.random.default_rng(3)
+    X = random.integers(1, 9, size=(30, 10)) / 8
+    y = np.where(X[:, 0] > X[:, 1], 1, -1)
+
+    def written(X, name):
+        rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist())
+        labels = np.resize(y, len(X))
+        Path(name).write_text("".join(f"{a} {row}\n" for a, row in zip(labels, rows, strict=True)))
+
+    def recorded(*arguments, data="few"):
+        assert run("train", *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    expected = float(f"{3**2 * 30 / (X**2).sum(axis=1).mean():.3g}")
+    written(X, "few")
+    assert recorded() == expected < 100
+    estimator = ODMClassifier().fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == expected
+    # Features that do not occur are none, in an array either.
+    padded = np.hstack([X, np.zeros((30, 15))])
+    assert default_lambda("odm", 2.0**14, "linear", padded) == expected
+    Path("weights").write_text("1.2\n" * 30)
+    heavier = float(f"{3.6**2 * 36 / (X**2).sum(axis=1).mean():.3g}")
+    assert recorded("-W", "weights") == heavier
+    # One feature in other units does not make the others count for nothing.
+    large = X * np.where(np.arange(10) == 4, 1000.0, 1.0)
+    written(large, "large")
+    squares = np.sort((large**2).sum(axis=0))
+    size = squares[:9].sum() + 16 * squares[5]
+    assert recorded(data="large") == float(f"{3**2 * 30**2 / size:.3g}")
+    written(np.vstack([X, X[:10]]), "many")
+    assert recorded(data="many") == recorded("-s", "odm", data="many") == LAMBDA
+    assert recorded("-s", "l2svm") == COMPARATOR_LAMBDA
+    assert run("cv", "-v", "2", "--csv", "t", "few").code == 0
+
+
+def _gamma_of(model):
+    return float(re.search(r"^gamma (.*)$", Path(model).read_text(), re.MULTILINE)[1])
+
+
+def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(run, tmp_path):
+    """gamma times it is in [1/256, 1]: the same in one training, folds, odm-cv and from Python."""
+    random = np.random.default_rng(0)
+    X = random.random((60, 3)).round(3)
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+
+    def write(name, X):
+        rows = (" ".join(f"{k}:{x!r}" for k, x in enumerate(row, 1)) for row in X.tolist())
+        Path(name).write_text("".join(f"{a} {row}\n" for a, row in zip(y, rows, strict=True)))
+
+    write("scaled", X)
+    write("large", X * [1, 10, 1000] + [0, 0, 1e6])
+    write("small", X / 40)
+    Path("weights").write_text("2\n" * 30 + "1\n" * 30)
+    said = "in place of 1 / number of features"
+
+    def gamma(*arguments, data="large"):
+        outcome = run("train", "-t", "rbf", *arguments, data, "m")
+        assert outcome.code == 0
+        assert (said in outcome.err) == (0 < _gamma_of("m") < 1 / 6 and "-g" not in arguments)
+        return _gamma_of("m")
+
+    def wanted(X, share, weight=None):
+        mean = np.average(X, axis=0, weights=weight)
+        variance = np.average((X - mean) ** 2, axis=0, weights=weight).sum()
+        return pytest.approx(share / variance, rel=6e-3)
+
+    large = X * [1, 10, 1000]
+    assert gamma(data="scaled") == pytest.approx(1 / 3)
+    assert gamma() == wanted(large, 1) == gamma("-s", "ldm") == gamma("-l", "3")
+    assert gamma("-W", "weights") == wanted(large, 1, [2] * 30 + [1] * 30)
+    assert gamma(data="small") == wanted(X / 40, 1 / 256)
+    write("wide", 4 * X)  # hardly less than 1/d is not worth a word
+    assert 1 / 3 > gamma(data="wide") == wanted(4 * X, 1)
+    assert gamma("--scale", "0,1") == gamma("-g", "0") == gamma("-g", "1/d") == pytest.approx(1 / 3)
+    # Other kernels, and those who come from svm-train, have 1/d.
+    for arguments in (["-t", "poly"], ["-s", "0", "-t", "2"]):
+        assert run("train", *arguments, "--max-iter", "1", "large", "m").code == 0
+        assert _gamma_of("m") == pytest.approx(1 / 3)
+    own = wanted(large, 1)
+    outcome = run("cv", "-t", "linear,rbf", "-l", "1,4", "-v", "3", "--csv", "t", "large")
+    assert outcome.code == 0 and outcome.err.count(said) == 1
+    with Path("t").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["kernel"] == "rbf"]
+    assert len(rows) == 2 and all(float(row["gamma"]) == own for row in rows)
+    assert said not in run("cv", "-t", "rbf", "-g", "1/d", "-v", "3", "large").err
+    # The quick grid has multiples.
+    for data, one in (("large", own), ("scaled", pytest.approx(1 / 3))):
+        quick = run("cv", "-t", "rbf", "-v", "3", "--grid", "quick", "-l", "1", "--csv", "t", data)
+        assert (said in quick.err) == (data == "large")
+        with Path("t").open() as stream:
+            gammas = [float(row["gamma"]) for row in csv.DictReader(stream)]
+        assert [gammas[0], gammas[1] / 4, gammas[2] / 16] == [one] * 3
+    # Of several kernels with a gamma all have 1/d.
+    outcome = run("cv", "-t", "rbf,sigmoid", "-l", "1", "-v", "3", "--csv", "t", "large")
+    assert outcome.code == 0 and said not in outcome.err
+    with Path("t").open() as stream:
+        assert {float(row["gamma"]) for row in csv.DictReader(stream)} == {1 / 3}
+    scaled = run("cv", "-t", "rbf", "-l", "1", "-v", "3", "--scale", "0,1", "--csv", "t", "large")
+    assert scaled.code == 0 and said not in scaled.err
+    assert run("train", "-t", "rbf", "-v", "3", "large").err.count(said) == 1
+    for form in (np.asarray, sparse.csr_matrix):
+        for changed in ({}, {"gamma": None}):
+            estimator = ODMClassifier(kernel="rbf", **changed).fit(form(large), y)
+            assert estimator.model_.kernel.gamma == own
+    assert ODMClassifier(kernel="rbf", gamma="auto").fit(large, y).model_.kernel.gamma == 1 / 3
