@@ -82,14 +82,29 @@ def test_auto_weighs_the_costs_of_linear_problems():
 
 
 @pytest.mark.parametrize("m, alone, then", [
-    (400, "newton", "newton"), (1600, "landmarks", "landmarks"), (2600, "landmarks", None),
+    (400, auto.Schedule("newton", then="dcd"), "newton"),
+    (1600, auto.Schedule("landmarks"), "landmarks"), (2600, auto.Schedule("landmarks"), None),
 ])  # fmt: skip
 def test_auto_begins_each_of_many_with_descent(m, alone, then):
     y, loss = np.where(np.arange(m) % 2, 1.0, -1.0), losses.odm(64.0, 0.5, 0.3, m)
     p = Problem(None, Gram(Kernel("rbf", gamma=1.0), np.zeros((m, 2)), 1e9), y, np.ones(m), loss)
-    assert auto.choose(p) == auto.Schedule(alone)
+    assert auto.choose(p) == alone
     among_many = auto.choose(p, is_one_of_many=True)
-    assert among_many == (auto.Schedule("dcd", m // 40, then) if then else auto.Schedule(alone))
+    assert among_many == (auto.Schedule("dcd", m // 40, then) if then else alone)
+
+
+def test_auto_tries_descent_where_newton_ends_at_no_model():
+    """A polynomial of features that are not scaled, and a loss with a jump."""
+    generator = np.random.default_rng(3)
+    X = generator.uniform(0, 200, (80, 5))
+    y = np.where(X[:, 0] * X[:, 1] > 1e4, 1, -1)
+    fitted = {}
+    for solver in ("newton", "dcd", "auto"):
+        machine = MACHINES["l1svm"](kernel="poly", degree=5, coef0=1.0, lambda_=1024.0,
+                                    solver=solver)
+        fitted[solver] = machine.fit(sparse.csr_matrix(X), y).solution_
+    assert fitted["auto"].primal == fitted["dcd"].primal < 0.9 * fitted["newton"].primal
+    assert fitted["auto"].solver == "newton, then dcd"
 
 
 def test_auto_takes_a_matrix_where_features_hide_the_solution(monkeypatch):

@@ -18,6 +18,7 @@ from odmtool.solvers.settings import Settings
 from odmtool.solvers.spaces import FunctionSpace, WeightSpace, matrix_bytes, space_of
 
 NEWTON, DCD = auto.Schedule("newton"), auto.Schedule("dcd")
+SMALL = auto.Schedule("newton", then="dcd")
 SMOOTH = losses.odm(64.0, 0.5, 0.3, 100)
 JUMP = losses.MarginLoss(1.0, 1.0, 1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 LDM = losses.ldm(64.0, 1.0, 1.0, 100)
@@ -41,7 +42,7 @@ def linear(m, d, loss=SMOOTH, X=None):
 
 
 @pytest.mark.parametrize("m, schedule", [
-    (1500, NEWTON), (1501, auto.Schedule("dcd", 37)), (40_039, auto.Schedule("dcd", 1000)),
+    (1500, SMALL), (1501, auto.Schedule("dcd", 37)), (40_039, auto.Schedule("dcd", 1000)),
     (4000, auto.Schedule("dcd", 100)),
 ])  # fmt: skip
 def test_a_kernel_matrix_at_hand(m, schedule):
@@ -78,15 +79,15 @@ def test_with_a_jump_newton_is_for_few_operations():
     """m^3 or m d min(m, d) of at most 5e8, and 200,000 values."""
     assert 793**3 <= 5e8 < 794**3
     for loss in (JUMP, LDM):
-        assert auto.choose(of_kernel(793, loss=loss)) == NEWTON
+        assert auto.choose(of_kernel(793, loss=loss)) == SMALL
         assert auto.choose(of_kernel(794, loss=loss)) == auto.Schedule("dcd", 39)
         assert auto.choose(of_kernel(794, 4 * 8 * 794**2, loss)) == auto.Schedule("dcd", 39)
         assert auto.choose(of_kernel(794, 4 * 8 * 794**2 - 1, loss)) == DCD
         later = auto.Schedule("dcd", 100)
-        assert auto.choose(linear(2000, 100, loss)) == NEWTON
+        assert auto.choose(linear(2000, 100, loss)) == SMALL
         assert auto.choose(linear(2001, 100, loss)) == later  # 200,100 values
         thin = linear(31_250, 126, loss, sparse.csr_matrix((31_250, 126)))
-        assert auto.choose(thin) == NEWTON  # 496 million operations
+        assert auto.choose(thin) == SMALL  # 496 million operations
         assert auto.choose(linear(0, 0, loss, sparse.csr_matrix((31_250, 127)))) == later
 
 

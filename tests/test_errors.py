@@ -103,8 +103,8 @@ USAGE = [
     (["-t", "5"], "'5'"),
     (["-t", "gauss"], "'gauss'"),
     (["-l", "x"], "'x' is not a number"),
-    (["-l", "1e999"], "is not a number"),
-    (["-l", "1/0"], "is not a number"),
+    (["-l", "1e999"], "the value of '1e999' is not a finite number"),
+    (["-l", "1/0"], "the value of '1/0' is not a finite number"),
     (["-l", "0"], "lambda must be positive"),
     (["-c", "-1"], "cost must be positive"),
     (["-l", "1", "-c", "1"], "give one"),
@@ -235,6 +235,17 @@ def test_asymmetric_precomputed_kernel(run, tmp_path):
     (tmp_path / "data").write_text("1 0:1 1:1 2:0.5\n-1 0:2 1:0.1 2:1\n")
     outcome = run("train", "-t", "4", "data")
     assert outcome.code == 1 and "not symmetric" in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_precomputed_serial_of_two_examples(run, tmp_path):
+    """With equal values it is one example that occurs twice."""
+    (tmp_path / "data").write_text("1 0:1 1:1 2:0.5\n-1 0:2 1:0.5 2:1\n-1 0:2 1:0.5 2:1\n")
+    same = run("train", "-t", "4", "data", "m")
+    assert same.code == 0 and "3 examples, 2 kernel values, " in same.err
+    (tmp_path / "data").write_text("1 0:1 1:1 2:0.5\n-1 0:2 1:0.5 2:1\n-1 0:2 1:0.25 2:1\n")
+    outcome = run("train", "-t", "4", "data")
+    assert outcome.code == 1 and outcome.err.count("\n") == 1
+    assert "data: examples 2 and 3 have the same serial number, 2, but other" in outcome.err
 
 
 def test_precomputed_serial_beyond_the_row(run, tmp_path):

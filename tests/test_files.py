@@ -138,7 +138,7 @@ def test_inputs_that_cannot_be_opened(tmp_path, monkeypatch):
     for path, sentence in (
         (tmp_path / "none", f"{tmp_path}/none: no such file"),
         (tmp_path, f"{tmp_path}: is a folder, not a file"),
-        ("", ": no such file"),
+        ("", "'': no such file"),
         ("a\0b", r"a\x00b: cannot be read: no name of a file has a null byte"),
         ("x" * 300, f"{'x' * 300}: cannot be read: File name too long"),
         (tmp_path / "a\nb", rf"{tmp_path}/a\nb: no such file"),

@@ -44,6 +44,7 @@ def test_nystrom(run, heart, tmp_path):
     outcome = run("train", *RBF, "--solver", "nystrom", "--landmarks", "40", heart, "m")
     assert outcome.code == 0
     assert "40 landmarks hold " in outcome.err and "% of the trace" in outcome.err
+    assert " <= 0.001 in the span of the landmarks), objective " in outcome.err
     text = (tmp_path / "m").read_text()
     assert "total_sv 40\n" in text and "trace_captured 0." in text
     outcome = run("predict", heart, "m", "o")

@@ -163,9 +163,20 @@ def test_training_goes_on_from_a_model(run, heart, tmp_path, options):
     assert first.code == again.code == 0 and iterations[0] > 5 * iterations[1]
     assert run("train", "-s", "ldm", "--from", "a", heart, "c").code == 2
     assert run("train", "-b", "1", "--from", "a", heart, "c").code == 2
-    (tmp_path / "d").write_text("1 1:1\n7 1:2\n")
-    refused = run("train", "--from", "a", "d", "c")
-    assert refused.code == 2 and "--from needs a machine with a smooth loss" in refused.err
+
+
+@pytest.mark.parametrize("data, sentence", [
+    ("1 1:1\n7 1:2\n", "the data have 1, 7, the model has 1, -1"),
+    ("a 1:1\nb 1:2\n", "the data have a, b, the model has 1, -1"),
+    ("1 1:1\n-1 1:2\n3 1:4\n", "the data have 1, -1, 3, the model has 1, -1"),
+])  # fmt: skip
+def test_training_cannot_go_on_with_other_classes(run, heart, tmp_path, data, sentence):
+    assert run("train", heart, "a").code == 0
+    (tmp_path / "d").write_text(data)
+    refused = run("train", "-s", "odm", "--from", "a", "d", "c")
+    assert refused.code == 2 and "of the same two classes: " + sentence in refused.err
+    refused = run("train", "-s", "l1svm", "--from", "a", heart, "c")
+    assert refused.code == 2 and "with a smooth loss, not -s l1svm" in refused.err
 
 
 def test_quiet_and_verbose(run, heart):
@@ -192,6 +203,19 @@ def test_tolerance_not_reached(run, heart, tmp_path):
     lenient = run("train", *options)
     assert lenient.code == 0 and "warning" in lenient.err and "--max-iter" in lenient.err
     assert read_model("m").facts["status"] == "not converged"
+
+
+def test_one_of_a_kind_is_not_said_as_many(run, tmp_path):
+    (tmp_path / "data").write_text("1 1:1\n\n")
+    outcome = run("train", "-t", "rbf", "--solver", "nystrom", "--verbose", "data", "m")
+    assert "1 landmark holds 100 % " in outcome.err and "1 blank or comment line sk" in outcome.err
+    assert "1 example, 1 feature, 1 class: " in outcome.err and "1 support vector;" in outcome.err
+
+
+def test_features_that_are_scaled_are_not_to_be_scaled(run, heart):
+    options = ["--solver", "dcd", "-l", "2^20", "--max-iter", "1"]
+    assert ". Scale the features (odm-scale), or try -l " in run("train", *options, heart).err
+    assert ". Try -l below " in run("train", "--scale", "0,1", *options, heart).err
 
 
 def test_unknown_class_weight_is_said(run, heart):

@@ -21,13 +21,19 @@ from odmtool.errors import ClosedPipeError, OdmError, UsageError
 _NUMBER = Pattern(rf"({DECIMAL})(?:(\^|\*\*|/)({DECIMAL}))?")
 
 
+class NotFiniteError(ValueError):
+    """A number that is infinite, or not real."""
+
+
 def parse_number(text: str) -> float:
     """A finite number: ``0.5``, ``1e-3``, ``2^4``, ``2**-3`` or ``1/3``.
 
     Raises
     ------
     ValueError
-        The text is no such number, or the number is not finite.
+        The text is no such number.
+    NotFiniteError
+        It has no finite real value.
     """
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
@@ -40,9 +46,9 @@ def parse_number(text: str) -> float:
         elif operator:
             value **= float(right)
     except (OverflowError, ZeroDivisionError):
-        raise ValueError(text) from None
+        raise NotFiniteError(text) from None
     if isinstance(value, complex) or not math.isfinite(value):
-        raise ValueError(text)
+        raise NotFiniteError(text)
     return value
 
 
@@ -57,6 +63,8 @@ class Number(click.ParamType):
             return value
         try:
             return parse_number(value)
+        except NotFiniteError:
+            self.fail(messages.not_finite(value), param, ctx)
         except ValueError:
             self.fail(self.not_a_number(value), param, ctx)
 

@@ -211,7 +211,7 @@ def fit(
         sentences.append(messages.ended_early(late[0], solution, machine))
     elif not solution.converged and not stopped_early(machine):
         newton = place.could_be_newton(machine, data)
-        sentences.append(messages.not_converged(solution, machine, newton))
+        sentences.append(messages.not_converged(solution, machine, newton, data.ranges is not None))
     if unconverged and late:
         sentences.append(messages.folds_ended_early(late[0], unconverged, machine.tolerance))
     elif unconverged:
@@ -267,10 +267,12 @@ def _duals_of(path: str, machine, data):
     from odmtool.io.model_file import read_model
 
     model = read_model(path)
-    names = label_names(model.labels, model.facts, path)
-    is_same = tuple(names.values()) == (data.names or ())
-    if not (is_same and hasattr(machine, "start_from")):
+    if not hasattr(machine, "start_from"):
         raise UsageError(messages.cannot_start_from(machine.name))
+    names = tuple(label_names(model.labels, model.facts, path).values())
+    if names != (data.names or ()):
+        shown = [list(map(str, own)) for own in (data.names or data.classes, names or model.labels)]
+        raise UsageError(messages.start_of_other_classes(*shown))
     return machine.start_from(
         model, data.matrix(), data.labels, data.weight, seen=scipy_rows(data.as_read)
     )

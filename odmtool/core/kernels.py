@@ -183,8 +183,17 @@ def check_precomputed(X) -> None:
         off = np.abs(rows - mirrored)
         i, j = np.unravel_index(off.argmax(), off.shape)
         if off[i, j] > allowed:
+            for k in (start + i, j):
+                _check_same_values(X, np.flatnonzero(serials == serials[k]), serials[k])
             names = serials[start + i], serials[j]
             raise DataError(messages.not_symmetric(*names, rows[i, j], mirrored[i, j]))
+
+
+def _check_same_values(X, twins: np.ndarray, serial: int) -> None:
+    first, *others = dense(X[twins])
+    for k, row in zip(twins[1:], others, strict=True):
+        if not np.array_equal(row, first):
+            raise DataError(messages.serial_repeated(twins[0] + 1, k + 1, serial))
 
 
 def dense(A) -> np.ndarray:

@@ -40,7 +40,6 @@ from odmtool.io.compressed import (
     Decompressed,
     read_at_least,
 )
-from odmtool.messages import quoted
 
 _LONGEST_LINE = 1 << 16
 
@@ -48,6 +47,8 @@ _LONGEST_LINE = 1 << 16
 def display_name(path: str | os.PathLike) -> str:
     """The name of an input as messages show it: ``-`` is stdin, control characters escaped."""
     name = os.fsdecode(path)
+    if not name:
+        return messages.quoted(name)
     return "stdin" if name == "-" else messages.one_line(name)
 
 
@@ -322,7 +323,7 @@ def _destination(path) -> tuple[str, os.stat_result | None]:
     if os.fsdecode(path).endswith(os.sep) or (status and stat.S_ISDIR(status.st_mode)):
         raise FileError(messages.is_a_folder(name))
     if not os.fsdecode(path):
-        raise FileError(messages.no_such_file(quoted(name)))
+        raise FileError(messages.no_such_file(name))
     if status is not None and not os.access(path, os.W_OK):
         raise FileError(messages.cannot_write(name, os.strerror(errno.EACCES)))
     if status is not None and not stat.S_ISREG(status.st_mode):

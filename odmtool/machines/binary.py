@@ -123,8 +123,10 @@ class BinaryMachine(Machine):
         """
         prepared = self.prepare(X, labels, weight)
         classes = prepared.classes
-        if len(classes) != 2 or self.kind != SMOOTH or set(model.labels) != set(classes):
+        if self.kind != SMOOTH:
             raise UsageError(messages.cannot_start_from(self.name))
+        if len(classes) != 2 or set(model.labels) != set(classes):
+            raise UsageError(messages.start_of_other_classes(classes, model.labels))
         values = model.decision_values(X if seen is None else seen)[prepared.kept, 0]
         t = prepared.y * (values if model.labels[0] == classes[0] else -values)
         return -losses.derivative(losses.scaled(self.loss(prepared.total_weight), prepared.u), t)

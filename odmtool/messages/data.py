@@ -132,6 +132,10 @@ all_weights_zero = sentence("all weights are zero: there is nothing to train on"
 serial_beyond = sentence(
     "example {example} has the serial number {serial}, but the rows have only {width} kernel values"
 )
+serial_repeated = sentence(
+    "examples {first} and {second} have the same serial number, {serial}, but other kernel "
+    "values: give each example a number of its own"
+)
 not_symmetric = sentence(
     "the precomputed kernel is not symmetric: K({i},{j}) is {value:g}, "
     "but K({j},{i}) is {mirrored:g}"

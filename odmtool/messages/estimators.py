@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from odmtool.messages.words import counted
+
 
 def labels_continuous(value: float) -> str:
     return f"Unknown label type: continuous; {value:g} is not a class; give integers or texts"
@@ -59,8 +61,7 @@ def stopped_short(solution, tol: float) -> str:
 
 
 def folds_stopped_short(count: int) -> str:
-    fits = "1 fit" if count == 1 else f"{count} fits"
-    return f"{fits} for the probabilities did not reach tol"
+    return f"{counted(count, 'fit')} for the probabilities did not reach tol"
 
 
 def wrong_width(given: int, expected: int) -> str:

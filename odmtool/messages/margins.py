@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import one_line, quoted, sentence
+from odmtool.messages.words import one_line, quoted, sentence, some_labels
 
 margins_of_one_class = sentence("the model has only one class, ‹label={label}›: it has no margins")
 
 
 def no_known_label(labels: list[int]) -> str:
-    return f"no example has a label of the model ({_some(labels)}), so there is no margin"
+    return f"no example has a label of the model ({some_labels(labels)}), so there is no margin"
 
 
 def words_for_integers(word: str, model: str, labels: list[int]) -> str:
     return (
         f"the labels are words ({quoted(word)}), those of {one_line(model)} are numbers "
-        f"({_some(labels)}); take a model that was trained on words"
+        f"({some_labels(labels)}); take a model that was trained on words"
     )
-
-
-def _some(labels: list[int]) -> str:
-    """The first labels."""
-    shown = [f"‹label={label}›" for label in labels[:5]]
-    return ", ".join(shown + ["..."] * (len(labels) > 5))
 
 
 def margin_axis(is_normalised: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import quoted, sentence
+from odmtool.messages.words import counted, quoted, sentence
 
 model_empty = sentence("the model file is empty")
 model_too_large = sentence(
@@ -26,8 +26,7 @@ model_number = sentence("expected a finite decimal number, got {token!q}")
 
 
 def model_row(n_coef: int) -> str:
-    word = "coefficient" if n_coef == 1 else "coefficients"
-    return f"expected {n_coef} {word} followed by index:value pairs"
+    return f"expected {counted(n_coef, 'coefficient')} followed by index:value pairs"
 
 
 model_index = sentence("index {index}: indices must ascend and be at most 2147483647")

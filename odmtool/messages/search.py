@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence
+from odmtool.messages.words import counted, sentence
 
 fold_count = sentence(
     "‹folds={folds}›: cross validation needs 2 to {examples} folds for {examples} examples"
@@ -13,7 +13,7 @@ one_class_to_search = sentence(
 
 
 def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
-    few = "1 example" if examples == 1 else f"{examples} examples"
+    few = counted(examples, "example")
     remedy = "leave it out" if examples == 1 else f"write ‹folds={examples}› or less"
     return f"class ‹label={label}› has only {few}, fewer than the {folds} folds: {remedy}"
 
@@ -34,7 +34,7 @@ probability_one_class = sentence(
 
 
 def probability_class_too_small(label: int, examples: int, folds: int) -> str:
-    some = "1 example" if examples == 1 else f"{examples} examples"
+    some = counted(examples, "example")
     return (
         f"‹probability=1›: class ‹label={label}› has {some} to train on; probabilities are fitted "
         f"on {folds} folds and need at least {folds} examples of every class"

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence, size
+from odmtool.messages.words import sentence, size, some_labels
 
 cannot_start_from = sentence(
-    "‹start_from› needs a machine with a smooth loss (not ‹machine={machine}›), and data and a "
-    "model of the same two classes"
+    "‹start_from› needs a machine of two classes with a smooth loss, not ‹machine={machine}›"
 )
+
+
+def start_of_other_classes(classes, others) -> str:
+    return (
+        f"‹start_from› needs data and a model of the same two classes: the data have "
+        f"{some_labels(classes)}, the model has {some_labels(others)}"
+    )
+
+
 machine_is_linear = sentence(
     "‹machine={machine}› is linear: leave ‹kernel› out, or take ‹machine=mcodm›"
 )

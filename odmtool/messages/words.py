@@ -83,10 +83,21 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def some_labels(labels) -> str:
+    """The first labels; integers are those of the data, which may have words for them."""
+    shown = [shortened(n) if isinstance(n, str) else f"‹label={n}›" for n in labels[:5]]
+    return ", ".join(shown + ["..."] * (len(labels) > 5))
+
+
 def listed(names, last: str = "and") -> str:
     """a, b and c."""
     *others, end = names
     return f"{', '.join(others)} {last} {end}" if others else end
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """1 example, 2 examples; ``many`` is the plural, if it is not ``one`` with an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def size(amount: float) -> str:

@@ -51,11 +51,15 @@ _ROOM, _ROOM_WITH_JUMP = (80, 2.4e6), (512, 1e7)
 
 
 class Schedule(NamedTuple):
-    """One solver, or another after coordinate descent for some epochs, or after landmarks."""
+    """One solver, or another after it where it has not converged; ``epochs`` end dcd earlier."""
 
     first: str
     epochs: int | None = None
     then: str | None = "newton"
+
+
+# Where rounding stops Newton's method far away, coordinate descent can be nearer.
+_SMALL = Schedule("newton", then="dcd")
 
 
 def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
@@ -81,7 +85,7 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
         return Schedule("dcd")
     if problem.gram is not None:
         if problem.size <= _SMALL_GRAM:
-            return Schedule("newton")
+            return _SMALL
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)
     newton_cost = linear_cost.newton_cost(problem)
     if newton_cost <= linear_cost.descent_cost(problem):
@@ -202,8 +206,8 @@ def _choose_with_jump(problem: Problem) -> Schedule:
     if problem.gram is not None:
         is_small = problem.size**3 <= _SMALL_PRODUCT
         if is_small:
-            return Schedule("newton")
+            return _SMALL
         return _descent_first(problem.size * _EPOCHS_WITH_JUMP)
     (m, d), nonzeros = problem.X.shape, linear_cost.nonzeros(problem.X)
     is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
-    return Schedule("newton") if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)
+    return _SMALL if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)

@@ -234,4 +234,4 @@ def better(first: Solution, second: Solution) -> Solution:
 
 def relative(gap: float, scale: float) -> float:
     """gap / scale, and 0 when both are."""
-    return float(gap / scale if scale > 0 else max(gap, 0.0))
+    return float(gap) / float(scale) if scale > 0 else max(float(gap), 0.0)

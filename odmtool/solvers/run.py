@@ -30,6 +30,9 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.settings import Settings
 
+# Below this gap of Newton's method coordinate descent would find nothing lower.
+_NEAR = 0.01
+
 
 def checked_way(problem: Problem, name: str) -> table.Way:
     """The module of a solver for a problem, before any long work.
@@ -94,6 +97,8 @@ class SolverRun(NamedTuple):
         if plan.first == "landmarks":
             return self._landmarks(problem, start, is_last=plan.then is None)
         first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
+        if plan.then == "dcd":
+            return first if first.gap <= _NEAR else self._then(problem, first, "dcd")
         if first.converged or plan.epochs is None:
             return first
         if problem.gram is not None:
@@ -126,19 +131,25 @@ class SolverRun(NamedTuple):
         return self.after_landmarks(problem, found) if follows else found
 
     def after_landmarks(self, problem: Problem, found: Solution) -> Solution:
-        """What landmarks found, or Newton's method where single precision was not enough for them.
+        """What landmarks found, or Newton's method where single precision was not enough."""
+        solution = self._then(problem, found, "newton")
+        if solution is found:
+            return found
+        # That of the engine, in single precision, is "landmarks, then newton".
+        return solution._replace(solver="landmarks, then newton on the whole matrix")
 
-        It begins at 0: duals that led nowhere are large.
+    def _then(self, problem: Problem, found: Solution, name: str) -> Solution:
+        """What was found, or the better of it and another solver's where it has not converged.
+
+        That begins at 0: duals that led nowhere are large.
         """
         is_stopped = self.max_iter is not None and found.iterations >= self.max_iter
         if found.converged or is_stopped or deadline.is_over():
             return found
         left = None if self.max_iter is None else self.max_iter - found.iterations
-        other = self._replace(max_iter=left)._one(problem, "newton", None)
-        # That of the engine, in single precision, is "landmarks, then newton".
+        other = self._replace(max_iter=left)._one(problem, name, None)
         return better(found, other)._replace(
-            iterations=found.iterations + other.iterations,
-            solver="landmarks, then newton on the whole matrix",
+            iterations=found.iterations + other.iterations, solver=f"{found.solver}, then {name}"
         )
 
     def _indefinite(self, problem: Problem, name: str, start) -> Solution:

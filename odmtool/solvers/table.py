@@ -226,7 +226,8 @@ _ROWS = (
             ),
             Way("large.passes", (SMOOTH,), 200, linear=False, stored=False, places=(DISK,)),
         ),
-        "Not with a precomputed kernel. See `‹landmarks›`.",
+        "Not with a precomputed kernel. See `‹landmarks›`. The gap is that in the span of the "
+        "landmarks.",
         in_parts=True,
     ),
     Solver(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import one_line, sentence, shortened
+from odmtool.messages.words import counted, one_line, sentence, shortened
 
 
 def fact(name: str, text: str) -> str:
@@ -15,17 +15,15 @@ not_text = sentence("this is not UTF-8 text")
 
 def data_shape(path: str, m: int, d: int, values: int, low: float, high: float) -> str:
     density = f"{100 * values / (m * d):.3g} %" if d else "0 %"
-    counts = ((m, "example"), (d, "feature"))
-    examples, features = (f"{n} {one}{'s' * (n != 1)}" for n, one in counts)
     return (
-        f"{one_line(path)}: {examples}, {features}, {values} values ({density}), from {low:g} "
-        f"to {high:g}"
+        f"{one_line(path)}: {counted(m, 'example')}, {counted(d, 'feature')}, "
+        f"{counted(values, 'value')} ({density}), from {low:g} to {high:g}"
     )
 
 
 def data_classes(path: str, counts: list[tuple]) -> str:
     words = ", ".join(f"{shortened(str(label))} ({count})" for label, count in counts)
-    classes = "1 class" if len(counts) == 1 else f"{len(counts)} classes"
+    classes = counted(len(counts), "class", "classes")
     return f"{one_line(path)}: {classes}: {words}"
 
 

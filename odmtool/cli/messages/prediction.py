@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import clock, one_line, quoted, sentence, size
+from odmtool.messages.words import clock, counted, one_line, quoted, sentence, size
 
 
 def accuracy(correct: int, rows: int) -> str:
@@ -57,7 +57,7 @@ more_folds_than_data = sentence(
 
 
 def folds_without_class(label: int, examples: int, folds: int) -> str:
-    few = "1 example" if examples == 1 else f"{examples} examples"
+    few = counted(examples, "example")
     return f"class ‹label={label}› has only {few}: some of the {folds} folds are without it"
 
 
@@ -142,7 +142,7 @@ against_needs_two = sentence("--against compares at least two splits: give a lar
 
 def split_fits_to_do(settings: int, folds: int, splits: int) -> str:
     fits = settings * folds * splits
-    first = "1 setting" if settings == 1 else f"{settings} settings"
+    first = counted(settings, "setting")
     return f"{first} x {folds} folds x {splits} splits = {fits} fits"
 
 
@@ -157,7 +157,7 @@ def split_row(result, setting: dict, names: list[str], metric: str) -> str:
 
 def test_score(metric: str, summary) -> str:
     """Mean and standard deviation over the splits."""
-    splits = "1 split" if summary.count == 1 else f"{summary.count} splits"
+    splits = counted(summary.count, "split")
     return f"Test {metric} = {100 * summary.mean:.6g}% +- {100 * summary.std:.3g}% ({splits})"
 
 
@@ -184,7 +184,10 @@ def search_ended_early(seconds: float, rows: list, plan) -> str:
     )
 
 
-fits_not_converged = sentence("{fits} fits did not reach the tolerance {tolerance:g}")
+def fits_not_converged(fits: int, tolerance: float) -> str:
+    return f"{counted(fits, 'fit')} did not reach the tolerance {tolerance:g}"
+
+
 folds_ended_early = sentence(
     "{why}: of the folds that the probabilities come from, {fits} did not reach the tolerance "
     "{tolerance:g}"
@@ -208,13 +211,9 @@ def difference(comparison, path: str) -> str:
     )
 
 
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def paired_t_test(comparison) -> str:
     return (
         f"Paired t-test: t = {comparison.t:.4g}, p = {comparison.p:.3g}; "
-        f"{_counted(comparison.wins, 'win')}, {_counted(comparison.ties, 'tie')}, "
-        f"{_counted(comparison.losses, 'loss', 'losses')}"
+        f"{counted(comparison.wins, 'win')}, {counted(comparison.ties, 'tie')}, "
+        f"{counted(comparison.losses, 'loss', 'losses')}"
     )

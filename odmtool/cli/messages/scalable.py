@@ -19,7 +19,8 @@ stopped_at_level = sentence(
 
 
 def captured(share: float, count: int) -> str:
-    return f"{count} landmarks hold {100 * share:.4g} % of the trace of the kernel matrix"
+    hold = "landmark holds" if count == 1 else "landmarks hold"
+    return f"{count} {hold} {100 * share:.4g} % of the trace of the kernel matrix"
 
 
 cache_not_on_a_cluster = sentence(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import clock, quoted, sentence, shortened
+from odmtool.messages.words import clock, counted, quoted, sentence, shortened
 
 
 def compiling(is_kept: bool) -> str:
@@ -15,7 +15,6 @@ def version() -> str:
     from odmtool import __version__
 
     return f"odmtool {__version__}"
-
 
 
 def other_kind_of_label(label, has_words: bool) -> str:
@@ -55,7 +54,10 @@ gamma_of_large_values = sentence(
     "the values of the features are large: gamma is {gamma:g} in place of 1 / number of features. "
     "Features in [0, 1] (--scale 0,1, or odm-scale -l 0) are often better"
 )
-lines_skipped = sentence("{count} blank or comment lines skipped")
+
+
+def lines_skipped(count: int) -> str:
+    return f"{counted(count, 'blank or comment line')} skipped"
 
 
 def progress(phase: str, state, elapsed: float, left: float | None) -> str:
@@ -67,7 +69,7 @@ def progress(phase: str, state, elapsed: float, left: float | None) -> str:
             words.append(f"objective {state.primal:.6g}")
         if state.gap == state.gap:  # NaN is not
             words.append(f"gap {'~' if state.primal is None else ''}{state.gap:.2g}")
-        words.append(f"{state.active} active examples")
+        words.append(counted(state.active, "active example"))
     words.append(f"{clock(elapsed)} elapsed")
     return ", ".join(words + ([] if left is None else [f"about {clock(left)} left"]))
 
@@ -75,20 +77,24 @@ def progress(phase: str, state, elapsed: float, left: float | None) -> str:
 def summary(machine, data, seconds: dict[str, float]) -> str:
     """What was trained on what, how well, and what it took."""
     solution, (m, d) = machine.solution_, data.X.shape
+    columns = counted(d, "feature")
+    if machine.kernel == "precomputed":  # the first is the serial number
+        columns = counted(d - 1, "kernel value")
     facts = machine.model_.facts
     kernel = f"{machine.kernel} kernel" if machine.kernel != "linear" else "linear"
     gamma = getattr(machine.model_, "kernel", None) and machine.model_.kernel.gamma
     gamma = f" (gamma {gamma:g})" if gamma and machine.kernel in ("rbf", "poly", "sigmoid") else ""
     k = len(data.classes)
-    classes = "1 class" if k == 1 else f"{k} classes"
+    classes = counted(k, "class", "classes")
     if k > 2 and hasattr(machine, "reduction"):
         classes += f" ({machine.reduction(k)})"
     count = machine.support_count
-    vectors = "" if count is None else f", {count} support vectors"
+    vectors = "" if count is None else f", {counted(count, 'support vector')}"
     spent = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items())
     return (
-        f"{machine.name}, {kernel}{gamma}, lambda {float(facts['lambda']):.6g}, {m} examples, "
-        f"{d} feature{'' if d == 1 else 's'}, {classes}: {_end(solution, machine.tolerance)}, "
+        f"{machine.name}, {kernel}{gamma}, lambda {float(facts['lambda']):.6g}, "
+        f"{counted(m, 'example')}, {columns}, {classes}: "
+        f"{_end(solution, machine.tolerance)}, "
         f"objective {solution.primal:.10g}, {_iterations(solution)} ({solution.solver}){vectors}; "
         f"seconds: {spent}"
     )
@@ -99,11 +105,11 @@ def _end(solution, tolerance: float) -> str:
     if not solution.converged:
         return f"not converged ({_what_lacks(solution, tolerance)})"
     what = "converged" if solution.optimal else "converged to a stationary point"
-    return f"{what} ({_how_near(solution)} <= {tolerance:g}{_certificate(solution)})"
+    return f"{what} ({_how_near(solution)} <= {tolerance:g}{_of_what(solution)})"
 
 
 def _iterations(solution) -> str:
-    return f"{solution.iterations} iteration{'' if solution.iterations == 1 else 's'}"
+    return counted(solution.iterations, "iteration")
 
 
 def _how_near(solution) -> str:
@@ -120,7 +126,10 @@ def _what_lacks(solution, tolerance: float, than: str | None = None) -> str:
     return _how_near(solution) + (f" > {tolerance:g}" if than is None else than)
 
 
-def _certificate(solution) -> str:
+def _of_what(solution) -> str:
+    """What the gap is that of, or what it is proved by."""
+    if solution.solver == "nystrom":
+        return " in the span of the landmarks"
     if solution.failure is None:
         return ""
     if not solution.failure:
@@ -128,13 +137,15 @@ def _certificate(solution) -> str:
     return f", proved with probability 1 - {solution.failure:g}"
 
 
-def not_converged(solution, machine, has_newton: bool) -> str:
-    """``has_newton``: Newton's method could be tried."""
+def not_converged(solution, machine, has_newton: bool, is_scaled: bool) -> str:
+    """``has_newton``: Newton's method could be tried; ``is_scaled``: --scale was."""
     constant = "; the model is constant" if solution.support_count == 0 else ""
+    remedy = _remedy(machine, has_newton)
+    advice = f"Try {remedy}" if is_scaled else f"Scale the features (odm-scale), or try {remedy}"
     return (
         f"the tolerance {machine.tolerance:g} was not reached: "
         f"{_what_lacks(solution, machine.tolerance, '')} after "
-        f"{_iterations(solution)} of {solution.solver}{constant}. {_remedy(machine, has_newton)}"
+        f"{_iterations(solution)} of {solution.solver}{constant}. {advice}"
     )
 
 
@@ -146,7 +157,7 @@ def _remedy(machine, has_newton: bool) -> str:
     smaller = f"-l below {float(machine.model_.facts['lambda']):g}"
     if machine.row.kind == "pairs":
         smaller = smaller.replace("below", "above")
-    return f"Scale the features (odm-scale), or try {smaller}{other} or a larger --max-iter"
+    return f"{smaller}{other} or a larger --max-iter"
 
 
 out_of_time = sentence("stopped after --max-time {seconds:g}")
