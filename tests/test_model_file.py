@@ -105,10 +105,27 @@ def test_compiled_code_writes_what_python_writes(tmp_path, monkeypatch):
     for model in models:
         written = []
         for least in (2**18, 100, 0):
-            monkeypatch.setattr(model_write, "_COMPILED_NUMBERS", least)
+            for name in ("_MANY_NUMBERS", "_SOME_NUMBERS", "_NUMBERS_AT_ONCE"):
+                monkeypatch.setattr(model_write, name, least)
             write_model(str(tmp_path / "m.model"), model)
             written.append((tmp_path / "m.model").read_bytes())
         assert written[0] == written[1] == written[2]
+
+
+def test_compiled_code_writes_fewer_numbers_where_other_code_is_loaded(tmp_path, monkeypatch):
+    from odmtool import _jit
+    from odmtool.io import model_write
+
+    model, written = make.linear_model(np.random.default_rng(3), 4, 2**12), []
+    compiled = model_write._lines_compiled
+    monkeypatch.setattr(
+        model_write, "_lines_compiled", lambda part: written.append(1) or compiled(part)
+    )
+    for is_loaded in (False, True):
+        monkeypatch.setattr(_jit, "is_loaded", lambda answer=is_loaded: answer)
+        write_model(str(tmp_path / f"m{is_loaded}"), model)
+        assert bool(written) == is_loaded
+    assert (tmp_path / "mTrue").read_bytes() == (tmp_path / "mFalse").read_bytes()
 
 
 def test_many_lines_are_read_in_pieces(tmp_path, monkeypatch):

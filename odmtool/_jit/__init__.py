@@ -137,6 +137,11 @@ class Compiled:
         return self.__qualname__
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it has been called, or is about to be."""
+        return bool(self._codes)
+
+    @property
     def is_made(self) -> bool:
         """Whether numba has made something of the function."""
         return vars(self).get("dispatcher", self.py_func) is not self.py_func
@@ -154,6 +159,11 @@ def cache_folder() -> str | None:
     from odmtool._jit import folder
 
     return folder.cache_folder()
+
+
+def is_loaded() -> bool:
+    """Whether a compiled function has been called, and LLVM with it."""
+    return any(function.is_ready for function in _functions)
 
 
 def on_compile(callback: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from odmtool import _jit
 from odmtool.core.csr import CSR
 from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import (
@@ -24,9 +25,9 @@ from odmtool.models import LinearModel
 if TYPE_CHECKING:
     from odmtool.models import CompactModel, KernelModel, ScaledModel
 
-_ROWS_AT_ONCE = 4096
-# So many numbers are worth loading compiled code for, and are written together by it.
-_COMPILED_NUMBERS = 2**18
+_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 4096, 2**18
+# So many numbers are worth loading LLVM for, or some more code where it has been loaded.
+_MANY_NUMBERS, _SOME_NUMBERS = 2**17, 2**14
 
 
 def write_model(
@@ -85,9 +86,13 @@ def _linear_lines(model: LinearModel) -> Iterator[str | bytes]:
     yield f"solver_type {model.solver_type} \n"
     yield f"nr_class {len(labels)}\nlabel {_join('%d', labels)}\n"
     yield f"nr_feature {len(model.weights)}\nbias {model.bias:.17g}\nw\n"
-    lines_of = _lines if weights.size < _COMPILED_NUMBERS else _lines_compiled
+    lines_of = _lines_compiled if _is_for_compiled(weights.size) else _lines
     for rows in _blocks(len(weights), weights.size):
         yield lines_of(weights[rows])
+
+
+def _is_for_compiled(n_numbers: int) -> bool:
+    return n_numbers >= (_SOME_NUMBERS if _jit.is_loaded() else _MANY_NUMBERS)
 
 
 def _lines(weights: np.ndarray) -> str:
@@ -106,7 +111,7 @@ def _lines_compiled(weights: np.ndarray) -> bytes:
 
 def _blocks(m: int, n_numbers: int) -> Iterator[slice]:
     """The m rows of so many numbers, a few at a time."""
-    step = min(_ROWS_AT_ONCE, max(1, m * _COMPILED_NUMBERS // max(1, n_numbers)))
+    step = min(_ROWS_AT_ONCE, max(1, m * _NUMBERS_AT_ONCE // max(1, n_numbers)))
     for start in range(0, m, step):
         yield slice(start, start + step)
 
@@ -156,7 +161,7 @@ def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str | bytes]:
     vectors = model.support_vectors
     first_index = 0 if model.is_precomputed else 1
     n_numbers = model.coef.size + vectors.nnz
-    lines_of = _vector_lines if n_numbers < _COMPILED_NUMBERS else _vector_lines_compiled
+    lines_of = _vector_lines_compiled if _is_for_compiled(n_numbers) else _vector_lines
     for rows in _blocks(vectors.shape[0], n_numbers):
         part = vectors[rows]
         if not isinstance(part, CSR):  # whose indices ascend
