@@ -45,5 +45,6 @@ def solve(
     if not best.converged:
         left = Stop(stop.tolerance, stop.max_iter - count)
         last = mcsvm.solve(problem, left, seed=seed, start=best.duals, progress=later)
-        count, best = count + last.iterations, min(first, best, last, key=lambda one: one.gap)
+        count += last.iterations
+        best = last if last.converged else min(first, best, last, key=lambda one: one.distance)
     return best._replace(iterations=count, solver="dcd, then newton")

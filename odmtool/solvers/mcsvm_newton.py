@@ -77,7 +77,7 @@ def solve(
             if not np.isfinite(p).all():
                 raise DivergedError(messages.overflow())
             found = mcsvm.solve(problem, nowhere, start=smooth.duals(p))
-            best = found if found.gap < best.gap else best
+            best = found if found.converged or found.distance < best.distance else best
             smooth.q, smooth.tau = p, _SHARE * smooth.tau
     return best._replace(iterations=step, solver="newton")
 

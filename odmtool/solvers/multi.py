@@ -168,6 +168,14 @@ class MultiSolution(NamedTuple):
     failure: float | None = None
 
     @property
+    def distance(self) -> float:
+        """How far the objective may be from the best.
+
+        Relative gaps are all about 1 where solutions are far off, and do not tell which is nearer.
+        """
+        return self.gap * abs(self.objective)
+
+    @property
     def primal(self) -> float:
         """The objective, by the name that it has in a binary solution."""
         return self.objective
