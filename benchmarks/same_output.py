@@ -18,8 +18,9 @@ Normalised is only what differs from run to run:
   odm-predict, and under "seconds" in JSON;
 * memory that is measured: the peak; in the plans of `--verbose` and in refusals for lack of
   memory what the program itself takes, the sum with it, and, without --memory, what is free;
-* the line that says that code is being compiled: it comes when the cache of compiled code has
-  none, not with certain commands;
+* the line that says that code is being compiled, and the seconds that it took: they come when the
+  cache of compiled code has none, not with certain commands;
+* lines that `--verbose` prints from time to time, with what is elapsed;
 * if the two have different versions: the version, and the checksum of a model, which covers it.
 
 The environment of the commands is new and small: PATH, HOME, the language, the width of help
@@ -71,7 +72,9 @@ RULES = [
     (rf"in {_SIZE} of ({_SIZE}) of memory: the program {_SIZE}".encode(),
      rb"in SIZE of \1 of memory: the program SIZE"),
     (rf"(even with --cache training needs|the data need about) {_SIZE}".encode(), rb"\1 SIZE"),
-    (rb"^odm[a-z -]*: compiling, first run only\n", b""),
+    (rb"^odm[a-z -]*: compiling \(.*\n", b""),
+    (rb", compiling [0-9.]+$", b""),
+    (rb"^odm[a-z -]*: .* elapsed\b.*\n", b""),
 ]  # fmt: skip
 # What is free now; only where the command does not limit it.
 UNLIMITED = [

@@ -100,12 +100,14 @@ class List(click.ParamType):
             return value
         if not isinstance(self.item, Number):
             return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
-        head, _, tail = value.partition("/")
+        head, _, tail = value.rpartition("/")
         divided = _DIVIDED.get(tail) if isinstance(self.item, Gamma) else None
         try:
-            numbers = expand(head if divided else value)
+            # It divides all, whether or not it stands behind each: 1,4/d and 1/d,4/d.
+            numbers = expand(head.replace(f"/{tail},", ",") if divided else value)
         except ValueError as error:
-            self.fail(messages.not_a_list(str(error), LONGEST), param, ctx)
+            divisor = messages.one_divisor() if isinstance(self.item, Gamma) else ""
+            self.fail(messages.not_a_list(str(error), LONGEST) + divisor, param, ctx)
         if divided:
             return tuple(divided(number) for number in numbers)
         return tuple(self.item.convert(number, param, ctx) for number in numbers)
