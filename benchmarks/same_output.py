@@ -15,7 +15,7 @@ a command ends with another exit code than the corpus expects.
 Normalised is only what differs from run to run:
 
 * the seconds in the summary of odm-train, in the lines of sodm's levels, in `--verbose` of
-  odm-predict, and under "seconds" in JSON;
+  odm-predict, under "seconds" in JSON, and in journals, whose lines have checksums;
 * memory that is measured: the peak; in the plans of `--verbose` and in refusals for lack of
   memory what the program itself takes, the sum with it, and, without --memory, what is free;
 * the line that says that code is being compiled, and the seconds that it took: they come when the
@@ -62,7 +62,8 @@ DIFF_LINES = 24
 _SIZE = r"[0-9.e+]+ (?:bytes|KB|MB|GB)"
 RULES = [
     (rb"(reading|training|writing) [0-9.]+\b", rb"\1 SECONDS"),
-    (rb'("(?:reading|training|writing)": )[0-9.e-]+', rb"\1SECONDS"),
+    (rb'("(?:reading|training|writing|seconds)": )[0-9.e-]+', rb"\1SECONDS"),
+    (rb"^(\[.*(?:true|false), )[0-9.e-]+\] [0-9a-f]{8}$", rb"\1SECONDS] CHECKSUM"),
     (rb"solving [0-9.]+, gap [0-9.]+$", rb"solving SECONDS, gap SECONDS"),
     (rb"[0-9.]+ s reading the model, [0-9.]+ s predicting",
      rb"SECONDS reading the model, SECONDS predicting"),

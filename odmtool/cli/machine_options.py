@@ -100,17 +100,21 @@ class List(click.ParamType):
             return value
         if not isinstance(self.item, Number):
             return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
-        head, _, tail = value.rpartition("/")
-        divided = _DIVIDED.get(tail) if isinstance(self.item, Gamma) else None
-        try:
-            # It divides all, whether or not it stands behind each: 1,4/d and 1/d,4/d.
-            numbers = expand(head.replace(f"/{tail},", ",") if divided else value)
-        except ValueError as error:
-            divisor = messages.one_divisor() if isinstance(self.item, Gamma) else ""
-            self.fail(messages.not_a_list(str(error), LONGEST) + divisor, param, ctx)
-        if divided:
-            return tuple(divided(number) for number in numbers)
-        return tuple(self.item.convert(number, param, ctx) for number in numbers)
+        found: list[float] = []
+        for part in value.split(","):
+            head, _, tail = part.rpartition("/")
+            divided = _DIVIDED.get(tail) if isinstance(self.item, Gamma) else None
+            try:
+                numbers = expand(head if divided else part)
+            except ValueError as error:
+                self.fail(messages.not_a_list(str(error), LONGEST), param, ctx)
+            found += [
+                divided(number) if divided else self.item.convert(number, param, ctx)
+                for number in numbers
+            ]
+            if len(found) > LONGEST:
+                self.fail(messages.not_a_list(part, LONGEST), param, ctx)
+        return tuple(found)
 
 
 def _having(parameter: str) -> list[MachineRow]:

@@ -4,7 +4,7 @@
 0.2,0.4         a list; its parts may be ranges
 0.2:0.8:0.2     from, to, step, both ends included: 0.2 0.4 0.6 0.8
 2^0:20:2        a power, its last exponent, step: 2^0 2^2 ... 2^20
-2^-4:4:2/d      (gamma) every value divided by the number of features, also 1/d,4/d
+2^-4:4:2/d      (gamma) every value divided by the number of features; 0.1,1/d has one such
 ==============  ==============================================================
 """
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +16,8 @@ from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions, canonical
 from odmtool.estimators.names import in_words_of_estimators
+from odmtool.estimators.numbers_given import numbers_given
+from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import with_serials
 from odmtool.io.model_file import write_model
 from odmtool.machines import Machine, machine_named
@@ -78,12 +80,14 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         classes, codes, facts = labels.encode(y)
         if len(classes) < 2:
             raise DataError(messages.one_class_to_learn(classes[0]))
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
+        weight = np.ones(len(y)) if sample_weight is None else _weights(sample_weight)
         # So that a positive value, and the first of equal scores, mean what they do in
         # scikit-learn.
         order = sorted(set(codes.tolist()), reverse=len(classes) == 2)
+        if self._is_pairwise() and X.shape[0] != X.shape[1]:
+            raise DataError(messages.not_square(X.shape))
         rows = with_serials(X) if self._is_pairwise() else X
-        with in_words_of_estimators(classes if facts else ()):
+        with in_words_of_estimators(classes if facts else ()), one_blas_thread():
             check_weights(weight, len(y))
             machine = self._configured(X, classes, codes, weight)
             self._train(machine, Data(rows, codes, weight, order))
@@ -113,13 +117,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
     def _configured(self, X, classes, codes, weight) -> Machine:
         """The machine that the parameters describe."""
         machine = machine_named(self._machine)
-        names = (field.name for field in fields(machine))
-        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        of_solvers = {name: getattr(self, name) for name in Settings._fields if hasattr(self, name)}
-        numbers = {field.name for field in fields(machine) if field.type.startswith("float")}
-        for name in sorted(numbers - {"gamma"} | {"tol"}):  # gamma may be a word
-            if isinstance(value := getattr(self, name, None), str):
-                raise UsageError(messages.text_for_a_number(name, value))
+        known = vars(self) | numbers_given(self)
+        given = {field.name: known[field.name] for field in fields(machine) if field.name in known}
+        of_solvers = {name: known[name] for name in Settings._fields if name in known}
         given |= {
             "tolerance": self.tol, "seed": _seed(self.random_state),
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),
@@ -134,9 +134,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             given["bias"] = -1.0
         if "gamma" in given:
             own = default_gamma(self.kernel, X, weight) if self.gamma is None else self.gamma
-            given["gamma"] = _gamma(own, X)
+            given["gamma"] = _gamma(own, X, weight)
         if hasattr(self, "n_jobs"):
-            given["jobs"] = _threads(self.n_jobs)
+            given["jobs"] = _threads(known["n_jobs"])
         return machine(**given)
 
     def save(self, path: str | os.PathLike) -> None:
@@ -178,7 +178,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         return 1.0 if self._places(self.model_.labels)[0] == 1 else -1.0
 
     def _has_probabilities(self) -> bool:
-        return bool(self.probability)
+        """Whether the model has them; before there is one, whether it will."""
+        return self.model_.has_probabilities if hasattr(self, "model_") else bool(self.probability)
 
     def __sklearn_is_fitted__(self) -> bool:
         # scikit-learn would take lambda_ for something learned.
@@ -189,7 +190,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
 
     def _rows(self, X):
         X = manners.rows_to_predict(self, X)
-        return with_serials(X) if self._is_pairwise() else canonical(X)
+        return with_serials(X) if self.model_.is_precomputed else canonical(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -202,13 +203,25 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         return {"pairwise": self._is_pairwise()}
 
 
-def _gamma(gamma, X) -> float:
-    """The number that a machine takes, for which 0 is 1 / features."""
+def _weights(sample_weight) -> np.ndarray:
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind == "c":
+        raise DataError(messages.complex_weights())
+    return weight.astype(float)
+
+
+def _gamma(gamma, X, weight) -> float:
+    """The number that a machine takes, for which 0 is 1 / features.
+
+    An example of weight 2 is two.
+    """
     if gamma == "auto":
         return 0.0
     if gamma == "scale":
         square = X.multiply(X) if sparse.issparse(X) else X * X
-        variance = float(square.mean() - X.mean() ** 2)
+        count = weight.sum() * X.shape[1]
+        mean, mean_square = ((weight @ values).sum() / count for values in (X, square))
+        variance = float(mean_square - mean**2)
         return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
     if isinstance(gamma, str):
         raise UsageError(messages.unknown_gamma(gamma))
@@ -225,7 +238,10 @@ def _seed(random_state) -> int:
     """A seed, drawn from ``random_state`` unless it is one; of None from NumPy's own state."""
     if isinstance(random_state, Integral):
         return int(random_state)
-    return int((np.random if random_state is None else random_state).randint(_LARGEST_SEED))
+    source = np.random if random_state is None else random_state
+    if not hasattr(source, "randint"):
+        raise UsageError(messages.not_a_random_state(random_state))
+    return int(source.randint(_LARGEST_SEED))
 
 
 def _class_weights(class_weight, classes, codes, weight) -> dict[int, float] | None:
@@ -243,4 +259,7 @@ def _class_weights(class_weight, classes, codes, weight) -> dict[int, float] | N
     for label in class_weight:
         if label not in known:
             warnings.warn(messages.no_such_label(label), UserWarning, stacklevel=4)
+    for label, factor in class_weight.items():
+        if not isinstance(factor, Real):
+            raise UsageError(messages.not_a_class_weight(label, factor))
     return {known[label]: float(factor) for label, factor in class_weight.items() if label in known}

@@ -185,7 +185,7 @@ class M3SVMClassifier(MachineClassifier):
     Parameters
     ----------
     lambda_ : float, > 0, optional
-        Weight of the regulariser; by default 1.
+        Weight of the regulariser; by default 0.1.
     power : float, > 0
         Its power p.
     cost : float, optional

@@ -58,8 +58,8 @@ class Decisions:
         """Probabilities of the classes, shape (m, k), rows of sum 1: call it with X.
 
         There is no such attribute unless the model was trained with ``probability=True``
-        (``odm-train -b 1``). They are Platt's, and of more than two classes coupled, so the
-        largest need not be that of the predicted class where two are about equally likely.
+        (``odm-train -b 1``). They are Platt's, fitted on held-out examples, and of more than two
+        classes coupled; :meth:`predict` answers by decision values, and may have another class.
         """
         if not self._has_probabilities():
             raise AttributeError(messages.no_probabilities_in_python())

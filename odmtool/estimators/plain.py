@@ -26,8 +26,7 @@ class ClassifierMixin:
 
     def score(self, X, y, sample_weight=None) -> float:
         """The share of the rows of X whose label in y is predicted, weighted."""
-        is_right = self.predict(X) == np.asarray(y)
-        return float(np.average(is_right, weights=sample_weight))
+        return share_of_right(self, X, y, sample_weight)
 
 
 class BaseEstimator:
@@ -68,6 +67,11 @@ class BaseEstimator:
         if y.shape != (X.shape[0],):
             raise DataError(messages.label_count(y.shape, X.shape[0]))
         return X, y
+
+
+def share_of_right(model, X, y, sample_weight=None) -> float:
+    """The share of the rows of X whose label in y the model predicts, weighted."""
+    return float(np.average(model.predict(X) == np.asarray(y), weights=sample_weight))
 
 
 def checked_rows(X):

@@ -11,7 +11,7 @@ from odmtool import messages
 from odmtool.errors import DataError
 from odmtool.estimators.decisions import Decisions, canonical
 from odmtool.estimators.labels import decode
-from odmtool.estimators.plain import checked_rows
+from odmtool.estimators.plain import checked_rows, share_of_right
 from odmtool.io.files import display_name
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
@@ -45,14 +45,17 @@ class SavedModel(Decisions):
         return self.model_.has_probabilities
 
     def _rows(self, X):
-        X = checked_rows(X)
-        if self.model_.is_precomputed:
-            return with_serials(X)
-        # A sparse matrix is as wide as the last feature that occurs in it.
-        is_known = self.n_features_in_ is None or sparse.issparse(X)
-        if not is_known and X.shape[1] != self.n_features_in_:
-            raise DataError(messages.wrong_width(X.shape[1], self.n_features_in_))
-        return canonical(X)
+        X, is_precomputed = checked_rows(X), self.model_.is_precomputed
+        width, expected = X.shape[1], self.n_features_in_
+        # A sparse matrix is as wide as the last feature that occurs in it, but for kernel values.
+        may_be_narrow = sparse.issparse(X) and not is_precomputed
+        if expected is not None and (width > expected or width < expected and not may_be_narrow):
+            raise DataError(messages.wrong_width(width, expected))
+        return with_serials(X) if is_precomputed else canonical(X)
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """The share of the rows of X whose label in y is predicted, weighted."""
+        return share_of_right(self, X, y, sample_weight)
 
 
 def with_serials(K) -> sparse.csr_matrix:

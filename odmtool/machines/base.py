@@ -147,6 +147,8 @@ class Machine:
         kernel_table.row_of(self.kernel)
         if self.bias > _LARGEST_BIAS:
             raise UsageError(messages.at_most("bias", self.bias, _LARGEST_BIAS))
+        if not np.isfinite(self.gamma):
+            raise UsageError(messages.must_be_finite("gamma", self.gamma))
         if self.gamma < 0:
             raise UsageError(messages.must_not_be_negative("gamma", self.gamma))
         if self.degree < 0:
@@ -159,9 +161,13 @@ class Machine:
             raise UsageError(messages.must_be_positive("tolerance", self.tolerance))
         if self.max_iter is not None and self.max_iter < 0:
             raise UsageError(messages.must_not_be_negative("max_iter", self.max_iter))
-        lightest = min((self.class_weight or {}).values(), default=0.0)
-        if lightest < 0:
-            raise UsageError(messages.must_not_be_negative("class_weight", lightest))
+        for weight in (self.class_weight or {}).values():
+            if not np.isfinite(weight):
+                raise UsageError(messages.must_be_finite("class_weight", weight))
+            if weight < 0:
+                raise UsageError(messages.must_not_be_negative("class_weight", weight))
+        if self.memory is not None and not self.memory > 0:
+            raise UsageError(messages.must_be_positive("memory", self.memory))
         self.settings.check()
         table.row_of(self.solver)
         # The number of classes is not known yet: the one with which most is possible.

@@ -25,8 +25,25 @@ def unknown_class_weight(value) -> str:
     return f"class_weight must be a dict, 'balanced' or None, not {value!r}"
 
 
-def text_for_a_number(name: str, value: str) -> str:
-    return f"{name} must be a number, not {value!r}"
+def not_a_parameter(name: str, value, is_whole: bool) -> str:
+    return f"{name} must be a {'whole ' if is_whole else ''}number, not {value!r}"
+
+
+def not_a_class_weight(label, value) -> str:
+    return f"class_weight: the weight of {label!r} must be a number, not {value!r}"
+
+
+def not_a_random_state(value) -> str:
+    return f"random_state must be an integer, a RandomState or None, not {value!r}"
+
+
+def complex_weights() -> str:
+    return "sample_weight must be real numbers, not complex ones"
+
+
+def not_square(shape: tuple) -> str:
+    m, width = shape
+    return f"a precomputed kernel matrix must be square, but X is {m} x {width}"
 
 
 def lambda_and_cost_in_python() -> str:

@@ -11,8 +11,6 @@ not_a_list = sentence(
     "or 2^0:20:2 (2^0, 2^2, ... 2^20): at most {longest} values, and a step that leads to the last"
 )
 
-one_divisor = sentence("; /d behind the last divides them all by the number of features")
-
 
 def no_arguments(command_path: str, pieces: list[str]) -> str:
     return f"missing arguments: {command_path} {' '.join(pieces)} (see {command_path} --help)"

@@ -1,0 +1,172 @@
+"""What the estimators refuse, and what a fit leaves as it was."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from threadpoolctl import threadpool_info
+
+from odmtool import (
+    LDMClassifier,
+    M3SVMClassifier,
+    MulticlassODMClassifier,
+    ODMClassifier,
+    load_model,
+)
+from odmtool.errors import DataError
+from odmtool.estimators import one_blas_thread as blas
+
+X, y = make_classification(80, 6, random_state=0)
+K = X @ X.T
+
+
+@pytest.mark.parametrize("parameters, sentence", [
+    ({"mu": None}, "mu must be a number, not None"),
+    ({"tol": None}, "tol must be a number, not None"),
+    ({"lambda_": [1]}, r"lambda_ must be a number, not \[1\]"),
+    ({"degree": "2"}, "degree must be a number, not '2'"),
+    ({"max_iter": "a"}, "max_iter must be a whole number, not 'a'"),
+    ({"max_iter": 1.5}, "max_iter must be a whole number, not 1.5"),
+    ({"max_iter": np.nan}, "max_iter must be a whole number, not nan"),
+    ({"n_jobs": "a"}, "n_jobs must be a whole number, not 'a'"),
+    ({"landmarks": 2.5}, "landmarks must be a whole number, not 2.5"),
+    ({"landmarks": None}, "landmarks must be a whole number, not None"),
+    ({"gamma": np.nan}, "gamma must be a finite number, not nan"),
+    ({"gamma": np.inf}, "gamma must be a finite number, not inf"),
+    ({"memory": 0}, "memory must be positive, not 0"),
+    ({"memory": np.nan}, "memory must be positive, not nan"),
+    ({"class_weight": {0: np.nan}}, "class_weight must be a finite number, not nan"),
+    ({"class_weight": {0: np.inf}}, "class_weight must be a finite number, not inf"),
+    ({"class_weight": {0: -1}}, "class_weight must not be negative, but is -1"),
+    ({"class_weight": {0: "2"}}, "class_weight: the weight of 0 must be a number, not '2'"),
+    ({"random_state": "a"}, "random_state must be an integer, a RandomState or None, not 'a'"),
+    ({"random_state": 1.5}, "random_state must be an integer, a RandomState or None, not 1.5"),
+])  # fmt: skip
+def test_parameters_that_are_refused(parameters, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ODMClassifier(kernel="rbf").set_params(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [LDMClassifier, M3SVMClassifier, MulticlassODMClassifier])
+def test_every_estimator_looks_at_its_numbers(estimator):
+    own = {"LDMClassifier": "mu1", "M3SVMClassifier": "power", "MulticlassODMClassifier": "theta"}
+    name = own[estimator.__name__]
+    with pytest.raises(ValueError, match=f"{name} must be a number, not None"):
+        estimator(**{name: None}).fit(X, y)
+
+
+def test_whole_numbers_may_be_floats_and_the_intercept_none():
+    fitted = ODMClassifier(max_iter=50.0, bias=None, memory=np.float32(1e9)).fit(X, y)
+    assert fitted.converged_ and fitted.model_.bias < 0
+
+
+def test_weights_that_are_complex_are_refused():
+    with pytest.raises(ValueError, match="not complex"):
+        ODMClassifier().fit(X, y, sample_weight=np.full(len(y), 1 + 1j))
+
+
+def test_scale_counts_an_example_of_weight_two_twice():
+    weight = np.arange(len(y)) % 3
+    rows = np.repeat(np.arange(len(y)), weight)
+    weighted, repeated = (
+        ODMClassifier(kernel="rbf", gamma="scale", lambda_=64, tol=1e-10) for _ in range(2)
+    )
+    weighted.fit(X, y, sample_weight=weight)
+    repeated.fit(X[rows], y[rows])
+    kernels = [fitted.model_.kernel.gamma for fitted in (weighted, repeated)]
+    assert kernels[0] == pytest.approx(kernels[1], rel=1e-12)
+    assert kernels[1] == pytest.approx(1 / (X.shape[1] * X[rows].var()), rel=1e-12)
+    np.testing.assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
+    )
+
+
+def test_a_kernel_matrix_is_square():
+    for rows, columns in ((20, 30), (30, 20)):
+        with pytest.raises(DataError, match=f"must be square, but X is {rows} x {columns}"):
+            ODMClassifier(kernel="precomputed").fit(K[:rows, :columns], y[:rows])
+
+
+def test_the_model_decides_what_it_can_do(tmp_path):
+    """Parameters that were changed after the fit are those of the next one."""
+    fitted = ODMClassifier(kernel="rbf").fit(X, y).set_params(probability=True)
+    assert not hasattr(fitted, "predict_proba")
+    with_probabilities = fitted.fit(X, y).set_params(probability=False)
+    assert with_probabilities.predict_proba(X).shape == (len(y), 2)
+    answers = fitted.predict(X)
+    assert np.array_equal(fitted.set_params(kernel="precomputed").predict(X), answers)
+    assert hasattr(ODMClassifier(probability=True), "predict_proba")
+
+
+def test_a_loaded_model_refuses_rows_of_another_width(tmp_path):
+    file = tmp_path / "m"
+    ODMClassifier(kernel="precomputed").fit(K, y).save(file)
+    loaded = load_model(file)
+    assert loaded.predict(K[:3]).shape == (3,)
+    for wrong in (K[:3, :1], np.hstack([K, K])[:3]):
+        with pytest.raises(DataError, match="the training data had 80"):
+            loaded.predict(wrong)
+    ODMClassifier().fit(X, y).save(file)
+    loaded = load_model(file)
+    with pytest.raises(DataError, match="X has 12 features, the training data had 6"):
+        loaded.predict(np.hstack([X, X]))
+    assert loaded.score(X, y) == pytest.approx((loaded.predict(X) == y).mean())
+    assert loaded.score(X, y, np.where(np.arange(len(y)) < 1, 1, 0)) in (0, 1)
+
+
+# ---- threads of BLAS ---------------------------------------------------------
+
+
+def threads() -> set[int]:
+    libraries = [found for found in threadpool_info() if found["user_api"] == "blas"]
+    return {found["num_threads"] for found in libraries}
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """No limit in the environment."""
+    for name in blas._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_blas_has_one_thread_while_one_of_several_fits_runs(free):
+    before = threads()
+    seen, inside, go = [], threading.Event(), threading.Event()
+
+    def first():
+        with blas.one_blas_thread():
+            inside.set()
+            go.wait(10)
+
+    other = threading.Thread(target=first)
+    other.start()
+    assert inside.wait(10)
+    with blas.one_blas_thread():
+        go.set()
+        other.join()
+        seen.append(threads())
+    assert seen == [{1}] and threads() == before
+
+
+def test_a_fit_limits_blas_and_restores_it_after_a_failure(free, monkeypatch):
+    before, seen = threads(), []
+
+    class Seeing(ODMClassifier):
+        def _train(self, machine, data):
+            seen.append(threads())
+            raise DataError("enough")
+
+    with pytest.raises(DataError, match="enough"):
+        Seeing().fit(X, y)
+    assert seen == [{1}] and threads() == before
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    with blas.one_blas_thread():
+        assert threads() == before
+
+
+def test_without_threadpoolctl_a_fit_goes_on(free, monkeypatch):
+    monkeypatch.setattr(blas, "_controller", lambda: None)
+    assert ODMClassifier().fit(X, y).converged_
