@@ -64,7 +64,7 @@ of 2, which are not printed."""
 ARXIV_GRID = {"lambda_": "2^0:10:2", "mu": "2^-10:0:2", "theta": "0:0.5:0.1"}
 """What odm and mcodm have in arXiv 2016 for C1, C2/C1 and D; the rest is that of KDD 2014."""
 
-QUICK_GRID = {"lambda_": "2^2:18:4", "gamma": "1,4,16/d"}
+QUICK_GRID = {"lambda_": "2^2:18:4", "gamma": "1/d,4/d,16/d"}
 """The small grid of ``odm-cv`` (features in [0, 1]); with both kernels, where none is given."""
 QUICK_PAIRS_GRID = {"lambda_": "10^-4:1:1"}
 """The same for machines whose lambda weighs the regulariser."""

@@ -113,7 +113,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     (Solution, {"optimal": True, "failure": None, "track": None, "bias": 0.0}),
     (MultiSolution, {
         "optimal": True, "bias": None, "duals": None, "rounds": (), "support_count": None,
-        "gradient": None, "failure": None,
+        "gradient": None, "failure": None, "problems": 1, "untrained": 0,
     }),
     (Kernel, {"gamma": 0.0, "coef0": 0.0, "degree": 3, "bias": 0.0}),
     (M3SVMParameters, {"power": 4.0, "delta": 1e-3, "ridge": 1e-6}),

@@ -6,7 +6,10 @@ import click
 
 from odmtool.cli import messages
 from odmtool.cli import options as common
+from odmtool.cli.flags import names_in
+from odmtool.cli.machine_options import KernelName
 from odmtool.cli.report import Report
+from odmtool.core.kernel_table import KERNELS
 from odmtool.errors import DataError, FileError, OdmError
 
 # More classes than this are counted, not listed.
@@ -16,9 +19,12 @@ _MOST_CLASSES = 20
 @common.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--zero-based", is_flag=True, help="Feature numbers in the data start at 0.")
+@click.option("-t", "--kernel", type=KernelName(tuple(KERNELS)), default="linear",
+              help="precomputed, or 4: the data are kernel values, behind serial numbers 0:1, 0:2 "
+                   "and so on. Other kernels change nothing.")
 @common.version_option
 @click.pass_context
-def check(ctx, files: tuple[str, ...], zero_based: bool):
+def check(ctx, files: tuple[str, ...], zero_based: bool, kernel: str):
     """Read FILE... (svmlight format) without training.
 
     Of each, the numbers of examples, features and values, the classes and the range of the values
@@ -28,28 +34,33 @@ def check(ctx, files: tuple[str, ...], zero_based: bool):
     report, faults = Report(ctx.command_path), 0
     for path in files:
         try:
-            for line in _described(path, zero_based):
+            for line in _described(path, zero_based, kernel == "precomputed"):
                 report.result(line)
         except (DataError, FileError) as error:
             faults += 1
+            error.names = names_in(ctx)
             report.result(str(error))
     if faults:
         raise OdmError(messages.files_with_faults(faults, len(files)))
 
 
-def _described(path: str, zero_based: bool) -> list[str]:
+def _described(path: str, zero_based: bool, precomputed: bool) -> list[str]:
     import numpy as np
 
-    from odmtool.core.kernels import SCALED
+    from odmtool.core.kernels import SCALED, check_precomputed
     from odmtool.io.svmlight import read_svmlight
 
-    data = read_svmlight(path, zero_based=zero_based)
-    (m, d), values = data.X.shape, data.X.data
+    data = read_svmlight(path, zero_based=zero_based, precomputed=precomputed)
+    if precomputed:
+        check_precomputed(data.X)
+    X = data.X[:, 1:] if precomputed else data.X
+    (m, d), values = X.shape, X.data
     classes, counts = np.unique(data.labels, return_counts=True)
     low, high = (0.0, 0.0) if not len(values) else (values.min(), values.max())
     if len(values) < m * d:
         low, high = min(low, 0.0), max(high, 0.0)
-    lines = [messages.data_shape(path, m, d, len(values), low, high)]
+    noun = "kernel value" if precomputed else "feature"
+    lines = [messages.data_shape(path, m, d, noun, len(values), low, high)]
     if len(classes) <= _MOST_CLASSES:
         labels = classes.tolist() if data.names is None else data.names
         pairs = zip(labels, counts.tolist(), strict=True)
@@ -58,6 +69,6 @@ def _described(path: str, zero_based: bool) -> list[str]:
         lines.append(messages.many_classes(path, len(classes), counts.min(), counts.max()))
     if data.skipped:
         lines.append(f"{path}: {messages.lines_skipped(data.skipped)}")
-    if max(abs(low), abs(high)) > SCALED:
+    if max(abs(low), abs(high)) > SCALED and not precomputed:
         lines.append(messages.scale_first(path))
     return lines

@@ -208,6 +208,12 @@ def cv(ctx, **options):
     if not winner.has_solution:
         kernel = plan.machine.copy(**winner.setting).kernel_for(1)
         raise DivergedError(messages.no_solution(kernel.is_positive_semidefinite))
+    # First, as what follows may fail, on a full disk or by a signal.
+    report.result(messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY)))
+    report.result(messages.best_score(winner, job.metric))
+    report.result(messages.cross_validation_accuracy(winner.accuracy))
+    if manner.last_line:
+        report.result(last_line(manner.last_line, winner))
     _write_tables(job, rows, plan)
     if manner.table is not None:
         write_grid_table(manner.table, rows)
@@ -215,12 +221,7 @@ def cv(ctx, **options):
         winning = plan.machine.copy(**winner.setting)
         winning.jobs = job.jobs
         _refit(command_line(ctx), winning, place, data, job, report)
-    report.result(messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY)))
-    report.result(messages.best_score(winner, job.metric))
-    report.result(messages.cross_validation_accuracy(winner.accuracy))
     write_pictures(pictures, place.source.path, rows, plan, report)
-    if manner.last_line:
-        report.result(last_line(manner.last_line, winner))
 
 
 def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:

@@ -62,7 +62,9 @@ def _shape(model, labels: list) -> list[tuple[str, str]]:
     """What every model has, those of the stock tools, too."""
     found = [("classes", " ".join(map(str, labels)))]
     if hasattr(model, "weights"):
-        found += [("form", "LIBLINEAR"), ("features of the model", str(model.weights.shape[0]))]
+        found += [("form", "LIBLINEAR"), ("solver_type", model.solver_type),
+                  ("features of the model", str(model.weights.shape[0])),
+                  ("bias of the model", f"{model.bias:g}")]  # fmt: skip
     else:
         kernel = model.kernel
         values = [f"{name} {getattr(kernel, name):g}" for name in kernel.row.parameters]

@@ -54,6 +54,11 @@ class Size(click.ParamType):
             self.fail(messages.size_not_positive(number), param, ctx)
         return number * (unit or 1e6)
 
+    @staticmethod
+    def text(size: float) -> str:
+        """The bytes as they are written on a command line, exactly."""
+        return f"{size / 1e6:.17g}M"
+
 
 class Interval(click.ParamType):
     """Two numbers, the lower first: ``0,1``."""
@@ -262,7 +267,8 @@ def _forms_of_papers(many: bool):
 def _parameter(many, name, flags, kind, default, text):
     """The option of one parameter of a machine."""
     if many:
-        text = f"{text} Takes a list or a range."
+        takes = "a list or a range" if isinstance(kind, Number) else "a list"
+        text = f"{text} Takes {takes}."
     if name in MACHINE_PARAMETERS:
         text = f"{text}  [default: {_defaults_of(name)}]"
     elif default is not None:

@@ -19,7 +19,7 @@ def last_line(manner: str, row) -> str:
     if manner == "C":
         return messages.best_cost(row.setting["cost"], row.accuracy)
     values = [row.setting[name] for name in _GRID if name in row.setting]
-    return messages.best_point(values, round(row.accuracy, 12))
+    return messages.best_point(values, row.accuracy)
 
 
 def write_grid_table(path: str, rows: list) -> None:

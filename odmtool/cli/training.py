@@ -331,12 +331,12 @@ def write_trained_model(command: str, path: str, machine, data, report: Report) 
     from odmtool.core.labels import label_facts
     from odmtool.io.model_write import write_model
 
-    model, (examples, features) = machine.model_, data.as_read.shape
+    model, (examples, columns) = machine.model_, data.as_read.shape
     model.facts |= {
         "command": messages.one_line(command),
         "data": data.fingerprint,
         "examples": str(examples),
-        "features": str(features),
+        "features": str(columns - model.is_precomputed),  # the first is the serial number
         "version": messages.version(),
     } | label_facts(data.names or ())
     if data.names:

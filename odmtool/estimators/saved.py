@@ -46,11 +46,11 @@ class SavedModel(Decisions):
 
     def _rows(self, X):
         X, is_precomputed = checked_rows(X), self.model_.is_precomputed
-        width, expected = X.shape[1], self.n_features_in_
-        # A sparse matrix is as wide as the last feature that occurs in it, but for kernel values.
-        may_be_narrow = sparse.issparse(X) and not is_precomputed
-        if expected is not None and (width > expected or width < expected and not may_be_narrow):
-            raise DataError(messages.wrong_width(width, expected))
+        # A sparse matrix is as wide as the last feature that occurs in it, but for kernel values;
+        # the model ignores features that it does not know.
+        is_known = self.n_features_in_ is None or (sparse.issparse(X) and not is_precomputed)
+        if not is_known and X.shape[1] != self.n_features_in_:
+            raise DataError(messages.wrong_width(X.shape[1], self.n_features_in_))
         return with_serials(X) if is_precomputed else canonical(X)
 
     def score(self, X, y, sample_weight=None) -> float:

@@ -33,6 +33,7 @@ from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
+from odmtool.solvers.untrained import NONE, is_too_late, untrained
 
 # Of so few landmarks, as a share of a pair's examples, models are made faster than by descent.
 # speed only: either way each pair is solved to the tolerance
@@ -203,7 +204,10 @@ def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
     def one(pair, part, first):
         if solved is not None and part is largest:
             return solved
-        problem = Problem(None, grams.of(*pair), part.y, prepared.u[part.examples], loss)
+        problem = Problem(None, prepared.gram, part.y, prepared.u[part.examples], loss)
+        if is_too_late(problem, first):
+            return untrained(problem)
+        problem = problem._replace(gram=grams.of(*pair))
         by = alone if problem.size > _SMALL_PAIR else of_small
         return by.solve_part(problem, first, told, are_many)
 
@@ -298,6 +302,7 @@ def joined(
         converged=all(solution.converged for solution in solutions),
         solver=" / ".join(sorted({solution.solver for solution in solutions})),
         duals=duals, support_count=support_count, failure=_failure(solutions),
+        problems=len(solutions), untrained=sum(each.solver == NONE for each in solutions),
     )  # fmt: skip
 
 

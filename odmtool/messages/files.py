@@ -21,5 +21,5 @@ unknown_compression = sentence(
     "{kind} files cannot be read (gzip, bzip2 and xz can); decompress it first: {remedy}"
 )
 cache_damaged = sentence(
-    "the cache is damaged, or was cut off while it was read: remove the file, or train again"
+    "the cache is damaged, or was cut off while it was read: remove the file, then train again"
 )

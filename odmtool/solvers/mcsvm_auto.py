@@ -28,22 +28,22 @@ def solve(
 ) -> MultiSolution:
     """Solve a linear or kernel problem; see :func:`odmtool.solvers.mcsvm.solve`."""
     is_small = problem.gram is None and problem.X.shape[1] * problem.k <= LARGEST_WEIGHTS
-    most = min(_EPOCHS, stop.max_iter) if is_small else stop.max_iter
+    most = min(_EPOCHS, stop.limit) if is_small else stop.limit
     first = mcsvm.solve(
         problem, Stop(stop.tolerance, most), seed=seed, start=start, progress=progress
     )
-    if first.converged or most == stop.max_iter:
+    if first.converged or most == stop.limit or stop.is_late:
         return first
     count = first.iterations
 
     def later(now: Progress) -> None:
         progress(now._replace(iteration=count + now.iteration))
 
-    steps = Stop(stop.tolerance, min(_STEPS, stop.max_iter - most))
+    steps = Stop(stop.tolerance, min(_STEPS, stop.limit - most))
     best = mcsvm_newton.solve(problem, steps, start=first.duals, progress=later)
     count += best.iterations
     if not best.converged:
-        left = Stop(stop.tolerance, stop.max_iter - count)
+        left = Stop(stop.tolerance, stop.limit - count)
         last = mcsvm.solve(problem, left, seed=seed, start=best.duals, progress=later)
         count += last.iterations
         best = last if last.converged else min(first, best, last, key=lambda one: one.distance)

@@ -150,6 +150,8 @@ class MultiSolution(NamedTuple):
         rule it is.
     failure : float, optional
         Where the gap is a bound: the probability with which it may be wrong.
+    problems, untrained : int
+        Of binary problems: how many there are, and for how many there was no time.
     """
 
     W: np.ndarray | None
@@ -166,6 +168,8 @@ class MultiSolution(NamedTuple):
     support_count: int | None = None
     gradient: float | None = None
     failure: float | None = None
+    problems: int = 1
+    untrained: int = 0
 
     @property
     def distance(self) -> float:

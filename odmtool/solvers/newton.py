@@ -249,6 +249,8 @@ def descend(
         progress(Progress(iteration, point.primal, now, point.support, point.t))
         is_done = iteration >= least and (now <= stop.tolerance or track.is_stalled)
         if is_done or iteration >= stop.max_iter:
+            if iteration < least:  # the time ended meanwhile
+                track.add(point)
             return track, iteration
         try:
             point = step(point, now)

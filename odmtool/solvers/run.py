@@ -29,6 +29,7 @@ from odmtool.solvers.base import (
     ignore_progress,
 )
 from odmtool.solvers.settings import Settings
+from odmtool.solvers.untrained import is_too_late, untrained
 
 # Below this gap of Newton's method coordinate descent would find nothing lower.
 _NEAR = 0.01
@@ -67,6 +68,8 @@ class SolverRun(NamedTuple):
     def solve(self, problem: Problem, name: str, start) -> Solution:
         """Solve a problem with the named solver, or those that ``auto`` chooses."""
         checked_way(problem, name)
+        if is_too_late(problem, start):
+            return untrained(problem)
         if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
             return self._indefinite(problem, name, start)
         return self._plan(problem, self._plan_of(name, problem), start)
@@ -99,7 +102,7 @@ class SolverRun(NamedTuple):
         first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
         if plan.then == "dcd":
             return first if first.gap <= _NEAR else self._then(problem, first, "dcd")
-        if first.converged or plan.epochs is None:
+        if first.converged or plan.epochs is None or deadline.is_over():
             return first
         if problem.gram is not None:
             problem.gram.make_exact()

@@ -13,10 +13,13 @@ largest_weights = sentence("the {count} largest weights:")
 not_text = sentence("this is not UTF-8 text")
 
 
-def data_shape(path: str, m: int, d: int, values: int, low: float, high: float) -> str:
+def data_shape(
+    path: str, m: int, d: int, noun: str, values: int, low: float, high: float
+) -> str:
+    """``noun`` says what the columns are."""
     density = f"{100 * values / (m * d):.3g} %" if d else "0 %"
     return (
-        f"{one_line(path)}: {counted(m, 'example')}, {counted(d, 'feature')}, "
+        f"{one_line(path)}: {counted(m, 'example')}, {counted(d, noun)}, "
         f"{counted(values, 'value')} ({density}), from {low:g} to {high:g}"
     )
 

@@ -68,7 +68,7 @@ def best_cost(cost: float, accuracy: float) -> str:
 
 def best_point(values: list[float], accuracy: float) -> str:
     """grid.py's last line, which easy.py and other scripts parse."""
-    return " ".join(map(str, [*values, 100 * accuracy]))
+    return " ".join([*map(str, values), f"{100 * accuracy:g}"])
 
 
 def grid_row(values: dict[str, float], accuracy: float) -> str:

@@ -139,7 +139,7 @@ def _of_what(solution) -> str:
 
 def not_converged(solution, machine, has_newton: bool, is_scaled: bool) -> str:
     """``has_newton``: Newton's method could be tried; ``is_scaled``: --scale was."""
-    constant = "; the model is constant" if solution.support_count == 0 else ""
+    constant = _constant(solution)
     remedy = _remedy(machine, has_newton)
     advice = f"Try {remedy}" if is_scaled else f"Scale the features (odm-scale), or try {remedy}"
     return (
@@ -160,6 +160,15 @@ def _remedy(machine, has_newton: bool) -> str:
     return f"{smaller}{other} or a larger --max-iter"
 
 
+def _not_begun(solution) -> str:
+    count = getattr(solution, "untrained", 0)
+    return f"; {count} of {solution.problems} binary problems were not begun" if count else ""
+
+
+def _constant(solution) -> str:
+    return "; the model is constant" if solution.support_count == 0 else ""
+
+
 out_of_time = sentence("stopped after --max-time {seconds:g}")
 interrupted = "interrupted"
 
@@ -167,7 +176,7 @@ interrupted = "interrupted"
 def ended_early(why: str, solution, machine) -> str:
     """``why``: one of the two above."""
     near = f"{_how_near(solution)}, tolerance {machine.tolerance:g}"
-    return f"{why}: the model has not converged ({near})"
+    return f"{why}: the model has not converged ({near}){_not_begun(solution)}{_constant(solution)}"
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")

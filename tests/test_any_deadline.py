@@ -1,0 +1,74 @@
+"""Wherever the time ends, there is a solution, and its gap is true."""
+
+import mcodm_problems
+import pytest
+import test_m3svm
+import test_mcsvm
+from problems import problem, weights
+from test_certificates import certificate
+from test_steps import BINARY, LOSSES
+
+from odmtool import solvers
+from odmtool.core import deadline
+from odmtool.judge import mcsvm as judge_of_mcsvm
+from odmtool.solvers import mcsvm_auto
+from odmtool.solvers.base import Stop
+from odmtool.solvers.m3svm import adam
+from odmtool.solvers.m3svm import newton as m3svm
+from odmtool.solvers.mcodm import auto as mcodm
+
+# So many looks at the clock find time left.
+LOOKS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 25, 40)
+
+
+@pytest.fixture
+def ends_after(monkeypatch):
+    """A function: after so many looks at the clock the time is over."""
+
+    def after(looks: int) -> None:
+        left = iter(range(looks))
+        monkeypatch.setattr(deadline, "seconds_left", lambda: 1.0 if next(left, None) is not None
+                            else -1.0)  # fmt: skip
+
+    return after
+
+
+@pytest.mark.parametrize("machine, solver, kernel", BINARY)
+@pytest.mark.parametrize("looks", LOOKS)
+def test_two_classes(machine, solver, kernel, looks, ends_after):
+    p = problem(kernel, loss=LOSSES[machine](2.0**14), weight=weights())
+    ends_after(looks)
+    found = solvers.solve(p, solver=solver, tolerance=1e-12)
+    judged = certificate(p, found)
+    assert found.primal == pytest.approx(judged.primal, rel=1e-9, abs=1e-9)
+    assert judged.gap <= found.gap * (1 + 1e-9) + 1e-11
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("machine", LOSSES)
+@pytest.mark.parametrize("looks", LOOKS)
+def test_auto(machine, kernel, looks, ends_after):
+    p = problem(kernel, loss=LOSSES[machine](2.0**14), weight=weights())
+    ends_after(looks)
+    found = solvers.solve(p, tolerance=1e-12)
+    judged = certificate(p, found)
+    assert judged.gap <= found.gap * (1 + 1e-9) + 1e-11
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("looks", LOOKS)
+def test_several_classes(kernel, looks, ends_after):
+    q = test_mcsvm.problem(kernel, weights())
+    ends_after(looks)
+    found = mcsvm_auto.solve(q, Stop(1e-12, 900))
+    judged = mcodm_problems.certificate(q, found, judge_of_mcsvm)
+    assert judged.gap <= found.gap * (1 + 1e-9) + 1e-11
+    ends_after(looks)
+    p = mcodm_problems.problem(kernel)
+    found = mcodm.solve(p, Stop(1e-12, 2000))
+    assert found.gap >= 0 and found.objective > 0
+    if kernel is None:
+        for solver in (m3svm, adam):
+            ends_after(looks)
+            found = solver.solve(test_m3svm.problem(), Stop(1e-12, 300))
+            assert found.gradient >= 0 and found.objective > 0
