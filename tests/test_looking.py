@@ -49,6 +49,32 @@ def test_describe_tells_how_a_model_was_trained_and_what_weighs_most(ask, tmp_pa
     assert ask("describe", "--names", "names", "m")[0] == 1
 
 
+def test_describe_tells_the_form_of_a_linear_model(ask, tmp_path):
+    (tmp_path / "d").write_text("1 1:1 2:4\n-1 1:-1 2:-4\n")
+    assert ask("train", "-q", "-B", "2", "d", "m")[0] == 0
+    told = ask("describe", "m")[1]
+    assert "solver type: L2R_L2LOSS_SVC_DUAL\n" in told and "bias of the model: 2\n" in told
+
+
+@pytest.mark.parametrize("words", [["check"], ["train", "--check"]])
+def test_data_of_a_precomputed_kernel_are_checked(ask, tmp_path, words):
+    (tmp_path / "d").write_text("1 0:1 1:99 2:0.5\n-1 0:2 1:0.5 2:1\n")
+    code, out, _ = ask(*words, "-t", "4", "d")
+    assert code == 0 and out.startswith("d: 2 examples, 2 kernel values, 4 values (100 %), ")
+    assert "scale" not in out
+    (tmp_path / "d").write_text("1 0:1 1:1 2:0.5\n-1 0:2 1:0.25 2:1\n")
+    code, out, _ = ask(*words, "-t", "precomputed", "d")
+    assert code == 1 and "not symmetric" in out
+    code, out, _ = ask(*words, "d")
+    assert code == 1 and "(--zero-based if all" in out
+
+
+def test_the_columns_of_a_precomputed_kernel_are_its_values(ask, tmp_path):
+    (tmp_path / "d").write_text("1 0:1 1:1 2:0.5\n-1 0:2 1:0.5 2:1\n")
+    assert ask("train", "-q", "-t", "4", "d", "m")[0] == 0
+    assert "features: 2\n" in ask("describe", "m")[1]
+
+
 def test_balanced_weights(ask, tmp_path):
     (tmp_path / "d").write_text("1 1:1\n" * 3 + "2 1:-1\n")
     weights = ["-w1", 4 / 6, "-w2", 2]

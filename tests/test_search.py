@@ -16,6 +16,7 @@ from search_plans import VALUES, plan_of, table
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from odmtool.cli.machine_options import Size
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
@@ -151,6 +152,23 @@ def test_csv_json_and_model(run, heart, tmp_path):
     assert accuracy == f"Cross Validation Accuracy = {100 * highest:g}%"
     assert float(read_model("m").facts["lambda"]) in {float(row["lambda"]) for row in rows}
     assert f"-l {float(read_model('m').facts['lambda']):g} " in best
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("product", ["-o", "--csv", "--json"])
+def test_the_result_is_printed_before_a_file_fails(run, heart, product):
+    outcome = run("cv", "-l", "1,16", product, "/dev/full", heart)
+    assert outcome.code == 1 and "No space left on device" in outcome.err
+    for line in ("Best: odm-train ", "Best accuracy by fold: ", "Cross Validation Accuracy = "):
+        assert line in outcome.out
+
+
+@pytest.mark.parametrize("size, written", [("20M", "20M"), ("1G", "1000M"), ("500", "500M"),
+                                           ("123456.5K", "123.4565M")])  # fmt: skip
+def test_the_best_command_has_the_memory_that_was_given(run, heart, size, written):
+    best = run("cv", "-l", "1", "-v", "2", "--memory", size, heart).out.splitlines()[1]
+    assert f" --memory {written} " in best
+    assert Size().convert(written, None, None) == Size().convert(size, None, None)
 
 
 def test_seconds_are_in_the_table_on_demand(run, heart):
