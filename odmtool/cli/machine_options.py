@@ -57,7 +57,7 @@ class Size(click.ParamType):
     @staticmethod
     def text(size: float) -> str:
         """The bytes as they are written on a command line, exactly."""
-        return f"{size / 1e6:.17g}M"
+        return f"{repr(size / 1e6).removesuffix('.0')}M"
 
 
 class Interval(click.ParamType):
