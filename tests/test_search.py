@@ -282,7 +282,8 @@ def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
     before = (tmp_path / "j").read_bytes()
     for arguments, key in [(["-l", "1,3"], "grid"), (["-l", "1,2", "-v", "4"], "folds"),
                            (["-l", "1,2", "--seed", "5"], "seed"),
-                           (["-l", "1,2", "-w1", "2"], "machine"),
+                           (["-l", "1,2", "-w1", "2"], "class weight"),
+                           (["-l", "1,2", "-e", "0.01"], "tolerance"),
                            (["-l", "1,2", "--metric", "auc"], "metric")]:  # fmt: skip
         outcome = run("cv", *arguments, "--journal", "j", heart)
         assert outcome.code == 1 and f"its {key} differs" in outcome.err

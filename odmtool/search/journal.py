@@ -134,10 +134,18 @@ def _check_head(path: str, line: bytes, head: dict) -> int:
     if version > VERSION:
         raise DataError(messages.newer_journal(version), path, 1)
     expected = json.loads(json.dumps(head)) | {"odmtool-journal": version}
-    for key in expected | found:
-        if found.get(key) != expected.get(key):
-            raise DataError(messages.other_journal(key), path)
+    if different := _different(found, expected):
+        key = different[0]
+        ours, theirs = expected.get(key), found.get(key)
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            key = _different(ours, theirs)[0]
+        raise DataError(messages.other_journal(key.replace("_", " ")), path)
     return version
+
+
+def _different(one: dict, other: dict) -> list[str]:
+    """The keys whose values differ."""
+    return [key for key in one | other if one.get(key) != other.get(key)]
 
 
 def _seal(text: bytes) -> bytes:
