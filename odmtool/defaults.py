@@ -72,6 +72,10 @@ GRIDS = ("quick", "tkde", "kdd", "arxiv", "paper")
 """``paper`` is ``tkde`` by its older name."""
 
 
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+"""Variables of the environment that say how many threads BLAS has."""
+
+
 class PerFeature(float):
     """A gamma that is still to be divided by the number of features."""
 

@@ -138,6 +138,11 @@ def test_jobs_change_nothing(run, heart):
     (["-l", "2^0:20:0"], "'2^0:20:0' is not a number or range"),
     (["-l", "1:0:1"], "'1:0:1' is not a number or range"),
     (["-g", "x/d"], "'x' is not a number"),
+    (["-g", "1,/d"], "'/d' is not a number"),
+    (["-l", "1,1/0"], "the value of '1/0' is not a finite number"),
+    (["--memory", "1e999"], "the value of '1e999' is not a finite number"),
+    (["--scale", "0,1e999"], "the value of '1e999' is not a finite number"),
+    (["-g", "1:9000:1,1:9000:1"], "at most 10000 values"),
     (["-l", "2^0:2000:500"], "'2^0:2000:500' is not a number or range"),
     (["--grid", "mine"], "'mine'"),
     (["--metric", "loss"], "'loss'"),
@@ -219,7 +224,7 @@ def test_rows_show_the_metric(run, heart):
 
 
 def test_each_gamma_may_be_divided(run, heart):
-    rows = run("cv", "-t", "rbf", "-l", "1", "-g", "1/d,13,2^0:1:1/d", heart).out
+    rows = run("cv", "-t", "rbf", "-l", "1", "-g", "1/d, 13 ,2^0:1:1/d", heart).out
     assert re.findall("gamma=([^ ]+)", rows) == ["0.07692307692", "13", "0.1538461538"]
 
 

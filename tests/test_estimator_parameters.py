@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import make_classification
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from odmtool import (
     LDMClassifier,
@@ -16,6 +20,7 @@ from odmtool import (
     ODMClassifier,
     load_model,
 )
+from odmtool.defaults import BLAS_THREADS
 from odmtool.errors import DataError
 from odmtool.estimators import one_blas_thread as blas
 
@@ -63,6 +68,24 @@ def test_whole_numbers_may_be_floats_and_the_intercept_none():
     assert fitted.converged_ and fitted.model_.bias < 0
 
 
+def test_what_a_subclass_adds_is_its_own():
+    class Named(ODMClassifier):
+        def __init__(self, names=None, lambda_=None):
+            super().__init__(lambda_=lambda_)
+            self.names = names
+
+    assert Named(names=["a"]).fit(X, y).converged_
+
+
+def test_numbers_of_any_kind():
+    kinds = [0.5, Fraction(1, 2), np.float32(0.5), np.array(0.5)]
+    objectives = {ODMClassifier(kernel="rbf", gamma=g).fit(X, y).objective_ for g in kinds}
+    assert len(objectives) == 1
+    for huge in ({"lambda_": 10**400}, {"class_weight": {0: 10**400}}):
+        with pytest.raises(ValueError, match="must be a number"):
+            ODMClassifier(**huge).fit(X, y)
+
+
 def test_weights_that_are_complex_are_refused():
     with pytest.raises(ValueError, match="not complex"):
         ODMClassifier().fit(X, y, sample_weight=np.full(len(y), 1 + 1j))
@@ -82,6 +105,15 @@ def test_scale_counts_an_example_of_weight_two_twice():
     np.testing.assert_allclose(
         weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
     )
+
+
+def test_scale_of_large_values_and_of_no_weight():
+    far = X + 1e8
+    fitted = ODMClassifier(kernel="rbf", gamma="scale").fit(far, y)
+    assert fitted.model_.kernel.gamma == pytest.approx(1 / (X.shape[1] * far.var()), rel=1e-6)
+    with warnings.catch_warnings(), pytest.raises(DataError):
+        warnings.simplefilter("error")
+        ODMClassifier(kernel="rbf", gamma="scale").fit(X, y, sample_weight=np.zeros(len(y)))
 
 
 def test_a_kernel_matrix_is_square():
@@ -106,9 +138,11 @@ def test_a_loaded_model_refuses_rows_of_another_width(tmp_path):
     ODMClassifier(kernel="precomputed").fit(K, y).save(file)
     loaded = load_model(file)
     assert loaded.predict(K[:3]).shape == (3,)
-    for wrong in (K[:3, :1], np.hstack([K, K])[:3]):
-        with pytest.raises(DataError, match="the training data had 80"):
+    for wrong in (K[:3, :1], np.hstack([K, K])[:3], sparse.csr_matrix(K[:3, :60])):
+        with pytest.raises(DataError, match="kernel values in each row, the training data had 80"):
             loaded.predict(wrong)
+    loaded.n_features_in_ = 81  # as odm-train once said
+    assert loaded.predict(K[:3]).shape == (3,)
     ODMClassifier().fit(X, y).save(file)
     loaded = load_model(file)
     with pytest.raises(DataError, match="X has 12 features, the training data had 6"):
@@ -127,9 +161,14 @@ def threads() -> set[int]:
 
 @pytest.fixture
 def free(monkeypatch):
-    """No limit in the environment."""
-    for name in blas._VARIABLES:
+    """No limit in the environment, and two threads."""
+    for name in BLAS_THREADS:
         monkeypatch.delenv(name, raising=False)
+    blas._controller()
+    with threadpool_limits(2, "blas"):
+        if threads() != {2}:
+            pytest.skip("this BLAS has no threads")
+        yield
 
 
 def test_blas_has_one_thread_while_one_of_several_fits_runs(free):
@@ -165,6 +204,17 @@ def test_a_fit_limits_blas_and_restores_it_after_a_failure(free, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     with blas.one_blas_thread():
         assert threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_forked_during_a_fit_has_its_threads_and_no_lock(free):
+    with blas.one_blas_thread(), blas._limit._lock:
+        pid = os.fork()
+        if pid == 0:
+            with blas.one_blas_thread():
+                inside = threads()
+            os._exit(0 if (inside, threads()) == ({1}, {2}) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_without_threadpoolctl_a_fit_goes_on(free, monkeypatch):

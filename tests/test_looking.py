@@ -64,7 +64,9 @@ def test_data_of_a_precomputed_kernel_are_checked(ask, tmp_path, words):
     assert "scale" not in out
     (tmp_path / "d").write_text("1 0:1 1:1 2:0.5\n-1 0:2 1:0.25 2:1\n")
     code, out, _ = ask(*words, "-t", "precomputed", "d")
-    assert code == 1 and "not symmetric" in out
+    assert code == 1 and out.startswith("d: the precomputed kernel is not symmetric: K(1,2) is ")
+    (tmp_path / "t").write_text("1 0:1 1:1 2:0.5 3:2\n-1 0:2 1:0.25 2:1 3:1\n")  # test examples
+    assert ask(*words, "-t", "4", "t")[0] == 0
     code, out, _ = ask(*words, "d")
     assert code == 1 and "(--zero-based if all" in out
 

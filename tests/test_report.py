@@ -2,8 +2,11 @@
 
 import itertools
 
+import pytest
+
 from odmtool.cli import report as reports
 from odmtool.cli.report import Report
+from odmtool.errors import FileError
 from odmtool.solvers.base import Progress
 
 
@@ -28,3 +31,20 @@ def test_the_time_left_is_said_where_it_can_be_foreseen(monkeypatch, capsys):
     assert "gap 0.45, 7 active examples" in hardly and "left" not in hardly
     assert "left" in much
     assert reached.endswith("about 0:00 left")
+
+
+@pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(28, "No space left on device")])
+def test_files_are_written_although_results_cannot_be(monkeypatch, failure):
+    """As behind ``| head -1``."""
+    told, written = [], []
+
+    def show(line, flush):
+        told.append(line)
+        if len(told) == 2:
+            raise failure
+
+    monkeypatch.setattr("builtins.print", show)
+    expected = BrokenPipeError if isinstance(failure, BrokenPipeError) else FileError
+    with pytest.raises(expected), Report("odm-cv").first(["a", "b", "c"]):
+        written.append("model")
+    assert told == ["a", "b"] and written == ["model"]

@@ -218,6 +218,22 @@ def test_features_that_are_scaled_are_not_to_be_scaled(run, heart):
     assert ". Try -l below " in run("train", "--scale", "0,1", *options, heart).err
 
 
+def test_json_of_a_training_without_time(run, heart, tmp_path):
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    for machine in ("ldm", "mamc", "kmomd"):
+        options = ["-s", machine, "-t", "rbf", "--max-time", "1e-9", "--json", "j"]
+        outcome = run("train", *options, heart, "m")
+        assert outcome.code == 0 and "; the model is constant\n" in outcome.err
+        found = json.loads((tmp_path / "j").read_text(), parse_constant=refuse)
+        assert found["gap"] > 0
+    from odmtool.cli.train import _number_or_text
+
+    texts = {"inf": None, "nan": None, "1": 1, "2.5": 2.5, "x": "x"}
+    assert {text: _number_or_text(text) for text in texts} == texts
+
+
 def test_unknown_class_weight_is_said(run, heart):
     outcome = run("train", "-w3", "5", heart)
     assert outcome.code == 0 and "class 3 of -w3 does not occur" in outcome.err

@@ -6,6 +6,7 @@ import click
 
 from odmtool.cli import messages
 from odmtool.cli import options as common
+from odmtool.cli.files import naming
 from odmtool.cli.flags import names_in
 from odmtool.cli.machine_options import KernelName
 from odmtool.cli.report import Report
@@ -21,7 +22,8 @@ _MOST_CLASSES = 20
 @click.option("--zero-based", is_flag=True, help="Feature numbers in the data start at 0.")
 @click.option("-t", "--kernel", type=KernelName(tuple(KERNELS)), default="linear",
               help="precomputed, or 4: the data are kernel values, behind serial numbers 0:1, 0:2 "
-                   "and so on. Other kernels change nothing.")
+                   "and so on; as many for each example as there are examples must be symmetric. "
+                   "Other kernels change nothing.")
 @common.version_option
 @click.pass_context
 def check(ctx, files: tuple[str, ...], zero_based: bool, kernel: str):
@@ -51,8 +53,10 @@ def _described(path: str, zero_based: bool, precomputed: bool) -> list[str]:
     from odmtool.io.svmlight import read_svmlight
 
     data = read_svmlight(path, zero_based=zero_based, precomputed=precomputed)
-    if precomputed:
-        check_precomputed(data.X)
+    # Those of test examples are not symmetric.
+    if precomputed and data.X.shape[1] == 1 + data.X.shape[0]:
+        with naming(path):
+            check_precomputed(data.X)
     X = data.X[:, 1:] if precomputed else data.X
     (m, d), values = X.shape, X.data
     classes, counts = np.unique(data.labels, return_counts=True)

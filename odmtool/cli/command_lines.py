@@ -7,7 +7,7 @@ import shlex
 import click
 
 from odmtool.cli.machine_choice import MachineChoice
-from odmtool.cli.machine_options import FLAGS, PARAMETER_NAMES
+from odmtool.cli.machine_options import FLAGS, PARAMETER_NAMES, Bytes
 
 
 def command_line(ctx: click.Context) -> str:
@@ -54,4 +54,4 @@ def words_of(param: click.Parameter, value) -> list[str]:
         return [param.opts[0], ",".join(map(_text, value))]
     if isinstance(value, tuple):
         return [word for label, weight in value for word in (f"-w{label}", _text(weight))]
-    return [param.opts[0], getattr(param.type, "text", _text)(value)]
+    return [param.opts[0], value.word if isinstance(value, Bytes) else _text(value)]

@@ -158,8 +158,8 @@ Examples:
 def cv(ctx, **options):
     """Cross validate a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin).
 
-    -t, -l, -c, -m, -p, -d, -g, -r, --mu1, --mu2, --power and --kdd take lists (0.2,0.4), ranges
-    (0.2:0.8:0.2) and powers (2^0:20:2 is 2^0, 2^2, ... 2^20). Every combination
+    -l, -c, -m, -p, -d, -g, -r, --mu1, --mu2, --power and --kdd take lists (0.2,0.4), ranges
+    (0.2:0.8:0.2) and powers (2^0:20:2 is 2^0, 2^2, ... 2^20), -t takes lists. Every combination
     gets one line; then come the best one as a command and its accuracy. Ties go to the
     stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
@@ -208,20 +208,20 @@ def cv(ctx, **options):
     if not winner.has_solution:
         kernel = plan.machine.copy(**winner.setting).kernel_for(1)
         raise DivergedError(messages.no_solution(kernel.is_positive_semidefinite))
-    # First, as what follows may fail, on a full disk or by a signal.
-    report.result(messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY)))
-    report.result(messages.best_score(winner, job.metric))
-    report.result(messages.cross_validation_accuracy(winner.accuracy))
+    best_line = messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY))
+    lines = [best_line, messages.best_score(winner, job.metric),
+             messages.cross_validation_accuracy(winner.accuracy)]  # fmt: skip
     if manner.last_line:
-        report.result(last_line(manner.last_line, winner))
-    _write_tables(job, rows, plan)
-    if manner.table is not None:
-        write_grid_table(manner.table, rows)
-    if job.model_file is not None:
-        winning = plan.machine.copy(**winner.setting)
-        winning.jobs = job.jobs
-        _refit(command_line(ctx), winning, place, data, job, report)
-    write_pictures(pictures, place.source.path, rows, plan, report)
+        lines.append(last_line(manner.last_line, winner))
+    with report.first(lines):
+        _write_tables(job, rows, plan)
+        if manner.table is not None:
+            write_grid_table(manner.table, rows)
+        if job.model_file is not None:
+            winning = plan.machine.copy(**winner.setting)
+            winning.jobs = job.jobs
+            _refit(command_line(ctx), winning, place, data, job, report)
+        write_pictures(pictures, place.source.path, rows, plan, report)
 
 
 def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:

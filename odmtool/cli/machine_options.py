@@ -11,7 +11,15 @@ import click
 
 from odmtool import defaults
 from odmtool.cli import messages
-from odmtool.cli.options import Label, Number, Whole, jobs_option, parse_number, stacked
+from odmtool.cli.options import (
+    Label,
+    NotFiniteError,
+    Number,
+    Whole,
+    jobs_option,
+    parse_number,
+    stacked,
+)
 from odmtool.cli.ranges import LONGEST, expand
 from odmtool.cli.scale_options import scale_options
 from odmtool.cli.solver_help import max_iter_help, solver_help
@@ -36,6 +44,15 @@ class KernelName(click.Choice):
         return super().convert(value, param, ctx)
 
 
+class Bytes(float):
+    """A size, and the word that was given for it, which says it exactly."""
+
+    def __new__(cls, size: float, word: str):
+        found = super().__new__(cls, size)
+        found.word = word
+        return found
+
+
 class Size(click.ParamType):
     """Bytes: ``4G``, ``500M``; a bare number counts megabytes, as LIBSVM's -m does."""
 
@@ -48,16 +65,13 @@ class Size(click.ParamType):
         unit = _SIZE_UNITS.get(text[-1:])
         try:
             number = parse_number(text[:-1] if unit else text)
+        except NotFiniteError:
+            self.fail(messages.not_finite(value), param, ctx)
         except ValueError:
             self.fail(messages.not_a_size(value), param, ctx)
         if number <= 0:
             self.fail(messages.size_not_positive(number), param, ctx)
-        return number * (unit or 1e6)
-
-    @staticmethod
-    def text(size: float) -> str:
-        """The bytes as they are written on a command line, exactly."""
-        return f"{repr(size / 1e6).removesuffix('.0')}M"
+        return Bytes(number * (unit or 1e6), value)
 
 
 class Interval(click.ParamType):
@@ -70,6 +84,8 @@ class Interval(click.ParamType):
             return value
         try:
             lower, upper = map(parse_number, value.split(","))
+        except NotFiniteError as error:
+            self.fail(messages.not_finite(str(error)), param, ctx)
         except ValueError:
             self.fail(messages.not_an_interval(value), param, ctx)
         if not lower < upper:
@@ -107,12 +123,14 @@ class List(click.ParamType):
             return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
         found: list[float] = []
         for part in value.split(","):
-            head, _, tail = part.rpartition("/")
+            head, _, tail = part.strip().rpartition("/")
             divided = _DIVIDED.get(tail) if isinstance(self.item, Gamma) else None
             try:
                 numbers = expand(head if divided else part)
+            except NotFiniteError as error:
+                self.fail(messages.not_finite(str(error)), param, ctx)
             except ValueError as error:
-                self.fail(messages.not_a_list(str(error), LONGEST), param, ctx)
+                self.fail(messages.not_a_list(str(error) or part, LONGEST), param, ctx)
             found += [
                 divided(number) if divided else self.item.convert(number, param, ctx)
                 for number in numbers

@@ -15,7 +15,7 @@ from odmtool import __version__
 from odmtool._pattern import Pattern
 from odmtool.cli import messages, process
 from odmtool.cli.flags import names_in
-from odmtool.defaults import DECIMAL
+from odmtool.defaults import BLAS_THREADS, DECIMAL
 from odmtool.errors import ClosedPipeError, OdmError, UsageError
 
 _NUMBER = Pattern(rf"({DECIMAL})(?:(\^|\*\*|/)({DECIMAL}))?")
@@ -197,8 +197,8 @@ def limit_threads(count: int) -> None:
     """
     import hashlib  # noqa: F401
 
-    for library in ("OPENBLAS", "MKL", "OMP"):
-        os.environ.setdefault(f"{library}_NUM_THREADS", str(count))
+    for name in BLAS_THREADS:
+        os.environ.setdefault(name, str(count))
     with process.without_garbage():
         import numpy  # noqa: F401
 

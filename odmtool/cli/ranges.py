@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from odmtool._pattern import Pattern
-from odmtool.cli.options import parse_number
+from odmtool.cli.options import NotFiniteError, parse_number
 
 LONGEST = 10_000
 _POWER = Pattern(r"(.+?)(?:\^|\*\*)(.+)")
@@ -36,6 +36,8 @@ def expand(text: str) -> tuple[float, ...]:
 def _number(text: str) -> float:
     try:
         return parse_number(text)
+    except NotFiniteError:
+        raise
     except ValueError:
         raise ValueError(text) from None
 

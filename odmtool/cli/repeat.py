@@ -100,16 +100,17 @@ def repeat_search(
         settings = len(plan.settings)
         report.note(messages.split_fits_to_do(settings, plan.n_folds, len(chosen)))
     results = _results(protocol, identity, job, data_file, varying, report)
-    table = split_records(protocol, results)
-    for path, write in ((job.csv_file, write_csv), (job.json_file, write_json)):
-        if path is not None:
-            write(path, table)
+    lines = [messages.test_score("accuracy", summarise([r.accuracy for r in results]))]
     if plan.metric != "accuracy":
         scores = summarise([result.score for result in results])
-        report.result(messages.test_score(plan.metric, scores))
-    report.result(messages.test_score("accuracy", summarise([r.accuracy for r in results])))
+        lines.insert(0, messages.test_score(plan.metric, scores))
     if theirs is not None:
-        _compare(results, theirs, job.against, report)
+        lines += _compared(results, theirs, job.against)
+    table = split_records(protocol, results)
+    with report.first(lines):
+        for path, write in ((job.csv_file, write_csv), (job.json_file, write_json)):
+            if path is not None:
+                write(path, table)
 
 
 def _table_to_compare(chosen: list, job) -> list | None:
@@ -157,10 +158,9 @@ def _results(
     return results
 
 
-def _compare(results: list, theirs: list[float], path: str, report: Report) -> None:
+def _compared(results: list, theirs: list[float], path: str) -> list[str]:
     from odmtool.search.repeats import compare
 
     # For accuracy the score is the accuracy.
     comparison = compare([result.score for result in results], theirs)
-    report.result(messages.difference(comparison, path))
-    report.result(messages.paired_t_test(comparison))
+    return [messages.difference(comparison, path), messages.paired_t_test(comparison)]

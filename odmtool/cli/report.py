@@ -98,6 +98,22 @@ class Report:
         except OSError as error:
             raise FileError(messages.cannot_write("stdout", error.strerror)) from None
 
+    @contextmanager
+    def first(self, lines: list[str]):
+        """Results, before files are written inside it: that may fail, or be interrupted.
+
+        Files are also written where nobody reads the results, as behind ``| head -1``.
+        """
+        failed = None
+        try:
+            for line in lines:
+                self.result(line)
+        except (BrokenPipeError, FileError) as error:
+            failed = error
+        yield
+        if failed is not None:
+            raise failed
+
     def note(self, line: str) -> None:
         """A sentence about what was done."""
         if not self.quiet:

@@ -346,9 +346,13 @@ def _write_json(path: str, machine, seconds: dict, found: dict) -> None:
 
 
 def _number_or_text(text: str):
+    """JSON has no number that is not finite: that is null."""
+    import math
+
     for kind in (int, float):
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
             continue
+        return value if math.isfinite(value) else None
     return text

@@ -211,7 +211,8 @@ def fit(
         sentences.append(messages.ended_early(late[0], solution, machine))
     elif not solution.converged and not stopped_early(machine):
         newton = place.could_be_newton(machine, data)
-        sentences.append(messages.not_converged(solution, machine, newton, data.ranges is not None))
+        is_scaled = data.ranges is not None or place.source.precomputed
+        sentences.append(messages.not_converged(solution, machine, newton, is_scaled))
     if unconverged and late:
         sentences.append(messages.folds_ended_early(late[0], unconverged, machine.tolerance))
     elif unconverged:

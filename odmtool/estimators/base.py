@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +16,7 @@ from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions, canonical
 from odmtool.estimators.names import in_words_of_estimators
-from odmtool.estimators.numbers_given import numbers_given
+from odmtool.estimators.numbers_given import number, numbers_given
 from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import with_serials
 from odmtool.io.model_file import write_model
@@ -117,11 +117,11 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
     def _configured(self, X, classes, codes, weight) -> Machine:
         """The machine that the parameters describe."""
         machine = machine_named(self._machine)
-        known = vars(self) | numbers_given(self)
+        known = vars(self) | numbers_given(self, machine)
         given = {field.name: known[field.name] for field in fields(machine) if field.name in known}
         of_solvers = {name: known[name] for name in Settings._fields if name in known}
         given |= {
-            "tolerance": self.tol, "seed": _seed(self.random_state),
+            "tolerance": known["tol"], "seed": _seed(self.random_state),
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),
             "settings": Settings(**of_solvers),
         }  # fmt: skip
@@ -133,7 +133,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "gamma" in given:
-            own = default_gamma(self.kernel, X, weight) if self.gamma is None else self.gamma
+            own = default_gamma(self.kernel, X, weight) if self.gamma is None else known["gamma"]
             given["gamma"] = _gamma(own, X, weight)
         if hasattr(self, "n_jobs"):
             given["jobs"] = _threads(known["n_jobs"])
@@ -218,14 +218,22 @@ def _gamma(gamma, X, weight) -> float:
     if gamma == "auto":
         return 0.0
     if gamma == "scale":
-        square = X.multiply(X) if sparse.issparse(X) else X * X
-        count = weight.sum() * X.shape[1]
-        mean, mean_square = ((weight @ values).sum() / count for values in (X, square))
-        variance = float(mean_square - mean**2)
+        variance = _variance(X, weight)
         return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
     if isinstance(gamma, str):
         raise UsageError(messages.unknown_gamma(gamma))
     return gamma
+
+
+def _variance(X, weight) -> float:
+    """Of all values of X, weighted by rows."""
+    count = weight.sum() * X.shape[1]
+    if not count > 0:
+        return 0.0
+    mean = (weight @ X).sum() / count
+    if sparse.issparse(X):
+        return float((weight @ X.multiply(X)).sum() / count - mean**2)
+    return float((weight @ (X - mean) ** 2).sum() / count)
 
 
 def _threads(n_jobs: int | None) -> int:
@@ -259,7 +267,8 @@ def _class_weights(class_weight, classes, codes, weight) -> dict[int, float] | N
     for label in class_weight:
         if label not in known:
             warnings.warn(messages.no_such_label(label), UserWarning, stacklevel=4)
-    for label, factor in class_weight.items():
-        if not isinstance(factor, Real):
-            raise UsageError(messages.not_a_class_weight(label, factor))
-    return {known[label]: float(factor) for label, factor in class_weight.items() if label in known}
+    numbers = {label: number(factor) for label, factor in class_weight.items()}
+    for label, factor in numbers.items():
+        if factor is None:
+            raise UsageError(messages.not_a_class_weight(label, class_weight[label]))
+    return {known[label]: factor for label, factor in numbers.items() if label in known}

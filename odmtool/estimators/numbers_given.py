@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-import inspect
-from numbers import Real
+from dataclasses import fields
+
+import numpy as np
 
 from odmtool import messages
 from odmtool.errors import UsageError
+from odmtool.solvers.settings import Settings
 
-# Those with a number or None as default that are something else.
-_OTHERS = ("class_weight", "probability", "random_state")
-_WHOLE = ("max_iter", "n_jobs", "landmarks")
-# None has a meaning, though it is not the default; and so have words.
-_NONE_TOO, _WORDS_TOO = ("bias",), ("gamma",)
+_OF_SOLVERS = {name for name, kind in Settings.__annotations__.items() if "int" in str(kind)}
+_WHOLE = {"max_iter", "n_jobs"} | _OF_SOLVERS
+_MAY_BE_NONE = {"lambda_", "cost", "gamma", "bias", "max_iter", "memory", "n_jobs", "partitions"}
+_MAY_BE_WORDS = {"gamma"}
 
 
-def numbers_given(estimator) -> dict:
-    """The parameters that are numbers, or None, by name; whole numbers as int.
+def numbers_given(estimator, machine) -> dict:
+    """The parameters that are numbers, by name, as float or int; None and words where they may be.
+
+    Parameters
+    ----------
+    estimator
+    machine : type of Machine
+        Its fields and the solvers' settings say what a number is.
 
     Raises
     ------
     UsageError
         One is something else.
     """
-    found = {}
-    for name, parameter in inspect.signature(type(estimator).__init__).parameters.items():
-        default = parameter.default
-        if name in ("self", *_OTHERS) or isinstance(default, str):
-            continue
-        value = getattr(estimator, name)
-        if not _is_well(name, value, default):
-            raise UsageError(messages.not_a_parameter(name, value, name in _WHOLE))
-        found[name] = int(value) if name in _WHOLE and value is not None else value
+    real = {field.name for field in fields(machine) if field.type.startswith("float")} | {"tol"}
+    known = sorted(name for name in real | _WHOLE if hasattr(estimator, name))
+    return {name: _number(name, getattr(estimator, name)) for name in known}
+
+
+def number(value, is_whole: bool = False) -> float | int | None:
+    """The number that a value is, None if it is none."""
+    kind = np.asarray(value).dtype.kind if np.ndim(value) == 0 else ""
+    try:
+        found = float(value) if kind in "biufO" and kind and not isinstance(value, str) else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if found is None or not is_whole:
+        return found
+    return int(found) if found % 1 == 0 else None
+
+
+def _number(name: str, value):
+    if (value is None and name in _MAY_BE_NONE) or (
+        isinstance(value, str) and name in _MAY_BE_WORDS
+    ):
+        return value
+    found = number(value, name in _WHOLE)
+    if found is None:
+        raise UsageError(messages.not_a_parameter(name, value, name in _WHOLE))
     return found
-
-
-def _is_well(name: str, value, default) -> bool:
-    if value is None:
-        return default is None or name in _NONE_TOO
-    if isinstance(value, str):
-        return name in _WORDS_TOO
-    return isinstance(value, Real) and (name not in _WHOLE or value % 1 == 0)

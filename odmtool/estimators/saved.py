@@ -45,13 +45,24 @@ class SavedModel(Decisions):
         return self.model_.has_probabilities
 
     def _rows(self, X):
-        X, is_precomputed = checked_rows(X), self.model_.is_precomputed
-        # A sparse matrix is as wide as the last feature that occurs in it, but for kernel values;
-        # the model ignores features that it does not know.
-        is_known = self.n_features_in_ is None or (sparse.issparse(X) and not is_precomputed)
-        if not is_known and X.shape[1] != self.n_features_in_:
-            raise DataError(messages.wrong_width(X.shape[1], self.n_features_in_))
-        return with_serials(X) if is_precomputed else canonical(X)
+        X, expected = checked_rows(X), self.n_features_in_
+        if self.model_.is_precomputed:
+            self._check_kernel_values(X.shape[1])
+            return with_serials(X)
+        # A sparse matrix is as wide as the last feature that occurs in it.
+        if expected is not None and X.shape[1] != expected and not sparse.issparse(X):
+            raise DataError(messages.wrong_width(X.shape[1], expected))
+        return canonical(X)
+
+    def _check_kernel_values(self, width: int) -> None:
+        """Raise DataError unless there is one for each training example, as far as is known."""
+        expected = self.n_features_in_
+        if expected is None:
+            return
+        # odm-train once counted the serial numbers as well.
+        last = int(self.model_.support_vectors[:, [0]].max()) if self.model_.coef.size else 0
+        if width < last or width not in (expected, expected - 1):
+            raise DataError(messages.wrong_kernel_values(width, expected))
 
     def score(self, X, y, sample_weight=None) -> float:
         """The share of the rows of X whose label in y is predicted, weighted."""

@@ -92,7 +92,8 @@ def _linear_lines(model: LinearModel) -> Iterator[str | bytes]:
 
 
 def _is_for_compiled(n_numbers: int) -> bool:
-    return n_numbers >= (_SOME_NUMBERS if _jit.is_loaded() else _MANY_NUMBERS)
+    is_cheap = _jit.is_loaded() and _jit.cache_folder() is not None
+    return n_numbers >= (_SOME_NUMBERS if is_cheap else _MANY_NUMBERS)
 
 
 def _lines(weights: np.ndarray) -> str:

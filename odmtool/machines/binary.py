@@ -21,6 +21,7 @@ from odmtool.machines.data import Prepared
 from odmtool.solvers import table
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress, path_bytes
 from odmtool.solvers.table import IN_PARTS
+from odmtool.solvers.untrained import is_too_late, untrained
 
 if TYPE_CHECKING:
     from odmtool.solvers.multi import MultiSolution
@@ -134,7 +135,9 @@ class BinaryMachine(Machine):
     def solve_part(
         self, problem: Problem, start, progress: ProgressCallback, is_one_of_many: bool = False
     ) -> Solution:  # fmt: skip
-        """Solve one binary problem; see :func:`odmtool.solvers.auto.choose`."""
+        """Solve one binary problem, if there is time; see :func:`odmtool.solvers.auto.choose`."""
+        if is_too_late(start):
+            return untrained(problem)
         if self.solver in IN_PARTS:
             from odmtool.solvers.large import scale
 

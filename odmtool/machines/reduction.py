@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.loss_table import SMOOTH
 from odmtool.machines import codes
@@ -204,10 +204,9 @@ def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
     def one(pair, part, first):
         if solved is not None and part is largest:
             return solved
-        problem = Problem(None, prepared.gram, part.y, prepared.u[part.examples], loss)
-        if is_too_late(problem, first):
-            return untrained(problem)
-        problem = problem._replace(gram=grams.of(*pair))
+        if is_too_late(first):
+            return untrained(part_problem(machine, prepared, part))
+        problem = Problem(None, grams.of(*pair), part.y, prepared.u[part.examples], loss)
         by = alone if problem.size > _SMALL_PAIR else of_small
         return by.solve_part(problem, first, told, are_many)
 
@@ -244,7 +243,7 @@ def stop_of_landmarks(machine) -> Stop:
 
 def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
     jobs = machine.jobs
-    if prepared.gram is not None:
+    if prepared.gram is not None and not deadline.is_over():
         jobs = _threads_for(machine, prepared.gram)
         prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
     alone = machine.copy(jobs=1)

@@ -85,6 +85,10 @@ def wrong_width(given: int, expected: int) -> str:
     return f"X has {given} features, the training data had {expected}"
 
 
+def wrong_kernel_values(given: int, expected: int) -> str:
+    return f"X has {given} kernel values in each row, the training data had {expected}"
+
+
 def not_rows(shape: tuple) -> str:
     return f"X must have rows and columns, at least one of each; its shape is {shape}"
 

@@ -72,7 +72,7 @@ def solve(
             progress(Progress(step, best.objective, best.gap, best.support_count, known))
             if best.converged or step >= stop.max_iter:
                 break
-            W, p, steps = smooth.minimised(W, stop.max_iter - step)
+            W, p, steps = smooth.minimised(W, max(0, stop.max_iter - step))
             step += steps
             if not np.isfinite(p).all():
                 raise DivergedError(messages.overflow())

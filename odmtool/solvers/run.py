@@ -29,7 +29,6 @@ from odmtool.solvers.base import (
     ignore_progress,
 )
 from odmtool.solvers.settings import Settings
-from odmtool.solvers.untrained import is_too_late, untrained
 
 # Below this gap of Newton's method coordinate descent would find nothing lower.
 _NEAR = 0.01
@@ -68,8 +67,6 @@ class SolverRun(NamedTuple):
     def solve(self, problem: Problem, name: str, start) -> Solution:
         """Solve a problem with the named solver, or those that ``auto`` chooses."""
         checked_way(problem, name)
-        if is_too_late(problem, start):
-            return untrained(problem)
         if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
             return self._indefinite(problem, name, start)
         return self._plan(problem, self._plan_of(name, problem), start)

@@ -138,7 +138,9 @@ def _of_what(solution) -> str:
 
 
 def not_converged(solution, machine, has_newton: bool, is_scaled: bool) -> str:
-    """``has_newton``: Newton's method could be tried; ``is_scaled``: --scale was."""
+    """``has_newton``: Newton's method could be tried; ``is_scaled``: there is
+    nothing to scale, or --scale was given.
+    """
     constant = _constant(solution)
     remedy = _remedy(machine, has_newton)
     advice = f"Try {remedy}" if is_scaled else f"Scale the features (odm-scale), or try {remedy}"
@@ -162,7 +164,8 @@ def _remedy(machine, has_newton: bool) -> str:
 
 def _not_begun(solution) -> str:
     count = getattr(solution, "untrained", 0)
-    return f"; {count} of {solution.problems} binary problems were not begun" if count else ""
+    were = "was" if count == 1 else "were"
+    return f"; {count} of {solution.problems} binary problems {were} not begun" if count else ""
 
 
 def _constant(solution) -> str:

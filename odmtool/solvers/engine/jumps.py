@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.loss_table import OF_LDM
 from odmtool.solvers import dcd, proximal
 from odmtool.solvers.base import (
@@ -112,7 +112,7 @@ class _Run(SpanRun):
         most = min(epochs, self._left) if follows else self._left
         stop = Stop(tolerance, most, newton is not None)
         found = self._counted(_descent(problem), problem, stop, start)
-        if newton and not found.converged:
+        if newton and not (found.converged or deadline.is_over()):
             found = self._counted(newton, problem, Stop(tolerance, self._left), found.eta)
         return found
 
