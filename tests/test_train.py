@@ -222,8 +222,9 @@ def test_json_of_a_training_without_time(run, heart, tmp_path):
     def refuse(name):
         raise AssertionError(f"{name} is no JSON")
 
-    for machine in ("ldm", "mamc", "kmomd"):
-        options = ["-s", machine, "-t", "rbf", "--max-time", "1e-9", "--json", "j"]
+    for machine in (["ldm", "-t", "rbf"], ["mamc", "-t", "rbf"], ["kmomd", "-t", "rbf"],
+                    ["odm", "--cache", ".", "--solver", "newton"]):  # fmt: skip
+        options = ["-s", *machine, "--max-time", "1e-9", "--json", "j"]
         outcome = run("train", *options, heart, "m")
         assert outcome.code == 0 and "; the model is constant\n" in outcome.err
         found = json.loads((tmp_path / "j").read_text(), parse_constant=refuse)

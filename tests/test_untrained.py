@@ -55,6 +55,15 @@ def test_after_the_deadline_no_kernel_matrix_is_made(name, way, jobs, monkeypatc
     assert found.solver == NONE and found.support_count == 0
 
 
+@pytest.mark.parametrize("solver", ["sodm", "nystrom", "dsvrg"])
+@pytest.mark.parametrize("labels", [LABELS, LABELS % 2], ids=["four", "two"])
+def test_solvers_in_parts_are_not_begun_either(solver, labels):
+    machine = MACHINES["odm"](kernel="linear" if solver == "dsvrg" else "rbf", solver=solver)
+    with deadline.time_limit(0):
+        found = machine.fit(X, labels).solution_
+    assert found.solver == NONE and machine.model_.facts["solver"] == NONE
+
+
 def test_a_start_is_better_than_nothing():
     machine = MACHINES["odm"](kernel="rbf")
     first = machine.fit(X, LABELS % 2).solution_

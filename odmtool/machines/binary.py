@@ -137,6 +137,7 @@ class BinaryMachine(Machine):
     ) -> Solution:  # fmt: skip
         """Solve one binary problem, if there is time; see :func:`odmtool.solvers.auto.choose`."""
         if is_too_late(start):
+            self.captured_, self.levels_ = 0.0, []  # what solvers in parts tell
             return untrained(problem)
         if self.solver in IN_PARTS:
             from odmtool.solvers.large import scale

@@ -141,7 +141,7 @@ def not_converged(solution, machine, has_newton: bool, is_scaled: bool) -> str:
     """``has_newton``: Newton's method could be tried; ``is_scaled``: there is
     nothing to scale, or --scale was given.
     """
-    constant = _constant(solution)
+    constant = _constant(machine)
     remedy = _remedy(machine, has_newton)
     advice = f"Try {remedy}" if is_scaled else f"Scale the features (odm-scale), or try {remedy}"
     return (
@@ -168,8 +168,10 @@ def _not_begun(solution) -> str:
     return f"; {count} of {solution.problems} binary problems {were} not begun" if count else ""
 
 
-def _constant(solution) -> str:
-    return "; the model is constant" if solution.support_count == 0 else ""
+def _constant(machine) -> str:
+    weights = getattr(machine.model_, "weights", None)  # of linear models
+    is_empty = machine.solution_.support_count == 0 if weights is None else not weights.any()
+    return "; the model is constant" if is_empty else ""
 
 
 out_of_time = sentence("stopped after --max-time {seconds:g}")
@@ -179,7 +181,7 @@ interrupted = "interrupted"
 def ended_early(why: str, solution, machine) -> str:
     """``why``: one of the two above."""
     near = f"{_how_near(solution)}, tolerance {machine.tolerance:g}"
-    return f"{why}: the model has not converged ({near}){_not_begun(solution)}{_constant(solution)}"
+    return f"{why}: the model has not converged ({near}){_not_begun(solution)}{_constant(machine)}"
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")
