@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import os
+import pickle
 import re
 import signal
 import time
@@ -16,6 +17,7 @@ from search_plans import VALUES, plan_of, table
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from odmtool.cli.machine_options import Size
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
@@ -166,6 +168,13 @@ def test_the_result_is_printed_before_a_file_fails(run, heart, product):
 def test_the_result_of_repeated_splits_is_printed_before_a_file_fails(run, heart):
     outcome = run("cv", "-l", "1,4", "--repeat", "2", "--csv", "/dev/full", heart)
     assert outcome.code == 1 and "Test accuracy" in outcome.out
+
+
+def test_a_size_is_the_same_in_another_process(run, heart):
+    size = pickle.loads(pickle.dumps(Size().convert("1.5G", None, None)))
+    assert size == 1.5e9 and size.word == "1.5G"
+    command = ["cv", "-t", "rbf", "-g", "1", "-l", "1,16", "--memory", "1G", heart]
+    assert run(*command, "-j", "2").out == run(*command).out
 
 
 @pytest.mark.parametrize("size", ["20M", "1G", "500", "777.4M", "600000.5K"])

@@ -52,6 +52,10 @@ class Bytes(float):
         found.word = word
         return found
 
+    def __getnewargs__(self) -> tuple[float, str]:
+        """Other processes are told both."""
+        return float(self), self.word
+
 
 class Size(click.ParamType):
     """Bytes: ``4G``, ``500M``; a bare number counts megabytes, as LIBSVM's -m does."""
