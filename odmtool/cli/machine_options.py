@@ -97,7 +97,7 @@ class Interval(click.ParamType):
         return lower, upper
 
 
-# What a list of gammas may be divided by.
+# What a gamma of a list may be divided by.
 _DIVIDED = {"d": defaults.PerFeature, "dist": defaults.PerDistance}
 
 
@@ -125,23 +125,13 @@ class List(click.ParamType):
             return value
         if not isinstance(self.item, Number):
             return tuple(self.item.convert(part, param, ctx) for part in value.split(","))
-        found: list[float] = []
-        for part in value.split(","):
-            head, _, tail = part.strip().rpartition("/")
-            divided = _DIVIDED.get(tail) if isinstance(self.item, Gamma) else None
-            try:
-                numbers = expand(head if divided else part)
-            except NotFiniteError as error:
-                self.fail(messages.not_finite(str(error)), param, ctx)
-            except ValueError as error:
-                self.fail(messages.not_a_list(str(error) or part, LONGEST), param, ctx)
-            found += [
-                divided(number) if divided else self.item.convert(number, param, ctx)
-                for number in numbers
-            ]
-            if len(found) > LONGEST:
-                self.fail(messages.not_a_list(part, LONGEST), param, ctx)
-        return tuple(found)
+        try:
+            numbers = expand(value, _DIVIDED if isinstance(self.item, Gamma) else None)
+        except NotFiniteError as error:
+            self.fail(messages.not_finite(str(error)), param, ctx)
+        except ValueError as error:
+            self.fail(messages.not_a_list(str(error), LONGEST), param, ctx)
+        return tuple(self.item.convert(number, param, ctx) for number in numbers)
 
 
 def _having(parameter: str) -> list[MachineRow]:

@@ -11,35 +11,40 @@
 from __future__ import annotations
 
 from odmtool._pattern import Pattern
-from odmtool.cli.options import NotFiniteError, parse_number
+from odmtool.cli.options import parse_number
 
 LONGEST = 10_000
 _POWER = Pattern(r"(.+?)(?:\^|\*\*)(.+)")
 
 
-def expand(text: str) -> tuple[float, ...]:
+def expand(text: str, divisors: dict[str, type[float]] | None = None) -> tuple[float, ...]:
     """The values of a list.
+
+    Parameters
+    ----------
+    text : str
+    divisors : dict, optional
+        What may stand behind the slash of a part, and the kind of number that it then has.
 
     Raises
     ------
     ValueError
         Its argument is the part that is wrong.
+    NotFiniteError
+        A number of that part is not finite.
     """
     values: list[float] = []
     for part in text.split(","):
-        values += _range(part) if ":" in part else [_number(part)]
+        head, _, name = part.strip().rpartition("/")
+        kind = (divisors or {}).get(name)
+        if kind is not None and not head:
+            raise ValueError(part)
+        numbers = part if kind is None else head
+        found = _range(numbers) if ":" in numbers else [parse_number(numbers)]
+        values += found if kind is None else map(kind, found)
         if len(values) > LONGEST:
             raise ValueError(part)
     return tuple(values)
-
-
-def _number(text: str) -> float:
-    try:
-        return parse_number(text)
-    except NotFiniteError:
-        raise
-    except ValueError:
-        raise ValueError(text) from None
 
 
 def _range(part: str) -> list[float]:

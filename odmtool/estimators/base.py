@@ -9,9 +9,9 @@ from dataclasses import fields
 from numbers import Integral
 
 import numpy as np
-from scipy import sparse
 
 from odmtool import __version__, messages
+from odmtool.core.kernels import total_variance
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions, canonical
@@ -117,8 +117,10 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
     def _configured(self, X, classes, codes, weight) -> Machine:
         """The machine that the parameters describe."""
         machine = machine_named(self._machine)
-        known = vars(self) | numbers_given(self, machine)
-        given = {field.name: known[field.name] for field in fields(machine) if field.name in known}
+        of_machine = [field.name for field in fields(machine)]
+        own = [name for name in (*of_machine, *Settings._fields) if hasattr(self, name)]
+        known = {name: getattr(self, name) for name in own} | numbers_given(self, machine)
+        given = {name: known[name] for name in of_machine if name in known}
         of_solvers = {name: known[name] for name in Settings._fields if name in known}
         given |= {
             "tolerance": known["tol"], "seed": _seed(self.random_state),
@@ -218,22 +220,15 @@ def _gamma(gamma, X, weight) -> float:
     if gamma == "auto":
         return 0.0
     if gamma == "scale":
-        variance = _variance(X, weight)
-        return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if not weight.sum() > 0:
+            return 1.0
+        d, means = X.shape[1], weight @ X / weight.sum()
+        # That of all values: within the features, and between them.
+        variance = total_variance(X, weight) / d + means.var()
+        return 1 / (d * variance) if variance > 0 else 1.0
     if isinstance(gamma, str):
         raise UsageError(messages.unknown_gamma(gamma))
     return gamma
-
-
-def _variance(X, weight) -> float:
-    """Of all values of X, weighted by rows."""
-    count = weight.sum() * X.shape[1]
-    if not count > 0:
-        return 0.0
-    mean = (weight @ X).sum() / count
-    if sparse.issparse(X):
-        return float((weight @ X.multiply(X)).sum() / count - mean**2)
-    return float((weight @ (X - mean) ** 2).sum() / count)
 
 
 def _threads(n_jobs: int | None) -> int:

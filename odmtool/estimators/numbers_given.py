@@ -37,12 +37,13 @@ def numbers_given(estimator, machine) -> dict:
 
 def number(value, is_whole: bool = False) -> float | int | None:
     """The number that a value is, None if it is none."""
-    kind = np.asarray(value).dtype.kind if np.ndim(value) == 0 else ""
+    if isinstance(value, str | bytes) or np.ndim(value) > 0 or np.iscomplexobj(value):
+        return None
     try:
-        found = float(value) if kind in "biufO" and kind and not isinstance(value, str) else None
+        found = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    if found is None or not is_whole:
+    if not is_whole:
         return found
     return int(found) if found % 1 == 0 else None
 

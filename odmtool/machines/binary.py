@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool import messages, solvers
-from odmtool.core import loss_table, losses
+from odmtool.core import deadline, loss_table, losses
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.defaults import MULTICLASS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
@@ -21,7 +21,6 @@ from odmtool.machines.data import Prepared
 from odmtool.solvers import table
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress, path_bytes
 from odmtool.solvers.table import IN_PARTS
-from odmtool.solvers.untrained import is_too_late, untrained
 
 if TYPE_CHECKING:
     from odmtool.solvers.multi import MultiSolution
@@ -136,7 +135,10 @@ class BinaryMachine(Machine):
         self, problem: Problem, start, progress: ProgressCallback, is_one_of_many: bool = False
     ) -> Solution:  # fmt: skip
         """Solve one binary problem, if there is time; see :func:`odmtool.solvers.auto.choose`."""
-        if is_too_late(start):
+        # A start is better than nothing.
+        if start is None and deadline.is_over():
+            from odmtool.solvers.untrained import untrained
+
             self.captured_, self.levels_ = 0.0, []  # what solvers in parts tell
             return untrained(problem)
         if self.solver in IN_PARTS:

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from odmtool.core import kernels
+from odmtool.core import deadline, kernels
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.solvers.auto import DESCENT_GRAM, holds_single, newton_matrices_bytes
@@ -112,7 +112,7 @@ class PairGrams:
         members = self._members[first], self._members[second]
         rows = np.concatenate(members)
         gram = self._gram.within(self.memory)
-        if self._is_known or not self._wants_matrix(len(rows)):
+        if self._is_known or not self._wants_matrix(len(rows)) or deadline.is_over():
             return gram.subset(rows)
         K, cut = np.empty((len(rows), len(rows)), self._dtype), len(members[0])
         K[:cut, :cut], K[cut:, cut:] = self._values_within(first), self._values_within(second)

@@ -33,7 +33,7 @@ from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
-from odmtool.solvers.untrained import NONE, is_too_late, untrained
+from odmtool.solvers.untrained import NONE
 
 # Of so few landmarks, as a share of a pair's examples, models are made faster than by descent.
 # speed only: either way each pair is solved to the tolerance
@@ -204,8 +204,6 @@ def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
     def one(pair, part, first):
         if solved is not None and part is largest:
             return solved
-        if is_too_late(first):
-            return untrained(part_problem(machine, prepared, part))
         problem = Problem(None, grams.of(*pair), part.y, prepared.u[part.examples], loss)
         by = alone if problem.size > _SMALL_PAIR else of_small
         return by.solve_part(problem, first, told, are_many)
@@ -243,7 +241,7 @@ def stop_of_landmarks(machine) -> Stop:
 
 def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
     jobs = machine.jobs
-    if prepared.gram is not None and not deadline.is_over():
+    if prepared.gram is not None:
         jobs = _threads_for(machine, prepared.gram)
         prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
     alone = machine.copy(jobs=1)
@@ -273,7 +271,7 @@ def _share(gram: Gram, jobs: int) -> float:
 
 def _shared_gram(gram: Gram, jobs: int) -> Gram:
     """The kernel values with a thread's share of the memory; the matrix is made once."""
-    if gram.bytes <= gram.memory:
+    if gram.bytes <= gram.memory and not deadline.is_over():
         gram.matrix()
     return gram.within(_share(gram, jobs))
 

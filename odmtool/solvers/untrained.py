@@ -13,18 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core import deadline, losses
+from odmtool.core import losses
 from odmtool.core.kernels import squares
 from odmtool.core.loss_table import OF_KMOMD, OF_LDM
 from odmtool.solvers.base import Problem, Solution, relative
 
 NONE = "none"
 """The name of the solver."""
-
-
-def is_too_late(start) -> bool:
-    """Whether a problem is not begun; one that has a start is better than nothing there."""
-    return start is None and deadline.is_over()
 
 
 def untrained(problem: Problem) -> Solution:
