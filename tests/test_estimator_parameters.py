@@ -190,6 +190,15 @@ def test_blas_has_one_thread_while_one_of_several_fits_runs(free):
     assert seen == [{1}] and threads() == before
 
 
+def test_after_a_fit_in_another_thread_the_limit_is_anyones(free):
+    other = threading.Thread(target=ODMClassifier().fit, args=(X, y))
+    other.start()
+    other.join()
+    assert threads() == {2}
+    with threadpool_limits(1, "blas"):
+        assert threads() == {1}
+
+
 def test_a_fit_limits_blas_and_restores_it_after_a_failure(free, monkeypatch):
     before, seen = threads(), []
 

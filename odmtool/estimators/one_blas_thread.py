@@ -30,7 +30,7 @@ class _Limit:
     def begin(self, controller) -> None:
         with self._lock:
             if self._running == 0:
-                _let_this_thread_set(controller)
+                _let_any_thread_set(controller)
                 self._lift = controller.limit(limits=1, user_api="blas").restore_original_limits
             self._running += 1
 
@@ -38,19 +38,19 @@ class _Limit:
         with self._lock:
             self._running -= 1
             if self._running == 0:
-                _let_this_thread_set(controller)
+                _let_any_thread_set(controller)
                 self._lift()
 
     def forget(self) -> None:
         """In a new process, which has none of the threads that were in it."""
         if self._running:
             with suppress(Exception):
-                _let_this_thread_set(_controller())
+                _let_any_thread_set(_controller())
                 self._lift()
         self._begin_anew()
 
 
-def _let_this_thread_set(controller) -> None:
+def _let_any_thread_set(controller) -> None:
     """threadpoolctl 3.7 and newer listen to the thread that set a limit first, and to no other."""
     for library in controller.lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
