@@ -17,6 +17,7 @@ from twins import (
     binary,
     hessian,
     hinge_path,
+    kernel_block,
     mcodm,
     mcodm_descent,
     mcsvm,
@@ -31,7 +32,7 @@ from odmtool._jit import objects
 from odmtool._jit.folder import is_compiled_from
 
 PACKAGE = Path(__file__).parent.parent / "odmtool"
-ROOMS = binary, mcodm, mcodm_descent, mcsvm, hessian, hinge_path, rows, reader, writer
+ROOMS = binary, mcodm, mcodm_descent, mcsvm, hessian, hinge_path, kernel_block, rows, reader, writer
 TWINS = {name: twin for room in ROOMS for name, twin in room.TWINS.items()}
 
 

@@ -154,14 +154,26 @@ def linear(
     return epoch(lambda i: X[i] @ W, add_change, *rest)
 
 
-def kernel(rows, slot, F, loss, examples, values, listing, work, order, active, threshold):
-    K = rows[slot]
+def block(values, f, change, part, stays, loss, examples, duals, listing, work, threshold):
+    """Visits of a block until its gap is a twentieth, ten times at most."""
+    shares, total, stays[:] = [], 0.0, True
+    while len(shares) < 10 and (len(shares) < 2 or shares[-1] > 0.05 * shares[0]):
+        shares.append(0.0)
+        for p in np.flatnonzero(stays):
+            work.f[:] = f[:, p]
+            rest = loss, examples, duals, listing, work, threshold
+            _changes, moved, found, stays[p] = one(part[p], *rest)
+            shares[-1] += found
+            total += moved if len(shares) == 1 else 0.0
+            change[:, p] += work.delta
+            f += np.outer(work.delta, values[p])
+    return total, shares[0]
 
-    def add_change(i, delta):
-        F[:] += np.outer(delta, K[i])
 
-    rest = loss, examples, values, listing, work, order, active, threshold
-    return epoch(lambda i: F[:, i], add_change, *rest)
+def after_block(result, arguments):
+    """All but the scratch."""
+    values, f, change, part, stays, _loss, examples, duals, listing, *_ = arguments
+    return result, values, f, change, part, stays, examples, duals, *restored(None, (0, *listing))
 
 
 def after_epoch(result, arguments):
@@ -216,19 +228,19 @@ def linear_cases(generator):
             )  # fmt: skip
 
 
-def kernel_cases(generator):
-    for _k, loss, target, weight, values, listing, work in states(generator):
+def block_cases(generator):
+    for k, loss, target, weight, values, listing, work in states(generator):
         m = len(target)
         Z = generator.standard_normal((m, 3))
         K = np.exp(-0.3 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
-        slot, rows = generator.permutation(m + 2)[:m], np.full((m + 2, m), np.nan)
-        rows[slot] = K
         examples = epochs.StepWeights(target, weight, np.ones(m))
-        F = np.ascontiguousarray((K @ coefficients(target, values)).T)
-        order = generator.permutation(m)
-        for active, threshold in ((m, 0.05), (m - 3, 0.5)):
+        F = (K @ coefficients(target, values)).T
+        for b, threshold in ((m, 0.05), (m - 3, 0.5), (1, np.inf)):
+            part = generator.permutation(m)[:b]
+            within, f = K[np.ix_(part, part)], np.ascontiguousarray(F[:, part])
             yield (
-                rows, slot, F, loss, examples, values, listing, work, order, active, threshold,
+                within, f, generator.standard_normal((k, b)), part, np.zeros(b, bool), loss,
+                examples, values, listing, work, threshold,
             )  # fmt: skip
 
 
@@ -238,5 +250,5 @@ TWINS = table(
     Twin(epochs.shrink, shrunk, shrink_cases, shrunk_list),
     Twin(epochs.visit, one, visit_cases, visited),
     Twin(epochs.linear_epoch, linear, linear_cases, after_epoch),
-    Twin(epochs.kernel_epoch, kernel, kernel_cases, after_epoch),
+    Twin(epochs.block_sweeps, block, block_cases, after_block),
 )

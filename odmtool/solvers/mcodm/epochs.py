@@ -10,6 +10,10 @@ from odmtool._jit import njit
 from odmtool.solvers.mcodm.step import alpha_step, beta_step, gap_share
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 
+# Visits of an example of a block at most, and the share of the block's gap that is left.
+# speed only: the scores of all examples are brought up to date sooner or later
+_SWEEPS, _ENOUGH = 10, 0.05
+
 
 class StepWeights(NamedTuple):
     """What the block step knows of the examples, arrays of shape (m,)."""
@@ -188,29 +192,53 @@ def linear_epoch(
 
 
 @njit
-def kernel_epoch(rows, slot, scores, loss, examples, duals, lists, work, order, active, threshold):
-    """Visit ``order[:active]`` once, keeping all scores, shape (k, m).
+def block_sweeps(
+    values, f, change, part, stays, loss, examples, duals, lists, work, threshold
+):
+    """Visit a block of examples again and again, keeping their scores.
 
-    Row i of the kernel matrix stands at ``rows[slot[i]]``. The other parameters and the
-    results are those of :func:`linear_epoch`.
+    Parameters
+    ----------
+    values : ndarray, shape (b, b)
+        Kernel values of the block.
+    f, change : ndarrays, shape (k, b)
+        Scores of the block, and where the changes of its coefficients are added up; changed in
+        place.
+    part : int array, shape (b,)
+        The examples.
+    stays : bool array, shape (b,)
+        Receives False where the example is shrunk.
+
+    Returns
+    -------
+    total, estimate : float
+        As of :func:`linear_epoch`, by the first visits.
     """
-    total, estimate, position = 0.0, 0.0, 0
-    m = scores.shape[1]
-    while position < active:
-        i = order[position]
-        for a in range(lists.count[i]):
-            work.f[lists.classes[i, a]] = scores[lists.classes[i, a], i]
-        changes, moved, share, stays = visit(i, loss, examples, duals, lists, work, threshold)
-        estimate += share
-        total += moved
-        row = rows[slot[i]]
-        for a in range(changes):
-            step, f = work.delta[work.changed[a]], scores[work.changed[a]]
-            for j in range(m):
-                f[j] += step * row[j]
-        if stays:
-            position += 1
-        else:
-            active -= 1
-            order[position], order[active] = order[active], i
-    return active, total, estimate
+    b, total, estimate = len(part), 0.0, 0.0
+    stays[:] = True
+    for sweep in range(_SWEEPS):
+        now = 0.0
+        for p in range(b):
+            if not stays[p]:
+                continue
+            i = part[p]
+            for a in range(lists.count[i]):
+                work.f[lists.classes[i, a]] = f[lists.classes[i, a], p]
+            changes, moved, share, stays[p] = visit(
+                i, loss, examples, duals, lists, work, threshold
+            )
+            now += share
+            if sweep == 0:
+                total += moved
+            row = values[p]
+            for a in range(changes):
+                c = work.changed[a]
+                step, own = work.delta[c], f[c]
+                change[c, p] += step
+                for q in range(b):
+                    own[q] += step * row[q]
+        if sweep == 0:
+            estimate = now
+        elif now <= _ENOUGH * estimate:
+            break
+    return total, estimate
