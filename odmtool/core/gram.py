@@ -115,20 +115,17 @@ class Gram:
 _RUN_BYTES = 2**24
 
 
-def runs(cache, examples: np.ndarray, most: int | None = None) -> Iterator[np.ndarray]:
-    """The examples in runs whose rows fit in a cache together, of at most so many."""
+def runs(cache, examples: np.ndarray) -> Iterator[np.ndarray]:
+    """The examples in runs whose rows fit in a cache together."""
     m = len(cache.slot)
     step = cache.capacity
     if step < m:
         # Half the cache, so that rows of the run before can stay.
         step = max(1, min(step // 2, _RUN_BYTES // (BYTES * m)))
-    step = step if most is None else min(step, most)
     return (examples[k : k + step] for k in range(0, len(examples), step))
 
 
-def epoch_in_runs(
-    cache, order: np.ndarray, active: int, visit: Callable, most: int | None = None
-):
+def epoch_in_runs(cache, order: np.ndarray, active: int, visit: Callable):
     """Visit the first ``active`` examples of the order, run by run.
 
     After the deadline no other run is begun: its kernel values take as long as a whole epoch does
@@ -144,8 +141,6 @@ def epoch_in_runs(
     visit : callable
         Of a run, whose rows are there: how many examples stay, which it puts in front; how far
         they moved; and their share of the gap.
-    most : int, optional
-        Examples of a run.
 
     Returns
     -------
@@ -157,7 +152,7 @@ def epoch_in_runs(
         Of the gap; infinite if the deadline was before the end of the epoch.
     """
     now, kept, done, moves, estimate = order[:active].copy(), 0, 0, [], 0.0
-    for part in runs(cache, now, most):
+    for part in runs(cache, now):
         if done and deadline.is_over():
             estimate = np.inf
             break

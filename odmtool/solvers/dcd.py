@@ -6,7 +6,7 @@ Problem     max over eta of D(eta), the dual of P(w) (see :mod:`odmtool.judge.bi
 Update      in random order, the exact maximiser of D in one eta_i (see
             :mod:`odmtool.solvers.coordinate`); kept up to date with it are, for a
             linear problem, w = sum_i eta_i y_i x_i in O(nonzeros of the row), for a
-            kernel, all values f(x_j) in O(m).
+            kernel, all values f(x_j), block after block (:mod:`odmtool.solvers.kernel_block`).
 Shrinking   an example whose loss is flat around its margin, by more than the largest
             change of a margin in the epoch before, is left out. All come back before
             the result is accepted.
@@ -40,8 +40,10 @@ from odmtool.solvers.base import (
     not_worse_than_zero,
     relative,
 )
-from odmtool.solvers.coordinate import coordinate_step, gap_share, objective_sums
+from odmtool.solvers.coordinate import objective_sums
+from odmtool.solvers.dcd_epochs import kernel_epoch, linear_epoch
 from odmtool.solvers.extrapolation import Extrapolation
+from odmtool.solvers.kernel_block import add_rows
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.trend import Trend
 
@@ -301,7 +303,7 @@ class KernelState:
         if moved is not None:
             support, cache = np.flatnonzero(moved), self._cache
             signed = (self._problem.y * moved)[support]
-            add_rows(cache.rows, cache.first, cache.slot[support], signed, self._f)
+            add_rows(cache.rows, cache.first, cache.slot[support], signed[None], self._f[None])
 
     def squared_norm(self) -> float:
         """|w(eta)|^2."""
@@ -323,7 +325,7 @@ class KernelState:
             if may_end and done and deadline.is_over():
                 break
             cache.fetch(part)
-            add_rows(cache.rows, cache.first, cache.slot[part], signed[part], f)
+            add_rows(cache.rows, cache.first, cache.slot[part], signed[part][None], f[None])
             done += len(part)
         return f, support[done:]
 
@@ -339,7 +341,7 @@ class KernelState:
         def visit(part):
             return kernel_epoch(
                 cache.rows, cache.slot, cache.first, problem.y, problem.weight, self.loss,
-                self._curvature, self.eta, self._f, part, len(part), threshold,
+                self._curvature, self.eta, self._f[None], part, len(part), threshold,
             )  # fmt: skip
 
         kept, moves, estimate = epoch_in_runs(cache, order, active, visit)
@@ -372,107 +374,3 @@ def add_squares(data, indptr, squares):
     for i in range(len(squares)):
         for k in range(indptr[i], indptr[i + 1]):
             squares[i] += data[k] * data[k]
-
-
-@njit
-def linear_epoch(
-    data, indices, indptr, y, weight, loss, curvature, eta, w, order, active, threshold
-):
-    """Update the duals of ``order[:active]`` once, keeping w = sum_i eta_i y_i x_i.
-
-    Parameters
-    ----------
-    data, indices, indptr : ndarrays
-        Rows of the m x d matrix X (CSR).
-    y, weight, curvature, eta : ndarrays, shape (m,)
-        ``curvature`` is |x_i|^2; ``eta`` is changed in place.
-    w : ndarray, shape (d,)
-        Changed in place.
-    order : int array, shape (m,)
-        The first ``active`` examples are visited; those that are shrunk are swapped
-        behind the others.
-    threshold : float
-        Examples with more slack than this are shrunk.
-
-    Returns
-    -------
-    active : int
-        Examples that stay.
-    largest : float
-        Largest change of a margin, the next threshold.
-    estimate : float
-        The visited examples' shares of the gap, before their updates.
-    """
-    largest, estimate, position = 0.0, 0.0, 0
-    while position < active:
-        i = order[position]
-        f = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            f += data[k] * w[indices[k]]
-        stays, new, share = visit(loss, weight[i], y[i] * f, eta[i], curvature[i], threshold)
-        if not stays:
-            active -= 1
-            order[position], order[active] = order[active], i
-            continue
-        change, eta[i] = new - eta[i], new
-        position, estimate = position + 1, estimate + share
-        if change != 0.0:
-            largest = max(largest, curvature[i] * abs(change))
-            step = y[i] * change
-            for k in range(indptr[i], indptr[i + 1]):
-                w[indices[k]] += step * data[k]
-    return active, largest, estimate
-
-
-@njit
-def visit(loss, u, t, eta, h, threshold):
-    """Whether an example stays, its new dual variable, and its share of the gap before."""
-    new, slack = coordinate_step(loss, u, t, eta, h)
-    if new == eta and slack > threshold:
-        return False, eta, 0.0
-    return True, new, gap_share(loss, u, t, eta)
-
-
-@njit
-def add_rows(rows, first, slots, coef, f):
-    """f += sum_k coef_k rows[slots[k], first:], in double precision; f has shape (m,)."""
-    for k in range(len(slots)):
-        # A slice: of row[first + j] numba cannot know that it does not count from the end, and
-        # the loop would be five times as slow.
-        row, step = rows[slots[k], first : first + len(f)], coef[k]
-        for j in range(len(f)):
-            f[j] += step * row[j]
-
-
-@njit
-def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, active, threshold):
-    """Update the duals of ``order[:active]`` once, keeping f = K (eta y).
-
-    Parameters
-    ----------
-    rows : ndarray, shape (capacity, at least first + m)
-        Row i of the kernel matrix begins at ``rows[slot[i], first]``; in single or
-        double precision.
-    f : ndarray, shape (m,)
-        Decision values, changed in place.
-
-    The other parameters and the results are those of
-    :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
-    """
-    largest, estimate, position = 0.0, 0.0, 0
-    while position < active:
-        i = order[position]
-        stays, new, share = visit(loss, weight[i], y[i] * f[i], eta[i], curvature[i], threshold)
-        if not stays:
-            active -= 1
-            order[position], order[active] = order[active], i
-            continue
-        change, eta[i] = new - eta[i], new
-        position, estimate = position + 1, estimate + share
-        if change != 0.0:
-            largest = max(largest, curvature[i] * abs(change))
-            step = y[i] * change
-            row = rows[slot[i], first : first + len(f)]
-            for j in range(len(f)):
-                f[j] += step * row[j]
-    return active, largest, estimate

@@ -1,12 +1,15 @@
 """Coordinate descent on kernel values, a block of examples at a time.
 
-Update      the rows of a block are long, and what it has within itself is small: so its examples
-            are visited several times with the scores of the block alone, and then their changes
-            are added to the scores of all. A row is read once for many visits, and a third of the
-            epochs does where lambda is large.
+Update      rows are long, and what a block has within itself is small: so its examples are visited
+            several times with the scores of the block alone, and then their changes are added to
+            the scores of all. A row is read once for many visits, and of the epochs a third to a
+            seventh does.
 Order       blocks are random: those of examples that are near each other take longer.
+Stop        of the visits: a share of what the block added to the gap, or a number of them.
 Source      the decomposition of Joachims, "Making large-scale support vector machine learning
-            practical", 1999, section 11.3, there with the examples that promise most.
+            practical", 1999, there with the examples that promise most.
+
+What a visit does is the solver's; scores have a row for each class, and one for two classes.
 """
 
 from __future__ import annotations
@@ -15,33 +18,36 @@ import numpy as np
 
 from odmtool._jit import njit
 
-SIZE = 256
-"""Examples of a block: the values within it stay in the processor's second cache."""
+SIZE = 64
+"""Examples of a block: the values within it stay in the processor's first caches."""
+SWEEPS, ENOUGH = 10, 0.05
+"""Visits of each of its examples at most, and the share of its gap that is little."""
 
 
 @njit
-def values_within(rows, slots, part, values):
+def values_within(rows, first, slots, part, values):
     """The kernel values of a block within itself.
 
     Parameters
     ----------
-    rows : ndarray, shape (capacity, m)
+    rows : ndarray, shape (capacity, at least first + m)
+        Rows of kernel values, which begin at ``first``.
     slots : int array, shape (b,)
         Where the examples have their rows.
     part : int array, shape (b,)
         The examples, that is, their columns.
-    values : ndarray, shape (b, b)
+    values : ndarray, shape (at least b, at least b)
         Where they are put.
     """
     for p in range(len(part)):
-        row = rows[slots[p]]
+        row, own = rows[slots[p], first:], values[p]
         for q in range(len(part)):
-            values[p, q] = row[part[q]]
+            own[q] = row[part[q]]
 
 
 @njit
-def add_rows(rows, slots, change, scores):
-    """scores += change K, with the rows K_p = ``rows[slots[p]]`` of a block.
+def add_rows(rows, first, slots, change, scores):
+    """scores += change K in double precision, K_p = ``rows[slots[p], first:]``.
 
     Four rows at a time, so that a score is read and written once for them.
 
@@ -51,19 +57,33 @@ def add_rows(rows, slots, change, scores):
     scores : ndarray, shape (k, m)
         Changed in place.
     """
-    chosen = np.empty(len(slots), np.int64)
+    chosen, last = np.empty(len(slots), np.int64), first + scores.shape[1]
     for c in range(len(scores)):
         step, f, n = change[c], scores[c], 0
         for p in range(len(slots)):
             if step[p] != 0.0:
                 chosen[n] = p
                 n += 1
+        # Slices: of row[first + j] numba cannot know that it does not count from the end, and
+        # the loops would be five times as slow.
         for a in range(0, n - 3, 4):
             p, q, r, s = chosen[a], chosen[a + 1], chosen[a + 2], chosen[a + 3]
-            P, Q, R, S = rows[slots[p]], rows[slots[q]], rows[slots[r]], rows[slots[s]]
+            P, Q = rows[slots[p], first:last], rows[slots[q], first:last]
+            R, S = rows[slots[r], first:last], rows[slots[s], first:last]
             for j in range(len(f)):
                 f[j] += (step[p] * P[j] + step[q] * Q[j]) + (step[r] * R[j] + step[s] * S[j])
         for a in range(n - n % 4, n):
-            p, P = chosen[a], rows[slots[chosen[a]]]
+            p = chosen[a]
+            P = rows[slots[p], first:last]
             for j in range(len(f)):
                 f[j] += step[p] * P[j]
+
+
+@njit
+def keep(part, stays, order, kept):
+    """Put the examples of a block that stay behind the first ``kept``; how many there are then."""
+    for p in range(len(part)):
+        if stays[p]:
+            order[kept] = part[p]
+            kept += 1
+    return kept

@@ -32,6 +32,7 @@ from odmtool.errors import DivergedError
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, values_within
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import Rounding
@@ -341,30 +342,75 @@ def linear_epoch(
 
 @njit
 def kernel_epoch(rows, slot, scores, target, cost, curvature, alpha, order, active, threshold):
-    """Update the duals of ``order[:active]`` once, keeping all scores, shape (k, m).
+    """Update the duals of ``order[:active]``, block after block, keeping all scores.
 
-    Row i of the kernel matrix stands at ``rows[slot[i]]``. The other parameters and the
-    results are those of :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
+    ``scores`` has the shape (k, m). Row i of the kernel matrix stands at ``rows[slot[i]]``; the
+    examples that stay are in front of ``order`` afterwards. The other parameters and the results
+    are those of :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
     """
-    k, largest, estimate, position = len(scores), 0.0, 0.0, 0
-    f, delta, changed = np.empty(k), np.empty(k), np.arange(k)
-    while position < active:
-        i = order[position]
-        for j in range(k):
-            f[j] = scores[j, i]
-        changes, moved, share, stays = visit(
-            f, target[i], curvature[i], cost[i], threshold, alpha[i], delta, changed
+    k, largest, estimate, kept = len(scores), 0.0, 0.0, 0
+    values, slots = np.empty((SIZE, SIZE), rows.dtype), np.empty(SIZE, np.int64)
+    own, change, stays = np.empty((k, SIZE)), np.empty((k, SIZE)), np.empty(SIZE, np.bool_)
+    for begin in range(0, active, SIZE):
+        part = order[begin : min(begin + SIZE, active)].copy()
+        b = len(part)
+        for p in range(b):
+            slots[p] = slot[part[p]]
+            for j in range(k):
+                own[j, p] = scores[j, part[p]]
+        values_within(rows, 0, slots[:b], part, values)
+        moved, share = block_sweeps(
+            values, own, change, part, stays, target, cost, curvature, alpha, threshold
         )
-        estimate += share
-        largest = max(largest, moved)
-        row = rows[slot[i]]
-        for a in range(changes):
-            step, own = delta[changed[a]], scores[changed[a]]
-            for j in range(scores.shape[1]):
-                own[j] += step * row[j]
-        if stays:
-            position += 1
-        else:
-            active -= 1
-            order[position], order[active] = order[active], i
-    return active, largest, estimate
+        largest, estimate = max(largest, moved), estimate + share
+        add_rows(rows, 0, slots[:b], change, scores)
+        kept = keep(part, stays, order, kept)
+    return kept, largest, estimate
+
+
+@njit
+def block_sweeps(values, f, change, part, stays, target, cost, curvature, alpha, threshold):
+    """Visit the examples of a block again and again.
+
+    Parameters
+    ----------
+    values : ndarray, shape (at least b, at least b)
+        Kernel values of the block within itself.
+    f : ndarray, shape (k, at least b)
+        Its scores, changed in place.
+    change, stays : ndarrays, shapes (k, at least b) and (at least b,)
+        Receive the changes of alpha, and which examples stay.
+    part : int array, shape (b,)
+        The examples.
+
+    Returns
+    -------
+    largest, estimate : float
+        As of :func:`linear_epoch`, the latter by the first visits.
+    """
+    k, b, largest, estimate = len(f), len(part), 0.0, 0.0
+    g, delta, changed = np.empty(k), np.empty(k), np.arange(k)
+    change[:], stays[:] = 0.0, True
+    for sweep in range(SWEEPS):
+        now = 0.0
+        for p in range(b):
+            i = part[p]
+            if not stays[p]:
+                continue
+            for j in range(k):
+                g[j] = f[j, p]
+            changes, moved, share, stays[p] = visit(
+                g, target[i], curvature[i], cost[i], threshold, alpha[i], delta, changed
+            )
+            largest, now = max(largest, moved), now + share
+            for a in range(changes):
+                c = changed[a]
+                step, own, row = delta[c], f[c, :b], values[p, :b]
+                change[c, p] += step
+                for q in range(b):
+                    own[q] += step * row[q]
+        if sweep == 0:
+            estimate = now
+        elif now <= ENOUGH * estimate:
+            break
+    return largest, estimate

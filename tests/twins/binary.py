@@ -10,7 +10,9 @@ from problems import OTHER_LOSSES
 
 from odmtool.core import losses
 from odmtool.judge import binary as judge
-from odmtool.solvers import asgd, coordinate, dcd, stochastic, svrg
+from odmtool.solvers import asgd, coordinate, dcd, dcd_epochs, stochastic, svrg
+from odmtool.solvers.kernel_block import SIZE
+from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, bisect, dense, matrix, rows_of, signs, table
 
 LOSSES = [losses.odm(16.0, 0.4, 0.3, 10), losses.odm(3.0, 1.0, 0.0, 2), *OTHER_LOSSES.values()]
@@ -237,14 +239,34 @@ def linear_descent(
     return descent(lambda i: y[i] * (X[i] @ w), move, *rest)
 
 
+def visits(y, weight, loss, curvature, eta, threshold):
+    """What :func:`twins.kernel_block.swept` calls for an example."""
+
+    def look(i, f):
+        known = loss, weight[i], y[i] * f[0], eta[i], curvature[i], threshold
+        is_kept, new, gap = one_visit(*known)
+        change, eta[i] = new - eta[i], new
+        return y[i] * change, curvature[i] * abs(change), gap, is_kept
+
+    return look
+
+
+def sweeps(values, f, change, part, stays, *rest):
+    moves, found = swept(visits(*rest), values, f[None], change[None], part, stays)
+    return max(max(each) for each in moves), found
+
+
 def kernel_descent(rows, slot, first, y, weight, loss, curvature, eta, f, order, active, threshold):
-    K = rows[slot][:, first : first + len(f)].astype(float)
+    K = rows[slot][:, first : first + f.shape[1]].astype(float)
+    look = visits(y, weight, loss, curvature, eta, threshold)
+    kept, moves, found = in_blocks(look, K, f, order, active)
+    return kept, max((max(each) for block in moves for each in block), default=0.0), found
 
-    def move(i, step):
-        f[:] += step * K[i]
 
-    rest = y, weight, loss, curvature, eta, order, active, threshold
-    return descent(lambda i: y[i] * f[i], move, *rest)
+def after_kernel_epoch(result, arguments):
+    """Of the order only the examples that stay."""
+    *rest, order, active, threshold = arguments
+    return result, rest, order[: result[0]]
 
 
 def epoch_cases(generator, m):
@@ -270,29 +292,25 @@ def linear_epoch_cases(generator):
 
 
 def kernel_epoch_cases(generator):
+    for m in (12, 2 * SIZE + 3):
+        for number, (loss, weight, eta, order, *rest) in enumerate(epoch_cases(generator, m)):
+            Z, y, first = generator.standard_normal((m, 3)), signs(generator, m), number % 3
+            K = np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+            slot = generator.permutation(m + 2)[:m]
+            rows = np.full((m + 2, m + 3), np.nan, np.float32 if number % 2 else float)
+            rows[slot, first : first + m] = K
+            f = rows[slot, first : first + m].astype(float) @ (eta * y)
+            yield rows, slot, first, y, weight, loss, np.ones(m), eta, f[None], order, *rest
+
+
+def sweep_cases(generator):
     m = 12
-    for number, (loss, weight, eta, order, *rest) in enumerate(epoch_cases(generator, m)):
-        Z, y, first = generator.standard_normal((m, 3)), signs(generator, m), number % 3
+    for loss, weight, eta, order, b, threshold in epoch_cases(generator, m):
+        Z, y, part = generator.standard_normal((m, 3)), signs(generator, m), order[:b]
         K = np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
-        slot = generator.permutation(m + 2)[:m]
-        rows = np.full((m + 2, m + 3), np.nan, np.float32 if number % 2 else float)
-        rows[slot, first : first + m] = K
-        f = rows[slot, first : first + m].astype(float) @ (eta * y)
-        yield rows, slot, first, y, weight, loss, np.ones(m), eta, f, order, *rest
-
-
-def add_matrix_rows(rows, first, slots, coef, f):
-    f += coef @ rows[slots, first : first + len(f)].astype(float)
-
-
-def added_rows_cases(generator):
-    rows = generator.standard_normal((5, 9))
-    for chosen in ([], [2], [4, 0, 4]):
-        slots, coef = np.array(chosen, dtype=int), generator.standard_normal(len(chosen))
-        for first, size in ((0, 9), (2, 4)):
-            f = generator.standard_normal(size)
-            yield rows, first, slots, coef, f
-            yield rows.astype(np.float32), first, slots, coef, f
+        f, change, stays = (K @ (eta * y))[part], np.ones(b + 1), np.zeros(b + 1, bool)
+        rest = y, weight, loss, np.ones(m), eta, threshold
+        yield K[np.ix_(part, part)], f, change, part, stays, *rest
 
 
 # ---- stochastic gradients ------------------------------------------------------------------
@@ -402,10 +420,10 @@ TWINS = table(
     Twin(stochastic.row_product, product, row_cases),
     Twin(stochastic.add_row, add, adding_cases),
     Twin(dcd.add_squares, squares, square_cases),
-    Twin(dcd.visit, one_visit, visit_cases),
-    Twin(dcd.linear_epoch, linear_descent, linear_epoch_cases),
-    Twin(dcd.kernel_epoch, kernel_descent, kernel_epoch_cases),
-    Twin(dcd.add_rows, add_matrix_rows, added_rows_cases),
+    Twin(dcd_epochs.visit, one_visit, visit_cases),
+    Twin(dcd_epochs.linear_epoch, linear_descent, linear_epoch_cases),
+    Twin(dcd_epochs.block_sweeps, sweeps, sweep_cases),
+    Twin(dcd_epochs.kernel_epoch, kernel_descent, kernel_epoch_cases, after_kernel_epoch),
     Twin(asgd.epoch, averaged_steps, averaged_cases),
     Twin(asgd.rescale, settle, settle_cases),
     Twin(svrg.stage, svrg_steps, svrg_cases),

@@ -1,43 +1,96 @@
-"""Twins of what coordinate descent on kernel values does with the rows of a block."""
+"""Twins of what coordinate descent on kernel values does with a block; naive blocks for others."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from odmtool.solvers import kernel_block
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS
 from twins.making import Twin, table
 
 
-def within(rows, slots, part, values):
-    values[:] = rows[np.ix_(slots, part)]
+def swept(look, values, f, change, part, stays):
+    """Visits of a block until its gap is small, and how far each sweep moved.
+
+    ``look(i, f_i)`` visits an example: the changes of its coefficients, how far it moved, its
+    share of the gap, and whether it stays.
+    """
+    change[:], stays[:] = 0.0, True
+    shares, moves = [], []
+    while len(shares) < SWEEPS and (len(shares) < 2 or shares[-1] > ENOUGH * shares[0]):
+        shares.append(0.0)
+        moves.append([0.0])
+        for p in np.flatnonzero(stays[: len(part)]):
+            delta, moved, share, stays[p] = look(part[p], f[:, p].copy())
+            change[:, p] += delta
+            f[:, : len(part)] += np.outer(delta, values[p, : len(part)])
+            shares[-1] += share
+            moves[-1].append(moved)
+    return moves, shares[0]
 
 
-def added(rows, slots, change, scores):
-    scores += change @ rows[slots].astype(float)
+def in_blocks(look, K, scores, order, active):
+    """An epoch of blocks: how many stay, which come to the front; all moves; the gap."""
+    staying, moves, gap = [], [], 0.0
+    for part in (order[first : min(first + SIZE, active)] for first in range(0, active, SIZE)):
+        change, stays = np.zeros((len(scores), len(part))), np.zeros(len(part), bool)
+        moved, share = swept(
+            look, K[np.ix_(part, part)], scores[:, part], change, part, stays
+        )
+        scores += change @ K[part]
+        staying += part[stays].tolist()
+        moves.append(moved)
+        gap += share
+    order[: len(staying)] = staying
+    return len(staying), moves, gap
+
+
+def within(rows, first, slots, part, values):
+    b = len(part)
+    values[:b, :b] = rows[np.ix_(slots, first + part)]
+
+
+def added(rows, first, slots, change, scores):
+    k, m = scores.shape
+    scores += change[:, : len(slots)] @ rows[slots, first : first + m].astype(float)
+
+
+def kept(part, stays, order, count):
+    staying = part[stays[: len(part)]]
+    order[count : count + len(staying)] = staying
+    return count + len(staying)
 
 
 def blocks(generator):
-    """Rows, in both precisions, and blocks of few and of many of them."""
+    """Rows, in both precisions, that begin anywhere, and blocks of few and of many of them."""
     m = 11
     for dtype in (float, np.float32):
-        rows = generator.standard_normal((m + 2, m)).astype(dtype)
-        for b in (0, 1, 3, 4, 9):
-            yield rows, generator.permutation(m + 2)[:b], generator.permutation(m)[:b]
+        for first in (0, 2):
+            rows = generator.standard_normal((m + 2, first + m)).astype(dtype)
+            for b in (0, 1, 3, 4, 9):
+                slots, part = generator.permutation(m + 2)[:b], generator.permutation(m)[:b]
+                yield rows, first, slots, part
 
 
 def within_cases(generator):
-    for rows, slots, part in blocks(generator):
-        yield rows, slots, part, np.full((len(part), len(part)), np.nan, rows.dtype)
+    for rows, first, slots, part in blocks(generator):
+        yield rows, first, slots, part, np.full((9, 9), np.nan, rows.dtype)
 
 
 def added_cases(generator):
-    for rows, slots, part in blocks(generator):
-        change = generator.standard_normal((3, len(part)))
+    for rows, first, slots, _part in blocks(generator):
+        change = generator.standard_normal((3, len(slots) + 1))
         change[generator.random(change.shape) < 0.4] = 0.0
-        yield rows, slots, change, generator.standard_normal((3, rows.shape[1]))
+        yield rows, first, slots, change, generator.standard_normal((3, rows.shape[1] - first))
+
+
+def kept_cases(generator):
+    for _rows, _first, _slots, part in blocks(generator):
+        yield part, generator.random(len(part) + 2) < 0.5, np.full(20, -1), 3
 
 
 TWINS = table(
     Twin(kernel_block.values_within, within, within_cases),
     Twin(kernel_block.add_rows, added, added_cases),
+    Twin(kernel_block.keep, kept, kept_cases),
 )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from odmtool.core.losses import MulticlassODMLoss
+from odmtool.solvers.kernel_block import SIZE
 from odmtool.solvers.mcodm import epochs
+from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, dense, matrix, rows_of, table
 from twins.mcodm import best_beta, coefficients, duals, rivals, set_alpha, share
 
@@ -154,26 +158,26 @@ def linear(
     return epoch(lambda i: X[i] @ W, add_change, *rest)
 
 
-def block(values, f, change, part, stays, loss, examples, duals, listing, work, threshold):
-    """Visits of a block until its gap is a twentieth, ten times at most."""
-    shares, total, stays[:] = [], 0.0, True
-    while len(shares) < 10 and (len(shares) < 2 or shares[-1] > 0.05 * shares[0]):
-        shares.append(0.0)
-        for p in np.flatnonzero(stays):
-            work.f[:] = f[:, p]
-            rest = loss, examples, duals, listing, work, threshold
-            _changes, moved, found, stays[p] = one(part[p], *rest)
-            shares[-1] += found
-            total += moved if len(shares) == 1 else 0.0
-            change[:, p] += work.delta
-            f += np.outer(work.delta, values[p])
-    return total, shares[0]
+def visits(loss, examples, values, listing, work, threshold):
+    """What :func:`twins.kernel_block.swept` calls for an example."""
+
+    def look(i, f):
+        work.f[:] = f
+        _changes, moved, found, stays = one(i, loss, examples, values, listing, work, threshold)
+        return work.delta.copy(), moved, found, stays
+
+    return look
 
 
-def after_block(result, arguments):
-    """All but the scratch."""
-    values, f, change, part, stays, _loss, examples, duals, listing, *_ = arguments
-    return result, values, f, change, part, stays, examples, duals, *restored(None, (0, *listing))
+def sweeps(values, f, change, part, stays, *rest):
+    moves, found = swept(visits(*rest), values, f, change, part, stays)
+    return sum(moves[0]), found
+
+
+def kernel(rows, slot, F, *rest):
+    *rest, order, active, threshold = rest
+    kept, moves, found = in_blocks(visits(*rest, threshold), rows[slot], F, order, active)
+    return kept, sum(sum(each[0]) for each in moves), found
 
 
 def after_epoch(result, arguments):
@@ -183,24 +187,34 @@ def after_epoch(result, arguments):
     return result, rest, *restored(None, (0, *listing)), arguments[-3]
 
 
-def states(generator):
+def after_kernel_epoch(result, arguments):
+    """The same, and of the order the examples that stay."""
+    *rest, order, active, threshold = arguments
+    return after_epoch(result, (*rest, order[: result[0]], active, threshold))
+
+
+def after_sweeps(result, arguments):
+    """All but the scratch."""
+    *known, loss, examples, values, listing, _work, _threshold = arguments
+    return result, known, examples, values, *restored(None, (0, *listing))
+
+
+def states(generator, sizes=(9,)):
     """Loss, examples, feasible duals, lists that name every rival and nonzero alpha, work."""
-    m = 9
-    for k in (1, 2, 4, 12):
-        for scale in (0.3, 3.0):
-            theta = generator.uniform(0, 0.5)
-            loss = MulticlassODMLoss(theta, 2.0 * scale, 0.7 * scale)
-            target = generator.integers(0, k, m)
-            values = duals(generator, target, k, shift=1 + theta)
-            classes, count = lists(generator, target, k)
-            for i in range(m):
-                needed = np.flatnonzero((values.alpha[i] != 0) | (np.arange(k) == values.rival[i]))
-                first = [target[i], *(j for j in needed if j != target[i])]
-                classes[i] = [*first, *(j for j in classes[i] if j not in first)]
-                count[i] = max(count[i], len(first))
-            work = epochs.Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
-            weight = generator.uniform(0.3, 3, m)
-            yield k, loss, target, weight, values, epochs.Lists(classes, count), work
+    for m, k, scale in itertools.product(sizes, (1, 2, 4, 12), (0.3, 3.0)):
+        theta = generator.uniform(0, 0.5)
+        loss = MulticlassODMLoss(theta, 2.0 * scale, 0.7 * scale)
+        target = generator.integers(0, k, m)
+        values = duals(generator, target, k, shift=1 + theta)
+        classes, count = lists(generator, target, k)
+        for i in range(m):
+            needed = np.flatnonzero((values.alpha[i] != 0) | (np.arange(k) == values.rival[i]))
+            first = [target[i], *(j for j in needed if j != target[i])]
+            classes[i] = [*first, *(j for j in classes[i] if j not in first)]
+            count[i] = max(count[i], len(first))
+        work = epochs.Work(np.zeros(k), np.zeros(k), np.zeros(k, dtype=np.int64))
+        weight = generator.uniform(0.3, 3, m)
+        yield k, loss, target, weight, values, epochs.Lists(classes, count), work
 
 
 def visit_cases(generator):
@@ -228,20 +242,33 @@ def linear_cases(generator):
             )  # fmt: skip
 
 
-def block_cases(generator):
-    for k, loss, target, weight, values, listing, work in states(generator):
+def machines(generator, sizes):
+    """Loss, examples, duals, lists and work, kernel values of the examples, and their scores."""
+    for k, loss, target, weight, values, listing, work in states(generator, sizes):
         m = len(target)
         Z = generator.standard_normal((m, 3))
         K = np.exp(-0.3 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
         examples = epochs.StepWeights(target, weight, np.ones(m))
-        F = (K @ coefficients(target, values)).T
-        for b, threshold in ((m, 0.05), (m - 3, 0.5), (1, np.inf)):
-            part = generator.permutation(m)[:b]
+        F = np.ascontiguousarray((K @ coefficients(target, values)).T)
+        yield k, K, F, loss, examples, values, listing, work
+
+
+def kernel_cases(generator):
+    for _k, K, F, *rest in machines(generator, (9, 2 * SIZE + 3)):
+        m = len(K)
+        slot, rows = generator.permutation(m + 2)[:m], np.full((m + 2, m), np.nan)
+        rows[slot] = K
+        order = generator.permutation(m)
+        for active, threshold in ((m, 0.05), (m - 3, 0.5)):
+            yield rows, slot, F, *rest, order, active, threshold
+
+
+def sweep_cases(generator):
+    for k, K, F, *rest in machines(generator, (9,)):
+        for b, threshold in ((9, 0.05), (6, 0.5), (1, np.inf)):
+            part = generator.permutation(9)[:b]
             within, f = K[np.ix_(part, part)], np.ascontiguousarray(F[:, part])
-            yield (
-                within, f, generator.standard_normal((k, b)), part, np.zeros(b, bool), loss,
-                examples, values, listing, work, threshold,
-            )  # fmt: skip
+            yield within, f, np.ones((k, b + 1)), part, np.zeros(b, bool), *rest, threshold
 
 
 TWINS = table(
@@ -250,5 +277,6 @@ TWINS = table(
     Twin(epochs.shrink, shrunk, shrink_cases, shrunk_list),
     Twin(epochs.visit, one, visit_cases, visited),
     Twin(epochs.linear_epoch, linear, linear_cases, after_epoch),
-    Twin(epochs.block_sweeps, block, block_cases, after_block),
+    Twin(epochs.block_sweeps, sweeps, sweep_cases, after_sweeps),
+    Twin(epochs.kernel_epoch, kernel, kernel_cases, after_kernel_epoch),
 )

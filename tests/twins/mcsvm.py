@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.solvers import mcsvm
+from odmtool.solvers.kernel_block import SIZE
+from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, bisect, dense, matrix, rows_of, table
 
 
@@ -104,18 +106,39 @@ def linear(data, indices, indptr, W, *rest):
     return epoch(lambda i: X[i] @ W, change, *rest)
 
 
+def visits(target, cost, curvature, alpha, threshold):
+    """What :func:`twins.kernel_block.swept` calls for an example."""
+
+    def visit(i, f):
+        delta, changed = np.zeros(len(f)), np.zeros(len(f), dtype=int)
+        known = target[i], curvature[i], cost[i], threshold, alpha[i]
+        return delta, *look(f, *known, delta, changed)[1:]
+
+    return visit
+
+
+def sweeps(values, f, change, part, stays, *rest):
+    moves, found = swept(visits(*rest), values, f, change, part, stays)
+    return max(max(each) for each in moves), found
+
+
 def kernel(rows, slot, scores, *rest):
-    def change(i, delta):
-        scores[:] += np.outer(delta, rows[slot[i]])
+    *rest, order, active, threshold = rest
+    kept, moves, found = in_blocks(visits(*rest, threshold), rows[slot], scores, order, active)
+    return kept, max(max(each) for block in moves for each in block), found
 
-    return epoch(lambda i: scores[:, i].copy(), change, *rest)
+
+def after_kernel_epoch(result, arguments):
+    """Of the order only the examples that stay."""
+    *rest, order, active, threshold = arguments
+    return result, rest, order[: result[0]]
 
 
-def epoch_cases(generator):
+def epoch_cases(generator, m=12):
     """X, its duals and what an epoch is told, with every example and with some."""
-    m, d = 12, 5
+    d = 5
     for k in (2, 4):
-        for active, threshold in ((m, np.inf), (m, 0.05), (7, 0.0)):
+        for active, threshold in ((m, np.inf), (m, 0.05), (m - 5, 0.0)):
             X, target = matrix(generator, m, d), generator.integers(0, k, m)
             cost = generator.uniform(0.1, 2, m)
             alpha = duals(generator, target, cost, k)
@@ -129,16 +152,27 @@ def linear_cases(generator):
 
 
 def kernel_cases(generator):
+    for m in (12, 2 * SIZE + 3):
+        for X, alpha, rest in epoch_cases(generator, m):
+            slot = generator.permutation(len(X))
+            rows = np.empty((len(X), len(X)))
+            rows[slot] = X @ X.T
+            yield rows, slot, np.ascontiguousarray((X @ X.T @ alpha).T), *rest
+
+
+def sweep_cases(generator):
     for X, alpha, rest in epoch_cases(generator):
-        slot = generator.permutation(len(X))
-        rows = np.empty((len(X), len(X)))
-        rows[slot] = X @ X.T
-        yield rows, slot, np.ascontiguousarray((X @ X.T @ alpha).T), *rest
+        *known, order, b, threshold = rest
+        part, k = order[:b], alpha.shape[1]
+        f = np.ascontiguousarray((X[part] @ X.T @ alpha).T)
+        change, stays = np.ones((k, b + 2)), np.zeros(b + 1, bool)
+        yield X[part] @ X[part].T, f, change, part, stays, *known, threshold
 
 
 TWINS = table(
     Twin(mcsvm.simplex_step, step, step_cases),
     Twin(mcsvm.visit, look, look_cases, looked),
     Twin(mcsvm.linear_epoch, linear, linear_cases),
-    Twin(mcsvm.kernel_epoch, kernel, kernel_cases),
+    Twin(mcsvm.block_sweeps, sweeps, sweep_cases),
+    Twin(mcsvm.kernel_epoch, kernel, kernel_cases, after_kernel_epoch),
 )

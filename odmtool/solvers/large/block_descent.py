@@ -23,7 +23,7 @@ from odmtool.core import kernels, losses
 from odmtool.core.losses import MarginLoss
 from odmtool.errors import DivergedError
 from odmtool.rows.examples import Examples
-from odmtool.solvers import dcd
+from odmtool.solvers import dcd, dcd_epochs
 from odmtool.solvers.base import (
     Progress,
     ProgressCallback,
@@ -109,7 +109,7 @@ def _descend(block, loss: MarginLoss, eta: np.ndarray, w: np.ndarray, generator)
     active, threshold, share = len(order), np.inf, None
     for _ in range(_EPOCHS_PER_BLOCK):
         generator.shuffle(order[:active])
-        active, threshold, estimate = dcd.linear_epoch(
+        active, threshold, estimate = dcd_epochs.linear_epoch(
             *rows, block.y, block.u, loss, curvature, own, w, order, active, threshold
         )
         share = estimate if share is None else share

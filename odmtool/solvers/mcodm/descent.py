@@ -25,14 +25,14 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.gram import RowCache, epoch_in_runs, runs
 from odmtool.errors import DivergedError
-from odmtool.solvers import kernel_block
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.kernel_block import add_rows
 from odmtool.solvers.mcodm.epochs import (
     Lists,
     StepWeights,
     Work,
-    block_sweeps,
+    kernel_epoch,
     linear_epoch,
     list_rivals,
     restore_lists,
@@ -197,13 +197,8 @@ class KernelDescent(_Descent):
 
     def _add(self, change: np.ndarray, rows: np.ndarray) -> None:
         """Add what a change of these rows of the coefficients does; their values are at hand."""
-        for part in runs(self._cache, rows, kernel_block.SIZE):
-            self._add_block(part, np.ascontiguousarray(change[part].T))
-
-    def _add_block(self, part: np.ndarray, change: np.ndarray) -> None:
-        """The same of a block, shape (k, b)."""
-        cache = self._cache
-        kernel_block.add_rows(cache.rows, cache.slot[part], change, self._scores)
+        cache, change = self._cache, np.ascontiguousarray(change[rows].T)
+        add_rows(cache.rows, 0, cache.slot[rows], change, self._scores)
 
     @property
     def is_at_hand(self) -> bool:
@@ -274,14 +269,14 @@ class KernelDescent(_Descent):
 
     def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
         """Take the betas of these examples from the columns before to the present ones."""
-        for part in runs(self._cache, np.arange(len(examples)), kernel_block.SIZE):
+        for part in runs(self._cache, np.arange(len(examples))):
             chosen, columns = examples[part], np.arange(len(part))
             change = np.zeros((self.problem.k, len(part)))
             for sign, row in ((-1.0, before[part]), (1.0, self.duals.rival[chosen])):
                 named = row >= 0
                 change[row[named], columns[named]] += sign * self.duals.beta[chosen[named]]
             self._cache.fetch(chosen)
-            self._add_block(chosen, change)
+            add_rows(self._cache.rows, 0, self._cache.slot[chosen], change, self._scores)
 
     def keep(self) -> np.ndarray:
         """The coefficients of the primal point."""
@@ -292,22 +287,13 @@ class KernelDescent(_Descent):
         return kept
 
     def _epoch(self):
-        kept, moves, estimate = epoch_in_runs(
-            self._cache, self._order, self.active, self._visit, kernel_block.SIZE
-        )
-        return kept, sum(moves), estimate
+        cache = self._cache
 
-    def _visit(self, part: np.ndarray):
-        """See :func:`odmtool.core.gram.epoch_in_runs`."""
-        rows, slots = self._cache.rows, self._cache.slot[part]
-        f, b = np.take(self._scores, part, axis=1), len(part)
-        change, stays, values = np.zeros_like(f), np.empty(b, bool), np.empty((b, b), rows.dtype)
-        kernel_block.values_within(rows, slots, part, values)
-        moved, share = block_sweeps(
-            values, f, change, part, stays, self.problem.parameters, self.examples, self.duals,
-            self._lists, self._work, self._threshold,
-        )  # fmt: skip
-        kernel_block.add_rows(rows, slots, change, self._scores)
-        kept = part[stays]
-        part[: len(kept)] = kept
-        return len(kept), moved, share
+        def visit(part):
+            return kernel_epoch(
+                cache.rows, cache.slot, self._scores, self.problem.parameters, self.examples,
+                self.duals, self._lists, self._work, part, len(part), self._threshold,
+            )  # fmt: skip
+
+        kept, moves, estimate = epoch_in_runs(cache, self._order, self.active, visit)
+        return kept, sum(moves), estimate

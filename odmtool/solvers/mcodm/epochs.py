@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool._jit import njit
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, values_within
 from odmtool.solvers.mcodm.step import alpha_step, beta_step, gap_share
 from odmtool.solvers.mcodm.weights import add_row, row_scores
-
-# Visits of an example of a block at most, and the share of the block's gap that is left.
-# speed only: the scores of all examples are brought up to date sooner or later
-_SWEEPS, _ENOUGH = 10, 0.05
 
 
 class StepWeights(NamedTuple):
@@ -192,36 +189,62 @@ def linear_epoch(
 
 
 @njit
+def kernel_epoch(rows, slot, scores, loss, examples, duals, lists, work, order, active, threshold):
+    """Visit ``order[:active]``, block after block, keeping all scores, shape (k, m).
+
+    Row i of the kernel matrix stands at ``rows[slot[i]]``; the examples that stay are in front of
+    ``order`` afterwards. The other parameters and the results are those of :func:`linear_epoch`.
+    """
+    total, estimate, kept, k = 0.0, 0.0, 0, len(scores)
+    values, slots = np.empty((SIZE, SIZE), rows.dtype), np.empty(SIZE, np.int64)
+    own, change, stays = np.empty((k, SIZE)), np.empty((k, SIZE)), np.empty(SIZE, np.bool_)
+    for begin in range(0, active, SIZE):
+        part = order[begin : min(begin + SIZE, active)].copy()
+        b = len(part)
+        for p in range(b):
+            slots[p] = slot[part[p]]
+            for c in range(k):
+                own[c, p] = scores[c, part[p]]
+        values_within(rows, 0, slots[:b], part, values)
+        moved, share = block_sweeps(
+            values, own, change, part, stays, loss, examples, duals, lists, work, threshold
+        )
+        total, estimate = total + moved, estimate + share
+        add_rows(rows, 0, slots[:b], change, scores)
+        kept = keep(part, stays, order, kept)
+    return kept, total, estimate
+
+
+@njit
 def block_sweeps(
     values, f, change, part, stays, loss, examples, duals, lists, work, threshold
 ):
-    """Visit a block of examples again and again, keeping their scores.
+    """Visit the examples of a block again and again.
 
     Parameters
     ----------
-    values : ndarray, shape (b, b)
-        Kernel values of the block.
-    f, change : ndarrays, shape (k, b)
-        Scores of the block, and where the changes of its coefficients are added up; changed in
-        place.
+    values : ndarray, shape (at least b, at least b)
+        Kernel values of the block within itself.
+    f : ndarray, shape (k, at least b)
+        Its scores, changed in place.
+    change, stays : ndarrays, shapes (k, at least b) and (at least b,)
+        Receive the changes of the coefficients, and which examples stay.
     part : int array, shape (b,)
         The examples.
-    stays : bool array, shape (b,)
-        Receives False where the example is shrunk.
 
     Returns
     -------
     total, estimate : float
         As of :func:`linear_epoch`, by the first visits.
     """
-    b, total, estimate = len(part), 0.0, 0.0
-    stays[:] = True
-    for sweep in range(_SWEEPS):
+    total, estimate, b = 0.0, 0.0, len(part)
+    change[:], stays[:] = 0.0, True
+    for sweep in range(SWEEPS):
         now = 0.0
         for p in range(b):
+            i = part[p]
             if not stays[p]:
                 continue
-            i = part[p]
             for a in range(lists.count[i]):
                 work.f[lists.classes[i, a]] = f[lists.classes[i, a], p]
             changes, moved, share, stays[p] = visit(
@@ -230,15 +253,14 @@ def block_sweeps(
             now += share
             if sweep == 0:
                 total += moved
-            row = values[p]
             for a in range(changes):
                 c = work.changed[a]
-                step, own = work.delta[c], f[c]
+                step, own, row = work.delta[c], f[c, :b], values[p, :b]
                 change[c, p] += step
                 for q in range(b):
                     own[q] += step * row[q]
         if sweep == 0:
             estimate = now
-        elif now <= _ENOUGH * estimate:
+        elif now <= ENOUGH * estimate:
             break
     return total, estimate
