@@ -62,10 +62,14 @@ def test_steps_that_are_alike_have_small_shares():
     assert found.sum() == pytest.approx(1) and np.abs(found).max() < 1
 
 
-@pytest.mark.parametrize("loss", [losses.odm(1e5, 0.3, 0.2, 60), losses.svr(1e3, 0.1, 60)])
-@pytest.mark.parametrize("kernel", [None, Kernel("rbf", 5e-4)])
-def test_a_third_of_many_epochs_is_saved_at_least(monkeypatch, loss, kernel):
-    p = slow_problem(loss)
+@pytest.mark.parametrize("name, kernel, m, lambda_", [
+    ("odm", None, 60, 1e5), ("svr", None, 60, 1e3),
+    # Several blocks.
+    ("odm", Kernel("rbf", 5e-4), 200, 1e5), ("svr", Kernel("rbf", 5e-4), 200, 1e5),
+])  # fmt: skip
+def test_a_third_of_many_epochs_is_saved_at_least(monkeypatch, name, kernel, m, lambda_):
+    loss = {"odm": losses.odm(lambda_, 0.3, 0.2, m), "svr": losses.svr(lambda_, 0.1, m)}[name]
+    p = slow_problem(loss, m)
     if kernel is not None:
         p = p._replace(gram=Gram(kernel, p.X))
     stop, found = Stop(1e-5, 20000), {}

@@ -48,8 +48,8 @@ def test_margins_of_a_primal_point_give_a_start():
     eta = ldm.demanded(p, t)
     away = abs(t - 1) > 2e-3
     assert eta[away] == pytest.approx(solved.eta[away], abs=1e-5)
-    fewer = ldm.solve(p, Stop(1e-6, 5000), start=eta).iterations
-    assert fewer < ldm.solve(p, Stop(1e-6, 5000)).iterations
+    fewer = ldm.solve(p, Stop(1e-5, 5000), start=eta).iterations
+    assert fewer < ldm.solve(p, Stop(1e-5, 5000)).iterations
 
 
 def test_feasible_moves_the_sum_into_its_range_and_nothing_else():

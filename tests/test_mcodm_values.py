@@ -105,7 +105,7 @@ def test_an_end_before_the_tolerance(is_late, monkeypatch):
     """The gap is looked at, if there is time."""
     p, seen = problem("rbf", lambda_=64.0), looks(monkeypatch)
     monkeypatch.setattr(deadline, "is_over", lambda: is_late)
-    solution = rounds.solve(p, Stop(1e-9, 30), Way(np.inf), starts=1)
+    solution = rounds.solve(p, Stop(1e-9, 10), Way(np.inf), starts=1)
     judged = certificate(p, solution)
     assert not solution.converged and judged.gap <= solution.gap
     assert len(seen) == (not is_late)

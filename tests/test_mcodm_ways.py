@@ -68,7 +68,7 @@ def test_threads_change_no_bit(monkeypatch, two_starts):
     assert ends[0].objective == pytest.approx(whole.objective, rel=1e-5)
 
 
-@pytest.mark.parametrize("epochs", [10, 30])
+@pytest.mark.parametrize("epochs", [10, 12])
 @pytest.mark.parametrize("more", [0, 1])
 def test_the_point_that_is_kept_goes_along_to_the_features(epochs, more):
     """Whether Newton's method finds a lower one, as after 10 epochs, or ends before."""

@@ -31,8 +31,8 @@ ENDLESS = 1e-300
 
 
 def assert_same_numbers(mine, judged):
-    # What rounding may hide is added to a gap.
-    assert mine.gap == pytest.approx(judged.gap, rel=1e-9, abs=1e-11)
+    # What rounding may hide is added to a gap, 4e-11 where few examples have many sums.
+    assert mine.gap == pytest.approx(judged.gap, rel=1e-9, abs=4e-11)
     assert judged.gap <= mine.gap * (1 + 1e-12) + 1e-15
 
 

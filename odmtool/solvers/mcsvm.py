@@ -5,7 +5,7 @@ Problem     max over alpha of D = sum_i alpha_i^y - 1/2 sum_l |w_l|^2, the dual 
             alpha_i^y <= C u_i and alpha_i^l <= 0 for l != y.
 Update      in random order, all alpha_i of one example to their best values; kept up to date
             with them are, for a linear problem, W = [w_1 .. w_k], and for a kernel all scores
-            f_l(x_j). With p_l = -alpha^l, A = k(x_i, x_i) and the scores B_l = f_l + A p_l the
+            f_l(x_j), block after block (:mod:`odmtool.solvers.kernel_block`). With p_l = -alpha^l, A = k(x_i, x_i) and the scores B_l = f_l + A p_l the
             best are p_l = max(0, B_l - B_y + 1 - r) / A, where r >= 0 solves
 
                 sum_{l != y} max(0, B_l - B_y + 1 - r) = min(r, A C u_i).

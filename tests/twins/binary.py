@@ -292,7 +292,7 @@ def linear_epoch_cases(generator):
 
 
 def kernel_epoch_cases(generator):
-    for m in (12, 2 * SIZE + 3):
+    for m in (12, SIZE + 9):
         for number, (loss, weight, eta, order, *rest) in enumerate(epoch_cases(generator, m)):
             Z, y, first = generator.standard_normal((m, 3)), signs(generator, m), number % 3
             K = np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))

@@ -254,7 +254,7 @@ def machines(generator, sizes):
 
 
 def kernel_cases(generator):
-    for _k, K, F, *rest in machines(generator, (9, 2 * SIZE + 3)):
+    for _k, K, F, *rest in machines(generator, (9, SIZE + 9)):
         m = len(K)
         slot, rows = generator.permutation(m + 2)[:m], np.full((m + 2, m), np.nan)
         rows[slot] = K

@@ -152,7 +152,7 @@ def linear_cases(generator):
 
 
 def kernel_cases(generator):
-    for m in (12, 2 * SIZE + 3):
+    for m in (12, SIZE + 9):
         for X, alpha, rest in epoch_cases(generator, m):
             slot = generator.permutation(len(X))
             rows = np.empty((len(X), len(X)))

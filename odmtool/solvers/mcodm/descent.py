@@ -4,8 +4,8 @@ Problem     the dual of one round of :mod:`odmtool.solvers.mcodm.rounds`, D(alph
 Update      in random order, beta_i and then alpha_i of one example to their best values
             (:mod:`odmtool.solvers.mcodm.step`); kept up to date with them are, for a linear
             problem, W = [w_1 .. w_k], row-major by feature, in O(nonzeros of the row) for
-            every class, and for a kernel all scores f_l(x_j) in O(m) for every class whose
-            coefficient changed.
+            every class, and for a kernel all scores f_l(x_j), block after block
+            (:mod:`odmtool.solvers.kernel_block`).
 Shrinking   a class of an example whose alpha is 0 and would stay so if scores moved by the
             average change in the epoch before is left out, and so is an example all whose
             variables are 0. Examples come back with every round, classes when the gap over
