@@ -117,3 +117,9 @@ def test_rounding_does_not_keep_newton_going_round():
     problem = Problem(X, None, y, np.ones(4), losses.ldm(1.0, 1.0, 1024.0, 4.0))
     solution = solvers.solve(problem, solver="newton", max_iter=50)
     assert not solution.converged and solution.iterations <= 50
+
+
+def test_a_mean_margin_may_overflow():
+    """Of an indefinite kernel, where coordinate descent then says that there is no solution."""
+    row = losses.ldm_row(losses.ldm(1.0, 1.0, 1.0, 4.0), -1e200)
+    assert row.slope_below == 0.5 and losses.value(row, np.array([0.0]))[0] == np.inf

@@ -38,8 +38,8 @@ def ldm_row(loss: LDM, b: float) -> MarginLoss:
     """
     mu1, mu2, lambda_, total_weight = loss
     c, nu, rho = 2 * mu1 / total_weight, mu2 / total_weight, lambda_ / total_weight
-    right = c * (1 - b) - nu
-    return MarginLoss(1.0, 1.0, c, right - rho, c, right, c, right, c / 2 * (1 - b) ** 2 - nu)
+    right, square = c * (1 - b) - nu, (1 - b) * (1 - b)  # ** 2 would raise where it overflows
+    return MarginLoss(1.0, 1.0, c, right - rho, c, right, c, right, c / 2 * square - nu)
 
 
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:

@@ -28,7 +28,7 @@ from odmtool.solvers.table import NEWTON_MATRICES
 
 # Up to these sizes Newton is done before compiled code has been loaded.
 _SMALL_GRAM = 1500
-# A Newton step on a kernel costs as much as m / 120 epochs.
+# A Newton step on a kernel costs as much as m / 120 epochs, of 1000 examples as half of that.
 _EPOCHS_PER_EXAMPLE = 1 / 40
 _MOST_EPOCHS = 1000
 DESCENT_GRAM = 2500

@@ -6,7 +6,7 @@ import numpy as np
 
 from odmtool._jit import njit
 from odmtool.solvers.coordinate import coordinate_step, gap_share
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, values_within
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, take
 
 
 @njit
@@ -87,18 +87,15 @@ def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, a
     """
     largest, estimate, kept = 0.0, 0.0, 0
     values, slots = np.empty((SIZE, SIZE), rows.dtype), np.empty(SIZE, np.int64)
-    own, change, stays = np.empty(SIZE), np.empty((1, SIZE)), np.empty(SIZE, np.bool_)
+    own, change, stays = np.empty((1, SIZE)), np.empty((1, SIZE)), np.empty(SIZE, np.bool_)
     for begin in range(0, active, SIZE):
         part = order[begin : min(begin + SIZE, active)].copy()
-        b = len(part)
-        for p in range(b):
-            slots[p], own[p] = slot[part[p]], f[0, part[p]]
-        values_within(rows, first, slots[:b], part, values)
+        take(rows, first, slot, f, part, slots[: len(part)], own, values)
         moved, share = block_sweeps(
-            values, own[:b], change[0], part, stays, y, weight, loss, curvature, eta, threshold
+            values, own[0], change[0], part, stays, y, weight, loss, curvature, eta, threshold
         )
         largest, estimate = max(largest, moved), estimate + share
-        add_rows(rows, first, slots[:b], change, f)
+        add_rows(rows, first, slots[: len(part)], change, f)
         kept = keep(part, stays, order, kept)
     return kept, largest, estimate
 
@@ -111,10 +108,9 @@ def block_sweeps(values, f, change, part, stays, y, weight, loss, curvature, eta
     ----------
     values : ndarray, shape (at least b, at least b)
         Kernel values of the block within itself.
-    f : ndarray, shape (b,)
-        Its decision values, changed in place.
-    change, stays : ndarrays, shape (at least b,)
-        Receive the changes of eta y, and which examples stay.
+    f, change, stays : ndarrays, shape (at least b,)
+        Its decision values, changed in place; the others receive the changes of eta y, and which
+        examples stay.
     part : int array, shape (b,)
         The examples.
 
@@ -138,10 +134,10 @@ def block_sweeps(values, f, change, part, stays, y, weight, loss, curvature, eta
             now += share
             if move != 0.0:
                 largest = max(largest, curvature[i] * abs(move))
-                step, row = y[i] * move, values[p, :b]
+                step, own, row = y[i] * move, f[:b], values[p, :b]
                 change[p] += step
                 for q in range(b):
-                    f[q] += step * row[q]
+                    own[q] += step * row[q]
         if sweep == 0:
             estimate = now
         elif now <= ENOUGH * estimate:

@@ -2,10 +2,12 @@
 
 Update      rows are long, and what a block has within itself is small: so its examples are visited
             several times with the scores of the block alone, and then their changes are added to
-            the scores of all. A row is read once for many visits, and of the epochs a third to a
-            seventh does.
+            the scores of all. A row is read once for many visits. Where lambda is large and
+            examples are near each other, half to a seventh of the epochs does; else as many are
+            needed.
 Order       blocks are random: those of examples that are near each other take longer.
-Stop        of the visits: a share of what the block added to the gap, or a number of them.
+Stop        of the sweeps over a block: after ten, or from the second on when the examples' shares
+            of the gap, as the sweep met them, are 5 % of those that the first one met.
 Source      the decomposition of Joachims, "Making large-scale support vector machine learning
             practical", 1999, there with the examples that promise most.
 
@@ -19,30 +21,32 @@ import numpy as np
 from odmtool._jit import njit
 
 SIZE = 64
-"""Examples of a block: the values within it stay in the processor's first caches."""
+"""Examples of a block: the values within it stay in the processor's nearest caches."""
 SWEEPS, ENOUGH = 10, 0.05
-"""Visits of each of its examples at most, and the share of its gap that is little."""
+"""Sweeps over a block at most, and the share of the first one's gap that is little enough."""
 
 
 @njit
-def values_within(rows, first, slots, part, values):
-    """The kernel values of a block within itself.
+def take(rows, first, slot, scores, part, slots, own, values):
+    """What is known of a block.
 
     Parameters
     ----------
     rows : ndarray, shape (capacity, at least first + m)
-        Rows of kernel values, which begin at ``first``.
-    slots : int array, shape (b,)
-        Where the examples have their rows.
+        Row i of the kernel matrix begins at ``rows[slot[i], first]``.
+    scores : ndarray, shape (k, m)
     part : int array, shape (b,)
-        The examples, that is, their columns.
-    values : ndarray, shape (at least b, at least b)
-        Where they are put.
+        The examples.
+    slots, own, values : ndarrays, shapes (b,), (k, at least b) and twice (at least b,)
+        Receive the rows' places, the scores of the block, and its kernel values within itself.
     """
     for p in range(len(part)):
-        row, own = rows[slots[p], first:], values[p]
+        slots[p] = slot[part[p]]
+        row, within = rows[slots[p], first:], values[p]
         for q in range(len(part)):
-            own[q] = row[part[q]]
+            within[q] = row[part[q]]
+        for c in range(len(scores)):
+            own[c, p] = scores[c, part[p]]
 
 
 @njit

@@ -5,8 +5,9 @@ Problem     max over alpha of D = sum_i alpha_i^y - 1/2 sum_l |w_l|^2, the dual 
             alpha_i^y <= C u_i and alpha_i^l <= 0 for l != y.
 Update      in random order, all alpha_i of one example to their best values; kept up to date
             with them are, for a linear problem, W = [w_1 .. w_k], and for a kernel all scores
-            f_l(x_j), block after block (:mod:`odmtool.solvers.kernel_block`). With p_l = -alpha^l, A = k(x_i, x_i) and the scores B_l = f_l + A p_l the
-            best are p_l = max(0, B_l - B_y + 1 - r) / A, where r >= 0 solves
+            f_l(x_j), block after block (:mod:`odmtool.solvers.kernel_block`). With p_l = -alpha^l,
+            A = k(x_i, x_i) and the scores B_l = f_l + A p_l the best are
+            p_l = max(0, B_l - B_y + 1 - r) / A, where r >= 0 solves
 
                 sum_{l != y} max(0, B_l - B_y + 1 - r) = min(r, A C u_i).
 
@@ -32,7 +33,7 @@ from odmtool.errors import DivergedError
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, values_within
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, take
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import Rounding
@@ -353,17 +354,12 @@ def kernel_epoch(rows, slot, scores, target, cost, curvature, alpha, order, acti
     own, change, stays = np.empty((k, SIZE)), np.empty((k, SIZE)), np.empty(SIZE, np.bool_)
     for begin in range(0, active, SIZE):
         part = order[begin : min(begin + SIZE, active)].copy()
-        b = len(part)
-        for p in range(b):
-            slots[p] = slot[part[p]]
-            for j in range(k):
-                own[j, p] = scores[j, part[p]]
-        values_within(rows, 0, slots[:b], part, values)
+        take(rows, 0, slot, scores, part, slots[: len(part)], own, values)
         moved, share = block_sweeps(
             values, own, change, part, stays, target, cost, curvature, alpha, threshold
         )
         largest, estimate = max(largest, moved), estimate + share
-        add_rows(rows, 0, slots[:b], change, scores)
+        add_rows(rows, 0, slots[: len(part)], change, scores)
         kept = keep(part, stays, order, kept)
     return kept, largest, estimate
 

@@ -45,8 +45,10 @@ def in_blocks(look, K, scores, order, active):
     return len(staying), moves, gap
 
 
-def within(rows, first, slots, part, values):
+def taken(rows, first, slot, scores, part, slots, own, values):
     b = len(part)
+    slots[:] = slot[part]
+    own[:, :b] = scores[:, part]
     values[:b, :b] = rows[np.ix_(slots, first + part)]
 
 
@@ -72,9 +74,11 @@ def blocks(generator):
                 yield rows, first, slots, part
 
 
-def within_cases(generator):
+def taking_cases(generator):
     for rows, first, slots, part in blocks(generator):
-        yield rows, first, slots, part, np.full((9, 9), np.nan, rows.dtype)
+        scores = generator.standard_normal((3, rows.shape[1] - first))
+        slot, values = generator.permutation(len(rows)), np.full((9, 9), np.nan, rows.dtype)
+        yield rows, first, slot, scores, part, np.zeros_like(slots), np.zeros((3, 10)), values
 
 
 def added_cases(generator):
@@ -90,7 +94,7 @@ def kept_cases(generator):
 
 
 TWINS = table(
-    Twin(kernel_block.values_within, within, within_cases),
+    Twin(kernel_block.take, taken, taking_cases),
     Twin(kernel_block.add_rows, added, added_cases),
     Twin(kernel_block.keep, kept, kept_cases),
 )

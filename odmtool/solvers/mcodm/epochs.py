@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool._jit import njit
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, values_within
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, take
 from odmtool.solvers.mcodm.step import alpha_step, beta_step, gap_share
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 
@@ -200,25 +200,18 @@ def kernel_epoch(rows, slot, scores, loss, examples, duals, lists, work, order, 
     own, change, stays = np.empty((k, SIZE)), np.empty((k, SIZE)), np.empty(SIZE, np.bool_)
     for begin in range(0, active, SIZE):
         part = order[begin : min(begin + SIZE, active)].copy()
-        b = len(part)
-        for p in range(b):
-            slots[p] = slot[part[p]]
-            for c in range(k):
-                own[c, p] = scores[c, part[p]]
-        values_within(rows, 0, slots[:b], part, values)
+        take(rows, 0, slot, scores, part, slots[: len(part)], own, values)
         moved, share = block_sweeps(
             values, own, change, part, stays, loss, examples, duals, lists, work, threshold
         )
         total, estimate = total + moved, estimate + share
-        add_rows(rows, 0, slots[:b], change, scores)
+        add_rows(rows, 0, slots[: len(part)], change, scores)
         kept = keep(part, stays, order, kept)
     return kept, total, estimate
 
 
 @njit
-def block_sweeps(
-    values, f, change, part, stays, loss, examples, duals, lists, work, threshold
-):
+def block_sweeps(values, f, change, part, stays, loss, examples, duals, lists, work, threshold):
     """Visit the examples of a block again and again.
 
     Parameters
