@@ -125,7 +125,7 @@ def test_rounds_of_larger_problems_end_before_their_gap_is_small(monkeypatch):
         found = rounds.solve(p, Stop(1e-3, 2000), Way(np.inf), starts=1)
         assert_confirmed(p, found, 1e-3)
         ends = [r.epochs for r in found.rounds]
-        assert (ends[1] == 21 and 20 in np.diff(ends[1:])) == (not is_small)
+        assert (ends[1] == 6 and 5 in np.diff(ends[1:])) == (not is_small)
 
 
 def test_after_enough_gaps_of_nothing_but_rounding_it_ends():

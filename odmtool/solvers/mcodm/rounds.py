@@ -66,8 +66,9 @@ _FRACTION = 0.1
 _LAST_BUT_ONE = 2.0
 _LAST = 0.9
 # Epochs of a round of a larger problem, if F has fallen then: other rivals lower it more than a
-# smaller gap does. Twice as many where they have lowered it by less than this share.
-_ROUND_EPOCHS, _LITTLE = 20, 0.01
+# smaller gap does. With a kernel an epoch has more visits. Twice as many where they have lowered it
+# by less than this share.
+_ROUND_EPOCHS, _KERNEL_ROUND_EPOCHS, _LITTLE = 20, 5, 0.01
 # Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
 _NO_ROOM = 0.1
 # Where F fell by less than this share of the tolerance in a round, only the proof is missing.
@@ -187,7 +188,8 @@ class _Rounds:
         self._change = np.inf
         self._tolerance = 1.0
         self._is_small = start_count(problem, MOST_STARTS) > 1
-        self._epochs = np.inf if self._is_small or outer == "constant" else _ROUND_EPOCHS
+        most = _ROUND_EPOCHS if problem.gram is None else _KERNEL_ROUND_EPOCHS
+        self._epochs = np.inf if self._is_small or outer == "constant" else most
         # Those of the W that is kept, and whether Newton's method may name others.
         self._rivals, self._follows = None, False
         self.is_finished = self.converged = False
