@@ -128,6 +128,13 @@ def test_a_gap_equal_to_the_tolerance_is_small_enough(machine, solver, kernel):
     assert again.converged and (again.gap, again.iterations) == (first.gap, first.iterations)
 
 
+def test_coordinate_descent_with_a_kernel_stops_at_a_gap_equal_to_the_tolerance():
+    """Looked at where it ended: an epoch of blocks ends below the estimate that it began with."""
+    first = solve("l1svm", "dcd", "rbf", tolerance=1e-4, max_iter=3000)
+    again = solve("l1svm", "dcd", "rbf", tolerance=first.gap, max_iter=3000, start=first.eta)
+    assert again.converged and (again.gap, again.iterations) == (first.gap, 0)
+
+
 # Not landmarks and ldm's svrg, after which others go on.
 @pytest.mark.parametrize("machine, solver, kernel", [
     case for case in BINARY

@@ -124,9 +124,9 @@ def block_sweeps(values, f, change, part, stays, y, weight, loss, curvature, eta
     for sweep in range(SWEEPS):
         now = 0.0
         for p in range(b):
-            i = part[p]
             if not stays[p]:
                 continue
+            i = part[p]
             stays[p], new, share = visit(
                 loss, weight[i], y[i] * f[p], eta[i], curvature[i], threshold
             )

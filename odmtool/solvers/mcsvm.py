@@ -390,9 +390,9 @@ def block_sweeps(values, f, change, part, stays, target, cost, curvature, alpha,
     for sweep in range(SWEEPS):
         now = 0.0
         for p in range(b):
-            i = part[p]
             if not stays[p]:
                 continue
+            i = part[p]
             for j in range(k):
                 g[j] = f[j, p]
             changes, moved, share, stays[p] = visit(

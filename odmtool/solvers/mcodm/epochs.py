@@ -235,9 +235,9 @@ def block_sweeps(values, f, change, part, stays, loss, examples, duals, lists, w
     for sweep in range(SWEEPS):
         now = 0.0
         for p in range(b):
-            i = part[p]
             if not stays[p]:
                 continue
+            i = part[p]
             for a in range(lists.count[i]):
                 work.f[lists.classes[i, a]] = f[lists.classes[i, a], p]
             changes, moved, share, stays[p] = visit(
