@@ -6,7 +6,10 @@ import json
 import os
 import pickle
 import re
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -241,6 +244,22 @@ def test_a_torn_first_line_begins_the_journal_again(run, heart, tmp_path):
         assert run("cv", "-l", "1,2", "--journal", "j", heart).out == whole.out
         begun = (tmp_path / "j").read_bytes().splitlines()
         assert begun[0] == content.splitlines()[0] and len(begun) == len(content.splitlines())
+
+
+def test_a_journal_with_which_another_process_goes_on(run, heart, tmp_path):
+    whole = run("cv", "-l", "1,2", "--journal", "j", heart)
+    shutil.copy(tmp_path / "j", tmp_path / "copy")
+    content = (tmp_path / "copy").read_bytes()
+    code = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, 2); print(flush=True); input()"
+    command = [sys.executable, "-c", code, str(tmp_path / "copy")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        refused = run("cv", "-l", "1,2", "--journal", "copy", heart)
+        assert refused.code == 1
+        assert "copy: another odm-cv goes on with this journal; wait for it" in refused.err
+        assert (tmp_path / "copy").read_bytes() == content
+        other.communicate(b"\n")
+    assert run("cv", "-l", "1,2", "--journal", "copy", heart).out == whole.out
 
 
 def test_a_short_write_does_not_swallow_the_next_line(tmp_path, monkeypatch):

@@ -7,7 +7,8 @@ seconds]`` with the number of the setting in the grid; of repeated splits a
 :class:`odmtool.search.repeats.SplitResult`. Behind each stands its CRC-32, eight hexadecimal
 digits; lines of version 1 had none. Processes append whole lines on their own and sync them
 in batches. A line that a kill or a full disk has torn, or that was changed, is ignored: its
-work is done again.
+work is done again. A process that goes on with a journal holds a lock on it (flock) until it ends,
+so that no second one does the same work.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ from typing import NamedTuple, get_type_hints
 from odmtool import messages
 from odmtool.errors import DataError, FileError
 
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
 VERSION = 2
 _SYNC_SECONDS = 1.0
 _LONGEST_LINE = 1 << 20
@@ -30,6 +36,9 @@ _decode = json.JSONDecoder().decode  # json.loads first looks for the encoding
 
 in_use = False
 """Whether this process has begun a journal, or goes on with one."""
+
+_held: dict[tuple[int, int], int] = {}
+"""Descriptors by which this process holds its journals, by device and number of the file."""
 
 
 class Fit(NamedTuple):
@@ -78,7 +87,7 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
     Raises
     ------
     FileError
-        The file cannot be read or written.
+        The file cannot be read or written, or another process goes on with it.
     DataError
         It is the journal of another search, or no journal.
     """
@@ -89,6 +98,7 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
     try:
         in_use = True  # a signal from here on may leave it begun
         with open(path, "a+b") as stream:
+            _hold(stream.fileno(), path)
             stream.seek(0)
             line = stream.readline(_LONGEST_LINE)
             is_new = len(line) < len(first) and first.startswith(line)
@@ -110,6 +120,24 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
     except OSError as error:
         raise FileError(messages.cannot_write(path, error.strerror or str(error))) from None
     return finished
+
+
+def _hold(descriptor: int, path: str) -> None:
+    """Keep others from this file until the process ends; raise FileError if one does that.
+
+    File systems without locks are used without.
+    """
+    status = os.fstat(descriptor)
+    if fcntl is None or (status.st_dev, status.st_ino) in _held:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FileError(messages.journal_in_use(path)) from None
+    except OSError:
+        return
+    # The lock lives as long as any descriptor of the same opening.
+    _held[status.st_dev, status.st_ino] = os.dup(descriptor)
 
 
 def _check_kind(path: str) -> None:
