@@ -129,8 +129,8 @@ def many(m, d, is_dense=True, nnz=0):
 @pytest.mark.parametrize("shape, k, found", [
     ((500, 100), 10, way.Way(0)),
     ((505, 101), 10, way.Way(0)),
-    ((500, 101), 10, way.Way(300)),  # fewer than five examples per feature
-    ((499, 100), 10, way.Way(300)),
+    ((601, 121), 10, way.Way(300)),  # fewer than five examples per feature
+    ((600, 121), 10, way.Way(100)), ((499, 100), 10, way.Way(100)),  # few examples, too
     ((150, 30), 32, way.Way(0)), ((150, 30), 33, way.Way(5)),
     ((25_000, 2581), 3, way.Way(0)), ((25_000, 2582), 3, way.Way(np.inf)),  # k d d = 2e7
 ])  # fmt: skip
@@ -162,9 +162,10 @@ def test_features_of_all_examples_for_mcodm():
         assert way.for_rounds(p) == way.Way(400 if fits else np.inf)
         assert way.for_rounds(p, "dcd") == way.Way(np.inf)
         assert not way.is_narrow(p)
-    for m, k, epochs in ((500, 4, 50), (501, 4, 400), (2000, 1, 50)):
+    # The whole Hessian is factored, or the system among few duals, or neither.
+    for m, k, epochs in ((500, 4, 50), (501, 4, 100), (600, 4, 100), (601, 4, 400), (2000, 1, 50)):
         p = multi(None, k, gram=of_kernel(m, name="rbf").gram)
-        assert way.for_rounds(p) == way.Way(epochs)  # the whole Hessian is factored, or not
+        assert way.for_rounds(p) == way.Way(epochs)
     for name in ("precomputed", "sigmoid"):
         assert not way.has_features(multi(None, gram=of_kernel(9, name=name).gram))
 

@@ -8,6 +8,7 @@ import copy
 import numpy as np
 import pytest
 from mcodm_problems import nothing, problem
+from numpy.linalg import LinAlgError
 from scipy import sparse
 from twins import mcodm as naive
 
@@ -15,8 +16,8 @@ from odmtool.core import deadline, losses
 from odmtool.core.losses import MulticlassODMLoss
 from odmtool.judge import mcodm as judge
 from odmtool.solvers.base import Stop
-from odmtool.solvers.mcodm import auto, dense
-from odmtool.solvers.mcodm.dense import DenseNewton
+from odmtool.solvers.mcodm import auto, dense, dual_system
+from odmtool.solvers.mcodm.dense import DenseNewton, Members
 from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.sparse import SparseNewton
 from odmtool.solvers.mcodm.terms import best_others
@@ -104,6 +105,71 @@ def test_an_array_and_loops_over_rows_make_the_same_numbers(
             state.rivals_changed(some, before)
         np.testing.assert_allclose(of_array._dual_W, of_rows._dual_W, atol=1e-9)
         assert_same_numbers(of_array, of_rows, generator)
+
+
+@pytest.mark.parametrize("k, rho", [(2, 1.0), (3, 0.05), (6, 0.4), (6, 3.0)])
+@pytest.mark.parametrize("rows", [7, 100])
+def test_the_system_among_few_duals_is_that_of_the_hessian(k, rho, rows, monkeypatch):
+    """Also where constraints from above name no rival, and of parts of the rows."""
+    monkeypatch.setattr(dense, "_PART", rows * k)
+    monkeypatch.setattr(dense, "_FEW", 100)
+    generator, rivals = np.random.default_rng(k), []
+    for _ in range(4):
+        of_array, of_rows = both(generator, k, rho)
+        d = of_rows.W.shape[0]
+        G = generator.standard_normal((d, k))
+        expected = np.linalg.solve(whole(of_rows._hessian()), G.T.ravel()).reshape(k, d).T
+        found = of_array._preconditioner()(G)
+        assert of_array._divides
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+        rivals += of_array.duals.rival[of_array.duals.beta > 0].tolist()
+    assert min(rivals) < 0 < max(rivals)
+
+
+def test_without_duals_the_system_is_the_identity(monkeypatch):
+    monkeypatch.setattr(dense, "_FEW", 100)
+    state = both(np.random.default_rng(0), 3, 1.0)[0]
+    none = np.zeros(0, dtype=int)
+    state._members = [Members(none, none, np.zeros(23, dtype=int))]
+    state.duals.beta[:] = 0.0
+    assert np.array_equal(state._preconditioner()(state.W), state.W)
+
+
+@pytest.mark.parametrize(
+    "most, few, has_few", [(23, 1.0, True), (22, 1.0, False), (23, 0.99, False)]
+)
+def test_when_duals_are_few(most, few, has_few, monkeypatch):
+    """No more than so many, of so many examples, and a share of the unknowns."""
+    state = both(np.random.default_rng(0), 6, 1.0)[0]
+    number = sum(m.classes.size for m in state._members) + np.count_nonzero(state.duals.beta)
+    monkeypatch.setattr(dense, "MOST_DUALS", most + number - 23)
+    monkeypatch.setattr(dense, "_FEW", few * number / state.W.size)
+    assert number >= 23 and state._has_few_duals() == has_few
+    state._preconditioner()
+    assert state._divides == has_few
+
+
+@pytest.mark.parametrize("error", [0.0, 0.3, LinAlgError])
+def test_a_division_that_rounding_spoils_is_a_preconditioner(error, monkeypatch):
+    """Or there is another one, if the system has no factor."""
+    monkeypatch.setattr(dense, "_FEW", 100)
+    of_array, products = both(np.random.default_rng(6), 6, 0.1)[0], []
+    division = dual_system.division
+    of_array.is_exact = False
+
+    def spoilt(*arguments):
+        if error is LinAlgError:
+            raise LinAlgError
+        divide, sign = division(*arguments), np.random.default_rng(0).choice([-1, 1], (5, 6))
+        return lambda V: divide(V * (1 + error * sign)) * (1 + error * sign)
+
+    times = of_array._hessian_times
+    monkeypatch.setattr(dual_system, "division", spoilt)
+    monkeypatch.setattr(of_array, "_hessian_times", lambda V: products.append(1) or times(V))
+    G = of_array.W - of_array._dual_W
+    S = of_array._direction(G)
+    assert np.linalg.norm(times(S) - G) <= 0.2 * np.linalg.norm(G)
+    assert len(products) == 1 if error == 0.0 else len(products) > 1
 
 
 def test_without_constraints_from_above_there_are_no_betas():
@@ -290,7 +356,7 @@ def test_where_newton_begins(exact, is_large, has_duals, monkeypatch):
     duals = nothing(p)
     duals.alpha[0, :2] = (1.0, -1.0) if has_duals else 0.0
     monkeypatch.setattr(dense, "_EXACT", 36 / 23 + (1e-9 if exact else -1e-9))
-    monkeypatch.setattr(dense, "LARGEST_FACTOR", 5 if is_large else 6)
+    monkeypatch.setattr(dense, "_MANY", 5 if is_large else 6)
     state = DenseNewton(p, duals, W[:2], 1e-3)
     assert state.is_exact == exact
     least = dense.least_squares(p, W[:2])

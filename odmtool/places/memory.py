@@ -242,9 +242,19 @@ def _system(machine, m: int, d: int, k: int) -> float:
     if machine.name == "mcsvm":
         return 2 * unknowns**2 if d * k <= LARGEST_WEIGHTS else 0
     # The most unknowns with which the Hessian of a Newton step is formed.
-    if unknowns <= (LARGEST_FEATURE_FACTOR if machine.name == "mcodm" else LARGEST_SYSTEM):
-        return 3 * unknowns**2
-    return 3 * blocks if machine.name == "mcodm" and blocks <= LARGEST_BLOCKS else 0
+    if machine.name != "mcodm":
+        return 3 * unknowns**2 if unknowns <= LARGEST_SYSTEM else 0
+    if unknowns > LARGEST_FEATURE_FACTOR and blocks > LARGEST_BLOCKS:
+        return 0
+    whole = unknowns**2 if unknowns <= LARGEST_FEATURE_FACTOR else blocks
+    return 3 * whole + _dual_system(m, d, k)
+
+
+def _dual_system(m: int, d: int, k: int) -> float:
+    """Numbers of mcodm's system among few duals, of what it is made in, and of X X'."""
+    from odmtool.solvers.multi import MOST_DUALS
+
+    return 3 * min(MOST_DUALS, m * k, d * k) ** 2 + m * m if m <= MOST_DUALS else 0
 
 
 def _features(m: int, k: int) -> float:
@@ -259,7 +269,8 @@ def _features(m: int, k: int) -> float:
     if m > LARGEST_FEATURES:
         return 0
     factors = min(LARGEST_FEATURE_FACTOR, m * k) ** 2 + min(k * m * m, LARGEST_BLOCKS)
-    return (FEATURE_MATRICES - NEWTON_MATRICES) * m * m + 2 * factors
+    matrices = (FEATURE_MATRICES - NEWTON_MATRICES) * m * m
+    return matrices + 2 * factors + _dual_system(m, m, k)
 
 
 def _kernel_model(machine, X, k: int) -> float:

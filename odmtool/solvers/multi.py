@@ -24,6 +24,10 @@ all pairs: features twice, kernel values, and one on the way."""
 LARGEST_FEATURE_FACTOR = 2000
 """Of these and of other dense rows, up to so many unknowns, the whole Hessian is factored."""
 
+MOST_DUALS = 2000
+"""Of so many examples, and so many duals that are not at a bound, Newton's method for mcODM solves
+its systems among these."""
+
 LARGEST_WEIGHTS = 1000
 """The most weights, features times classes, of Newton's method for Crammer and Singer's machine."""
 

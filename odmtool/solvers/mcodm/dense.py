@@ -15,6 +15,8 @@ Hessian     H_i is the Laplacian of a graph of classes: of edges from y to T wit
             1 / (|T| D + tau), of edges within T with D / tau times that, and of one from y to the
             rival. So every pair of classes needs one Gram of the examples that have this edge.
 Products    with the Hessian need the examples only whose loss is not flat.
+Few         duals that are not at a bound, of few examples: the system is solved among these
+            (:mod:`odmtool.solvers.mcodm.dual_system`).
 """
 
 from __future__ import annotations
@@ -29,9 +31,16 @@ from numpy.linalg import LinAlgError
 from odmtool.core import deadline
 from odmtool.rows.executor import Serial
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.mcodm import dual_system
 from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.way import is_narrow
-from odmtool.solvers.multi import LARGEST_FACTOR, LARGEST_FEATURE_FACTOR, Duals, MultiProblem
+from odmtool.solvers.multi import (
+    LARGEST_FACTOR,
+    LARGEST_FEATURE_FACTOR,
+    MOST_DUALS,
+    Duals,
+    MultiProblem,
+)
 
 # speed only: scores of so many rows that all that is made of them stays in a core's cache
 _PART = 2**17
@@ -44,6 +53,12 @@ _WORK = 3e7
 # Steps are exact where a factor takes no longer than so many examples' scores for every unknown.
 # speed only: exact steps or others, the gap decides
 _EXACT = 120
+# From so many unknowns on the W of least squares names the first rivals. (A first problem of 640
+# took half of the time, optdigits 3.3 s instead of .5; ends are 1 % lower or higher.)
+_MANY = 300
+# Duals are few if they are at most this share of the unknowns.
+# speed only: exact steps or others, the gap decides
+_FEW = 0.7
 
 
 class Members(NamedTuple):
@@ -131,7 +146,7 @@ class DenseNewton(SmoothedNewton):
         none = np.zeros(0, dtype=int)
         self._members = [Members(none, none, np.zeros(m, dtype=int)[rows]) for rows in self._parts]
         self._bends = []
-        is_large = W.size > LARGEST_FACTOR and is_narrow(problem)
+        is_large = W.size > _MANY and is_narrow(problem)
         if (self.is_exact or is_large) and not duals.alpha.any():
             W = least_squares(problem, W)
             self.names_rivals = is_large
@@ -144,6 +159,11 @@ class DenseNewton(SmoothedNewton):
         for rows, members in zip(self._parts, self._members, strict=True):
             is_active[rows] |= members.count > 0
         return int(np.count_nonzero(is_active))
+
+    def release(self) -> None:
+        """Let go of the factors, and of what they are made of."""
+        super().release()
+        self._inner_products = None
 
     def rivals_changed(self, _examples: np.ndarray, _before: np.ndarray) -> None:
         """Betas of some examples go to other columns; W does not depend on them."""
@@ -207,6 +227,40 @@ class DenseNewton(SmoothedNewton):
         c2 = self.problem.parameters.c2 * self.problem.weight[rows]
         duals.beta[rows] = 2 * c2 * over
         return over @ (c2 * over)
+
+    def _preconditioner(self):
+        # speed only: when a preconditioner is made anew
+        self._patience, self._divides = 0, False
+        if self._has_few_duals():
+            with contextlib.suppress(LinAlgError):
+                if self._inner_products is None:
+                    self._inner_products = self._X @ self._X.T
+                columns, k = self._columns(), self.problem.k
+                divide = dual_system.division(self._X, self._inner_products, columns, k)
+                self._divides = True
+                return divide
+        return super()._preconditioner()
+
+    def _has_few_duals(self) -> bool:
+        """Whether the duals that are not at a bound are few, and so are examples."""
+        number = sum(members.classes.size for members in self._members)
+        number += np.count_nonzero(self.duals.beta)
+        return len(self._X) <= MOST_DUALS and number <= min(MOST_DUALS, _FEW * self.W.size)
+
+    def _columns(self) -> dual_system.Columns:
+        """What H_i are made of at the present point."""
+        duals, found = self.duals, []
+        for rows, (classes, at, count) in zip(self._parts, self._members, strict=True):
+            tau, D, _share = self._shares(rows, count)
+            order = np.argsort(at, kind="stable")
+            classes, at = classes[order], at[order]
+            found.append((at + rows.start, classes, self._target[rows][at], tau[at], D[at]))
+        above = np.flatnonzero(duals.beta > 0)
+        curvature = 2 * self.problem.parameters.c2 * self.problem.weight[above]
+        found.append(
+            (above, self._target[above], duals.rival[above], 1 / curvature, np.zeros(above.size))
+        )
+        return dual_system.Columns(*map(np.concatenate, zip(*found, strict=True)))
 
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
         if not self._bends:

@@ -146,6 +146,10 @@ class SmoothedNewton:
         """The diagonals of the H_i, shape (m, k)."""
         raise NotImplementedError
 
+    def _has_few_duals(self) -> bool:
+        """Whether the system is solved among the duals that are not at a bound."""
+        return False
+
     def terms(self) -> Terms:
         """Of the present point."""
         return evaluate(self.problem, self.duals, self._scores)
@@ -176,6 +180,7 @@ class SmoothedNewton:
         """Let go of the factors, which are large and for further steps only."""
         # speed only: when a preconditioner is made anew
         self._precondition, self._products, self._patience = None, 1, 0
+        self._divides = False
         self._steep = None
 
     def settle(self) -> None:
@@ -315,7 +320,7 @@ class SmoothedNewton:
         # speed only: the gap decides when it ends, not how precise a step was
         accuracy = length * min(_LOOSE, np.sqrt(gap))
         # speed only: when a preconditioner is made anew
-        if self._products > self._patience:
+        if self._products > self._patience or (self._has_few_duals() and not self._divides):
             self._precondition = self._preconditioner()
         self._products = 0
 
@@ -323,6 +328,11 @@ class SmoothedNewton:
             self._products += 1
             return self._hessian_times(V)
 
+        if self._divides:
+            S = self._precondition(gradient)
+            # Where rounding is large it is as a preconditioner that it serves.
+            if np.linalg.norm(gradient - product(S)) <= accuracy:
+                return S
         return conjugate_gradients(
             product, gradient, self._precondition, atol=accuracy, most=_MOST_PRODUCTS,
             share=_SHARE, is_over=lambda: self._products > 0 and deadline.is_over(),

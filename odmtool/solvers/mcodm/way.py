@@ -34,8 +34,10 @@ from odmtool.solvers.multi import (
 _NARROW = 5
 # Epochs before Newton's method: of narrow problems, of wide ones, where coordinate descent nearly
 # always ends before, and with a kernel, where an epoch costs little beside the features: Newton's
-# method takes as long as 500 epochs and more, but where the whole Hessian is factored.
+# method takes as long as 500 epochs and more, but where the whole Hessian is factored. Of so few
+# examples its systems are small (:mod:`odmtool.solvers.mcodm.dual_system`), and it comes sooner.
 _EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS, _SMALL_KERNEL_EPOCHS = 5, 300, 400, 50
+_FEW_EXAMPLES, _FEW_EPOCHS = 600, 100
 # Problems in which every margin can be as wanted are continued from small lambdas, if their
 # curvature is above this. (With a few examples more, ends from there were up to 40 % too high.)
 # Above the other there are more than 50 lambdas on the way, and rounding is all that they see.
@@ -83,11 +85,12 @@ def choose(problem: MultiProblem, solver: str = "auto", outer: str = "cccp") -> 
 
 def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
     """The same without landmarks."""
+    most = _FEW_EPOCHS if problem.size <= _FEW_EXAMPLES else np.inf
     if problem.gram is not None:
         if solver == "dcd" or not has_features(problem):
             return Way(np.inf)
         is_small = problem.size * problem.k <= LARGEST_FEATURE_FACTOR
-        return Way(_SMALL_KERNEL_EPOCHS if is_small else _KERNEL_EPOCHS)
+        return Way(_SMALL_KERNEL_EPOCHS if is_small else min(_KERNEL_EPOCHS, most))
     X, k = problem.X, problem.k
     m, d = X.shape
     is_dense = isinstance(X, np.ndarray) or X.nnz > _DENSE * m * d
@@ -98,7 +101,7 @@ def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
     if solver == "dcd" or k * d * d > LARGEST_BLOCKS:
         return Way(np.inf)
     if not is_narrow(problem):
-        return Way(_WIDE_EPOCHS, is_sparse)
+        return Way(_WIDE_EPOCHS if is_sparse else min(_WIDE_EPOCHS, most), is_sparse)
     return Way(_EPOCHS if is_sparse or k > _FEW_CLASSES else 0, is_sparse)
 
 
