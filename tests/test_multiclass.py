@@ -268,27 +268,6 @@ def test_pairs_in_single_precision_are_solved_in_double(monkeypatch, tolerance):
     assert max(gaps) <= solution.gap <= tolerance
 
 
-@pytest.mark.parametrize(("gamma", "solver"), [(0.05, "landmarks / newton"), (50.0, "dcd")])
-def test_pairs_get_landmarks_where_one_needs_few(monkeypatch, gamma, solver):
-    """The largest shows it, and small pairs take Newton's method; else coordinate descent."""
-    from odmtool.machines import pairs, reduction
-    from odmtool.solvers import auto
-
-    monkeypatch.setattr(pairs, "_LARGE", 0)
-    monkeypatch.setattr(auto, "_SMALL_GRAM", 250)
-    monkeypatch.setattr(reduction, "_SMALL_PAIR", 200)
-    generator = np.random.default_rng(3)
-    target = np.repeat([0, 1, 2], [200, 150, 40])
-    X = sparse.csr_matrix(generator.random((390, 2)) + 0.4 * target[:, None])
-    machine = ODM(kernel="rbf", gamma=gamma, multiclass="ovo", lambda_=500.0)
-    solution = machine.fit(X, target).solution_
-    exact = ODM(kernel="rbf", gamma=gamma, multiclass="ovo", lambda_=500.0, solver="newton",
-                tolerance=1e-12).fit(X, target).solution_  # fmt: skip
-    assert solution.solver.startswith(solver) and solution.converged
-    excess = solution.objective / exact.objective - 1
-    assert -1e-9 <= excess <= solution.gap <= 1e-3
-
-
 def test_pairs_have_as_many_landmarks_with_two_threads():
     from odmtool.machines.pairs import PairGrams
     from odmtool.solvers.engine.room import landmarks_in

@@ -20,8 +20,8 @@ from odmtool.solvers.auto import DESCENT_GRAM, holds_single, newton_matrices_byt
 
 # The share of the memory that values within classes may take.
 _WITHIN = 0.25
-# Above this sum of the pairs' m^3 Newton's method takes seconds, and compiled code pays.
-_LARGE = 4e10
+# Above this sum of the pairs' m^3 compiled code pays, which takes .1 s to be loaded.
+_LARGE = 1e10
 # Solvers that want no matrix.
 _WITHOUT = ("landmarks", "nystrom")
 

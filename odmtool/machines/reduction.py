@@ -27,20 +27,13 @@ from odmtool.machines.data import Prepared
 from odmtool.machines.pairs import PairGrams
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
-from odmtool.solvers.auto import DESCENT_GRAM, newton_follows, takes_landmarks
+from odmtool.solvers.auto import newton_follows
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
 from odmtool.solvers.untrained import NONE
-
-# Of so few landmarks, as a share of a pair's examples, models are made faster than by descent.
-# speed only: either way each pair is solved to the tolerance
-_FEW_LANDMARKS = 0.15
-# And of smaller pairs by Newton's method on the whole matrix.
-# speed only: either way each pair is solved to the tolerance
-_SMALL_PAIR = 700
 
 
 class Subproblem(NamedTuple):
@@ -191,46 +184,14 @@ def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
     loss = machine.loss(prepared.total_weight)
     steepest = losses.largest_slope(loss) * prepared.u.max() if machine.kind == SMOOTH else np.inf
     grams = PairGrams(machine, prepared.gram, members, steepest)
-    solved, are_many, largest = None, grams.are_many, max(todo, key=_of_descent)
-    alone = of_small = machine.copy(jobs=1)
-    if are_many and all(start is None for start in starts):
-        solved = _by_few_landmarks(machine, prepared, todo, largest)
-    if solved is not None:
-        are_many, alone = False, alone.copy(solver="landmarks")
-        of_landmarks = machine.copy(solver="landmarks")
-        grams = PairGrams(of_landmarks, prepared.gram, members, steepest)
+    alone = machine.copy(jobs=1)
     told = progress if grams.jobs == 1 else ignore_progress
 
     def one(pair, part, first):
-        if solved is not None and part is largest:
-            return solved
         problem = Problem(None, grams.of(*pair), part.y, prepared.u[part.examples], loss)
-        by = alone if problem.size > _SMALL_PAIR else of_small
-        return by.solve_part(problem, first, told, are_many)
+        return alone.solve_part(problem, first, told, grams.are_many)
 
     return local_executor(grams.jobs).map(one, problems(k, "ovo"), todo, starts)
-
-
-def _of_descent(part: Subproblem) -> int:
-    """The examples of a pair, if it is one of those that get coordinate descent first."""
-    count = len(part.examples)
-    return count if count <= DESCENT_GRAM else 0
-
-
-# speed only: either way each pair is solved to the tolerance
-def _by_few_landmarks(machine, prepared, todo, part: Subproblem) -> Solution | None:
-    """The solution of one pair where ``auto`` takes landmarks for all, because it needs few."""
-    problem = part_problem(machine, prepared, part)
-    is_auto = machine.solver == "auto" and machine.kind == SMOOTH
-    if not is_auto or not takes_landmarks(problem.gram):
-        return None
-    if not machine.takes_landmarks(max(len(other.examples) for other in todo)):
-        return None  # there is no room for some others'
-    # Not before it is needed: most pairs are small.
-    from odmtool.solvers.engine.solve import solve_by_few
-
-    stop, most = stop_of_landmarks(machine), _FEW_LANDMARKS * problem.size
-    return solve_by_few(problem, stop, machine.seed, most)
 
 
 def stop_of_landmarks(machine) -> Stop:

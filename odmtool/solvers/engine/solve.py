@@ -142,17 +142,6 @@ def solve_columns(
     return [_spread_out(columns, j, found, first, member) for j, found in pairs]
 
 
-# speed only: another solver takes the problem if these are too many
-def solve_by_few(problem: Problem, stop: Stop, seed: int, most: float) -> Solution | None:
-    """Solve a problem if so many landmarks at most promise a certificate; as :func:`solve`."""
-    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
-    run, first, member = _run_of(columns, problem.gram, stop, seed, ignore_progress, None)
-    choice = choose(run.sample, run.cost, stop)
-    if choice.way == "full" or len(run.sample.landmarks.members) > most:
-        return None
-    return _spread_out(columns, 0, run.result(choice)[0], first, member)
-
-
 def _run_of(columns: Columns, gram: Gram, stop: Stop, seed: int, progress, executor):
     """The problems on their way, and which of their examples are the same."""
     X, columns, first, member = _merged(gram.X, columns)
@@ -243,9 +232,9 @@ class EngineRun:
             gap = gap if gap < np.inf else np.nan
             self._progress(Progress(iteration, sum(primals), gap, max(counts)))
 
-    def result(self, choice: Choice | None = None) -> list[Solution]:
-        """The solutions; ``choice`` is what the sample told, where that is known."""
-        choice = choice or choose(self.sample, self.cost, self.stop)
+    def result(self) -> list[Solution]:
+        """The solutions."""
+        choice = choose(self.sample, self.cost, self.stop)
         live = np.arange(self._columns.count)
         solutions = [None] * len(live)
         while True:
