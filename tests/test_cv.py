@@ -1,10 +1,13 @@
 """odm-cv, the folds, and the grid."""
 
+import csv
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -236,10 +239,17 @@ def test_ties_go_to_the_kernel_without_gamma(heart):
 
 def test_a_setting_without_a_solution_does_not_spoil_the_list(run, heart):
     options = ["-r", "0.5", "-g", "0.1", "-l", "1,64", "-m", "0.4", "-p", "0.6"]
-    outcome = run("cv", "-t", "linear,sigmoid", *options, heart)
+    tables = ["--csv", "t.csv", "--json", "t.json"]
+    outcome = run("cv", "-t", "linear,sigmoid", *options, *tables, heart)
     assert outcome.code == 0
     rows = outcome.out.splitlines()[:-3]
     assert [row.endswith("no solution") for row in rows] == [False, False, False, True]
+    with open("t.csv", newline="") as stream:
+        table = list(csv.DictReader(stream))
+    scores = [f"fold{k}" for k in range(1, 6)] + ["mean", "std", "accuracy", "gap"]
+    assert [{row[name] == "" for name in scores} for row in table] == [{False}] * 3 + [{True}]
+    means = [row["mean"] for row in json.loads(Path("t.json").read_text())]
+    assert [mean is None for mean in means] == [False, False, False, True]
     alone = run("cv", "-t", "sigmoid", *options[:4], "-l", "64", heart)
     assert alone.code == 1 and "no solution" in alone.err
 

@@ -100,8 +100,8 @@ class Rounds:
         return [SimpleNamespace(gap=gap, converged=done, further=True, primal=self.beyond)
                 for gap, done in self.further]  # fmt: skip
 
-    def result(self, *choice):
-        return self.run.result(*choice)
+    def result(self):
+        return self.run.result()
 
 
 def test_all_problems_are_done_in_one_round(monkeypatch):
@@ -113,10 +113,6 @@ def test_all_problems_are_done_in_one_round(monkeypatch):
     # Told are the sum and the worst, when there is a bound.
     [now] = rounds.told
     assert (now.iteration, now.primal, now.gap, now.active) == (5, 33.0, 0.25, 2)
-    # A choice that is known is not made again.
-    rounds = Rounds(monkeypatch, [0.5])
-    rounds.result(Choice("drawn", 0.0))
-    assert rounds.asked == [("certify", 1, "basis", "drawn")]
 
 
 def test_problems_that_are_not_done_go_on_with_more_landmarks(monkeypatch):

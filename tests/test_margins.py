@@ -245,6 +245,10 @@ def test_margins_of_a_precomputed_kernel(run, heart, tmp_path):
     outcome = run("predict", "--margins", "c", "rows", "m", "out")
     assert outcome.code == 0 and "no normalised margins" in outcome.err
     assert np.isnan(np.loadtxt("c")[:, 2]).all()
+    (tmp_path / "t.csv").write_text("as it was")
+    outcome = run("margins", "--csv", "t.csv", "--plot", "t.png", "rows", "m")
+    assert outcome.code == 2 and "take --panel plain" in outcome.err
+    assert (tmp_path / "t.csv").read_text() == "as it was"
 
 
 def test_margins_of_a_pipe_in_blocks(run, tmp_path, monkeypatch):
@@ -350,8 +354,9 @@ def test_precomputed_models_go_with_their_like(run, models, heart):
     serials = sparse.csr_matrix(np.array([[1.0], [2.0]]))
     write_model("p", KernelModel([1, -1], Kernel("precomputed"), serials, np.ones((2, 1)),
                                  np.zeros(1), [1, 1]))  # fmt: skip
-    outcome = run("margins", heart, "lin.model", "p")
-    assert outcome.code == 2 and "precomputed" in outcome.err
+    for paths in (("lin.model", "p"), ("p", "lin.model")):
+        outcome = run("margins", heart, *paths)
+        assert outcome.code == 2 and "p has a precomputed kernel" in outcome.err
 
 
 # ---- the picture -----------------------------------------------------------------

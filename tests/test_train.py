@@ -13,6 +13,8 @@ from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 
+WINE = Path(__file__).parent.parent / "data/wine.train"
+
 SUMMARY = re.compile(
     r"odm-train: odm, (linear|rbf kernel \(gamma [\d.]+\)), lambda [\d.]+, 270 examples, 13 "
     r"features, 2 classes: converged \(gap [\d.e+-]+ <= 0\.001\), objective [\d.e+-]+, \d+ "
@@ -292,6 +294,21 @@ def test_numbers_in_a_model_are_plain(run, tmp_path):
     (tmp_path / "d").write_text("1\n-1\n")
     assert run("train", "-t", "rbf", "--solver", "dcd", "--max-iter", "9", "d", "m").code == 0
     assert "np.float64" not in (tmp_path / "m").read_text()
+
+
+@pytest.mark.parametrize("options", [
+    ["-s", "odm"], ["-t", "rbf"], ["-t", "rbf", "--multiclass", "ovr", "--solver", "dcd"],
+])  # fmt: skip
+def test_the_trace_of_problems_that_threads_solve_is_the_same(run, options):
+    """One after the other, as with one thread; but for the seconds."""
+    traces = []
+    for jobs in (1, 2):
+        assert run("train", *options, "-j", jobs, "--trace", "t.csv", WINE, "m").code == 0
+        lines = [line.split(",") for line in Path("t.csv").read_text().splitlines()]
+        traces.append([line[:3] + line[4:] for line in lines])
+        seconds = [float(line[3]) for line in lines[1:]]
+        assert min(seconds) > 0
+    assert traces[0] == traces[1] and [line[0] for line in traces[0]].count("1") == 3
 
 
 @pytest.mark.parametrize("options, code", [

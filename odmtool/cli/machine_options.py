@@ -235,7 +235,8 @@ def machine_options(many: bool):
                           "-w balanced. May be repeated.  [default: 1]"),
         click.option("--balanced", is_flag=True,
                      help="Weigh the classes so that each counts the same in all: m / (k m_class) "
-                          "for one of k classes; also written -w balanced."),
+                          "for one of k classes; also written -w balanced. A class that -w names "
+                          "has that weight instead."),
         click.option("-W", "--weights", metavar="FILE",
                      help="Weights of the examples, >= 0, one per line."),
         click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,

@@ -80,12 +80,12 @@ def margins(ctx, **options):
     if job.theta is not None:
         measured = [one._replace(theta=job.theta) for one in measured]
     rows = [row for triple in zip(names, measured, correct, strict=True) for row in _rows(*triple)]
+    if job.plot_file is not None:  # first, for there may be nothing to draw
+        _draw(dict(zip(names, measured, strict=True)), job)
     if job.csv_file is not None:
         from odmtool.cli.tables import write_csv
 
         write_csv(job.csv_file, rows)
-    if job.plot_file is not None:
-        _draw(dict(zip(names, measured, strict=True)), job)
     from odmtool.io.files import display_name
 
     examples = len(measured[0].plain)
@@ -128,7 +128,8 @@ def _measure(job: Job, report: Report) -> tuple[list, list[int]]:
     for path in job.models:
         model = read_model(path, zero_based=job.zero_based)
         if rulers and model.is_precomputed != rulers[0].model.is_precomputed:
-            raise UsageError(messages.precomputed_among_others(path))
+            other = path if model.is_precomputed else job.models[0]
+            raise UsageError(messages.precomputed_among_others(other))
         with naming(path):
             names.append(LabelNames(model, display_name(path)))
             name_labels(names[-1].names)

@@ -2,8 +2,8 @@
 
 The rows of a search. Columns: ``machine``, the parameters, ``fold1`` to ``foldN`` (the metric by
 fold, between 0 and 1), ``mean`` and ``std`` of these, ``accuracy``, the share of all examples that
-were predicted correctly, ``examples``, their number, ``gap``, the largest of the folds (empty
-where there is no solution),
+were predicted correctly, ``examples``, their number, ``gap``, the largest of the folds (scores and
+gap are empty where there is no solution),
 ``metric``, ``seed`` and ``version``. JSON also has the ``seconds`` of training. A CSV table
 has them if asked for (``--seconds``): without, the same search writes the same bytes, for any
 ``-j`` and after a resume.
@@ -42,12 +42,18 @@ def records(rows: list, plan, seed: int) -> list[dict]:
     fixed = {"metric": plan.metric, "seed": seed, "version": __version__}
     return [
         {"machine": plan.machine.name} | setting
-        | {f"fold{k}": float(score) for k, score in enumerate(row.scores, start=1)}
-        | {"mean": row.mean, "std": row.std, "accuracy": row.accuracy}
-        | {"examples": row.examples}
-        | {"gap": row.gap if row.has_solution else None, "seconds": round(row.seconds, 6)} | fixed
+        | _scores(row)
+        | {"seconds": round(row.seconds, 6)} | fixed
         for row, setting in zip(rows, parameters, strict=True)
     ]  # fmt: skip
+
+
+def _scores(row) -> dict:
+    """What came out of one setting; None, but for the examples, where there is no solution."""
+    folds = {f"fold{k}": float(score) for k, score in enumerate(row.scores, start=1)}
+    means = {"mean": row.mean, "std": row.std, "accuracy": row.accuracy}
+    scores = folds | means | {"examples": row.examples, "gap": row.gap}
+    return scores if row.has_solution else dict.fromkeys(scores) | {"examples": row.examples}
 
 
 def split_records(protocol, results: list) -> list[dict]:

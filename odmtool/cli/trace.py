@@ -20,6 +20,14 @@ class Trace:
 
     def __init__(self, tell: Callable):
         self._tell, self._began, self._rows = tell, time.perf_counter(), []
+        self._problems: list[Trace] = []
+
+    def of_problem(self, number: int) -> Trace:
+        """That of one of several problems that are solved side by side; tells nobody."""
+        while len(self._problems) <= number:
+            self._problems.append(Trace(lambda _state: None))
+            self._problems[-1]._began = self._began
+        return self._problems[number]
 
     def __call__(self, state) -> None:
         """The progress callback of the solvers."""
@@ -39,7 +47,8 @@ class Trace:
 
         with atomic_output(path) as stream:
             stream.write(",".join(COLUMNS) + "\n")
-            stream.writelines(self._rows)
+            for trace in (self, *self._problems):
+                stream.writelines(trace._rows)
 
 
 def _accuracy(margins) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 
 from odmtool.cli import messages, process
 from odmtool.cli.files import naming
@@ -178,7 +179,7 @@ def fit(
     """
     from odmtool.core import deadline
 
-    progress = _heeding(machine, report, report.progress if progress is None else progress)
+    progress = _Heeding(machine, report, report.progress if progress is None else progress)
     with naming(place.source.path, data.skipped):
         plan = _plan(place, machine, data, probability)
     for warning in plan.warnings:
@@ -248,17 +249,26 @@ def warn_of_pairs(machine, k: int, report: Report) -> None:
         report.warning(messages.many_pairs(k, pairs))
 
 
-def _heeding(machine, report: Report, progress):
+class _Heeding:
     """The callback; it warns once where a kernel matrix that does not fit is needed after all."""
-    said = []
 
-    def heed(state) -> None:
-        if state.unkept and not said:
-            said.append(True)
-            report.warning(messages.matrix_not_kept(state.unkept, machine.memory_limit()))
-        progress(state)
+    def __init__(self, machine, report: Report, progress):
+        self._machine, self._report, self._progress, self._said = machine, report, progress, []
 
-    return heed
+    def __call__(self, state) -> None:
+        if state.unkept and not self._said:
+            self._said.append(True)
+            limit = self._machine.memory_limit()
+            self._report.warning(messages.matrix_not_kept(state.unkept, limit))
+        self._progress(state)
+
+    def of_problem(self, number: int) -> _Heeding:
+        """That of one of several problems; they warn once together."""
+        from odmtool.solvers.base import progress_of
+
+        other = copy(self)
+        other._progress = progress_of(self._progress, number)
+        return other
 
 
 def _duals_of(path: str, machine, data):

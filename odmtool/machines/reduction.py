@@ -28,7 +28,14 @@ from odmtool.machines.pairs import PairGrams
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
 from odmtool.solvers.auto import newton_follows
-from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
+from odmtool.solvers.base import (
+    Problem,
+    ProgressCallback,
+    Solution,
+    Stop,
+    ignore_progress,
+    progress_of,
+)
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
@@ -103,8 +110,8 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     start : sequence of ndarrays, optional
         The ``duals`` of an earlier solution.
     progress : callable
-        Told of all problems where they are solved together, else of one after the other;
-        nothing with several threads.
+        Told of all problems where they are solved together, else of one after the other; with
+        several threads by :func:`odmtool.solvers.base.progress_of`.
     """
     k = len(prepared.classes)
     todo = parts(prepared.target, k, machine)
@@ -121,7 +128,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
             for part, first in zip(todo, starts, strict=True)
         ]
     else:
-        solutions = _in_threads(machine, prepared, todo, starts)
+        solutions = _in_threads(machine, prepared, todo, starts, progress)
     return _together(prepared, todo, solutions, decoder(machine, k))
 
 
@@ -185,13 +192,18 @@ def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
     steepest = losses.largest_slope(loss) * prepared.u.max() if machine.kind == SMOOTH else np.inf
     grams = PairGrams(machine, prepared.gram, members, steepest)
     alone = machine.copy(jobs=1)
-    told = progress if grams.jobs == 1 else ignore_progress
+    told = _told(progress, len(todo), grams.jobs)
 
-    def one(pair, part, first):
+    def one(pair, part, first, tell):
         problem = Problem(None, grams.of(*pair), part.y, prepared.u[part.examples], loss)
-        return alone.solve_part(problem, first, told, grams.are_many)
+        return alone.solve_part(problem, first, tell, grams.are_many)
 
-    return local_executor(grams.jobs).map(one, problems(k, "ovo"), todo, starts)
+    return local_executor(grams.jobs).map(one, problems(k, "ovo"), todo, starts, told)
+
+
+def _told(progress: ProgressCallback, count: int, jobs: int) -> list[ProgressCallback]:
+    """What each of the problems tells its progress."""
+    return [progress if jobs == 1 else progress_of(progress, k) for k in range(count)]
 
 
 def stop_of_landmarks(machine) -> Stop:
@@ -200,18 +212,17 @@ def stop_of_landmarks(machine) -> Stop:
     return Stop(machine.tolerance, way.limit if machine.max_iter is None else machine.max_iter)
 
 
-def _in_threads(machine, prepared, todo, starts) -> list[Solution]:
+def _in_threads(machine, prepared, todo, starts, progress) -> list[Solution]:
     jobs = machine.jobs
     if prepared.gram is not None:
         jobs = _threads_for(machine, prepared.gram)
         prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
     alone = machine.copy(jobs=1)
 
-    def one(part, first):
-        problem = part_problem(machine, prepared, part)
-        return alone.solve_part(problem, first, ignore_progress)
+    def one(part, first, tell):
+        return alone.solve_part(part_problem(machine, prepared, part), first, tell)
 
-    return local_executor(jobs).map(one, todo, starts)
+    return local_executor(jobs).map(one, todo, starts, _told(progress, len(todo), jobs))
 
 
 def _threads_for(machine, gram: Gram) -> int:

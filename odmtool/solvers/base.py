@@ -105,6 +105,14 @@ class Progress(NamedTuple):
     unkept: int = 0
 
 
+def progress_of(progress: ProgressCallback, number: int) -> ProgressCallback:
+    """What one of several problems tells that are solved side by side.
+
+    Nothing, unless ``progress`` has a method ``of_problem`` and so can tell them apart.
+    """
+    return progress.of_problem(number) if hasattr(progress, "of_problem") else ignore_progress
+
+
 class Solution(NamedTuple):
     """What a solver found.
 

@@ -115,7 +115,8 @@ def _iterations(solution) -> str:
 def _how_near(solution) -> str:
     gradient = getattr(solution, "gradient", None)
     if gradient is None:
-        return f"gap {solution.gap:.2g}"
+        # Rounding may put the dual above the objective.
+        return f"gap {max(0.0, solution.gap):.2g}"
     return f"relative gradient {gradient:.2g}"
 
 
