@@ -83,7 +83,8 @@ def test_auto_weighs_the_costs_of_linear_problems():
 
 @pytest.mark.parametrize("m, alone, then", [
     (400, auto.Schedule("newton", then="dcd"), "newton"),
-    (1600, auto.Schedule("landmarks"), "landmarks"), (2600, auto.Schedule("landmarks"), None),
+    (1600, auto.Schedule("landmarks", 40), "landmarks"),
+    (2600, auto.Schedule("landmarks", 65), None), (6001, auto.Schedule("landmarks"), None),
 ])  # fmt: skip
 def test_auto_begins_each_of_many_with_descent(m, alone, then):
     y, loss = np.where(np.arange(m) % 2, 1.0, -1.0), losses.odm(64.0, 0.5, 0.3, m)
@@ -91,6 +92,19 @@ def test_auto_begins_each_of_many_with_descent(m, alone, then):
     assert auto.choose(p) == alone
     among_many = auto.choose(p, is_one_of_many=True)
     assert among_many == (auto.Schedule("dcd", m // 40, then) if then else alone)
+
+
+@pytest.mark.parametrize("d, gamma, solver", [(2, 0.5, "landmarks"), (40, 0.02, "dcd")])
+def test_auto_tells_by_a_sample_whether_landmarks_are_enough(d, gamma, solver):
+    """Of middling problems coordinate descent takes those that they do not span."""
+    m, generator = 1600, np.random.default_rng(0)
+    X = generator.standard_normal((m, d))
+    y, loss = np.where(X[:, 0] + X[:, 1] ** 2 > 1, 1.0, -1.0), losses.odm(2.0**12, 0.5, 0.3, m)
+    p = Problem(None, Gram(Kernel("rbf", gamma=gamma), X), y, np.ones(m), loss)
+    found, exact = solvers.solve(p), solvers.solve(p, solver="newton", tolerance=1e-9)
+    assert found.solver == solver and found.converged
+    assert exact.primal * (1 - 1e-9) <= found.primal <= exact.primal * (1 + 2e-3)
+    assert solvers.solve(p, solver="landmarks").solver.startswith("landmarks")
 
 
 def test_auto_tries_descent_where_newton_ends_at_no_model():

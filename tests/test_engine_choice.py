@@ -44,6 +44,27 @@ def test_landmarks_of_a_sample_that_misled_are_left():
     assert not is_better_left(further=10, landmarks=choice.STAGES[-1], demanded=1.0, of=large)
 
 
+def test_what_is_left_to_descent():
+    """Problems that landmarks do not solve, if epochs are cheaper than Newton's method."""
+    outside = certificate.Draw(1.0, 1.0, 20.0, 0.0, 0.0)
+    far = sample.Forecast(160, 0.6, 0.0, [outside], 5.0, 1.0)
+    of = cost.Cost(5000, 20.0, False, np.inf)
+
+    def is_for_descent(slope=10.0, way="full", forecast=far):
+        taken = choice.Choice(way, 0.0, 0, forecast)
+        return choice.is_for_descent(taken, of, 1e-3, slope)
+
+    assert is_for_descent() and not is_for_descent(slope=1e6)
+    assert not is_for_descent(way="drawn") and not is_for_descent(forecast=None)
+    near = far._replace(demanded=1e-4)
+    assert near.demanded / 1e-3 <= cost.NEAR and not is_for_descent(forecast=near)
+    # Twice as long as Newton's method is thought to take it may be.
+    beyond = of.beyond(far.active * 5000, far.exact / 1e-3, far.demanded / 1e-3)
+    slopes = np.geomspace(10.0, 1e6, 100)
+    found = [is_for_descent(slope=slope) for slope in slopes]
+    assert found == [of.descent(slope) <= 2 * beyond for slope in slopes] and len(set(found)) == 2
+
+
 def test_a_choice_knows_what_was_forecast(monkeypatch):
     problem = problem_of(Kernel("rbf", 0.005), "odm", 2.0**6, 300, dense=True)
     taken, choose = [], solve.choose

@@ -17,7 +17,7 @@ from odmtool.search.journal import open_journal
 from odmtool.search.search import SearchPlan, grid, search
 from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import Data, folds
-from odmtool.solvers import newton
+from odmtool.solvers import auto, newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import columns, room, shared, solve
 from odmtool.solvers.engine.landmarks import Landmarks
@@ -468,6 +468,7 @@ def test_sigmoids_from_folds_side_by_side(k, fails, monkeypatch, every_size_is_l
 
     ours, theirs = machine.copy(), machine.copy(solver="newton")
     with monkeypatch.context() as patched:
+        patched.setattr(auto, "_MIDDLING", 0)
         patched.setattr(solve, "solve_columns", side_by_side)
         if not fails:
             patched.setattr(Gram, "matrix", None)

@@ -8,8 +8,9 @@ import pytest
 
 resource = pytest.importorskip("resource")
 
-# OpenBLAS ends a process by itself when it cannot allocate.
+# OpenBLAS ends a process by itself when it cannot allocate, and so does, seldom, the C library.
 _SAID = re.compile(r"odm\S+: out of memory.*\n|OpenBLAS error: .*\n")
+_OF_THREADS = (127, "cannot allocate memory for thread-local data: ABORT\n")
 
 
 @pytest.mark.parametrize("megabytes", [60, 120, 160, 200, 300])
@@ -26,5 +27,6 @@ def test_little_address_space_is_one_sentence(heart, tmp_path, options, megabyte
     if found.returncode == 0:
         assert megabytes > 60 and model.exists() and found.stderr == ""
     else:
-        assert found.returncode == 1 and _SAID.fullmatch(found.stderr), found.stderr
+        is_said = found.returncode == 1 and _SAID.fullmatch(found.stderr)
+        assert is_said or (found.returncode, found.stderr) == _OF_THREADS, found.stderr
         assert list(tmp_path.iterdir()) == []

@@ -33,6 +33,8 @@ _EPOCHS_PER_EXAMPLE = 1 / 40
 _MOST_EPOCHS = 1000
 DESCENT_GRAM = 2500
 """Up to this size, of many problems each gets coordinate descent first, and no landmarks."""
+# Up to this size coordinate descent follows where landmarks are far from enough.
+_MIDDLING = 6000
 # u l'' k(x, x) from which single precision hides the 1 in 1 + u l'' k; and double precision.
 _SINGLE, _DOUBLE = 2.0**24, 2.0**53
 # Bytes that it may take where landmarks are not enough.
@@ -51,7 +53,10 @@ _ROOM, _ROOM_WITH_JUMP = (80, 2.4e6), (512, 1e7)
 
 
 class Schedule(NamedTuple):
-    """One solver, or another after it where it has not converged; ``epochs`` end dcd earlier."""
+    """One solver, or another after it where it has not converged; ``epochs`` end dcd earlier.
+
+    Landmarks with ``epochs`` leave the problem to dcd where that is cheaper than what they need.
+    """
 
     first: str
     epochs: int | None = None
@@ -79,6 +84,8 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
     if is_first and newton.fits(problem):
         then = "landmarks" if is_large else "newton"
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(then=then)
+    if is_large and problem.size <= _MIDDLING and newton.fits(problem):
+        return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(first="landmarks")
     if is_large:
         return Schedule("landmarks")
     if not newton.fits(problem):
@@ -102,7 +109,7 @@ def _is_for_matrix(problem: Problem) -> bool:
     gram = problem.gram
     if not has_room(gram.size, gram.memory):
         return False
-    return _SINGLE < _largest(problem) < _DOUBLE or are_apart(gram.kernel, gram.X)
+    return _SINGLE < largest_slope(problem) < _DOUBLE or are_apart(gram.kernel, gram.X)
 
 
 def is_for_single(problem: Problem, tolerance: float) -> bool:
@@ -113,7 +120,7 @@ def is_for_single(problem: Problem, tolerance: float) -> bool:
     gram = problem.gram
     if problem.loss.kind != SMOOTH or not is_of_distances(gram) or gram.bytes > gram.memory:
         return False
-    return holds_single(_largest(problem), gram.size, tolerance)
+    return holds_single(largest_slope(problem), gram.size, tolerance)
 
 
 def is_of_distances(gram: Gram | None) -> bool:
@@ -131,7 +138,7 @@ def holds_single(largest: float, m: int, tolerance: float) -> bool:
     return largest * (m / _SINGLE) ** 2 <= tolerance
 
 
-def _largest(problem: Problem) -> float:
+def largest_slope(problem: Problem) -> float:
     """The largest u l'' k(x, x)."""
     slope = losses.largest_slope(problem.loss)
     return float(slope * problem.weight.max() * problem.gram.diagonal().max())

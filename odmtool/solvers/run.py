@@ -18,6 +18,7 @@ from odmtool.solvers.auto import (
     choose,
     is_for_single,
     is_of_distances,
+    largest_slope,
     newton_follows,
 )
 from odmtool.solvers.base import (
@@ -94,6 +95,10 @@ class SolverRun(NamedTuple):
         )  # fmt: skip
 
     def _plan(self, problem: Problem, plan: Schedule, start) -> Solution:
+        if plan.first == "landmarks" and plan.epochs is not None:
+            if (found := self._unless_for_descent(problem)) is not None:
+                return self.after_landmarks(problem, found)
+            plan = plan._replace(first="dcd", then="landmarks")
         if plan.first == "landmarks":
             return self._landmarks(problem, start, is_last=plan.then is None)
         first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
@@ -124,6 +129,17 @@ class SolverRun(NamedTuple):
         from odmtool.rows.whole import filled
 
         return problem._replace(gram=filled(problem.gram, dtype, local_executor(self.jobs)))
+
+    def _unless_for_descent(self, problem: Problem) -> Solution | None:
+        """What landmarks find, or None where coordinate descent is cheaper."""
+        from odmtool.solvers.engine import solve as engine
+
+        limit = table.way_of("landmarks", problem.loss.kind, problem.kernel_name).limit
+        stop = Stop(self.tolerance, limit if self.max_iter is None else self.max_iter, True)
+        return engine.solve_unless_for_descent(
+            problem, stop, largest_slope(problem), seed=self.seed,
+            progress=self.progress or ignore_progress, executor=local_executor(self.jobs),
+        )  # fmt: skip
 
     def _landmarks(self, problem: Problem, start, is_last: bool = False) -> Solution:
         follows = not is_last and newton_follows(problem)

@@ -24,6 +24,9 @@ _FORECASTS, _FASTER = 3, 1.0
 # pass, which is sure; and some more.
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 _COMPACT, _SURE, _MORE = 3.0, 1.5, 0.3
+# Newton's method from far away takes longer than the forecast: so many times as long.
+# speed only: the cheapest way is guessed, and every way ends with a certificate
+_DEARER = 2.0
 # So many times the forecast, a gap is not what the sample shows.
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 _MISLED = 3.0
@@ -87,6 +90,20 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0, further: int = 0) -> 
             break
     best = best or Choice("full", 0.0)
     return best._replace(forecast=seen[-1]) if seen else best
+
+
+# speed only: the cheapest way is guessed, and every way ends with a certificate
+def is_for_descent(taken: Choice, cost: Cost, tolerance: float, slope: float) -> bool:
+    """Whether landmarks are not enough, and coordinate descent is cheaper than Newton's method.
+
+    ``slope`` is the largest u l'' k(x, x), with which epochs grow.
+    """
+    seen = taken.forecast
+    if seen is None or taken.way != "full":
+        return False
+    active, excess = seen.active * cost.size, seen.exact / tolerance
+    beyond = cost.beyond(active, excess, seen.demanded / tolerance)
+    return cost.descent(slope) <= _DEARER * beyond
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate

@@ -38,7 +38,13 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import brought, certificate, full, thinned
 from odmtool.solvers.engine.certificate import Evaluation
-from odmtool.solvers.engine.choice import Choice, choose, is_better_left, is_misled
+from odmtool.solvers.engine.choice import (
+    Choice,
+    choose,
+    is_better_left,
+    is_for_descent,
+    is_misled,
+)
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import MOST, Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
@@ -142,6 +148,22 @@ def solve_columns(
     return [_spread_out(columns, j, found, first, member) for j, found in pairs]
 
 
+# speed only: another solver takes the problem if they do not
+def solve_unless_for_descent(
+    problem: Problem, stop: Stop, slope: float, *, seed: int, progress: ProgressCallback, executor
+) -> Solution | None:
+    """As :func:`solve`; None where landmarks are not enough, and coordinate descent is cheaper.
+
+    ``slope`` is the largest u l'' k(x, x).
+    """
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    run, first, member = _run_of(columns, problem.gram, stop, seed, progress, executor)
+    choice = choose(run.sample, run.cost, stop)
+    if is_for_descent(choice, run.cost, stop.tolerance, slope):
+        return None
+    return _spread_out(columns, 0, run.result(choice)[0], first, member)
+
+
 def _run_of(columns: Columns, gram: Gram, stop: Stop, seed: int, progress, executor):
     """The problems on their way, and which of their examples are the same."""
     X, columns, first, member = _merged(gram.X, columns)
@@ -232,9 +254,9 @@ class EngineRun:
             gap = gap if gap < np.inf else np.nan
             self._progress(Progress(iteration, sum(primals), gap, max(counts)))
 
-    def result(self) -> list[Solution]:
-        """The solutions."""
-        choice = choose(self.sample, self.cost, self.stop)
+    def result(self, choice: Choice | None = None) -> list[Solution]:
+        """The solutions; ``choice`` is what the sample told, where that is known."""
+        choice = choice or choose(self.sample, self.cost, self.stop)
         live = np.arange(self._columns.count)
         solutions = [None] * len(live)
         while True:
