@@ -136,8 +136,8 @@ def test_newton_ends_where_long_directions_change_hardly_any_margin():
 
 
 def test_newton_names_what_is_missing():
-    with pytest.raises(UsageError, match="is for ODM, LDM"):
-        solvers.solve(problem(None, loss=OTHER_LOSSES["svr"]), solver="newton")
+    with pytest.raises(UsageError, match="is for linear machines"):
+        solvers.solve(problem("rbf", loss=OTHER_LOSSES["svr"]), solver="newton")
     with pytest.raises(UsageError, match="unknown solver"):
         solvers.solve(problem(None), solver="magic")
 

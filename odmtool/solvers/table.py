@@ -158,6 +158,7 @@ _ROWS = (
         (
             Way("newton", (SMOOTH,), 200, matrices=NEWTON_MATRICES, has_jobs=True),
             Way("proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
+            Way("two_jumps", (JUMPS,), 200, kernel=False),
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
             Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
             Way("mcodm.auto", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
