@@ -29,6 +29,8 @@ one_class_weighs = sentence(
 )
 # More words than this are not listed.
 _MOST_NAMES = 10
+# A gap below 0 that is nearer to it is one of rounding.
+_ROUNDING = 1e-9
 
 
 def no_such_class(label, classes: list) -> str:
@@ -115,8 +117,9 @@ def _iterations(solution) -> str:
 def _how_near(solution) -> str:
     gradient = getattr(solution, "gradient", None)
     if gradient is None:
-        # Rounding may put the dual above the objective.
-        return f"gap {max(0.0, solution.gap):.2g}"
+        # Rounding may put the dual above the objective; a kernel that is not definite, far above.
+        gap = 0.0 if -_ROUNDING < solution.gap < 0 else solution.gap
+        return f"gap {gap:.2g}"
     return f"relative gradient {gradient:.2g}"
 
 
