@@ -159,7 +159,8 @@ def solve_unless_for_descent(
     columns = Columns.of(problem.y[None], problem.weight, problem.loss)
     run, first, member = _run_of(columns, problem.gram, stop, seed, progress, executor)
     choice = choose(run.sample, run.cost, stop)
-    if is_for_descent(choice, run.cost, stop.tolerance, slope):
+    # After the deadline the sample's landmarks are all that there is, and nothing else is begun.
+    if not stop.is_late and is_for_descent(choice, run.cost, stop.tolerance, slope):
         return None
     return _spread_out(columns, 0, run.result(choice)[0], first, member)
 
