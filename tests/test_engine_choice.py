@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from engine_problems import problem_of
 
 from odmtool.core.kernels import Kernel
@@ -62,7 +63,12 @@ def test_what_is_left_to_descent():
     beyond = of.beyond(far.active * 5000, far.exact / 1e-3, far.demanded / 1e-3)
     slopes = np.geomspace(10.0, 1e6, 100)
     found = [is_for_descent(slope=slope) for slope in slopes]
-    assert found == [of.descent(slope) <= 2 * beyond for slope in slopes] and len(set(found)) == 2
+    assert found == [of.descent(slope, 1e-3) <= 2 * beyond for slope in slopes]
+    assert len(set(found)) == 2
+    # For a smaller gap it takes more epochs.
+    values = of.made(5000**2)
+    assert of.descent(9.0, 1e-2) == of.descent(9.0, 1e-3) > values
+    assert of.descent(9.0, 1e-6) - values == pytest.approx(2 * (of.descent(9.0, 1e-3) - values))
 
 
 def test_a_choice_knows_what_was_forecast(monkeypatch):

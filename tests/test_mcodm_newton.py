@@ -170,6 +170,23 @@ def test_a_division_that_rounding_spoils_is_a_preconditioner(error, monkeypatch)
     S = of_array._direction(G)
     assert np.linalg.norm(times(S) - G) <= 0.2 * np.linalg.norm(G)
     assert len(products) == 1 if error == 0.0 else len(products) > 1
+    # Where there is no factor none is sought again.
+    assert of_array._is_spoilt == (not of_array._has_few_duals()) == (error is LinAlgError)
+
+
+@pytest.mark.parametrize("products, is_spoilt", [(6, False), (7, True)])
+def test_a_division_that_needs_many_products_is_left(products, is_spoilt, monkeypatch):
+    monkeypatch.setattr(dense, "_FEW", 100)
+    state = both(np.random.default_rng(6), 6, 0.1)[0]
+    state.is_exact, G = False, state.W - state._dual_W
+    state._direction(G)
+    assert state._divides
+    state._products = products
+    S = state._direction(G)
+    assert state._divides == (not is_spoilt)
+    assert np.linalg.norm(state._hessian_times(S) - G) <= 0.2 * np.linalg.norm(G)
+    state.release()
+    assert state._has_few_duals()
 
 
 def test_without_constraints_from_above_there_are_no_betas():

@@ -55,13 +55,15 @@ _ROOM, _ROOM_WITH_JUMP = (80, 2.4e6), (512, 1e7)
 class Schedule(NamedTuple):
     """One solver, or another after it where it has not converged; ``epochs`` end dcd earlier.
 
-    Landmarks with ``epochs`` leave the problem to dcd where that is cheaper than what they need.
+    :data:`EITHER` is landmarks, or dcd where that is cheaper than what these need.
     """
 
     first: str
     epochs: int | None = None
     then: str | None = "newton"
 
+
+EITHER = "landmarks or dcd"
 
 # Where rounding stops Newton's method far away, coordinate descent can be nearer.
 _SMALL = Schedule("newton", then="dcd")
@@ -85,7 +87,7 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
         then = "landmarks" if is_large else "newton"
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(then=then)
     if is_large and problem.size <= _MIDDLING and newton.fits(problem):
-        return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(first="landmarks")
+        return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(first=EITHER)
     if is_large:
         return Schedule("landmarks")
     if not newton.fits(problem):

@@ -14,6 +14,7 @@ from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.rows.executor import local_executor
 from odmtool.solvers import table
 from odmtool.solvers.auto import (
+    EITHER,
     Schedule,
     choose,
     is_for_single,
@@ -73,20 +74,21 @@ class SolverRun(NamedTuple):
         return self._plan(problem, self._plan_of(name, problem), start)
 
     def _one(
-        self, problem: Problem, name: str, start, epochs: int | None = None, follows: bool = False
+        self, problem: Problem, name: str, start, epochs: int | None = None, follows: bool = False,
+        **told,
     ) -> Solution:  # fmt: skip
         way = table.way_of(name, problem.loss.kind, problem.kernel_name)
-        return self._module(way, problem, start, epochs, follows)
+        return self._module(way, problem, start, epochs, follows, **told)
 
     def _module(
         self, way: table.Way, problem: Problem, start, epochs: int | None = None,
-        follows: bool = False,
+        follows: bool = False, **told,
     ) -> Solution:  # fmt: skip
         limits = [most for most in (self.max_iter, epochs) if most is not None]
         stop = Stop(self.tolerance, min(limits, default=way.limit), follows or epochs is not None)
         # Each is imported when it is used: most need compiled code, which takes time to load.
         solver = import_module(f"odmtool.solvers.{way.module}")
-        extra = self.settings.read_by(way.reads)
+        extra = self.settings.read_by(way.reads) | told
         if way.has_jobs:
             extra["executor"] = local_executor(self.jobs)
         return solver.solve(
@@ -95,10 +97,12 @@ class SolverRun(NamedTuple):
         )  # fmt: skip
 
     def _plan(self, problem: Problem, plan: Schedule, start) -> Solution:
-        if plan.first == "landmarks" and plan.epochs is not None:
-            if (found := self._unless_for_descent(problem)) is not None:
+        if plan.first == EITHER:
+            slope = largest_slope(problem)
+            found = self._one(problem, "landmarks", start, follows=True, slope=slope)
+            if found is not None:
                 return self.after_landmarks(problem, found)
-            plan = plan._replace(first="dcd", then="landmarks")
+            plan = plan._replace(first="dcd")
         if plan.first == "landmarks":
             return self._landmarks(problem, start, is_last=plan.then is None)
         first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
@@ -129,17 +133,6 @@ class SolverRun(NamedTuple):
         from odmtool.rows.whole import filled
 
         return problem._replace(gram=filled(problem.gram, dtype, local_executor(self.jobs)))
-
-    def _unless_for_descent(self, problem: Problem) -> Solution | None:
-        """What landmarks find, or None where coordinate descent is cheaper."""
-        from odmtool.solvers.engine import solve as engine
-
-        limit = table.way_of("landmarks", problem.loss.kind, problem.kernel_name).limit
-        stop = Stop(self.tolerance, limit if self.max_iter is None else self.max_iter, True)
-        return engine.solve_unless_for_descent(
-            problem, stop, largest_slope(problem), seed=self.seed,
-            progress=self.progress or ignore_progress, executor=local_executor(self.jobs),
-        )  # fmt: skip
 
     def _landmarks(self, problem: Problem, start, is_last: bool = False) -> Solution:
         follows = not is_last and newton_follows(problem)

@@ -103,7 +103,7 @@ def is_for_descent(taken: Choice, cost: Cost, tolerance: float, slope: float) ->
         return False
     active, excess = seen.active * cost.size, seen.exact / tolerance
     beyond = cost.beyond(active, excess, seen.demanded / tolerance)
-    return cost.descent(slope) <= _DEARER * beyond
+    return cost.descent(slope, tolerance) <= _DEARER * beyond
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate

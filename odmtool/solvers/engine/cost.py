@@ -32,8 +32,9 @@ _BYTES = 4
 # Products with K between active examples that Newton's method needs, and the power of (gap /
 # tolerance) that they grow with.
 _PRODUCTS, _SLOWLY = 2.0, 0.4
-# Epochs of coordinate descent where the loss has a kink; elsewhere so many, and for every u l'' k.
+# Epochs of coordinate descent where the loss has a kink.
 _DESCENT = 20
+# Of a smooth loss to a gap of 1e-3: so many, and so many more for each unit of u l'' k.
 _EPOCHS, _STEEPER = 5.0, 0.55
 # So many times as long Newton's method in function space takes where single precision, that of
 # its products, hides the solution in the landmarks' span.
@@ -102,10 +103,14 @@ class Cost(NamedTuple):
         """Reading so many that are kept."""
         return count * _KEPT
 
-    def descent(self, slope: float) -> float:
-        """Coordinate descent on the whole matrix in single precision; ``slope`` is u l'' k."""
+    def descent(self, slope: float, tolerance: float) -> float:
+        """Coordinate descent on the whole matrix in single precision; ``slope`` is u l'' k.
+
+        Gaps fall by about the same factor in every epoch.
+        """
         values = float(self.size) ** 2
-        return self.made(values) + (_EPOCHS + _STEEPER * slope) * self.kept(values)
+        epochs = (_EPOCHS + _STEEPER * slope) * max(1.0, -math.log10(tolerance) / 3)
+        return self.made(values) + epochs * self.kept(values)
 
     def beyond(self, active: float, excess: float, demanded: float) -> float:
         """Newton's method in function space from landmarks whose gap is ``excess`` tolerances.

@@ -75,7 +75,8 @@ def solve(
     start: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
     executor=None,
-) -> Solution:
+    slope: float | None = None,
+) -> Solution | None:
     """Solve a kernel problem; parameters as in :func:`odmtool.solvers.newton.solve`.
 
     Parameters
@@ -89,15 +90,21 @@ def solve(
         The sample's solution is a better start than another problem's.
     executor : optional
         See :mod:`odmtool.rows.executor`; it must share this process's memory.
+    slope : float, optional
+        The largest u l'' k(x, x), if coordinate descent can have the problem.
 
     Returns
     -------
-    Solution
+    Solution or None
         ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is a bound
-        of the full problem's gap, ``failure`` the probability with which it may be wrong.
+        of the full problem's gap, ``failure`` the probability with which it may be wrong. None
+        with a ``slope`` where they are not enough, and coordinate descent is cheaper.
     """
-    (found,) = solve_all([problem], stop, seed=seed, progress=progress, executor=executor)
-    return found
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    run, first, member = _run_of(columns, problem.gram, stop, seed, progress, executor)
+    if (found := run.result(slope)) is None:
+        return None
+    return _spread_out(columns, 0, found[0], first, member)
 
 
 def solve_all(
@@ -146,23 +153,6 @@ def solve_columns(
     run, first, member = _run_of(columns, gram, stop, seed, progress, executor)
     pairs = enumerate(run.result())
     return [_spread_out(columns, j, found, first, member) for j, found in pairs]
-
-
-# speed only: another solver takes the problem if they do not
-def solve_unless_for_descent(
-    problem: Problem, stop: Stop, slope: float, *, seed: int, progress: ProgressCallback, executor
-) -> Solution | None:
-    """As :func:`solve`; None where landmarks are not enough, and coordinate descent is cheaper.
-
-    ``slope`` is the largest u l'' k(x, x).
-    """
-    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
-    run, first, member = _run_of(columns, problem.gram, stop, seed, progress, executor)
-    choice = choose(run.sample, run.cost, stop)
-    # After the deadline the sample's landmarks are all that there is, and nothing else is begun.
-    if not stop.is_late and is_for_descent(choice, run.cost, stop.tolerance, slope):
-        return None
-    return _spread_out(columns, 0, run.result(choice)[0], first, member)
 
 
 def _run_of(columns: Columns, gram: Gram, stop: Stop, seed: int, progress, executor):
@@ -255,9 +245,13 @@ class EngineRun:
             gap = gap if gap < np.inf else np.nan
             self._progress(Progress(iteration, sum(primals), gap, max(counts)))
 
-    def result(self, choice: Choice | None = None) -> list[Solution]:
-        """The solutions; ``choice`` is what the sample told, where that is known."""
-        choice = choice or choose(self.sample, self.cost, self.stop)
+    def result(self, slope: float | None = None) -> list[Solution] | None:
+        """The solutions, or None, for one problem and ``slope`` as of :func:`solve`."""
+        choice = choose(self.sample, self.cost, self.stop)
+        # After the deadline the sample's landmarks are all that there is.
+        may_leave = slope is not None and not self.stop.is_late
+        if may_leave and is_for_descent(choice, self.cost, self.stop.tolerance, slope):
+            return None
         live = np.arange(self._columns.count)
         solutions = [None] * len(live)
         while True:

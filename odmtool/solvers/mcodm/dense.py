@@ -54,7 +54,7 @@ _WORK = 3e7
 # speed only: exact steps or others, the gap decides
 _EXACT = 120
 # From so many unknowns on the W of least squares names the first rivals. (A first problem of 640
-# took half of the time, optdigits 3.3 s instead of .5; ends are 1 % lower or higher.)
+# took half of the time, optdigits 3.3 s instead of .5. Ends are lower or higher, mostly by 1 %.)
 _MANY = 300
 # Duals are few if they are at most this share of the unknowns.
 # speed only: exact steps or others, the gap decides
@@ -230,22 +230,27 @@ class DenseNewton(SmoothedNewton):
 
     def _preconditioner(self):
         # speed only: when a preconditioner is made anew
-        self._patience, self._divides = 0, False
-        if self._has_few_duals():
-            with contextlib.suppress(LinAlgError):
-                if self._inner_products is None:
-                    self._inner_products = self._X @ self._X.T
-                columns, k = self._columns(), self.problem.k
-                divide = dual_system.division(self._X, self._inner_products, columns, k)
-                self._divides = True
-                return divide
-        return super()._preconditioner()
+        self._patience, self._divides = 0, self._has_few_duals()
+        if not self._divides:
+            return super()._preconditioner()
+        if self._inner_products is None:
+            self._inner_products = self._X @ self._X.T
+        try:
+            columns, k = self._columns(), self.problem.k
+            return dual_system.division(self._X, self._inner_products, columns, k)
+        except LinAlgError:
+            self._is_spoilt = True
+            return self._preconditioner()
 
     def _has_few_duals(self) -> bool:
-        """Whether the duals that are not at a bound are few, and so are examples."""
+        """Whether the duals that are not at a bound are few, and so are examples.
+
+        Not any more where rounding has spoilt their system.
+        """
         number = sum(members.classes.size for members in self._members)
         number += np.count_nonzero(self.duals.beta)
-        return len(self._X) <= MOST_DUALS and number <= min(MOST_DUALS, _FEW * self.W.size)
+        is_small = len(self._X) <= MOST_DUALS and not self._is_spoilt
+        return is_small and number <= min(MOST_DUALS, _FEW * self.W.size)
 
     def _columns(self) -> dual_system.Columns:
         """What H_i are made of at the present point."""

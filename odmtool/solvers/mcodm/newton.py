@@ -180,7 +180,7 @@ class SmoothedNewton:
         """Let go of the factors, which are large and for further steps only."""
         # speed only: when a preconditioner is made anew
         self._precondition, self._products, self._patience = None, 1, 0
-        self._divides = False
+        self._divides = self._is_spoilt = False
         self._steep = None
 
     def settle(self) -> None:
@@ -320,6 +320,7 @@ class SmoothedNewton:
         # speed only: the gap decides when it ends, not how precise a step was
         accuracy = length * min(_LOOSE, np.sqrt(gap))
         # speed only: when a preconditioner is made anew
+        self._is_spoilt |= self._divides and self._products > _PATIENCE
         if self._products > self._patience or (self._has_few_duals() and not self._divides):
             self._precondition = self._preconditioner()
         self._products = 0
