@@ -89,6 +89,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     own = {
         "snapshot": "last", "outer": "cccp", "solver": "auto", "starts": MOST_STARTS, "rate": RATE,
         "values": None, "space": None, "rivals": None, "basis": None, "sample": None,
+        "slope": None,
     }  # fmt: skip
     if module == "large.sodm":
         assert found.pop("report")(None) is None
