@@ -353,3 +353,14 @@ def test_closed_streams_with_processes_and_products(tmp_path, heart):
         result = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True)
         assert result.returncode == 1
         assert result.stderr == b"odm-train: stdout: cannot be written: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("command", ["train -v 2 heart", "cv -v 2 heart", "predict heart m out"])
+def test_results_for_a_closed_stdout_are_an_error(tmp_path, heart, command):
+    (tmp_path / "heart").symlink_to(heart)
+    run = f"{sys.executable} -m odmtool"
+    subprocess.run(["sh", "-c", f"{run} train -q heart m >&-"], cwd=tmp_path, check=True)
+    result = subprocess.run(["sh", "-c", f"{run} {command} >&-"], cwd=tmp_path, capture_output=True)
+    assert result.returncode == 1
+    assert result.stderr.endswith(b"odmtool: stdout: cannot be written: Bad file descriptor\n")
+

@@ -10,6 +10,7 @@ end at ``STDERR_LIMIT`` bytes.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sys
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from odmtool.cli import messages, process
 from odmtool.cli.flags import spoken
 from odmtool.errors import FileError
+from odmtool.io.files import is_closed
 
 STDERR_LIMIT = 4096
 PROGRESS_SECONDS = 0.5
@@ -91,6 +93,8 @@ class Report:
         if self.product_on_stdout:
             process.say(line)
             return
+        if is_closed(sys.stdout):
+            raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
         try:
             print(line, flush=True)
         except BrokenPipeError:
