@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from odmtool.cli import messages, process
 from odmtool.cli.flags import spoken
 from odmtool.errors import FileError
-from odmtool.io.files import is_closed
 
 STDERR_LIMIT = 4096
 PROGRESS_SECONDS = 0.5
@@ -93,6 +92,8 @@ class Report:
         if self.product_on_stdout:
             process.say(line)
             return
+        from odmtool.io.files import is_closed
+
         if is_closed(sys.stdout):
             raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
         try:

@@ -29,15 +29,20 @@ class Gram:
         In single precision if the kernel values shall be.
     memory : float
         Bytes that kernel values and their factorisation may take.
+    is_own : bool
+        Nobody else has X, so that it may be written to.
     """
 
-    def __init__(self, kernel: Kernel, X, memory: float = float("inf")):
+    def __init__(
+        self, kernel: Kernel, X, memory: float = float("inf"), *, is_own: bool = False
+    ):  # fmt: skip
         self.kernel = kernel
         of = kernel.row.of
         self.X = X if of == STORED else kernels.prepare(X, memory / 4)
         if of == DISTANCES and isinstance(self.X, np.ndarray) and len(self.X):
             # Distances stay the same, and large offsets (years, prices) no longer cancel.
-            self.X = self.X - self.X.mean(axis=0)
+            out = self.X if is_own or self.X is not X else None
+            self.X = np.subtract(self.X, self.X.mean(axis=0), out=out)
         self.memory = memory
         self.size = X.shape[0]
         self._matrix: np.ndarray | None = None
@@ -91,12 +96,12 @@ class Gram:
         return RowCache(self)
 
     def subset(self, rows: np.ndarray) -> Gram:
-        """The Gram of some of the examples; it shares computed values."""
+        """The Gram of some of the examples, by their numbers; it shares computed values."""
         if self.is_computed:
             part = Gram.of_matrix(self.kernel, self._matrix[np.ix_(rows, rows)], self.memory)
             part.X = None if self.X is None else self.X[rows]
             return part
-        return Gram(self.kernel, self.X[rows], self.memory)
+        return Gram(self.kernel, self.X[rows], self.memory, is_own=True)
 
     def diagonal(self) -> np.ndarray:
         """k(x_i, x_i), shape (m,); of values in single precision, too, in double."""
