@@ -363,4 +363,3 @@ def test_results_for_a_closed_stdout_are_an_error(tmp_path, heart, command):
     result = subprocess.run(["sh", "-c", f"{run} {command} >&-"], cwd=tmp_path, capture_output=True)
     assert result.returncode == 1
     assert result.stderr.endswith(b"odmtool: stdout: cannot be written: Bad file descriptor\n")
-

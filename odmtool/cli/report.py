@@ -10,7 +10,6 @@ end at ``STDERR_LIMIT`` bytes.
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import sys
@@ -92,10 +91,9 @@ class Report:
         if self.product_on_stdout:
             process.say(line)
             return
-        from odmtool.io.files import is_closed
+        from odmtool.io.files import check_writable
 
-        if is_closed(sys.stdout):
-            raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
+        check_writable("-")
         try:
             print(line, flush=True)
         except BrokenPipeError:

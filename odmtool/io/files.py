@@ -219,11 +219,11 @@ def check_writable(path: str | os.PathLike) -> None:
     stream = output_stream(path)
     if stream is None:
         _destination(path)
-    elif stream == 1 and is_closed(sys.stdout):
+    elif stream == 1 and _is_closed(sys.stdout):
         raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
 
 
-def is_closed(stream: IO | None) -> bool:
+def _is_closed(stream: IO | None) -> bool:
     """Whether a standard stream was closed before this process began.
 
     A command has then put the null device in its place, so that other files do not take it.
