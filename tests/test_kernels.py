@@ -291,14 +291,16 @@ def test_what_is_known_of_the_kernels():
     assert linear.row.rounding(linear, 2.0, 0.25, np) == (0.0, 0.5)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, lambda X: CSR.of(sparse.csr_matrix(X))])
+@pytest.mark.parametrize(
+    "form", [np.array, sparse.csr_matrix, lambda X: CSR.of(sparse.csr_matrix(X))]
+)
 def test_a_mean_is_taken_off_copies_only(form):
     values = np.random.default_rng(3).normal(5.0, 1.0, (9, 4))
     X, rows = form(values), np.array([1, 2, 5])
     whole = Gram(Kernel("rbf", 0.5), X)
     kept = whole.X.copy()
     part = whole.subset(rows)
-    np.testing.assert_array_equal(X if form is np.asarray else X.toarray(), values)
+    np.testing.assert_array_equal(X if form is np.array else X.toarray(), values)
     np.testing.assert_array_equal(whole.X, kept)
     assert np.abs(part.X.mean(axis=0)).max() < 1e-15
     np.testing.assert_allclose(part.matrix(), whole.matrix()[np.ix_(rows, rows)], rtol=1e-12)
