@@ -34,7 +34,7 @@ _AWAKE_EVERY = 0.5
 
 
 class _AtOnce(int):
-    """An exit code with which Python is left as it is, because cleaning up takes memory, too."""
+    """An exit code after want of memory: tidying up takes some, and Python has crashed then."""
 
 
 def run(command: click.Command, args: list[str], program: str) -> int:
@@ -103,12 +103,13 @@ def main(command: click.Command, program: str) -> NoReturn:
     while not done.wait(_AWAKE_EVERY):
         pass
     process.ignore_signals()
-    if isinstance(outcome[0], _AtOnce):
-        # Within a limit of memory Python has been seen to crash on its way out.
-        with contextlib.suppress(OSError, MemoryError):
-            sys.stdout.flush()
+    # Python would take down all that is loaded piece by piece, which takes as long as a small
+    # training. Only processes that share the work leave something to tidy up.
+    if "multiprocessing" not in sys.modules or isinstance(outcome[0], _AtOnce):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, MemoryError):
+                stream.flush()
         os._exit(outcome[0])
-    # Python would look for garbage in all that is loaded, which takes as long as a small training.
     gc.freeze()
     sys.exit(outcome[0])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from contextlib import contextmanager
+from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 
 import click
 
@@ -192,10 +193,11 @@ def limit_threads(count: int) -> None:
     grid search) wait for each other and can make each run ten times slower. What the
     user has set in the environment stands.
 
-    The checksums of models come first, too: OpenSSL ends the process when it is loaded where NumPy
-    has left too little memory.
+    Where memory is limited OpenSSL, for checksums and for NumPy's seeds, comes first, too: it ends
+    the process when it is loaded where NumPy has left too little.
     """
-    import hashlib  # noqa: F401
+    if getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY:
+        import hashlib  # noqa: F401
 
     for name in BLAS_THREADS:
         os.environ.setdefault(name, str(count))

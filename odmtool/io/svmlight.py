@@ -13,7 +13,6 @@ They do count for the width of the matrix, as LIBSVM counts them.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import stat
@@ -31,6 +30,7 @@ from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import NO_INDEX, ParsedLines, WrongLine
+from odmtool.io.checksum import sha256
 from odmtool.io.files import display_name, is_stream, open_input
 from odmtool.io.row_labels import RowLabels, WrongLabel, in_order
 
@@ -223,7 +223,7 @@ def write_svmlight(stream: IO[str], X: CSR | csr_matrix, labels, first_index: in
 
 def fingerprint(dataset: Dataset) -> str:
     """``sha256:<hex>`` of labels, row ends, columns and values: the same data, the same text."""
-    digest = hashlib.sha256()
+    digest = sha256(dataset.rows.data.nbytes)
     labels = dataset.labels
     for array, dtype in (
         (labels, "<f8" if labels.dtype.kind == "f" else "<i8"),
