@@ -22,6 +22,8 @@ _MUCH_LESS = 0.5
 def read_data(place, class_weight: dict, report: Report):
     """What a place reads; says what looks like a mistake in the data, or in the weights.
 
+    From then on what is freed is kept for what comes next.
+
     Returns a :class:`odmtool.places.place.TrainingData`.
 
     Raises
@@ -30,8 +32,11 @@ def read_data(place, class_weight: dict, report: Report):
     UsageError
         A weight is for a word, and the labels are numbers, or the other way round.
     """
+    from odmtool.core.memory import keep_freed
+
     with report.phase("reading"):
         data = place.read(note=report.note, detail=report.detail)
+    keep_freed()
     name_labels(dict(enumerate(data.names or ())))
     for label in class_weight:
         if isinstance(label, str) != bool(data.names):

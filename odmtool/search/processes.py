@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 
 from odmtool import messages
+from odmtool.core.memory import keep_freed
 from odmtool.errors import ProcessLostError
 
 _LOOK_SECONDS = 0.5
@@ -55,11 +56,12 @@ def _backend():
 
 
 def leave_with(parent: int) -> None:
-    """End this process when its parent is gone, now or later."""
+    """End this process when its parent is gone, now or later; it keeps what it frees."""
 
     def look() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOK_SECONDS)
         os._exit(1)
 
+    keep_freed()
     threading.Thread(target=look, name="look after the parent", daemon=True).start()

@@ -301,7 +301,8 @@ class SmoothedNewton:
     def _slope(self, direction, change, W) -> float:
         """Of the smoothed problem, at W, whose duals are those of the last losses."""
         C = self.duals.coefficients(self._target)
-        return float(np.vdot(C, change) - np.vdot(direction, W))
+        # Of arrays of two orders vdot makes copies.
+        return float(np.einsum("il,il->", C, change) - np.vdot(direction, W))
 
     def _product(self, W) -> np.ndarray:
         return np.asarray(self._X @ W)
