@@ -406,6 +406,7 @@ def test_pairs_of_very_many_classes_are_worth_a_word(run, tmp_path, monkeypatch)
 @pytest.mark.parametrize("error, is_memory", [
     (ImportError("libx.so: failed to map segment from shared object"), True),
     (ImportError("libx.so: cannot open shared object file: Cannot allocate memory"), True),
+    (ImportError("libstdc++.so.6: cannot map zero-fill pages"), True),
     (RuntimeError("can't start new thread"), True),
     (SystemError("error return without exception set"), True),
     (SystemError("<function f at 0x1> returned NULL without setting an exception"), True),

@@ -294,7 +294,25 @@ def test_values_that_order_the_classes_wrongly_are_said(run, tmp_path):
     lines = [f"{1 if (i + j) % 2 else -1} 1:{i} 2:{j}\n" for i in range(4) for j in range(4)]
     (tmp_path / "data").write_text("".join(lines))
     outcome = run("train", "-b", "1", "-t", "rbf", "-g", "1", "data", "m")
-    assert outcome.code == 0 and "warning: on held-out examples" in outcome.err
+    assert outcome.code == 0
+    assert "values do not separate the classes (A = " in outcome.err and "useless" in outcome.err
+
+
+def test_pairs_of_classes_that_values_do_not_separate_are_named(run, tmp_path):
+    # Spam and ham are as above; the third class lies far away.
+    lines = [
+        f"{name} 1:{i} 2:{j}\n" for i in range(4) for j in range(4)
+        for name in (["spam", "ham"][(i + j) % 2],)
+    ]  # fmt: skip
+    far = [f"eggs 1:{20 + i} 2:{j}\n" for i in range(4) for j in range(4)]
+    (tmp_path / "data").write_text("".join(lines + far))
+    options = ["train", "-q", "-b", "1", "-t", "rbf", "-g", "1"]
+    one = run(*options, "data", "m").err
+    assert "do not separate classes spam and ham (A = " in one and one.count("warning") == 1
+    near = [line.replace("spam", "bacon") for line in lines]
+    (tmp_path / "data").write_text("".join(lines + far + near))
+    several = run(*options, "data", "m").err
+    assert "of 6 pairs of classes, such as " in several and "useless" not in several
 
 
 def test_strict_holds_for_the_folds_too(run, heart, tmp_path):

@@ -311,14 +311,16 @@ for name in ("numba", "joblib", "scipy.sparse"):
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
-def test_a_signal_while_the_imports_run(tmp_path, heart):
-    """The handlers stand before anything heavy is imported."""
-    code = """
-import os, signal, sys
+@pytest.mark.parametrize("module", ["click", "odmtool.io.compressed"])
+def test_a_signal_while_the_imports_run(tmp_path, heart, module):
+    """The handlers stand before anything heavy is imported, and while io.files is."""
+    code = f"""
+import os, signal, sys, time
 class Killer:
     def find_spec(self, name, path=None, target=None):
-        if name == "click":
+        if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)  # the main thread takes the signal now
 sys.meta_path.insert(0, Killer())
 from odmtool.cli import train_main
 train_main()
@@ -329,6 +331,32 @@ train_main()
     )  # fmt: skip
     assert result.returncode == 130
     assert result.stderr == b"odm-train: interrupted; no file was changed\n"
+
+
+def test_work_without_a_thread_of_its_own(tmp_path, heart):
+    """As where memory is limited: then it is done in the thread that there is."""
+    code = """
+import threading
+def start(self):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = start
+from odmtool.cli import train_main
+train_main()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code, "-q", heart, "m"], cwd=tmp_path, capture_output=True
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert (tmp_path / "m").read_text().rsplit("\n", 2)[-2].startswith("end sha256 ")
+
+
+def test_a_profile_is_printed_at_the_end(tmp_path, heart):
+    """A command leaves Python at once, but not where something waits for its end."""
+    result = subprocess.run(
+        [sys.executable, "-m", "cProfile", "-m", "odmtool", "train", "-q", heart, "m"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0 and "function calls" in result.stdout
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", ">&-", "<&-"])

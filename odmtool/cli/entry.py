@@ -31,6 +31,10 @@ from odmtool.errors import (
 
 # Seconds.
 _AWAKE_EVERY = 0.5
+# What the loader says of a library for which there is no memory.
+_NOT_MAPPED = "failed to map", "cannot map"
+# They tidy up, or report, when Python ends; cProfile loads profile.
+_AT_THE_END = {"multiprocessing", "profile", "coverage"}
 
 
 class _AtOnce(int):
@@ -78,7 +82,8 @@ def _is_for_want_of_memory(error: BaseException) -> bool:
         # NumPy before version 2 says what else it may have been, and keeps the reason.
         if error.__cause__ is not None and _is_for_want_of_memory(error.__cause__):
             return True
-        return "failed to map" in str(error) or os.strerror(errno.ENOMEM) in str(error)
+        said = str(error)
+        return any(text in said for text in (*_NOT_MAPPED, os.strerror(errno.ENOMEM)))
     if isinstance(error, OSError):  # llvmlite's, of its library
         return error.errno is None and "shared object" in str(error)
     if isinstance(error, SystemError):  # Python's, where an extension did not notice
@@ -98,14 +103,17 @@ def main(command: click.Command, program: str) -> NoReturn:
         finally:
             done.set()
 
-    threading.Thread(target=work, name="work", daemon=True).start()
+    try:
+        threading.Thread(target=work, name="work", daemon=True).start()
+    except RuntimeError:  # no memory for it; in this one a signal waits for the end of a long call
+        work()
     # Only that the main thread wakes lets Python act on a signal that another thread received.
     while not done.wait(_AWAKE_EVERY):
         pass
     process.ignore_signals()
     # Python would take down all that is loaded piece by piece, which takes as long as a small
-    # training. Only processes that share the work leave something to tidy up.
-    if "multiprocessing" not in sys.modules or isinstance(outcome[0], _AtOnce):
+    # training.
+    if not _AT_THE_END & sys.modules.keys() or isinstance(outcome[0], _AtOnce):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, MemoryError):
                 stream.flush()

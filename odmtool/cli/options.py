@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from contextlib import contextmanager
-from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
 
 import click
 
@@ -196,7 +196,7 @@ def limit_threads(count: int) -> None:
     Where memory is limited OpenSSL, for checksums and for NumPy's seeds, comes first, too: it ends
     the process when it is loaded where NumPy has left too little.
     """
-    if getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY:
+    if any(getrlimit(limit)[0] != RLIM_INFINITY for limit in (RLIMIT_AS, RLIMIT_DATA)):
         import hashlib  # noqa: F401
 
     for name in BLAS_THREADS:

@@ -48,8 +48,8 @@ def prepare(program: str) -> None:
             say(f"{program}: {_SENTENCES[number]}; {_KEEPING}")
             return
         ignore_signals()  # a second one would wait for what the first one holds
-        files = sys.modules.get("odmtool.io.files")
-        changed = [] if files is None else files.stop_writing()
+        # Before the module is there, or while it is loaded, nothing is written.
+        changed = getattr(sys.modules.get("odmtool.io.files"), "stop_writing", list)()
         if getattr(sys.modules.get("odmtool.search.journal"), "in_use", False):
             changed.insert(0, "the journal")
         but = " but " + ", ".join(changed) if changed else ""

@@ -333,11 +333,13 @@ def say_probabilities(machine, report: Report) -> None:
     from odmtool.search.calibration import FOLDS
 
     report.detail(messages.probabilities_fitted(model.probA, model.probB, FOLDS, machine.seed))
-    if (largest := model.probA.max()) > 0:
-        report.warning(messages.probabilities_reversed(largest))
-    elif largest == 0:
+    if not model.probA.any():
         # As where there was no time for the folds.
         report.warning(messages.probabilities_all_the_same())
+    elif (largest := model.probA.max()) >= 0 and len(model.probA) > 1:
+        report.warning(messages.pairs_not_separated(model.probA, model.labels))
+    elif largest > 0:
+        report.warning(messages.probabilities_reversed(largest))
     if isinstance(model, LinearModel):
         report.detail(messages.probabilities_in_linear_model())
 

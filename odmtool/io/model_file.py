@@ -56,7 +56,7 @@ from odmtool.core.csr import CSR
 from odmtool.core.kernel_table import KERNELS, STORED
 from odmtool.core.memory import free
 from odmtool.errors import DataError, MemoryLimitError
-from odmtool.io.checksum import sha256
+from odmtool.io.checksum import Checksum
 from odmtool.io.files import display_name, open_input
 from odmtool.io.model_grammar import (
     BLOCK,
@@ -177,7 +177,7 @@ def _read_block(text: ModelText) -> tuple[int, dict[str, str] | None]:
     end = END.fullmatch(data, last_line)
     if start == 0 or end is None or last_line < start:
         raise text.error(messages.model_end_missing(), len(data) - 1)
-    digest = sha256(last_line)
+    digest = Checksum()
     digest.update(memoryview(data)[:last_line])
     if digest.hexdigest().encode() != end.group(1):
         raise text.error(messages.model_checksum())

@@ -10,7 +10,7 @@ import numpy as np
 
 from odmtool import _jit
 from odmtool.core.csr import CSR
-from odmtool.io.checksum import sha256
+from odmtool.io.checksum import Checksum
 from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import (
     BLOCK,
@@ -42,7 +42,7 @@ def write_model(
     ValueError
         A number is not finite, or a fact has a key that the format does not allow.
     """
-    digest, trained = sha256(), getattr(model, "trained", model)
+    digest, trained = Checksum(), getattr(model, "trained", model)
     version = VERSION if trained is model else VERSION_WITH_RANGES
     with atomic_output(path, binary=True) as stream:
         for part in _LINES[type(trained).__name__](trained):

@@ -30,7 +30,7 @@ from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import NO_INDEX, ParsedLines, WrongLine
-from odmtool.io.checksum import sha256
+from odmtool.io.checksum import Checksum
 from odmtool.io.files import display_name, is_stream, open_input
 from odmtool.io.row_labels import RowLabels, WrongLabel, in_order
 
@@ -223,7 +223,7 @@ def write_svmlight(stream: IO[str], X: CSR | csr_matrix, labels, first_index: in
 
 def fingerprint(dataset: Dataset) -> str:
     """``sha256:<hex>`` of labels, row ends, columns and values: the same data, the same text."""
-    digest = sha256(dataset.rows.data.nbytes)
+    digest = Checksum()
     labels = dataset.labels
     for array, dtype in (
         (labels, "<f8" if labels.dtype.kind == "f" else "<i8"),

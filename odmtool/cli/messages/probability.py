@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from odmtool.messages.words import sentence
 
 
@@ -18,6 +20,21 @@ probabilities_reversed = sentence(
     "on held-out examples the decision values do not separate the classes (A = {A:.3g} "
     "is not negative): the probabilities are useless"
 )
+
+
+def pairs_not_separated(A, labels: list[int]) -> str:
+    """``A`` of the pairs of more than two classes, one of them at least not negative."""
+    pairs = list(combinations(labels, 2))
+    number, largest = sum(a >= 0 for a in A), max(range(len(pairs)), key=lambda p: A[p])
+    named = "‹label={}› and ‹label={}›".format(*pairs[largest])
+    which = f"{number} of {len(pairs)} pairs of classes, such as {named}"
+    return (
+        f"on held-out examples the decision values do not separate "
+        f"{f'classes {named}' if number == 1 else which} (A = {A[largest]:.3g} is not negative): "
+        "between them the probabilities say nothing"
+    )
+
+
 probabilities_all_the_same = sentence(
     "the decision values of held-out examples are all the same (A = 0): the probabilities are "
     "useless"
