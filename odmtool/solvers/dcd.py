@@ -43,7 +43,7 @@ from odmtool.solvers.base import (
 from odmtool.solvers.coordinate import objective_sums
 from odmtool.solvers.dcd_epochs import kernel_epoch, linear_epoch
 from odmtool.solvers.extrapolation import Extrapolation
-from odmtool.solvers.kernel_block import add_rows
+from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.trend import Trend
 
@@ -85,8 +85,7 @@ def solve(
         The dual is unbounded (only with a kernel that is not positive semidefinite).
     """
     state, rounding = state_of(problem, start, values), Rounding.of(problem)
-    generator = np.random.default_rng(seed)
-    order = np.arange(problem.size)
+    generator, order = np.random.default_rng(seed), np.arange(problem.size)
     active, threshold, epoch, estimate = problem.size, np.inf, 0, np.inf
     at_zero = value_at_zero(problem)
     trend, is_too_slow = Trend() if stop.follows else None, False
@@ -114,7 +113,8 @@ def solve(
         while epoch < stop.max_iter and not (estimate <= stop.tolerance * scale or is_too_slow):
             if not extrapolation.has_begun:
                 generator.shuffle(order[:active])
-            active, threshold, estimate = state.epoch(order, active, threshold)
+            least = 0.0 if extrapolation.has_begun else least_share(estimate, active)
+            active, threshold, estimate = state.epoch(order, active, threshold, least)
             epoch += 1
             # speed only: the gap is looked at sooner
             if not np.isfinite(estimate):
@@ -241,7 +241,7 @@ class LinearState:
         self.w = np.asarray(self._problem.X.T @ (self._problem.y * self.eta))
         return self._problem.y * np.asarray(self._problem.X @ self.w)
 
-    def epoch(self, order, active, threshold):
+    def epoch(self, order, active, threshold, _least=0.0):
         problem = self._problem
         return linear_epoch(
             *self._rows, problem.y, problem.weight, self.loss, self._curvature,
@@ -335,13 +335,14 @@ class KernelState:
             self.assign(self.eta, may_fail=True)
         return self._problem.y * self._f
 
-    def epoch(self, order, active, threshold):
+    def epoch(self, order, active, threshold, least=0.0):
         problem, cache, self._has_increments = self._problem, self._cache, True
 
         def visit(part):
             return kernel_epoch(
                 cache.rows, cache.slot, cache.first, problem.y, problem.weight, self.loss,
                 self._curvature, self.eta, self._f[None], part, len(part), threshold,
+                least,
             )  # fmt: skip
 
         kept, moves, estimate = epoch_in_runs(cache, order, active, visit)

@@ -6,7 +6,7 @@ import numpy as np
 
 from odmtool._jit import njit
 from odmtool.solvers.coordinate import coordinate_step, gap_share
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, take
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, sort_in, take
 
 
 @njit
@@ -69,7 +69,9 @@ def visit(loss, u, t, eta, h, threshold):
 
 
 @njit
-def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, active, threshold):
+def kernel_epoch(
+    rows, slot, first, y, weight, loss, curvature, eta, f, order, active, threshold, least
+):
     """Update the duals of ``order[:active]``, block after block, keeping f = K (eta y).
 
     Parameters
@@ -80,7 +82,9 @@ def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, a
     f : ndarray, shape (1, m)
         Decision values, changed in place.
     order : int array, shape (m,)
-        The first ``active`` examples are visited; those that stay are in front afterwards.
+        The first ``active`` examples are looked at; those that stay are in front afterwards.
+    least : float
+        Examples with a smaller share of the gap are not visited, and stay.
 
     The other parameters and the results are those of
     :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
@@ -88,8 +92,16 @@ def kernel_epoch(rows, slot, first, y, weight, loss, curvature, eta, f, order, a
     largest, estimate, kept = 0.0, 0.0, 0
     values, slots = np.empty((SIZE, SIZE), rows.dtype), np.empty(SIZE, np.int64)
     own, change, stays = np.empty((1, SIZE)), np.empty((1, SIZE)), np.empty(SIZE, np.bool_)
-    for begin in range(0, active, SIZE):
-        part = order[begin : min(begin + SIZE, active)].copy()
+    block, position = np.empty(SIZE, order.dtype), 0
+    while position < active:
+        b = 0
+        while position < active and b < SIZE:
+            i, share = order[position], np.inf
+            if least > 0.0:
+                share = gap_share(loss, weight[i], y[i] * f[0, i], eta[i])
+            b, kept, estimate = sort_in(i, share, least, block, b, order, kept, estimate)
+            position += 1
+        part = block[:b]
         take(rows, first, slot, f, part, slots[: len(part)], own, values)
         moved, share = block_sweeps(
             values, own[0], change[0], part, stays, y, weight, loss, curvature, eta, threshold

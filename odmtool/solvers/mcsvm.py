@@ -33,7 +33,16 @@ from odmtool.errors import DivergedError
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, take
+from odmtool.solvers.kernel_block import (
+    ENOUGH,
+    SIZE,
+    SWEEPS,
+    add_rows,
+    keep,
+    least_share,
+    sort_in,
+    take,
+)
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import Rounding
@@ -91,7 +100,8 @@ def solve(
         active, threshold, estimate = problem.size, np.inf, np.inf
         while epoch < stop.max_iter and not estimate <= stop.tolerance * primal:
             generator.shuffle(order[:active])
-            active, threshold, estimate = state.epoch(cost, order, active, threshold)
+            least = least_share(estimate, active)
+            active, threshold, estimate = state.epoch(cost, order, active, threshold, least)
             epoch += 1
             # speed only: the gap is looked at sooner
             if not np.isfinite(estimate):
@@ -154,7 +164,7 @@ class _Linear(_State):
         self.W = np.ascontiguousarray(self._problem.X.T @ self.alpha)
         return np.asarray(self._problem.X @ self.W)
 
-    def epoch(self, cost, order, active, threshold):
+    def epoch(self, cost, order, active, threshold, _least):
         return linear_epoch(
             *self._rows, self.W, self._target, cost, self._curvature, self.alpha, order, active,
             threshold,
@@ -182,13 +192,13 @@ class _Kernel(_State):
             self._scores += self.alpha[part].T @ self._cache.rows[self._cache.slot[part]]
         return self._scores.T
 
-    def epoch(self, cost, order, active, threshold):
+    def epoch(self, cost, order, active, threshold, least):
         cache, self._has_increments = self._cache, True
 
         def visit(part):
             return kernel_epoch(
                 cache.rows, cache.slot, self._scores, self._target, cost, self._curvature,
-                self.alpha, part, len(part), threshold,
+                self.alpha, part, len(part), threshold, least,
             )  # fmt: skip
 
         kept, moves, estimate = epoch_in_runs(cache, order, active, visit)
@@ -247,6 +257,17 @@ def simplex_step(B, y, A, cap, alpha):
 
 
 @njit
+def gap_share(f, y, cap, alpha):
+    """What an example with the scores f adds to the gap; parameters as of :func:`visit`."""
+    best, products = -np.inf, 0.0
+    for j in range(len(f)):
+        products += alpha[j] * f[j]
+        if j != y:
+            best = max(best, f[j])
+    return cap * max(0.0, 1.0 - f[y] + best) + products - alpha[y]
+
+
+@njit
 def visit(f, y, A, cap, threshold, alpha, delta, changed):
     """Bring the duals of one example to their best values.
 
@@ -270,14 +291,9 @@ def visit(f, y, A, cap, threshold, alpha, delta, changed):
     stays : bool
         False if the example is shrunk.
     """
-    best, products = -np.inf, 0.0
+    share = gap_share(f, y, cap, alpha)
     for j in range(len(f)):
-        products += alpha[j] * f[j]
         delta[j] = -alpha[j]
-        if j != y:
-            best = max(best, f[j])
-    share = cap * max(0.0, 1.0 - f[y] + best) + products - alpha[y]
-    for j in range(len(f)):
         f[j] += A * delta[j]
     largest = simplex_step(f, y, A, cap, alpha)
     changes, moved = 0, 0.0
@@ -342,18 +358,29 @@ def linear_epoch(
 
 
 @njit
-def kernel_epoch(rows, slot, scores, target, cost, curvature, alpha, order, active, threshold):
+def kernel_epoch(
+    rows, slot, scores, target, cost, curvature, alpha, order, active, threshold, least
+):
     """Update the duals of ``order[:active]``, block after block, keeping all scores.
 
     ``scores`` has the shape (k, m). Row i of the kernel matrix stands at ``rows[slot[i]]``; the
-    examples that stay are in front of ``order`` afterwards. The other parameters and the results
-    are those of :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
+    examples that stay are in front of ``order`` afterwards. Those with a smaller share of the gap
+    than ``least`` are not visited, and stay. The other parameters and the results are those of
+    :func:`linear_epoch`; ``curvature`` is k(x_i, x_i).
     """
     k, largest, estimate, kept = len(scores), 0.0, 0.0, 0
     values, slots = np.empty((SIZE, SIZE), rows.dtype), np.empty(SIZE, np.int64)
     own, change, stays = np.empty((k, SIZE)), np.empty((k, SIZE)), np.empty(SIZE, np.bool_)
-    for begin in range(0, active, SIZE):
-        part = order[begin : min(begin + SIZE, active)].copy()
+    block, position = np.empty(SIZE, order.dtype), 0
+    while position < active:
+        b = 0
+        while position < active and b < SIZE:
+            i, share = order[position], np.inf
+            if least > 0.0:
+                share = gap_share(scores[:, i], target[i], cost[i], alpha[i])
+            b, kept, estimate = sort_in(i, share, least, block, b, order, kept, estimate)
+            position += 1
+        part = block[:b]
         take(rows, 0, slot, scores, part, slots[: len(part)], own, values)
         moved, share = block_sweeps(
             values, own, change, part, stays, target, cost, curvature, alpha, threshold

@@ -256,16 +256,22 @@ def sweeps(values, f, change, part, stays, *rest):
     return max(max(each) for each in moves), found
 
 
-def kernel_descent(rows, slot, first, y, weight, loss, curvature, eta, f, order, active, threshold):
+def kernel_descent(
+    rows, slot, first, y, weight, loss, curvature, eta, f, order, active, threshold, least
+):
     K = rows[slot][:, first : first + f.shape[1]].astype(float)
     look = visits(y, weight, loss, curvature, eta, threshold)
-    kept, moves, found = in_blocks(look, K, f, order, active)
+
+    def own_share(i, f):
+        return share(loss, weight[i], y[i] * f[0], eta[i]) if least else np.inf
+
+    kept, moves, found = in_blocks(look, own_share, K, f, order, active, least)
     return kept, max((max(each) for block in moves for each in block), default=0.0), found
 
 
 def after_kernel_epoch(result, arguments):
     """Of the order only the examples that stay."""
-    *rest, order, active, threshold = arguments
+    *rest, order, active, threshold, least = arguments
     return result, rest, order[: result[0]]
 
 
@@ -300,7 +306,8 @@ def kernel_epoch_cases(generator):
             rows = np.full((m + 2, m + 3), np.nan, np.float32 if number % 2 else float)
             rows[slot, first : first + m] = K
             f = rows[slot, first : first + m].astype(float) @ (eta * y)
-            yield rows, slot, first, y, weight, loss, np.ones(m), eta, f[None], order, *rest
+            known = rows, slot, first, y, weight, loss, np.ones(m), eta, f[None], order
+            yield *known, *rest, 0.3 * (number % 3)
 
 
 def sweep_cases(generator):

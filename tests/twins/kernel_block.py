@@ -29,20 +29,47 @@ def swept(look, values, f, change, part, stays):
     return moves, shares[0]
 
 
-def in_blocks(look, K, scores, order, active):
-    """An epoch of blocks: how many stay, which come to the front; all moves; the gap."""
-    staying, moves, gap = [], [], 0.0
-    for part in (order[first : min(first + SIZE, active)] for first in range(0, active, SIZE)):
+def in_blocks(look, share, K, scores, order, active, least):
+    """An epoch of blocks: how many stay, which come to the front; all moves; the gap.
+
+    ``share(i, f_i)`` is an example's share of the gap; with less than ``least`` it waits.
+    """
+    queue, staying, moves, gap = list(order[:active]), [], [], 0.0
+    while queue:
+        part = []
+        while queue and len(part) < SIZE:
+            i = queue.pop(0)
+            own = share(i, scores[:, i].copy())
+            if own < least:
+                staying.append(i)
+                gap += own
+            else:
+                part.append(i)
+        if not part:
+            break
+        part = np.array(part)
         change, stays = np.zeros((len(scores), len(part))), np.zeros(len(part), bool)
-        moved, share = swept(
+        moved, found = swept(
             look, K[np.ix_(part, part)], scores[:, part], change, part, stays
         )
         scores += change @ K[part]
         staying += part[stays].tolist()
         moves.append(moved)
-        gap += share
+        gap += found
     order[: len(staying)] = staying
     return len(staying), moves, gap
+
+
+def sorted_in(i, share, least, part, b, order, kept, waiting):
+    is_waiting = share < least
+    (order if is_waiting else part)[kept if is_waiting else b] = i
+    return b + (not is_waiting), kept + is_waiting, waiting + (share if is_waiting else 0)
+
+
+def sorting_cases(generator):
+    for share, least in ((0.1, 0.2), (0.2, 0.2), (0.3, 0.0), (np.inf, 0.0)):
+        part, order = generator.permutation(8), generator.permutation(12)
+        yield 5, share, least, part, 3, order, 7, 1.5
 
 
 def taken(rows, first, slot, scores, part, slots, own, values):
@@ -94,6 +121,7 @@ def kept_cases(generator):
 
 
 TWINS = table(
+    Twin(kernel_block.sort_in, sorted_in, sorting_cases),
     Twin(kernel_block.take, taken, taking_cases),
     Twin(kernel_block.add_rows, added, added_cases),
     Twin(kernel_block.keep, kept, kept_cases),

@@ -91,18 +91,30 @@ def shrink_cases(generator):
 # ---- epochs ------------------------------------------------------------------------------------
 
 
+def own_share(i, f, loss, examples, values, listing):
+    """What example i adds to the gap, as long as only the listed classes count."""
+    (target, weight, _), (classes, count) = examples, listing
+    y, u, r, beta, alpha = target[i], weight[i], values.rival[i], values.beta[i], values.alpha[i]
+    listed = classes[i, : count[i]]
+    z, best = f[y] - (f[r] if r >= 0 else 0), max(f[listed[listed != y]], default=-np.inf)
+    products, upper = alpha[listed] @ f[listed] - beta * z, values.upper[i]
+    c1, c2 = u * loss.c1, u * loss.c2
+    return share(f[y], best, z, alpha[y], beta, products, 1 - loss.theta, upper, c1, c2)
+
+
+def share_cases(generator):
+    for i, loss, examples, values, listing, work, _threshold in visit_cases(generator):
+        yield i, work.f, loss, examples, values, listing
+
+
 def one(i, loss, examples, values, listing, work, threshold):
     """A visit in full vectors: scores, the best beta, the best alpha, what is left out."""
     (target, weight, curvature), (classes, count) = examples, listing
     y, u, A, r = target[i], weight[i], curvature[i], values.rival[i]
     c1, c2, upper, f = u * loss.c1, u * loss.c2, values.upper[i], work.f
     listed = classes[i, : count[i]].copy()
-    rest = [j for j in listed if j != y]
     alpha, beta = values.alpha[i].copy(), values.beta[i]
-    z = f[y] - (f[r] if r >= 0 else 0)
-    best = max((f[j] for j in rest), default=-np.inf)
-    products = alpha[listed] @ f[listed] - beta * z
-    found = share(f[y], best, z, alpha[y], beta, products, 1 - loss.theta, upper, c1, c2)
+    z, found = f[y] - (f[r] if r >= 0 else 0), own_share(i, f, loss, examples, values, listing)
     new = best_beta(z, beta, A if r < 0 else 2 * A, upper, c2)
     direction = np.zeros(len(f))
     direction[y] = -1
@@ -175,8 +187,14 @@ def sweeps(values, f, change, part, stays, *rest):
 
 
 def kernel(rows, slot, F, *rest):
-    *rest, order, active, threshold = rest
-    kept, moves, found = in_blocks(visits(*rest, threshold), rows[slot], F, order, active)
+    *rest, order, active, threshold, least = rest
+    loss, examples, values, listing, _work = rest
+
+    def found_at(i, f):
+        return own_share(i, f, loss, examples, values, listing) if least else np.inf
+
+    look = visits(*rest, threshold)
+    kept, moves, found = in_blocks(look, found_at, rows[slot], F, order, active, least)
     return kept, sum(sum(each[0]) for each in moves), found
 
 
@@ -189,7 +207,7 @@ def after_epoch(result, arguments):
 
 def after_kernel_epoch(result, arguments):
     """The same, and of the order the examples that stay."""
-    *rest, order, active, threshold = arguments
+    *rest, order, active, threshold, _least = arguments
     return after_epoch(result, (*rest, order[: result[0]], active, threshold))
 
 
@@ -259,8 +277,8 @@ def kernel_cases(generator):
         slot, rows = generator.permutation(m + 2)[:m], np.full((m + 2, m), np.nan)
         rows[slot] = K
         order = generator.permutation(m)
-        for active, threshold in ((m, 0.05), (m - 3, 0.5)):
-            yield rows, slot, F, *rest, order, active, threshold
+        for active, threshold, least in ((m, 0.05, 0.0), (m - 3, 0.5, 0.0), (m, 0.05, 0.5)):
+            yield rows, slot, F, *rest, order, active, threshold, least
 
 
 def sweep_cases(generator):
@@ -275,6 +293,7 @@ TWINS = table(
     Twin(epochs.restore_lists, restore, restore_cases, restored),
     Twin(epochs.list_rivals, name_rivals, naming_cases, restored),
     Twin(epochs.shrink, shrunk, shrink_cases, shrunk_list),
+    Twin(epochs.share_of, own_share, share_cases),
     Twin(epochs.visit, one, visit_cases, visited),
     Twin(epochs.linear_epoch, linear, linear_cases, after_epoch),
     Twin(epochs.block_sweeps, sweeps, sweep_cases, after_sweeps),

@@ -38,10 +38,18 @@ def step_cases(generator):
         yield B, int(generator.integers(k)), A, cap, generator.standard_normal(k)
 
 
+def own_share(f, y, cap, alpha):
+    return cap * max(0, 1 - f[y] + max(np.delete(f, y))) + alpha @ f - alpha[y]
+
+
+def share_cases(generator):
+    for f, y, _A, cap, _threshold, alpha, *_scratch in look_cases(generator):
+        yield f, y, cap, alpha
+
+
 def look(f, y, A, cap, threshold, alpha, delta, changed):
     """What the best alpha changes, and the example's part of P - D."""
-    old, best = alpha.copy(), max(np.delete(f, y))
-    share = cap * max(0, 1 - f[y] + best) + old @ f - old[y]
+    old, share = alpha.copy(), own_share(f, y, cap, alpha)
     top = step(f - A * old, y, A, cap, alpha)
     delta[:] = alpha - old
     classes = np.flatnonzero(delta)
@@ -123,14 +131,20 @@ def sweeps(values, f, change, part, stays, *rest):
 
 
 def kernel(rows, slot, scores, *rest):
-    *rest, order, active, threshold = rest
-    kept, moves, found = in_blocks(visits(*rest, threshold), rows[slot], scores, order, active)
-    return kept, max(max(each) for block in moves for each in block), found
+    *rest, order, active, threshold, least = rest
+    target, cost, _, alpha = rest
+
+    def share(i, f):
+        return own_share(f, target[i], cost[i], alpha[i]) if least else np.inf
+
+    look = visits(*rest, threshold)
+    kept, moves, found = in_blocks(look, share, rows[slot], scores, order, active, least)
+    return kept, max((max(each) for block in moves for each in block), default=0.0), found
 
 
 def after_kernel_epoch(result, arguments):
     """Of the order only the examples that stay."""
-    *rest, order, active, threshold = arguments
+    *rest, order, active, threshold, _least = arguments
     return result, rest, order[: result[0]]
 
 
@@ -157,7 +171,8 @@ def kernel_cases(generator):
             slot = generator.permutation(len(X))
             rows = np.empty((len(X), len(X)))
             rows[slot] = X @ X.T
-            yield rows, slot, np.ascontiguousarray((X @ X.T @ alpha).T), *rest
+            for least in (0.0, 1.0):
+                yield rows, slot, np.ascontiguousarray((X @ X.T @ alpha).T), *rest, least
 
 
 def sweep_cases(generator):
@@ -171,6 +186,7 @@ def sweep_cases(generator):
 
 TWINS = table(
     Twin(mcsvm.simplex_step, step, step_cases),
+    Twin(mcsvm.gap_share, own_share, share_cases),
     Twin(mcsvm.visit, look, look_cases, looked),
     Twin(mcsvm.linear_epoch, linear, linear_cases),
     Twin(mcsvm.block_sweeps, sweeps, sweep_cases),

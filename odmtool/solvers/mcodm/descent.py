@@ -27,7 +27,7 @@ from odmtool.core.gram import RowCache, epoch_in_runs, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
-from odmtool.solvers.kernel_block import add_rows
+from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.mcodm.epochs import (
     Lists,
     StepWeights,
@@ -68,6 +68,7 @@ class _Descent:
         loss = problem.parameters
         self._dual_limit = loss.c1 * (1 - loss.theta) ** 2 * problem.weight.sum()
         self._order, self.active, self._gap = np.arange(m), m, np.inf
+        self._estimate = np.inf
         self._extrapolation, self._has_leapt = None, False
         self.restore()
 
@@ -91,6 +92,7 @@ class _Descent:
             self._generator.shuffle(self._order[: self.active])
         visited = self.active
         self.active, moved, estimate = self._epoch()
+        self._estimate = estimate
         # speed only: what matters comes back when the gap shows it
         self._threshold = _SLACK * moved / max(1, visited)
         dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
@@ -287,12 +289,15 @@ class KernelDescent(_Descent):
         return kept
 
     def _epoch(self):
-        cache = self._cache
+        cache, leap = self._cache, self._extrapolation
+        has_begun = leap is not None and leap.has_begun
+        least = 0.0 if has_begun else least_share(self._estimate, self.active)
 
         def visit(part):
             return kernel_epoch(
                 cache.rows, cache.slot, self._scores, self.problem.parameters, self.examples,
                 self.duals, self._lists, self._work, part, len(part), self._threshold,
+                least,
             )  # fmt: skip
 
         kept, moves, estimate = epoch_in_runs(cache, self._order, self.active, visit)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool._jit import njit
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, take
+from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, sort_in, take
 from odmtool.solvers.mcodm.step import alpha_step, beta_step, gap_share
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 
@@ -61,6 +61,23 @@ def list_rivals(rival, classes, count):
 
 
 @njit
+def share_of(i, f, loss, examples, duals, lists):
+    """What example i, with the scores f, shape (k,), adds to the gap of the sub-problem."""
+    alpha, classes, y, u = duals.alpha[i], lists.classes[i], examples.target[i], examples.weight[i]
+    rival, beta, best, products = duals.rival[i], duals.beta[i], -np.inf, 0.0
+    for a in range(lists.count[i]):
+        j = classes[a]
+        products += alpha[j] * f[j]
+        if j != y:
+            best = max(best, f[j])
+    z = f[y] - (f[rival] if rival >= 0 else 0.0)
+    return gap_share(
+        f[y], best, z, alpha[y], beta, products - beta * z, 1.0 - loss.theta, duals.upper[i],
+        u * loss.c1, u * loss.c2,
+    )  # fmt: skip
+
+
+@njit
 def visit(i, loss, examples, duals, lists, work, threshold):
     """Bring beta_i and alpha_i to their best values and shrink the list of classes.
 
@@ -85,21 +102,13 @@ def visit(i, loss, examples, duals, lists, work, threshold):
     rival, upper, beta, c1, c2 = (
         duals.rival[i], duals.upper[i], duals.beta[i], u * loss.c1, u * loss.c2,
     )  # fmt: skip
-    best, products = -np.inf, 0.0
-    for a in range(n):
-        j = classes[a]
-        products += alpha[j] * f[j]
-        delta[j] = -alpha[j]
-        if j != y:
-            best = max(best, f[j])
+    share = share_of(i, f, loss, examples, duals, lists)
     z = f[y] - (f[rival] if rival >= 0 else 0.0)
-    share = gap_share(
-        f[y], best, z, alpha[y], beta, products - beta * z, 1.0 - loss.theta, upper, c1, c2
-    )
     new = beta_step(z, beta, 2.0 * A if rival >= 0 else A, upper, c2)
     step = new - beta
     duals.beta[i] = new
     for a in range(n):
+        delta[classes[a]] = -alpha[classes[a]]
         f[classes[a]] += A * delta[classes[a]]
     f[y] -= A * step
     if rival >= 0:
@@ -189,17 +198,30 @@ def linear_epoch(
 
 
 @njit
-def kernel_epoch(rows, slot, scores, loss, examples, duals, lists, work, order, active, threshold):
+def kernel_epoch(
+    rows, slot, scores, loss, examples, duals, lists, work, order, active, threshold, least
+):
     """Visit ``order[:active]``, block after block, keeping all scores, shape (k, m).
 
     Row i of the kernel matrix stands at ``rows[slot[i]]``; the examples that stay are in front of
-    ``order`` afterwards. The other parameters and the results are those of :func:`linear_epoch`.
+    ``order`` afterwards. Those with a smaller share of the gap than ``least`` are not visited, and
+    stay. The other parameters and the results are those of :func:`linear_epoch`.
     """
     total, estimate, kept, k = 0.0, 0.0, 0, len(scores)
     values, slots = np.empty((SIZE, SIZE), rows.dtype), np.empty(SIZE, np.int64)
     own, change, stays = np.empty((k, SIZE)), np.empty((k, SIZE)), np.empty(SIZE, np.bool_)
-    for begin in range(0, active, SIZE):
-        part = order[begin : min(begin + SIZE, active)].copy()
+    block, position = np.empty(SIZE, order.dtype), 0
+    while position < active:
+        b = 0
+        while position < active and b < SIZE:
+            i, share = order[position], np.inf
+            if least > 0.0:
+                for a in range(lists.count[i]):
+                    work.f[lists.classes[i, a]] = scores[lists.classes[i, a], i]
+                share = share_of(i, work.f, loss, examples, duals, lists)
+            b, kept, estimate = sort_in(i, share, least, block, b, order, kept, estimate)
+            position += 1
+        part = block[:b]
         take(rows, 0, slot, scores, part, slots[: len(part)], own, values)
         moved, share = block_sweeps(
             values, own, change, part, stays, loss, examples, duals, lists, work, threshold
