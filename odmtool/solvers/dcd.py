@@ -87,9 +87,8 @@ def solve(
     state, rounding = state_of(problem, start, values), Rounding.of(problem)
     generator, order = np.random.default_rng(seed), np.arange(problem.size)
     active, threshold, epoch, estimate = problem.size, np.inf, 0, np.inf
-    at_zero = value_at_zero(problem)
     trend, is_too_slow = Trend() if stop.follows else None, False
-    extrapolation = Extrapolation(problem, state)
+    extrapolation, at_zero = Extrapolation(problem, state), value_at_zero(problem)
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -113,7 +112,8 @@ def solve(
         while epoch < stop.max_iter and not (estimate <= stop.tolerance * scale or is_too_slow):
             if not extrapolation.has_begun:
                 generator.shuffle(order[:active])
-            least = 0.0 if extrapolation.has_begun else least_share(estimate, active)
+            is_whole = extrapolation.has_begun
+            least = 0.0 if is_whole else least_share(estimate, active, problem.size)
             active, threshold, estimate = state.epoch(order, active, threshold, least)
             epoch += 1
             # speed only: the gap is looked at sooner

@@ -100,7 +100,7 @@ def solve(
         active, threshold, estimate = problem.size, np.inf, np.inf
         while epoch < stop.max_iter and not estimate <= stop.tolerance * primal:
             generator.shuffle(order[:active])
-            least = least_share(estimate, active)
+            least = least_share(estimate, active, problem.size)
             active, threshold, estimate = state.epoch(cost, order, active, threshold, least)
             epoch += 1
             # speed only: the gap is looked at sooner

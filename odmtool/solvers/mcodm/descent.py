@@ -291,7 +291,8 @@ class KernelDescent(_Descent):
     def _epoch(self):
         cache, leap = self._cache, self._extrapolation
         has_begun = leap is not None and leap.has_begun
-        least = 0.0 if has_begun else least_share(self._estimate, self.active)
+        size = self.problem.size
+        least = 0.0 if has_begun else least_share(self._estimate, self.active, size)
 
         def visit(part):
             return kernel_epoch(

@@ -62,9 +62,7 @@ _FIRST = 0.1
 # speed only: how long to go on where rounding is all that moves
 _FIRST_STEPS = 200
 # A round's gap against that of the round before, and of the last two against the tolerance.
-_FRACTION = 0.1
-_LAST_BUT_ONE = 2.0
-_LAST = 0.9
+_FRACTION, _LAST_BUT_ONE, _LAST = 0.1, 2.0, 0.9
 # Epochs of a round of a larger problem, if F has fallen then: other rivals lower it more than a
 # smaller gap does. With a kernel an epoch has more visits. Twice as many where they have lowered it
 # by less than this share.
@@ -74,6 +72,9 @@ _NO_ROOM = 0.1
 # Where F fell by less than this share of the tolerance in a round, only the proof is missing.
 # speed only: when the proof is sought
 _SETTLED = 0.1
+# Rounding hides little if it is at most this share of the tolerance.
+# speed only: how the last of the gap is seen
+_LITTLE_HIDDEN = 0.5
 # So many Newton steps without a smaller gap: only rounding is left.
 # speed only: how long to go on where rounding is all that moves
 _PATIENCE = 50
@@ -394,9 +395,12 @@ class _Rounds:
         self._progress(
             Progress(self._iteration, objective, self._gap, self._solver.active, terms.margins)
         )
-        tolerance = self._stop.tolerance
-        if self._change <= tolerance * objective and self._gap - self._hidden <= tolerance:
-            # Where rounding may hide more than the tolerance, no work can show more.
+        # No work shows that rounding hides less than it may. Where that is little some epochs cost
+        # less than exact kernel values.
+        tolerance, hidden = self._stop.tolerance, self._hidden
+        if hidden <= _LITTLE_HIDDEN * tolerance and self._has_rounded_values():
+            hidden = 0.0
+        if self._change <= tolerance * objective and self._gap - hidden <= tolerance:
             self._finish(is_settled=True)
         elif self._iteration >= self._stop.max_iter or self._blind >= _BLIND_STEPS:
             self._finish(is_settled=False)
