@@ -295,3 +295,10 @@ def test_a_point_for_other_costs_is_the_better_of_two():
         assert rows.primal(found) == min(rows.primal(one), rows.primal(other))
     alone = np.where(p.y > 0, rows.share, 0.0)  # the other class has no level
     assert np.array_equal(rows.renewed(alone).coef, alone)
+
+
+def test_a_large_gamma_hides_nothing_of_a_matrix_that_is_nearly_the_identity():
+    """Kernel values next to nothing are off by next to nothing, however large the shares are."""
+    X, y = examples()
+    fitted = KMOMD(kernel="rbf", gamma=1e9, lambda_=1024, tolerance=1e-6).fit(X, y.astype(int))
+    assert fitted.solution_.converged and fitted.solution_.gap <= 1e-6

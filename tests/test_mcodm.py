@@ -212,3 +212,20 @@ def test_few_cached_rows_give_the_same_result(memory):
     a, b = solve(bounded, 1e-6), solve(whole, 1e-6)
     assert_confirmed(bounded, a, 1e-6)
     assert a.objective == pytest.approx(b.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [1e6, 1e9])
+def test_a_large_gamma_hides_nothing_of_a_matrix_that_is_nearly_the_identity(gamma):
+    """Kernel values next to nothing are off by next to nothing, however large the shares are."""
+    p = problem("rbf")
+    p = p._replace(gram=Gram(Kernel("rbf", gamma), p.gram.X))
+    assert_confirmed(p, solve(p, 1e-6), 1e-6)
+
+
+def test_a_large_gamma_in_single_precision():
+    """What single precision hides is looked at in double precision, and so is the large gamma."""
+    generator = np.random.default_rng(0)
+    X, target = generator.standard_normal((600, 5)), generator.integers(0, 3, 600)
+    loss = losses.mcodm(2.0**20, 0.5, 0.3, 600)
+    p = MultiProblem(None, Gram(Kernel("rbf", 1e9), X), target, 3, np.ones(600), loss)
+    assert solve(p, 1e-3, 50, solver="dcd").converged

@@ -339,7 +339,7 @@ def test_the_gap_of_a_round_with_what_rounding_may_hide():
     dual = (1 - theta) * s.sum() - (s @ s) / (4 * c1)
     for hidden, counted in ((0.5, 0.5), (21.0, 20.0), (np.nan, 20.0), (np.inf, 20.0)):
         found._rounding = SimpleNamespace(
-            of_classes=lambda *a, h=hidden: asked.append(a[3:]) or h
+            of_classes=lambda *a, h=hidden: asked.append(a[3:5]) or h
         )
         gap = (20 - (dual - 1.5) + counted) / 20
         assert found._relative_gap() == pytest.approx(gap, rel=1e-12)

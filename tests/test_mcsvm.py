@@ -93,7 +93,17 @@ def test_what_rounding_may_hide(kernel):
         if margins[i] < 1 + 2 * off:
             share += 2 * cost[i]
         expected += off * share
-    assert state.hidden(margins, cost) == pytest.approx(expected, rel=1e-12, abs=0)
+    assert state.hidden(margins, cost, np.inf) == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+def test_a_large_gamma_hides_nothing_of_a_matrix_that_is_nearly_the_identity():
+    """Kernel values next to nothing are off by next to nothing, however large the shares are."""
+    X, target = examples()
+    gram = Gram(Kernel("rbf", 1e9), X)
+    p = MultiProblem(None, gram, target, 4, np.ones(60), losses.mcsvm(60.0, 60))
+    solution = mcsvm.solve(p, Stop(1e-6, 100))
+    judged = certificate(p, solution)
+    assert solution.converged and judged.gap - 1e-12 <= solution.gap <= 1e-6
 
 
 @pytest.mark.parametrize("weighted, dense, lambda_", [

@@ -180,6 +180,30 @@ def test_of_several_classes(error):
         assert hidden == pytest.approx(expected, rel=1e-12, abs=0)
 
 
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+def test_of_several_classes_each_value_has_its_own_error(bias):
+    p, kernel = problem("rbf"), Kernel("rbf", 2.0, bias=bias)
+    gram, loss = Gram(kernel, p.gram.X), losses.mcodm(8.0, 0.5, 0.2, 60)
+    found, C = Rounding(gram), np.random.default_rng(2).normal(0, 1, (60, 3))
+    first = found.of_classes(loss, weights(), C, 3.0)
+    assert found.of_own_values(C) is None  # the matrix is not there
+    K = gram.matrix() - bias**2
+    np.fill_diagonal(K, 0.0)
+    relative = relative_and_absolute(kernel, gram.X, gram.X.shape[1])[0]
+    squared, bits = 1 + bias**2, sums(60) + 8 * UNIT
+    own = [relative * (K @ c) + bits * squared * c.sum() for c in np.abs(C).T]
+    np.testing.assert_allclose(found.of_own_values(C), np.transpose(own), rtol=1e-9)
+    np.testing.assert_allclose(found.of_own_values(C[:, 1]), own[1], rtol=1e-9)
+    moved = max(loss.c1, loss.c2) * sum(weights() * 2 * sum(each**2 for each in own))
+    norms = sum(c @ each for c, each in zip(np.abs(C).T, own, strict=True))
+    expected = 2 * np.sqrt(3.0 * moved) + moved + norms
+    assert expected < first
+    hidden = found.of_classes(loss, weights(), C, 3.0)
+    assert hidden == pytest.approx(expected, rel=1e-9, abs=0)
+    assert found.of_classes(loss, weights(), C, 3.0, None, first) == first  # which was enough
+    assert found.of_classes(loss, weights(), C, 3.0, 1e9) > first  # that is of features
+
+
 def test_the_other_bounds():
     error = sums(100)
     gap = rounding.demanded_gap(0.2, 3.0, 5.0, 7.0, 100)

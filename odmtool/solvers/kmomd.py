@@ -228,6 +228,8 @@ class _Rows:
         t = self.margins(g)
         total = np.abs(g) @ self._sizes
         found = _better(found, self._own(g, t, self._error * self._sizes * total))
+        if not found.gap <= tolerance and (delta := self._rounding.of_own_values(g)) is not None:
+            found = _better(found, self._own(g, t, delta))
         exact = self._rounding.exact
         if looks and exact is not None and self._looks and not found.gap <= tolerance:
             t = exact.of(g)

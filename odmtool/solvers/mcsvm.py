@@ -90,7 +90,7 @@ def solve(
             norm = float(np.vdot(state.alpha, scores))
             primal = norm / 2 + float(cost @ np.maximum(0.0, 1 - margins))
             dual = float(state.alpha[examples, problem.target].sum()) - norm / 2
-            dual -= state.hidden(margins, cost)
+            dual -= state.hidden(margins, cost, stop.negligible(abs(primal)))
         if not np.isfinite(primal) or dual > _DIVERGENCE * cost.sum():
             raise DivergedError(messages.no_solution(is_definite))
         gap = relative(primal - dual, abs(primal))
@@ -131,22 +131,28 @@ class _State:
         self._target = problem.target.astype(np.int64)
         shape = problem.size, problem.k
         self.alpha = np.zeros(shape) if start is None else np.array(start, dtype=float)
-        rounding = Rounding(problem.gram, problem.X)
-        self._sizes, self._error = rounding.sizes, rounding.error
+        self._rounding = Rounding(problem.gram, problem.X)
+        self._sizes, self._error = self._rounding.sizes, self._rounding.error
 
-    def hidden(self, margins: np.ndarray, cost: np.ndarray) -> float:
+    def hidden(self, margins: np.ndarray, cost: np.ndarray, enough: float = 0.0) -> float:
         """By how much P - D may be larger than it seems, by rounding; see :mod:`.rounding`.
 
         No score is off by more than e r_i |w|, e the relative error of a sum, r_i = |phi(x_i)|,
         and |w| the largest norm of a w_l; for a kernel the sum of r_j |alpha_j| bounds that.
+        Where that is not ``enough``, kernel values may have errors of their own.
         """
         own, each = np.abs(self.alpha), self._sizes[:, None]
         totals = (each * own).sum(axis=0)
         total = float(totals.max())
         off = self._error * (total if self.W is None else np.linalg.norm(self.W, axis=0).max())
-        delta = off * self._sizes
-        at_risk = np.where(margins < 1 + 2 * delta, 2 * cost, 0.0) + own.sum(axis=1)
-        return float(delta @ at_risk) + self._error**2 * float(totals @ totals)
+        duals = own.sum(axis=1)
+
+        def shares(delta: np.ndarray) -> float:
+            return float(delta @ (np.where(margins < 1 + 2 * delta, 2 * cost, 0.0) + duals))
+
+        found = shares(off * self._sizes) + self._error**2 * float(totals @ totals)
+        exact = None if found <= enough else self._rounding.of_own_values(self.alpha)
+        return found if exact is None else min(found, shares(exact.max(axis=1)))
 
 
 class _Linear(_State):

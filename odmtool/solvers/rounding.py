@@ -167,16 +167,30 @@ class Rounding:
             found = shares_error(loss, t, eta, self.of_margins(coef, w) * self._sizes)
             if w is not None:
                 return found + self.beyond(coef, apart)
-            size, between = np.abs(coef) @ self._sizes, np.abs(coef - eta)
-            beside = between @ self._sizes
-            found += self.error * beside**2 / 2
-            is_relative = self._gram is not None and self._gram.is_computed
-            if found <= enough or not is_relative or self._relative > _LARGEST_RELATIVE:
+            between = np.abs(coef - eta)
+            found += self.error * (between @ self._sizes) ** 2 / 2
+            delta = None if found <= enough else self.of_own_values(coef)
+            if delta is None:
                 return found
-            bits = self._sum + 8 * UNIT
-            delta = self._relative * self._beside(np.abs(coef)) + bits * size * self._sizes
-            beside = self._relative * (between @ self._beside(between)) + bits * beside**2
+            beside = between @ self.of_own_values(between)
             return min(found, shares_error(loss, t, eta, delta) + beside / 2)
+
+    def of_own_values(self, coef) -> np.ndarray | None:
+        """How far sum_j coef_j k(x_i, x_j) may be off where each value has its own relative error.
+
+        None where that is not known. Values next to nothing, as those of a large gamma, are then
+        off by next to nothing, too. The cost is that of a product with the kernel matrix.
+
+        Parameters
+        ----------
+        coef : ndarray, shape (m,) or (m, k)
+        """
+        is_known = self._gram is not None and self._gram.is_computed
+        if not is_known or self._relative > _LARGEST_RELATIVE:
+            return None
+        sizes, bits = np.abs(coef), self._sum + 8 * UNIT
+        summed = np.multiply.outer(self._sizes, self._sizes @ sizes)
+        return self._relative * self._beside(sizes) + bits * summed
 
     def of_demanded(self, slopes, coef, difference, w=None, apart=0.0) -> float:
         """At least :meth:`gap` for the duals eta = -l'(t), where l(t) + eta t is level; O(m).
@@ -224,7 +238,9 @@ class Rounding:
         with np.errstate(over="ignore", invalid="ignore"):
             return shares_error(loss, t, 0.0, self.of_margins(None, w) * self._sizes)
 
-    def of_classes(self, loss, weight, C, objective: float, norm: float | None = None) -> float:
+    def of_classes(
+        self, loss, weight, C, objective: float, norm: float | None = None, enough: float = 0.0
+    ) -> float:  # fmt: skip
         """As :meth:`gap`, of a sub-problem of mcODM at its own point.
 
         The scores of two classes make a margin, and its loss l(t) moves by at most
@@ -239,19 +255,28 @@ class Rounding:
         objective : float
         norm : float, optional
             At least |W| of a linear problem, from which scores are computed.
+        enough : float
+            A smaller bound is looked for only if this one is larger.
         """
         error, size = self.error, float(np.linalg.norm(self._sizes @ np.abs(C)))
-        off, norm = error * size, size if norm is None else norm
+        off, length = error * size, size if norm is None else norm
+        steepest = max(loss.c1, loss.c2)
         with np.errstate(over="ignore", invalid="ignore"):
-            delta = 2 * error * norm * self._sizes
-            moved = max(loss.c1, loss.c2) * float(weight @ delta**2)
-            return 2 * np.sqrt(objective * moved) + moved + off * norm + off**2 / 2
+            delta = 2 * error * length * self._sizes
+            moved = steepest * float(weight @ delta**2)
+            found = 2 * np.sqrt(objective * moved) + moved + off * length + off**2 / 2
+            own = None if norm is not None or found <= enough else self.of_own_values(C)
+            if own is None:
+                return found
+            moved = steepest * float(weight @ (2 * own**2).sum(axis=1))
+            return min(found, 2 * np.sqrt(objective * moved) + moved + np.vdot(np.abs(C), own))
 
     def _beside(self, sizes: np.ndarray) -> np.ndarray:
-        """sum over j != i of k_ij sizes_j, without the constant of ``-B``; shape (m,)."""
+        """sum over j != i of k_ij sizes_j, without the constant of ``-B``; the shape of sizes."""
         gram = self._gram
-        constant = gram.kernel.bias**2 * (sizes.sum() - sizes)
-        return np.maximum(gram.matrix() @ sizes - gram.diagonal() * sizes - constant, 0.0)
+        constant = gram.kernel.bias**2 * (sizes.sum(axis=0) - sizes)
+        own = (gram.diagonal() * sizes.T).T
+        return np.maximum(gram.matrix() @ sizes - own - constant, 0.0)
 
 
 def shares_error(loss: MarginLoss, t, eta, delta) -> float:

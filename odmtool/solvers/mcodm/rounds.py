@@ -372,8 +372,9 @@ class _Rounds:
         dual = dual_terms(problem, duals) - squares / 2
         C = duals.coefficients(problem.target)
         hidden = self._rounding.of_classes(
-            problem.parameters, problem.weight, C, self.objective, norm
-        )
+            problem.parameters, problem.weight, C, self.objective, norm,
+            self._stop.negligible(self.objective),
+        )  # fmt: skip
         # No part of P is negative, so no more than P can be hidden.
         hidden = min(np.nan_to_num(hidden, nan=np.inf), max(self.objective, 0.0))
         self._hidden = relative(hidden, self.objective)
@@ -436,6 +437,7 @@ class _Rounds:
             if is_settled and self._gap > tolerance and self._iteration < self._stop.max_iter:
                 self._solver.release()  # its rounded values would stay beside the exact ones
                 self._problem = values.at_hand(self._problem, self._executor, None)
+                self._rounding = Rounding(self._problem.gram)
                 self._take_descent(len(self._rounds))
                 return
         self.is_finished, self.converged = True, is_settled and self._gap <= tolerance
