@@ -57,6 +57,20 @@ def test_a_solution_worse_than_none_is_shortened():
     assert none.primal == 2 and not none.w.any() and none.gap == 1.5 / 4
 
 
+def test_a_dual_that_is_no_bound_shortens_nothing_to_a_solution():
+    """Of an indefinite kernel it may be above P(0): the gap of s w and the duals shows nothing."""
+    w = np.array([8.0, -4.0])
+
+    def primal_at(s):
+        return 1 + (4 * s - 1) ** 2, 5.0
+
+    for dual, is_kept in ((7.0, True), (0.95, True), (-1.0, False)):
+        given = Solution(w, w, w, 10.0, dual, 9.0, 7, False, "dcd")
+        found = not_worse_than_zero(given, primal_at, 2.0, Stop(0.2), False)
+        assert (found is given) == is_kept and not found.converged
+        assert not_worse_than_zero(given, primal_at, 2.0, Stop(0.2)).converged == is_kept
+
+
 def test_what_stops():
     assert Stop(0.01).negligible(5.0) == pytest.approx(0.0005, rel=1e-14)
     stop = Stop(0.01, 30)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from problems import problem
 
-from odmtool import solvers
+from odmtool import messages, solvers
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
+from odmtool.judge import binary as judge
 from odmtool.solvers import run as solver_run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Problem, Stop
@@ -141,6 +142,67 @@ def test_a_large_precomputed_kernel_is_found_positive_in_no_time():
     gram = Gram.of_matrix(Kernel("precomputed"), K)
     p = Problem(None, gram, y, np.ones(500), losses.odm(64.0, 0.5, 0.2, 500))
     assert solvers.solve(p, tolerance=1e-9).converged
+
+
+def two_examples(loss):
+    """A precomputed kernel with eigenvalues 3 and -1, along which the labels are."""
+    gram = Gram.of_matrix(Kernel("precomputed"), np.array([[1.0, 2.0], [2.0, 1.0]]))
+    return Problem(None, gram, np.array([1.0, -1.0]), np.ones(2), loss)
+
+
+@pytest.mark.parametrize("lambda_", [0.5, 16.0, 1024.0])
+def test_a_dual_above_the_objective_is_no_convergence(lambda_):
+    """Descent goes to and fro between two b of LDM, and w = 0 is below all its duals."""
+    p = two_examples(losses.ldm(1.0, 0.5, lambda_, 2))
+    with pytest.raises(DivergedError, match=r"was found.*eigenvalue here is -1\)"):
+        solvers.solve(p)
+    # Whoever stops it gets what there is.
+    stopped = solvers.solve(p, max_iter=7)
+    assert not stopped.converged and not stopped.optimal and stopped.gap > 0.01
+    K = p.gram.matrix()
+    judged = judge.certify_kernel(K, p.y, p.weight, p.loss, stopped.coef, stopped.eta)
+    assert judged.gap == pytest.approx(stopped.gap, rel=1e-9)
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3])
+def test_a_stationary_point_of_the_hinge_is_no_nearer_when_it_is_shortened(max_iter):
+    p = indefinite_problem(1.0)._replace(loss=losses.l1svm(4096.0, 40))
+    found = solvers.solve(p, max_iter=max_iter, tolerance=1e-6)
+    K = p.gram.matrix()
+    judged = judge.certify_kernel(K, p.y, p.weight, p.loss, found.coef, found.eta)
+    assert found.gap == pytest.approx(judged.gap, rel=1e-6) and found.gap >= 0
+    assert found.converged == (judged.gap <= 1e-6)
+
+
+@pytest.mark.parametrize("lambda_", [1.0, 1024.0, 1e9])
+def test_duals_between_bounds_do_not_grow_for_ever(lambda_):
+    """However large they are: there is a stationary point."""
+    found = solvers.solve(two_examples(losses.l1svm(lambda_, 2)))
+    assert found.converged and not found.optimal
+    assert found.eta == pytest.approx([lambda_ / 2] * 2)
+
+
+def test_duals_that_grow_for_ever_slowly():
+    """The objective grows with them, so that the gap becomes small beside it."""
+    p = two_examples(losses.l2svm(1.0, 2))
+    with pytest.raises(DivergedError, match="was found"):
+        solvers.solve(p)
+    assert solvers.solve(p, max_iter=5).iterations == 5
+
+
+def test_why_there_is_no_solution():
+    from odmtool.solvers import indefinite
+
+    K = two_examples(None).gram.matrix()
+    for matrix, memory, expected in (
+        (K, np.inf, messages.dual_unbounded(-1.0)), (K, 1.0, messages.dual_unbounded()),
+        (np.eye(2), np.inf, messages.overflow()),
+        (np.full((2, 2), np.inf), np.inf, messages.overflow()),
+    ):  # fmt: skip
+        gram = Gram.of_matrix(Kernel("precomputed"), matrix, memory)
+        assert indefinite.why_none(gram) == expected
+    assert indefinite.why_none(None) == messages.overflow()
+    assert indefinite.why_none(Gram(Kernel("rbf", 1.0), np.eye(2))) == messages.overflow()
 
 
 def test_sigmoid_with_a_tiny_lambda():

@@ -235,6 +235,11 @@ def largest_slope(loss: MarginLoss) -> float:
     return float(np.max(slopes_largest(loss)))
 
 
+def has_bounded_duals(loss: MarginLoss) -> bool:
+    """Whether each dual variable lies between two bounds, so that no dual grows for ever."""
+    return bool(np.max(loss.slope_below) == 0 == np.max(loss.slope_above))
+
+
 def dual_value(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
     """min over t of l(t) + eta t, which is -l*(-eta); -inf outside its domain.
 

@@ -71,11 +71,22 @@ def matrix_too_large(m: int, needed: float, memory: float, has_dcd: bool = True)
 
 
 def dual_unbounded(eigenvalue: float | None = None) -> str:
-    why = "" if eigenvalue is None else f" (its smallest eigenvalue here is {eigenvalue:.3g})"
     return (
-        f"no solution: the kernel is not positive definite{why} and the dual is unbounded; take a "
+        f"no solution: {_not_definite(eigenvalue)} and the dual is unbounded; take a "
         "smaller lambda, another gamma or coef0, or ‹kernel=rbf›"
     )
+
+
+def none_found(eigenvalue: float | None = None) -> str:
+    return (
+        f"no solution was found: {_not_definite(eigenvalue)} and coordinate descent ended above "
+        "the objective of no model; take a smaller lambda, another gamma or coef0, or ‹kernel=rbf›"
+    )
+
+
+def _not_definite(eigenvalue: float | None) -> str:
+    why = "" if eigenvalue is None else f" (its smallest eigenvalue here is {eigenvalue:.3g})"
+    return f"the kernel is not positive definite{why}"
 
 
 overflow = sentence(

@@ -50,6 +50,11 @@ class Problem(NamedTuple):
         return len(self.y)
 
     @property
+    def is_definite(self) -> bool:
+        """Whether it is known of the kernel that |w|^2 is never negative."""
+        return self.gram is None or self.gram.kernel.is_positive_semidefinite
+
+    @property
     def kernel_name(self) -> str:
         """The name of the kernel; "linear" for a linear problem."""
         return "linear" if self.gram is None else self.gram.kernel.name
@@ -204,7 +209,9 @@ def objective_values(loss: MarginLoss, norm, dual_norm, t, eta) -> tuple[float, 
 _LEAST_LOG_MULTIPLE = -80.0
 
 
-def not_worse_than_zero(solution: Solution, primal_at, at_zero: float, stop: Stop) -> Solution:
+def not_worse_than_zero(
+    solution: Solution, primal_at, at_zero: float, stop: Stop, is_definite: bool = True
+) -> Solution:
     """The solution, or the best s w with 0 <= s <= 1 where w is worse than no model at all.
 
     Dual ascent that is stopped early can leave such a w, on features of very different scales.
@@ -217,6 +224,9 @@ def not_worse_than_zero(solution: Solution, primal_at, at_zero: float, stop: Sto
     at_zero : float
         P(0).
     stop : Stop
+    is_definite : bool
+        Else D may be above P, and what is between them shows nothing where w and the duals are not
+        each other's: a w that seems to have converged then stays as it was.
     """
     if solution.converged or solution.primal <= at_zero:
         return solution
@@ -229,6 +239,8 @@ def not_worse_than_zero(solution: Solution, primal_at, at_zero: float, stop: Sto
     s = float(np.exp(found.x)) if found.fun < at_zero else 0.0
     primal, scale = primal_at(s)
     gap = relative(primal - solution.dual, scale)
+    if not is_definite and gap <= stop.tolerance:
+        return solution
     return solution._replace(
         w=None if solution.w is None else s * solution.w, coef=s * solution.coef, primal=primal,
         gap=gap, converged=gap <= stop.tolerance,

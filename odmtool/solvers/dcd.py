@@ -25,7 +25,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from odmtool import messages
 from odmtool._jit import njit
 from odmtool.core import deadline, losses
 from odmtool.core.gram import epoch_in_runs, is_too_late_for_rows, runs
@@ -87,14 +86,15 @@ def solve(
     state, rounding = state_of(problem, start, values), Rounding.of(problem)
     generator, order = np.random.default_rng(seed), np.arange(problem.size)
     active, threshold, epoch, estimate = problem.size, np.inf, 0, np.inf
+    at_zero, is_bounded = value_at_zero(problem), losses.has_bounded_duals(problem.loss)
     trend, is_too_slow = Trend() if stop.follows else None, False
-    extrapolation, at_zero = Extrapolation(problem, state), value_at_zero(problem)
+    extrapolation = Extrapolation(problem, state)
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
             (primal, dual, scale), margins = objectives(problem, state, rounding, stop)
         # speed only: a dual without a bound exceeds any number
-        if not np.isfinite(primal) or dual > _DIVERGENCE * abs(at_zero):
+        if not np.isfinite(primal) or (dual > _DIVERGENCE * abs(at_zero) and not is_bounded):
             raise DivergedError(why_diverged(problem))
         gap = relative(primal - dual + _SUMMED * scale, scale)
         progress(Progress(epoch, primal, gap, active, margins))
@@ -133,8 +133,8 @@ def solve(
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
-
-    return not_worse_than_zero(found, _along(problem, state.eta @ margins, margins), at_zero, stop)
+    along = _along(problem, state.eta @ margins, margins)
+    return not_worse_than_zero(found, along, at_zero, stop, problem.is_definite)
 
 
 def _along(problem: Problem, norm: float, margins: np.ndarray) -> Callable:
@@ -174,8 +174,9 @@ def value_at_zero(problem: Problem) -> float:
 
 def why_diverged(problem: Problem) -> str:
     """The sentence for a dual that grows without bound."""
-    gram = problem.gram
-    return messages.no_solution(gram is None or gram.kernel.is_positive_semidefinite)
+    from odmtool.solvers.indefinite import why_none
+
+    return why_none(problem.gram)
 
 
 def state_of(

@@ -22,12 +22,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.core import losses
+from odmtool import messages
+from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
-from odmtool.core.loss_table import SMOOTH
+from odmtool.core.loss_table import OF_LDM, SMOOTH
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
 from odmtool.solvers.factor import cholesky_in_place
 from odmtool.solvers.rounding import Rounding
+from odmtool.solvers.untrained import untrained
 
 # Eigenvalues above minus this share of the largest entry times m are rounding.
 _ROUNDING = 1e-13
@@ -59,6 +61,17 @@ def eigenvalue_bound(problem: Problem) -> float:
         if slope > 0 and _is_definite(K, _BY_FAR / slope):
             return -_BY_FAR / slope
     return _computed(K)
+
+
+def why_none(gram: Gram | None) -> str:
+    """Why numbers grew without bound: they overflow, or the kernel has negative eigenvalues."""
+    if gram is None or gram.kernel.is_positive_semidefinite:
+        return messages.overflow()
+    if gram.bytes > gram.memory or deadline.is_over():
+        return messages.dual_unbounded()
+    K = gram.matrix()
+    eigenvalue = smallest_eigenvalue(K) if np.isfinite(K).all() else 0.0
+    return messages.dual_unbounded(eigenvalue) if eigenvalue < 0 else messages.overflow()
 
 
 def _computed(K: np.ndarray) -> float:
@@ -95,6 +108,13 @@ def is_unbounded(problem: Problem, eigenvalue: float) -> bool:
         return False  # the dual variables are bounded on one side
     smallest = min(s for s in (loss.slope_below, loss.slope_between, loss.slope_above) if s > 0)
     return -eigenvalue * smallest * problem.weight.min() > 1
+
+
+def has_grown(problem: Problem, solution: Solution) -> bool:
+    """Whether duals that may grow for ever have come to more than P(0)."""
+    loss = problem.loss
+    is_bounded = loss.mu1 == 0 if loss.kind == OF_LDM else losses.has_bounded_duals(loss)
+    return not is_bounded and solution.dual > untrained(problem).primal
 
 
 def shift(problem: Problem, eigenvalue: float) -> Problem:

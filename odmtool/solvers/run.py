@@ -171,20 +171,20 @@ class SolverRun(NamedTuple):
         if name == "landmarks":
             raise UsageError(messages.landmarks_need_definite())
         if gram.bytes > gram.memory:
-            return self._one(problem, "dcd", start)._replace(optimal=False)
+            return self._descent(problem, "dcd", start)
         eigenvalue = indefinite.eigenvalue_bound(problem)
         if eigenvalue == 0:
             return self._plan(problem, self._plan_of(name, problem), start)
         if problem.loss.kind != SMOOTH:
             if named in ("newton", "path"):
                 raise UsageError(messages.needs_convex(named, eigenvalue))
-            return self._one(problem, named, start)._replace(optimal=False)
+            return self._descent(problem, named, start, eigenvalue)
         if indefinite.is_unbounded(problem, eigenvalue):
             raise DivergedError(messages.dual_unbounded(eigenvalue))
         if not indefinite.is_strictly_concave(problem, eigenvalue):
             if name == "newton":
                 raise UsageError(messages.needs_convex("newton", eigenvalue))
-            return self._one(problem, "dcd", start)._replace(optimal=False)
+            return self._descent(problem, "dcd", start, eigenvalue)
         plan, epochs = self._plan_of(name, problem), 0
         if plan.first == "dcd":
             first = self._one(problem, "dcd", start, plan.epochs)
@@ -196,6 +196,21 @@ class SolverRun(NamedTuple):
             iterations=epochs + solution.iterations,
             solver="dcd, then newton" if epochs else "newton",
         )
+
+    def _descent(
+        self, problem: Problem, name: str, start, eigenvalue: float | None = None
+    ) -> Solution:  # fmt: skip
+        """Coordinate descent where nobody knows whether there is a solution."""
+        from odmtool.solvers import indefinite
+
+        found = self._one(problem, name, start)._replace(optimal=False)
+        limit = table.way_of(name, problem.loss.kind, problem.kernel_name).limit
+        is_stopped = self.max_iter is not None and found.iterations >= self.max_iter
+        is_to_the_end = found.iterations >= limit and not (is_stopped or deadline.is_over())
+        # Of duals that grow the gap may become small beside the objective, which grows with them.
+        if is_to_the_end and indefinite.has_grown(problem, found):
+            raise DivergedError(messages.none_found(eigenvalue))
+        return found
 
     def _definite_only(self, problem: Problem) -> Solution:
         """Solve a problem that only Newton's method takes, if the kernel allows it."""

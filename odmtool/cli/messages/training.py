@@ -117,7 +117,7 @@ def _iterations(solution) -> str:
 def _how_near(solution) -> str:
     gradient = getattr(solution, "gradient", None)
     if gradient is None:
-        # Rounding may put the dual above the objective; a kernel that is not definite, far above.
+        # Rounding may put the dual above the objective.
         gap = 0.0 if -_ROUNDING < solution.gap < 0 else solution.gap
         return f"gap {gap:.2g}"
     return f"relative gradient {gradient:.2g}"

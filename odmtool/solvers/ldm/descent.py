@@ -102,7 +102,7 @@ def solve(
         primal, _dual, scale = certificate(loss, weight, s * s * (state.eta @ t), s * t, state.eta)
         return primal, scale
 
-    return not_worse_than_zero(found, primal_at, primal_at(0.0)[0], stop)
+    return not_worse_than_zero(found, primal_at, primal_at(0.0)[0], stop, problem.is_definite)
 
 
 class _Alternation:
