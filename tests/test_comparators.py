@@ -141,11 +141,15 @@ def test_newton_is_advised_where_there_is_one(run, heart, machine, kernel, has_n
     assert ("--solver newton" in outcome.err) == has_newton
 
 
-@pytest.mark.parametrize("options", [["-t", "sigmoid", "-g", "1", "-r", "-1"], []])
-def test_mamc_with_any_kernel(run, heart, options):
+@pytest.mark.parametrize("options, end", [
+    (["-t", "sigmoid", "-g", "1", "-r", "-1"], "converged to a stationary point ("),
+    (["-t", "poly", "-d", "2", "-r", "-1"], "converged to a stationary point ("),
+    ([], "converged ("),
+])  # fmt: skip
+def test_mamc_with_any_kernel(run, heart, options, end):
     outcome = run("train", "-s", "mamc", *options, heart, "m")
     assert outcome.code == 0 and outcome.err.count("\n") == 1
-    assert "converged (" in outcome.err
+    assert end in outcome.err
 
 
 @pytest.mark.parametrize("arguments, sentence", [

@@ -24,7 +24,7 @@ from odmtool.solvers.settings import Settings
 def said(gap, iterations, tolerance=0.25, solver="x", eta="duals"):
     """A solution with this gap, after so many iterations."""
     is_enough = gap <= tolerance
-    return Solution(None, np.ones(2), eta, 2.0, 2.0 - gap, gap, iterations, is_enough, solver)
+    return Solution(None, np.ones(2), eta, 1.0, 1.0 - gap, gap, iterations, is_enough, solver)
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_newton_goes_on_where_the_path_is_not_enough(monkeypatch):
     assert asked[0][1] is eta
     assert (told[0].iteration, told[0].active, told[0].primal) == (5, 17, None)
     assert np.isnan(told[0].gap)
-    assert (told[1].iteration, told[1].primal, told[1].gap, told[1].active) == (20, 2.0, 0.5, 2)
+    assert (told[1].iteration, told[1].primal, told[1].gap, told[1].active) == (20, 1.0, 0.5, 2)
     p = problem("rbf", loss=OTHER_LOSSES["l1svm"])
     np.testing.assert_allclose(told[1].margins(), p.margins(eta))
     # Where it is enough, or there are no steps left, it does not.

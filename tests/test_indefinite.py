@@ -16,6 +16,7 @@ from odmtool.judge import binary as judge
 from odmtool.solvers import run as solver_run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import sodm
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.multi import MultiProblem
 
@@ -180,6 +181,42 @@ def test_duals_between_bounds_do_not_grow_for_ever(lambda_):
     found = solvers.solve(two_examples(losses.l1svm(lambda_, 2)))
     assert found.converged and not found.optimal
     assert found.eta == pytest.approx([lambda_ / 2] * 2)
+
+
+@pytest.mark.parametrize("y, sign", [((1.0, -1.0), 1), ((1.0, 1.0), -1)])
+@pytest.mark.parametrize("solver", ["auto", "newton", "dcd"])
+def test_the_only_point_of_a_dual_is_stationary(solver, y, sign):
+    """The objective of mamc falls for ever along a negative eigenvalue."""
+    p = two_examples(losses.mamc(1024.0, 2))._replace(y=np.array(y))
+    found = solvers.solve(p, solver=solver)
+    K = p.gram.matrix()
+    judged = judge.certify_kernel(K, p.y, p.weight, p.loss, found.coef, found.eta)
+    assert found.converged and not found.optimal and judged.gap <= 1e-3
+    # By the eigenvalue along which the labels are.
+    assert found.primal == pytest.approx(sign * 512.0**2 * (1 if sign > 0 else 3))
+    definite = p._replace(gram=Gram.of_matrix(Kernel("precomputed"), np.eye(2)))
+    assert solvers.solve(definite, solver=solver).optimal
+
+
+def test_above_no_model_nothing_is_optimal():
+    """The dual of odm has one solution, and w = 0 has a lower objective."""
+    p = two_examples(losses.odm(0.9, 0.5, 0.0, 2))
+    found = solvers.solve(p)
+    assert found.converged and not found.optimal and found.primal == pytest.approx(9.0)
+    other = solvers.solve(p._replace(y=np.ones(2)))
+    assert other.converged and other.optimal and other.primal < 0.9
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_parts_of_a_kernel_that_may_be_indefinite(partitions):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    p = Problem(None, None, y, np.ones(60), losses.l1svm(60.0, 60))
+    for kernel in (Kernel("sigmoid", 0.5, -1.0), Kernel("rbf", 0.5)):
+        found = sodm.solve(
+            p._replace(gram=Gram(kernel, X)), Stop(1e-3, 1000), sodm.Scheme(partitions)
+        )
+        assert found.converged and found.optimal == (kernel.name == "rbf")
 
 
 def test_duals_that_grow_for_ever_slowly():

@@ -14,7 +14,8 @@ e the smallest eigenvalue of Q
     between                     unknown: coordinate descent reaches a stationary point or
                                 diverges
 
-For ODM the slopes are 2 c1 and 2 c2 = 2 mu c1.
+For ODM the slopes are 2 c1 and 2 c2 = 2 mu c1. That of mamc's linear loss is 0, and its dual has
+a single point: it says nothing of the primal, of which that is a stationary point, no minimum.
 """
 
 from __future__ import annotations
@@ -99,6 +100,15 @@ def _is_definite(K: np.ndarray, shift: float) -> bool:
 def is_strictly_concave(problem: Problem, eigenvalue: float) -> bool:
     """Whether the dual has exactly one solution."""
     return -eigenvalue * losses.largest_slope(problem.loss) * problem.weight.max() < 1
+
+
+def is_optimal(problem: Problem, solution: Solution) -> bool:
+    """Whether the one solution of the dual is more than a stationary point of the primal.
+
+    Not where the dual had nothing to choose from, nor where w = 0 is better.
+    """
+    has_choice = losses.largest_slope(problem.loss) > 0
+    return has_choice and solution.primal <= untrained(problem).primal
 
 
 def is_unbounded(problem: Problem, eigenvalue: float) -> bool:

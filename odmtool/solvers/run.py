@@ -185,6 +185,13 @@ class SolverRun(NamedTuple):
             if name == "newton":
                 raise UsageError(messages.needs_convex("newton", eigenvalue))
             return self._descent(problem, "dcd", start, eigenvalue)
+        found = self._concave(problem, name, start, eigenvalue)
+        return found._replace(optimal=indefinite.is_optimal(problem, found))
+
+    def _concave(self, problem: Problem, name: str, start, eigenvalue: float) -> Solution:
+        """Solve a problem that is not convex, but the dual has one solution."""
+        from odmtool.solvers import indefinite
+
         plan, epochs = self._plan_of(name, problem), 0
         if plan.first == "dcd":
             first = self._one(problem, "dcd", start, plan.epochs)

@@ -133,7 +133,8 @@ def solve(
     """
     if scheme.partitions == 1:
         problem = brought_here(problem)
-        return dcd.solve(problem, stop, seed=seed, start=start, progress=progress)
+        found = dcd.solve(problem, stop, seed=seed, start=start, progress=progress)
+        return found._replace(optimal=problem.is_definite)
     order, levels = arrange(problem, scheme, seed)
     parts = parts_of(
         problem, order, levels[0], tolerance=stop.tolerance, executor=executor or Serial(),
@@ -156,8 +157,9 @@ def solve(
         if gap <= stop.tolerance or is_last or stop.is_late:
             break
     return Solution(
-        w, eta[place], eta[place], primal, dual, gap, epochs, gap <= stop.tolerance, "sodm"
-    )
+        w, eta[place], eta[place], primal, dual, gap, epochs, gap <= stop.tolerance, "sodm",
+        optimal=problem.is_definite,
+    )  # fmt: skip
 
 
 def brought_here(problem: Problem) -> Problem:
