@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import mcodm_problems
 import numpy as np
 import pytest
 from problems import problem
@@ -11,8 +12,10 @@ from odmtool import messages, solvers
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.judge import binary as judge
+from odmtool.solvers import mcsvm
 from odmtool.solvers import run as solver_run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Problem, Stop
@@ -93,6 +96,35 @@ def test_mcodm_has_no_solution_where_a_row_has_a_negative_square():
     known = Gram.of_matrix(Kernel("precomputed"), K), np.arange(6) % 3, 3, np.ones(6)
     with pytest.raises(DivergedError, match="unbounded"):
         mcodm.solve(MultiProblem(None, *known, losses.mcodm(1.0, 0.5, 0.2, 6)), Stop(1e-3, 100))
+
+
+@pytest.mark.parametrize("lambda_", [1024.0, 2.0**40])
+@pytest.mark.parametrize("outer", OUTER)
+def test_mcodm_says_what_the_others_say(lambda_, outer):
+    """Also where numbers overflow before the dual is seen to be without a bound."""
+    p = indefinite_problem(lambda_)
+    shared = p.gram, (p.y > 0).astype(int), 2, p.weight, losses.mcodm(lambda_, 0.5, 0.2, 40)
+    with pytest.raises(DivergedError, match=r"eigenvalue here is -1\) and the dual is unbounded"):
+        mcodm.solve(MultiProblem(None, *shared), Stop(1e-3, 1000), outer=outer)
+
+
+def test_a_dual_of_mcodm_that_is_no_number_has_a_reason():
+    """A poly with a negative constant leaps that far in one epoch."""
+    X, target = mcodm_problems.examples(k=2)
+    gram = Gram(Kernel("poly", 1.0, -1.0, 2), X)
+    p = MultiProblem(None, gram, target, 2, np.ones(60), losses.mcodm(2.0**12, 0.5, 0.2, 60))
+    with pytest.raises(DivergedError, match="its smallest eigenvalue here is -"):
+        mcodm.solve(p, Stop(1e-3, 1000))
+
+
+@pytest.mark.parametrize("lambda_", [1.0, 2.0**40])
+def test_duals_of_mcsvm_do_not_grow_for_ever(lambda_):
+    """They lie between bounds: there is a stationary point, however large lambda is."""
+    gram = two_examples(None).gram
+    p = MultiProblem(None, gram, np.arange(2), 2, np.ones(2), losses.mcsvm(lambda_, 2))
+    found = mcsvm.solve(p, Stop(1e-3, 1000))
+    assert found.converged and not found.optimal
+    assert abs(found.duals) == pytest.approx(np.full((2, 2), lambda_ / 2))
 
 
 def test_divergence_is_seen_without_the_eigenvalue():

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool import messages
 from odmtool._jit import njit
 from odmtool.core.gram import Gram, RowCache, epoch_in_runs, is_too_late_for_rows, runs
 from odmtool.errors import DivergedError
@@ -46,10 +45,6 @@ from odmtool.solvers.kernel_block import (
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import Rounding
-
-# The dual of a solvable problem stays below P(0); far above it there is no solution.
-# speed only: a dual without a bound exceeds any number
-_DIVERGENCE = 1e6
 
 
 def solve(
@@ -91,14 +86,15 @@ def solve(
             primal = norm / 2 + float(cost @ np.maximum(0.0, 1 - margins))
             dual = float(state.alpha[examples, problem.target].sum()) - norm / 2
             dual -= state.hidden(margins, cost, stop.negligible(abs(primal)))
-        if not np.isfinite(primal) or dual > _DIVERGENCE * cost.sum():
-            raise DivergedError(messages.no_solution(is_definite))
+        # Duals lie between bounds, so that D does, too.
+        if not np.isfinite(primal):
+            raise DivergedError(indefinite.why_none(problem.gram))
         gap = relative(primal - dual, abs(primal))
         progress(Progress(epoch, primal, gap, problem.size, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
             break
         active, threshold, estimate = problem.size, np.inf, np.inf
-        while epoch < stop.max_iter and not estimate <= stop.tolerance * primal:
+        while epoch < stop.max_iter and not estimate <= stop.tolerance * abs(primal):
             generator.shuffle(order[:active])
             least = least_share(estimate, active, problem.size)
             active, threshold, estimate = state.epoch(cost, order, active, threshold, least)
@@ -106,7 +102,7 @@ def solve(
             # speed only: the gap is looked at sooner
             if not np.isfinite(estimate):
                 break
-            progress(Progress(epoch, None, relative(estimate, primal), active))
+            progress(Progress(epoch, None, relative(estimate, abs(primal)), active))
     return MultiSolution(
         state.W, None if problem.gram is None else state.alpha, primal, gap, epoch,
         gap <= stop.tolerance, "dcd", optimal=is_definite, duals=state.alpha,
@@ -185,7 +181,7 @@ class _Kernel(_State):
         self._has_increments = False
         self.is_definite = _is_definite(problem.gram)
         if curvature.min() < 0:
-            raise DivergedError(messages.no_solution(False))
+            raise DivergedError(indefinite.why_none(problem.gram))
         super().__init__(problem, start, curvature)
 
     def scores(self) -> np.ndarray:

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool import messages
 from odmtool.core.gram import RowCache, epoch_in_runs, runs
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.indefinite import why_none
 from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.mcodm.epochs import (
     Lists,
@@ -97,7 +97,7 @@ class _Descent:
         self._threshold = _SLACK * moved / max(1, visited)
         dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
         if dual > _DIVERGENCE * self._dual_limit:
-            raise DivergedError(messages.dual_unbounded())
+            raise DivergedError(why_none(self.problem.gram))
         # Nothing is known after the deadline (:func:`epoch_in_runs`).
         is_known = np.isfinite(estimate)
         self._gap = relative(estimate, max(dual, 0.0) + estimate) if is_known else np.inf
@@ -184,7 +184,7 @@ class KernelDescent(_Descent):
         self._leaps = leaps
         self._cache, curvature = RowCache(problem.gram), problem.gram.diagonal()
         if curvature.min() < 0:
-            raise DivergedError(messages.dual_unbounded())
+            raise DivergedError(why_none(problem.gram))
         super().__init__(problem, duals, curvature, seed)
         self._scores = np.empty((problem.k, problem.size))
         self._rebuild()
