@@ -129,7 +129,6 @@ def solve(
             if not is_last and extrapolation.after_epoch():
                 threshold = np.inf
         trend = None
-
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )

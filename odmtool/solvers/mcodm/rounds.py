@@ -185,10 +185,8 @@ class _Rounds:
         self._rounding, self._progress, self._executor = rounding, progress, executor
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
-        self._inner, self._blind = np.inf, 0
-        self._iteration, self._rounds = 0, []
-        self._change = np.inf
-        self._tolerance = 1.0
+        self._inner, self._blind, self._iteration, self._rounds = np.inf, 0, 0, []
+        self._change, self._tolerance = np.inf, 1.0
         self._is_small = start_count(problem, MOST_STARTS) > 1
         most = _ROUND_EPOCHS if problem.gram is None else _KERNEL_ROUND_EPOCHS
         self._epochs = np.inf if self._is_small or outer == "constant" else most
