@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 from contextlib import contextmanager
-from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
 
 import click
 
@@ -196,6 +195,8 @@ def limit_threads(count: int) -> None:
     Where memory is limited OpenSSL, for checksums and for NumPy's seeds, comes first, too: it ends
     the process when it is loaded where NumPy has left too little.
     """
+    from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
+
     if any(getrlimit(limit)[0] != RLIM_INFINITY for limit in (RLIMIT_AS, RLIMIT_DATA)):
         import hashlib  # noqa: F401
 

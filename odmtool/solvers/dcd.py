@@ -28,7 +28,6 @@ import numpy as np
 from odmtool._jit import njit
 from odmtool.core import deadline, losses
 from odmtool.core.gram import epoch_in_runs, is_too_late_for_rows, runs
-from odmtool.errors import DivergedError
 from odmtool.solvers.base import (
     Problem,
     Progress,
@@ -41,6 +40,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.coordinate import objective_sums
 from odmtool.solvers.dcd_epochs import kernel_epoch, linear_epoch
+from odmtool.solvers.diverged import diverged
 from odmtool.solvers.extrapolation import Extrapolation
 from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.rounding import Rounding
@@ -95,7 +95,7 @@ def solve(
             (primal, dual, scale), margins = objectives(problem, state, rounding, stop)
         # speed only: a dual without a bound exceeds any number
         if not np.isfinite(primal) or (dual > _DIVERGENCE * abs(at_zero) and not is_bounded):
-            raise DivergedError(why_diverged(problem))
+            raise diverged(problem.gram)
         gap = relative(primal - dual + _SUMMED * scale, scale)
         progress(Progress(epoch, primal, gap, active, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter or is_too_slow:
@@ -112,8 +112,7 @@ def solve(
         while epoch < stop.max_iter and not (estimate <= stop.tolerance * scale or is_too_slow):
             if not extrapolation.has_begun:
                 generator.shuffle(order[:active])
-            is_whole = extrapolation.has_begun
-            least = 0.0 if is_whole else least_share(estimate, active, problem.size)
+            least = least_share(estimate, active, problem.size, extrapolation)
             active, threshold, estimate = state.epoch(order, active, threshold, least)
             epoch += 1
             # speed only: the gap is looked at sooner
@@ -129,6 +128,7 @@ def solve(
             if not is_last and extrapolation.after_epoch():
                 threshold = np.inf
         trend = None
+
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
@@ -169,13 +169,6 @@ def value_at_zero(problem: Problem) -> float:
     """P(0), summed as :func:`objectives` does it."""
     zero = np.zeros(problem.size)
     return objective_sums(problem.loss, problem.weight, zero, zero, zero, 0.0)[0]
-
-
-def why_diverged(problem: Problem) -> str:
-    """The sentence for a dual that grows without bound."""
-    from odmtool.solvers.indefinite import why_none
-
-    return why_none(problem.gram)
 
 
 def state_of(
@@ -260,7 +253,7 @@ class KernelState:
         self._curvature = problem.gram.diagonal()
         steepest = losses.largest_slope(problem.loss) * problem.weight
         if not np.all(1 + self._curvature * steepest > 0):
-            raise DivergedError(why_diverged(problem))
+            raise diverged(problem.gram)
         self.eta = np.zeros(problem.size) if start is None else np.array(start, dtype=float)
         self._has_increments = False
         self.is_at_hand = self._cache.capacity >= problem.size

@@ -38,7 +38,7 @@ _WORTH = 0.2
 _SHORT = 2000
 
 
-def least_share(estimate: float, active: int, size: int) -> float:
+def least_share(estimate: float, active: int, size: int, leap=None) -> float:
     """The share of the gap with which an example is visited, after an epoch.
 
     Parameters
@@ -47,8 +47,11 @@ def least_share(estimate: float, active: int, size: int) -> float:
         Of the gap; infinite where there was no epoch.
     active, size : int
         Examples that have it, and all.
+    leap : Extrapolation, optional
+        What jumps (:mod:`odmtool.solvers.extrapolation`), from epochs that are all the same.
     """
-    if size <= _SHORT or not np.isfinite(estimate):
+    is_whole = leap is not None and leap.has_begun
+    if is_whole or size <= _SHORT or not np.isfinite(estimate):
         return 0.0
     return _WORTH * estimate / max(1, active)
 

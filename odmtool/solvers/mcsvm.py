@@ -28,10 +28,10 @@ import numpy as np
 
 from odmtool._jit import njit
 from odmtool.core.gram import Gram, RowCache, epoch_in_runs, is_too_late_for_rows, runs
-from odmtool.errors import DivergedError
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.diverged import diverged
 from odmtool.solvers.kernel_block import (
     ENOUGH,
     SIZE,
@@ -88,7 +88,7 @@ def solve(
             dual -= state.hidden(margins, cost, stop.negligible(abs(primal)))
         # Duals lie between bounds, so that D does, too.
         if not np.isfinite(primal):
-            raise DivergedError(indefinite.why_none(problem.gram))
+            raise diverged(problem.gram)
         gap = relative(primal - dual, abs(primal))
         progress(Progress(epoch, primal, gap, problem.size, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
@@ -181,7 +181,7 @@ class _Kernel(_State):
         self._has_increments = False
         self.is_definite = _is_definite(problem.gram)
         if curvature.min() < 0:
-            raise DivergedError(indefinite.why_none(problem.gram))
+            raise diverged(problem.gram)
         super().__init__(problem, start, curvature)
 
     def scores(self) -> np.ndarray:

@@ -69,7 +69,7 @@ class SolverRun(NamedTuple):
     def solve(self, problem: Problem, name: str, start) -> Solution:
         """Solve a problem with the named solver, or those that ``auto`` chooses."""
         checked_way(problem, name)
-        if problem.gram is not None and not problem.gram.kernel.is_positive_semidefinite:
+        if not problem.is_definite:
             return self._indefinite(problem, name, start)
         return self._plan(problem, self._plan_of(name, problem), start)
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core import deadline, losses
-from odmtool.errors import DivergedError
 from odmtool.solvers import dcd
 from odmtool.solvers.base import (
     Problem,
@@ -38,6 +37,7 @@ from odmtool.solvers.base import (
     not_worse_than_zero,
     relative,
 )
+from odmtool.solvers.diverged import diverged
 from odmtool.solvers.ldm.dual import bounded, certificate, feasible, is_bounded
 from odmtool.solvers.rounding import Rounding
 
@@ -82,7 +82,7 @@ def solve(
             t = state.margins()
             primal, dual, scale = bounded(problem, rounding, t, state.eta, state.w, stop)
         if not is_bounded(problem, primal, dual):
-            raise DivergedError(dcd.why_diverged(problem))
+            raise diverged(problem.gram)
         gap = relative(primal - dual, scale)
         progress(Progress(epoch, primal, gap, problem.size, t))
         if gap <= stop.tolerance or epoch >= stop.max_iter:

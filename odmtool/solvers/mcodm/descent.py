@@ -23,10 +23,9 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core.gram import RowCache, epoch_in_runs, runs
-from odmtool.errors import DivergedError
 from odmtool.solvers.base import relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
-from odmtool.solvers.indefinite import why_none
+from odmtool.solvers.diverged import diverged
 from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.mcodm.epochs import (
     Lists,
@@ -97,7 +96,7 @@ class _Descent:
         self._threshold = _SLACK * moved / max(1, visited)
         dual = dual_terms(self.problem, self.duals) - self.squared_norm() / 2
         if dual > _DIVERGENCE * self._dual_limit:
-            raise DivergedError(why_none(self.problem.gram))
+            raise diverged(self.problem.gram)
         # Nothing is known after the deadline (:func:`epoch_in_runs`).
         is_known = np.isfinite(estimate)
         self._gap = relative(estimate, max(dual, 0.0) + estimate) if is_known else np.inf
@@ -184,7 +183,7 @@ class KernelDescent(_Descent):
         self._leaps = leaps
         self._cache, curvature = RowCache(problem.gram), problem.gram.diagonal()
         if curvature.min() < 0:
-            raise DivergedError(why_none(problem.gram))
+            raise diverged(problem.gram)
         super().__init__(problem, duals, curvature, seed)
         self._scores = np.empty((problem.k, problem.size))
         self._rebuild()
@@ -289,10 +288,8 @@ class KernelDescent(_Descent):
         return kept
 
     def _epoch(self):
-        cache, leap = self._cache, self._extrapolation
-        has_begun = leap is not None and leap.has_begun
-        size = self.problem.size
-        least = 0.0 if has_begun else least_share(self._estimate, self.active, size)
+        cache, size = self._cache, self.problem.size
+        least = least_share(self._estimate, self.active, size, self._extrapolation)
 
         def visit(part):
             return kernel_epoch(

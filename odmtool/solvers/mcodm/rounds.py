@@ -46,7 +46,7 @@ from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
-from odmtool.solvers.indefinite import why_none
+from odmtool.solvers.diverged import diverged
 from odmtool.solvers.mcodm import values
 from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
 from odmtool.solvers.mcodm.sample import duals_at, has_sample, sample_of
@@ -244,7 +244,7 @@ class _Rounds:
             self._gap = self._relative_gap()
             is_last = is_stuck or self._iteration >= self._stop.max_iter
             if self._rivals is None:  # F was no number from the first on
-                raise DivergedError(why_none(self._problem.gram))
+                raise diverged(self._problem.gram)
             if (is_last or not self._has_room()) and np.any(self.duals.rival != self._rivals):
                 # Another problem touches F there, that of the rivals of that W.
                 self._take_rivals(self._rivals)
@@ -347,7 +347,7 @@ class _Rounds:
             if self._stop.is_late:
                 break
             if not np.isfinite(gap):
-                raise DivergedError(why_none(self._problem.gram))
+                raise diverged(self._problem.gram)
             self._inner = gap
             if self._name != "dcd":
                 # speed only: how long to go on where rounding is all that moves
@@ -385,7 +385,7 @@ class _Rounds:
         terms = self._solver.terms() if terms is None else terms
         objective = self._solver.squared_norm() / 2 + terms.true_loss
         if not np.isfinite(objective):
-            raise DivergedError(why_none(self._problem.gram))
+            raise diverged(self._problem.gram)
         if self._rounds:
             self._change = abs(self.objective - objective)
         self.objective, self._point = objective, self._solver.keep()
