@@ -11,11 +11,11 @@ from test_steps import BINARY, LOSSES
 from odmtool import solvers
 from odmtool.core import deadline
 from odmtool.judge import mcsvm as judge_of_mcsvm
-from odmtool.solvers import mcsvm_auto
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import adam
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcsvm import auto as mcsvm_auto
 
 # So many looks at the clock find time left.
 LOOKS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 25, 40)

@@ -15,12 +15,12 @@ from odmtool.core.kernels import Kernel
 from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.judge import binary as judge
-from odmtool.solvers import mcsvm
 from odmtool.solvers import run as solver_run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import sodm
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcsvm import descent as mcsvm
 from odmtool.solvers.multi import MultiProblem
 
 

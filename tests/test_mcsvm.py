@@ -15,8 +15,10 @@ from odmtool.errors import DivergedError, UsageError
 from odmtool.io.model_file import read_model
 from odmtool.judge import mcsvm as judge
 from odmtool.machines import MCSVM
-from odmtool.solvers import mcsvm, mcsvm_auto, mcsvm_newton
 from odmtool.solvers.base import Progress, Stop
+from odmtool.solvers.mcsvm import auto as mcsvm_auto
+from odmtool.solvers.mcsvm import descent as mcsvm
+from odmtool.solvers.mcsvm import newton as mcsvm_newton
 from odmtool.solvers.multi import MultiProblem, MultiSolution
 
 

@@ -19,10 +19,11 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import KMOMD, LDM, MarginLoss
 from odmtool.machines import ODM
-from odmtool.solvers import mcsvm, mcsvm_newton
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcsvm import descent as mcsvm
+from odmtool.solvers.mcsvm import newton as mcsvm_newton
 from odmtool.solvers.settings import Settings
 
 SCALES = 2.0**-4, 2.0**8  # of which roots are powers of two, too

@@ -14,10 +14,11 @@ from problems import problem
 
 from odmtool import solvers
 from odmtool.core import losses
-from odmtool.solvers import mcsvm, mcsvm_newton
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
+from odmtool.solvers.mcsvm import descent as mcsvm
+from odmtool.solvers.mcsvm import newton as mcsvm_newton
 
 LOSSES = {
     "odm": lambda lambda_: losses.odm(lambda_, 0.5, 0.3, 60),

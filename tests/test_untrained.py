@@ -11,9 +11,10 @@ from odmtool import solvers
 from odmtool.core import deadline, kernels, losses
 from odmtool.machines import MACHINES
 from odmtool.machines.pairs import PairGrams
-from odmtool.solvers import mcsvm_auto, run
+from odmtool.solvers import run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Stop
+from odmtool.solvers.mcsvm import auto as mcsvm_auto
 from odmtool.solvers.untrained import NONE, untrained
 
 X, LABELS = np.random.default_rng(0).standard_normal((60, 4)), np.arange(60) % 4

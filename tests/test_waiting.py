@@ -9,10 +9,11 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
-from odmtool.solvers import dcd, kernel_block, mcsvm
+from odmtool.solvers import dcd, kernel_block
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.mcodm import descent
+from odmtool.solvers.mcsvm import descent as mcsvm
 from odmtool.solvers.multi import MultiProblem
 
 M = 300

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers import mcsvm
 from odmtool.solvers.kernel_block import SIZE
+from odmtool.solvers.mcsvm import descent as mcsvm
 from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, bisect, dense, matrix, rows_of, table
 

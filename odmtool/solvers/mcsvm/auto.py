@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers import mcsvm, mcsvm_newton
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.mcsvm import descent, newton
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution
 
 # Epochs before Newton's method, and steps of it at most.
@@ -26,10 +26,10 @@ def solve(
     start: np.ndarray | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> MultiSolution:
-    """Solve a linear or kernel problem; see :func:`odmtool.solvers.mcsvm.solve`."""
+    """Solve a linear or kernel problem; see :func:`odmtool.solvers.mcsvm.descent.solve`."""
     is_small = problem.gram is None and problem.X.shape[1] * problem.k <= LARGEST_WEIGHTS
     most = min(_EPOCHS, stop.limit) if is_small else stop.limit
-    first = mcsvm.solve(
+    first = descent.solve(
         problem, Stop(stop.tolerance, most), seed=seed, start=start, progress=progress
     )
     if first.converged or most == stop.limit or stop.is_late:
@@ -40,11 +40,11 @@ def solve(
         progress(now._replace(iteration=count + now.iteration))
 
     steps = Stop(stop.tolerance, min(_STEPS, stop.limit - most))
-    best = mcsvm_newton.solve(problem, steps, start=first.duals, progress=later)
+    best = newton.solve(problem, steps, start=first.duals, progress=later)
     count += best.iterations
     if not best.converged:
         left = Stop(stop.tolerance, stop.limit - count)
-        last = mcsvm.solve(problem, left, seed=seed, start=best.duals, progress=later)
+        last = descent.solve(problem, left, seed=seed, start=best.duals, progress=later)
         count += last.iterations
         best = last if last.converged else min(first, best, last, key=lambda one: one.distance)
     return best._replace(iterations=count, solver="dcd, then newton")

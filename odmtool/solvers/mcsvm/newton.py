@@ -2,7 +2,7 @@
 
 Problem     P(W) = 1/2 sum_l |w_l|^2 + sum_i max over p in S_i of <p, e_i + W'x_i> - C u_i w_y.x_i,
             S_i = {p >= 0, sum_l p_l = C u_i}, e_i^l = 1 for l != y and 0 for l = y. With the best p
-            the duals of :mod:`odmtool.solvers.mcsvm` are alpha_i = C u_i [l = y] - p_i.
+            the duals of :mod:`odmtool.solvers.mcsvm.descent` are alpha_i = C u_i [l = y] - p_i.
 Update      proximal point method on p: from q_i the maximum is taken of <p, e_i + W'x_i> less
             tau/2 |p - q_i|^2, at p = the projection of q_i + (e_i + W'x_i) / tau onto S_i.
             That makes P once differentiable in W, and Newton's method minimises it: with F the
@@ -25,10 +25,10 @@ from numpy.linalg import LinAlgError
 from odmtool import messages
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers import mcsvm
 from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import gram_of, is_thin
+from odmtool.solvers.mcsvm import descent
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution, margins_of
 
 # tau begins at 1 / the mean cost; each is this share of the one before.
@@ -50,8 +50,8 @@ def solve(
 ) -> MultiSolution:
     """Solve a linear problem.
 
-    Parameters are those of :func:`odmtool.solvers.mcsvm.solve`; ``stop.max_iter`` counts Newton
-    steps. Nothing is random here: every ``seed`` gives the same solution.
+    Parameters are those of :func:`odmtool.solvers.mcsvm.descent.solve`; ``stop.max_iter`` counts
+    Newton steps. Nothing is random here: every ``seed`` gives the same solution.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def solve(
     if d * k > LARGEST_WEIGHTS:
         raise UsageError(messages.mcsvm_newton_too_large(LARGEST_WEIGHTS, d, k))
     smooth, nowhere = _Smooth(problem, start), Stop(stop.tolerance, 0)
-    best = mcsvm.solve(problem, nowhere, start=smooth.duals(smooth.q))
+    best = descent.solve(problem, nowhere, start=smooth.duals(smooth.q))
     W, step = best.W, 0
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(_MOST_TAUS):
@@ -76,7 +76,7 @@ def solve(
             step += steps
             if not np.isfinite(p).all():
                 raise DivergedError(messages.overflow())
-            found = mcsvm.solve(problem, nowhere, start=smooth.duals(p))
+            found = descent.solve(problem, nowhere, start=smooth.duals(p))
             best = found if found.converged or found.distance < best.distance else best
             smooth.q, smooth.tau = p, _SHARE * smooth.tau
     return best._replace(iterations=step, solver="newton")
