@@ -16,6 +16,9 @@ WIDE_FROM = {"odm": float("inf"), "mcodm": 100}
 FEW_PER_FEATURE = {"odm": 4}
 WITH_KERNEL_LAMBDA = ("odm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
+# With rbf at most this, or the number of examples if that is more, over the spread of the examples:
+# gamma times the summed variance of the features, and at most 1.
+LAMBDA_OF_NARROW = 2.0**10
 # Of the rbf kernel, whose gamma is 1 / number of features: between which gamma times the summed
 # variance of the features stays, where nobody names it. odmtool.machines.data.default_gamma.
 SPREAD_OF_RBF = 2.0**-8, 1.0

@@ -34,7 +34,7 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     assert run("cv", "-m", "0.2", "-v", "3", "--csv", "t", "wide").code == 0
     lines = [line.split(",") for line in Path("t").read_text().splitlines()]
     assert float(lines[1][lines[0].index("lambda")]) == pytest.approx(wanted)
-    assert recorded("-t", "rbf") == recorded("-s", "odm", "-l", "2^14") == LAMBDA
+    assert recorded("-t", "poly") == recorded("-s", "odm", "-l", "2^14") == LAMBDA
     assert recorded("-c", "2") == 24
     assert recorded("-s", "ldm") == COMPARATOR_LAMBDA
     # The folds of a search are scaled, and the examples that it is taken from.
@@ -120,6 +120,62 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert run("cv", "-t", "rbf", "-g", "0.5", "-v", "2", "--csv", "t", "many").code == 0
     lines = [line.split(",") for line in Path("t").read_text().splitlines()]
     assert float(lines[1][lines[0].index("lambda")]) == 18000
+
+
+def test_the_default_lambda_with_rbf_is_less_for_a_narrow_kernel(run, tmp_path):
+    """max(2^10, M) / min(1, gamma V), large columns cut off; sparse, dense, Python and odm-cv."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 5)).round(3)
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+
+    def written(X, name="normal"):
+        rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1) if v) for row in X.tolist())
+        Path(name).write_text("".join(f"{a} {row}\n" for a, row in zip(y, rows, strict=True)))
+
+    def recorded(*arguments, kernel="rbf"):
+        assert run("train", "-t", kernel, *arguments, "normal", "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    def wanted(spread, total=1024):
+        return pytest.approx(total / spread, rel=6e-3)
+
+    V = X.var(axis=0).sum()
+    written(X)
+    assert recorded("-g", "0.1") == wanted(0.1 * V) == recorded("-g", "0.1", "-s", "lssvm")
+    assert recorded("-g", "1") == wanted(1) == recorded("-g", "7")
+    assert recorded("-g", "0.5/d") == wanted(0.1 * V)
+    assert recorded() == wanted(min(1, V / 5))
+    assert recorded("-g", "0.01") == recorded("-g", "1", kernel="poly") == LAMBDA
+    assert recorded("-s", "ldm") == recorded("-s", "l1svm") == COMPARATOR_LAMBDA
+    assert recorded("--cache", ".", "--solver", "nystrom") == LAMBDA
+    assert recorded("-l", "5") == 5 and recorded("-c", "5") == 300
+    Path("weights").write_text("100\n" * 60)
+    assert recorded("-W", "weights", "-g", "0.5") == wanted(1, 6000)
+    low, high = X.min(axis=0), X.max(axis=0)
+    scaled = (X.var(axis=0) / (high - low) ** 2).sum()
+    assert recorded("--scale", "0,1", "-g", "1") == wanted(scaled)
+    estimator = ODMClassifier(kernel="rbf", gamma=0.1).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == wanted(0.1 * V)
+
+    def searched(*arguments):
+        assert run("cv", "-t", "rbf", "-v", "2", "--csv", "t", *arguments, "normal").code == 0
+        with Path("t").open() as stream:
+            return {float(row["lambda"]) for row in csv.DictReader(stream)}
+
+    assert searched("-g", "0.1") == {recorded("-g", "0.1")}
+    assert searched("-g", "0.1,0.2") == {LAMBDA}
+    assert searched() == {2.0**p for p in range(2, 19, 4)}
+    # A constant feature, an absent one, and a large one, beside which the others hardly count.
+    more = np.hstack([X, np.full((60, 3), 1 / 3), np.zeros((60, 2))])
+    written(more)
+    assert recorded("-g", "0.1") == wanted(0.1 * V)
+    assert default_lambda("odm", LAMBDA, "rbf", more, gamma=0.1) == recorded("-g", "0.1")
+    large = X * [1, 1, 1, 1, 1000]
+    written(large)
+    variances = np.sort(large.var(axis=0))
+    cut = variances[:4].sum() + 16 * variances[2]
+    assert recorded("-g", "0.01") == wanted(0.01 * cut)
+    assert recorded() == LAMBDA
 
 
 def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):

@@ -385,8 +385,8 @@ def test_nystrom_has_its_landmarks(cancer):
 def test_a_precomputed_kernel_is_a_matrix(iris, tmp_path):
     X, y = iris
     K = np.exp(-0.25 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    given = ODMClassifier(kernel="precomputed", tol=1e-9).fit(K, y)
-    computed = ODMClassifier(kernel="rbf", gamma=0.25, tol=1e-9).fit(X, y)
+    given = ODMClassifier(kernel="precomputed", lambda_=1e3, tol=1e-9).fit(K, y)
+    computed = ODMClassifier(kernel="rbf", lambda_=1e3, gamma=0.25, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(
         given.decision_function(K[:9]), computed.decision_function(X[:9]), rtol=1e-4, atol=1e-6
     )

@@ -192,8 +192,11 @@ def test_systems_are_factored_up_to_a_number_of_unknowns_and_of_classes(monkeypa
     assert asked == [0.25]
 
 
-def smoothings(monkeypatch, given, steps, start=None, limit=99):
-    """The sizes of delta that a run takes, whose steps are told; and what it ends with."""
+def smoothings(monkeypatch, given, steps, start=None, limit=99, promised=0.0):
+    """The sizes of delta that a run takes, whose steps are told; and what it ends with.
+
+    ``promised`` is what the next step would lower the objective by until the fifth one.
+    """
     seen, made, coming, told = [], [], iter(steps), []
     goal = 1e-3 * m3svm.gradient_at_zero(Objective(given))
 
@@ -203,10 +206,12 @@ def smoothings(monkeypatch, given, steps, start=None, limit=99):
         def __init__(self, objective, V, smoothing, is_warm=False):
             made.append((smoothing.delta, is_warm))
             self.V, self.size, self.is_stalled = V + 1.0, 2 * goal, False
+            self.count = 0
 
         def step(self):
             is_long, self.is_stalled, size = next(coming)
-            self.size = size * goal
+            self.size, self.count = size * goal, self.count + 1
+            self.promised = promised * (self.count < 5)
             return is_long
 
         def smooth(self, smoothing):
@@ -240,6 +245,11 @@ def test_the_smoothing_shrinks_while_steps_are_long(loss, power, is_smoothed, mo
     _, seen, count = smoothings(monkeypatch, given, [FALLEN, STALLED, SHORT, STALLED])
     assert seen == pytest.approx([0.3, 0.2] if is_smoothed else [])
     assert count == (4 if is_smoothed else 2)
+    # Nor is a small gradient enough where another step would lower the objective, of 5, much.
+    for share, steps in ((1.0, 3), (1.01, 5)):
+        ends = [LONG] * 2 + [end] * 4
+        *_, count = smoothings(monkeypatch, given, ends, promised=share * 1e-3 * 5)
+        assert count == steps
     # A start is so good that little of it is needed.
     start = np.zeros((5, 4)), np.zeros(4)
     made, seen, count = smoothings(monkeypatch, given, [SHORT, end], start)

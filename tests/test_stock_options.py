@@ -76,8 +76,8 @@ def test_options_of_grid_py(run, heart, tmp_path):
     assert f"log2c={math.log2(cost):g} log2g={math.log2(gamma):g}" in "".join(lines)
     assert max(float(line.rpartition("=")[2]) for line in lines) == pytest.approx(rate, rel=1e-5)
     assert (tmp_path / "j").exists()
-    linear = run("cv", "-log2c", "-1,1,2", "-log2g", "null", "-v", "2", heart)
-    assert len(linear.out.splitlines()[-1].split()) == 2
+    one_gamma = run("cv", "-log2c", "-1,1,2", "-log2g", "null", "-v", "2", heart)
+    assert len(one_gamma.out.splitlines()[-1].split()) == 2 and "-t rbf" in one_gamma.out
 
 
 def test_the_table_of_grid_py_is_a_product_as_others(run, heart, tmp_path):

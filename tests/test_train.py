@@ -258,8 +258,8 @@ def test_precomputed_kernel_is_the_kernel(run, heart, tmp_path):
         for i, (label, row) in enumerate(zip(data.labels, K, strict=True), start=1):
             values = " ".join(f"{j}:{value:.17g}" for j, value in enumerate(row, start=1))
             stream.write(f"{label} 0:{i} {values}\n")
-    run("train", "-t", "4", "-e", "1e-10", "rows", "a")
-    run("train", "-t", "rbf", "-e", "1e-10", heart, "b")
+    run("train", "-t", "4", "-l", "2^14", "-e", "1e-10", "rows", "a")
+    run("train", "-t", "rbf", "-l", "2^14", "-e", "1e-10", heart, "b")
     run("predict", "-d", "rows", "a", "out_a")
     run("predict", "-d", heart, "b", "out_b")
     a = np.loadtxt("out_a", skiprows=1)

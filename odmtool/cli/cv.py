@@ -212,11 +212,11 @@ def cv(ctx, **options):
     lines = [best_line, messages.best_score(winner, job.metric),
              messages.cross_validation_accuracy(winner.accuracy)]  # fmt: skip
     if manner.last_line:
-        lines.append(last_line(manner.last_line, winner))
+        lines.append(last_line(manner, winner))
     with report.first(lines):
         _write_tables(job, rows, plan)
         if manner.table is not None:
-            write_grid_table(manner.table, rows)
+            write_grid_table(manner, rows)
         if job.model_file is not None:
             winning = plan.machine.copy(**winner.setting)
             winning.jobs = job.jobs
@@ -281,12 +281,13 @@ def _grid(choice: MachineChoice, job: Job) -> dict[str, str | tuple]:
 
 
 def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
-    """The quick grid where the data have defaults of their own: gamma not 1/d, lambda smaller."""
+    """The quick grid where data have defaults of their own: gamma not 1/d, a linear lambda less."""
     usual, found = MACHINES[choice.name].parameters.get("lambda_"), {}
     (gamma, *_), (value, *_) = choice.parameters["gamma"], choice.parameters["lambda_"] or (None,)
     if "gamma" not in choice.given and gamma != 0:
         found["gamma"] = gamma
-    if "lambda_" not in choice.given and value is not None and value < usual:
+    is_linear = choice.parameters["kernel"] == ("linear",)
+    if "lambda_" not in choice.given and is_linear and value is not None and value < usual:
         found["lambda_"] = value / usual
     return {
         name: tuple(

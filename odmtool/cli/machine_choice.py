@@ -14,6 +14,7 @@ from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAM
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
+from odmtool.defaults import PerDistance
 from odmtool.errors import UsageError
 from odmtool.messages.words import listed
 from odmtool.solvers.table import SOLVERS, settings_of_solver
@@ -81,7 +82,7 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(asked="mcodm" if is_mcodm else "odm")
             if has_many:  # the machine depends on the kernels that were searched
                 choice = choice._replace(given=choice.given | {"machine"})
-        choice = choice._with_lambda(data, scaling)._with_gamma(data, scaling)
+        choice = choice._with_gamma(data, scaling)._with_lambda(data, scaling)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data.labels, data.weight) | weights
@@ -114,10 +115,10 @@ class MachineChoice(NamedTuple):
         if others or not is_open:
             return self
         is_wide = kernel == "linear" and may_be_wide(self.name, *data.X.shape)
-        if scaling is not None and is_wide and hasattr(data.X, "indices"):
+        if scaling is not None and (is_wide or kernel == "rbf") and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         usual = MACHINES[self.name].parameters["lambda_"]
-        value = default_lambda(self.name, usual, kernel, data.X, data.weight)
+        value = default_lambda(self.name, usual, kernel, data.X, data.weight, self._only_gamma)
         return self if value == usual else self._with("lambda_", value)
 
     def _with_gamma(self, data, scaling) -> MachineChoice:
@@ -131,6 +132,13 @@ class MachineChoice(NamedTuple):
             data = data.scaled(*scaling)
         value = default_gamma("rbf", data.X, data.weight)
         return self if value == 0 else self._with("gamma", value)
+
+    @property
+    def _only_gamma(self) -> float | None:
+        """The gamma, if there is one and it does not depend on distances."""
+        asked = self.parameters["gamma"]
+        one, *others = asked if isinstance(asked, tuple) else (asked,)
+        return None if others or isinstance(one, PerDistance) else one
 
     def make(self, values: dict | None = None):
         """The machine, its parameters checked; ``values`` stand for some of them."""

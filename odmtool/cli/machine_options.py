@@ -170,7 +170,10 @@ _PARAMETERS = (
      f"given; odm takes less than usual with up to {defaults.FEW_PER_FEATURE['odm']} examples per "
      f"feature. With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "
      f"{defaults.LAMBDA:g} or {defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, "
-     f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number)."),
+     f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number). With rbf, one gamma "
+     f"and rows in memory they take at most {defaults.LAMBDA_OF_NARROW:g}, or the number of "
+     "examples if that is more, over gamma times the sum of the features' variances: that matters "
+     "where these are standardised (docs/defaults.md)."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),

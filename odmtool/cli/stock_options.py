@@ -77,10 +77,13 @@ class Manner(NamedTuple):
         "" for nothing, ``C`` for that of LIBLINEAR's -C, ``grid`` for grid.py's.
     table : str or None
         grid.py's -out.
+    grid : tuple of str
+        The parameters that grid.py would have searched: cost, gamma.
     """
 
     last_line: str = ""
     table: str | None = None
+    grid: tuple[str, ...] = ()
 
 
 class TrainingCommand(Command):
@@ -234,7 +237,10 @@ class Reader:
             self._add(word("-g", "0"))  # 1 / number of features, whatever their values are
         shown = " ".join(token for one in taken for token in one.typed)
         closest = "mcodm" if machine == "mcsvm" else "odm"
-        self.notes.append(messages.machine_number(number, tool, what, shown, closest))
+        lacks_intercept = is_libsvm and not self.has("-B")
+        self.notes.append(
+            messages.machine_number(number, tool, what, shown, closest, lacks_intercept)
+        )
         threads = self._last("-m") or ""
         if not is_libsvm and threads.isdigit() and threads != "0":
             self._take("-m")
@@ -287,13 +293,14 @@ class Reader:
         ignored = [flag for flag in ("-svmtrain", "-gnuplot") if self._take(flag)]
         if ignored:
             self.notes.append(messages.grid_program(ignored))
-        self._powers("-log2c", "-c", _GRID_COSTS)
-        self._powers("-log2g", "-g", _GRID_GAMMAS)
-        if not self.has("-t") and self.has("-g"):
+        has_costs = self._powers("-log2c", "-c", _GRID_COSTS)
+        has_gammas = self._powers("-log2g", "-g", _GRID_GAMMAS)
+        if not self.has("-t"):
             self._add(word("-t", "rbf"))
         outputs = [one for one in self._take("-out") if one != ("null",)]
         pictures = [one for one in self._take("-png") if one != ("null",)]
-        self.manner = Manner("grid", outputs[-1][0] if outputs else None)
+        searched = ("cost",) * has_costs + ("gamma",) * has_gammas
+        self.manner = Manner("grid", outputs[-1][0] if outputs else None, searched)
         if pictures:
             self._add(word("--plot", pictures[-1][0]))
         resumed = self._take("-resume")
@@ -303,11 +310,11 @@ class Reader:
             self._add(word("--journal", name))
             self.notes.append(messages.grid_resume(name))
 
-    def _powers(self, flag: str, ours: str, default: str) -> None:
-        """``-log2c -5,15,2`` becomes ``-c 2^-5:15:2``."""
+    def _powers(self, flag: str, ours: str, default: str) -> bool:
+        """``-log2c -5,15,2`` becomes ``-c 2^-5:15:2``; whether there is something to search."""
         (value,) = (self._take(flag) or [(default,)])[-1]
         if value == "null":
-            return
+            return False
         if self.has(ours):
             raise UsageError(messages.log2_and(flag, ours))
         parts = value.split(",")
@@ -315,6 +322,7 @@ class Reader:
             raise UsageError(messages.log2_range(flag, value, ours))
         first, last, step = parts
         self._add(word(ours, f"2^{first}:{last}:{step}"))
+        return True
 
     def _kernel(self) -> None:
         """``-g``, ``-d`` and ``-r`` are not svm-train's without its default kernel."""

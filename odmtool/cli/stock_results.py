@@ -9,28 +9,25 @@ from __future__ import annotations
 import math
 
 from odmtool.cli import messages
+from odmtool.cli.stock_options import Manner
 
 # Our parameter -> grid.py's name of it.
 _GRID = {"cost": "c", "gamma": "g"}
 
 
-def last_line(manner: str, row) -> str:
+def last_line(manner: Manner, row) -> str:
     """The line that a script reads, of the best row."""
-    if manner == "C":
+    if manner.last_line == "C":
         return messages.best_cost(row.setting["cost"], row.accuracy)
-    values = [row.setting[name] for name in _GRID if name in row.setting]
+    values = [row.setting[name] for name in manner.grid]
     return messages.best_point(values, row.accuracy)
 
 
-def write_grid_table(path: str, rows: list) -> None:
+def write_grid_table(manner: Manner, rows: list) -> None:
     """The file of grid.py's -out: a line per setting."""
     from odmtool.io.files import atomic_output
 
-    with atomic_output(path) as stream:
+    with atomic_output(manner.table) as stream:
         for row in rows:
-            values = {
-                short: math.log2(row.setting[name])
-                for name, short in _GRID.items()
-                if name in row.setting
-            }
+            values = {_GRID[name]: math.log2(row.setting[name]) for name in manner.grid}
             stream.write(messages.grid_row(values, row.accuracy) + "\n")

@@ -33,6 +33,8 @@ SCALED = 10.0
 # far away. In twelve scaled sets half of the rows have one above .9; not scaled, in heart, mnist
 # and magic04 none above 1e-5. Of wide rows fewer are looked at, with so many values in all.
 _LOOKED_AT, _OTHERS, _VALUES, _APART = 30, 5000, 2**20, 0.1
+# A standard deviation below this share of the mean is the rounding of a constant feature.
+_CONSTANT = 1e-10
 # Below this share of nonzeros a sparse product beats BLAS on a dense copy.
 _DENSE_SHARE = 0.02
 # Precomputed values may differ from their mirror image by this share of the largest,
@@ -243,8 +245,8 @@ def mean_distance(X) -> float:
     return float(np.sqrt(np.maximum(squared, 0.0)).sum() / pairs)
 
 
-def total_variance(X, weight: np.ndarray | None = None) -> float:
-    """The variances of the features, summed: half the mean squared distance between two examples.
+def variances(X, weight: np.ndarray | None = None) -> np.ndarray:
+    """Those of the features that occur; their sum is half the mean squared distance of examples.
 
     Parameters
     ----------
@@ -255,16 +257,16 @@ def total_variance(X, weight: np.ndarray | None = None) -> float:
     m, n_columns = X.shape
     share = np.full(m, 1 / m) if weight is None else weight / weight.sum()
     if not isinstance(X, np.ndarray):
-        return _sparse_variance(X, share)
+        return _sparse_variances(X, share)
     # Of values that hardly differ the squares must not be subtracted.
     mean = share @ X
     # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (8 * max(1, n_columns)))
     blocks = (slice(start, start + step) for start in range(0, m, step))
-    return float(sum(share[rows] @ squares(X[rows] - mean) for rows in blocks))
+    return _of_varying(sum(share[rows] @ (X[rows] - mean) ** 2 for rows in blocks), mean)
 
 
-def _sparse_variance(X, share: np.ndarray) -> float:
+def _sparse_variances(X, share: np.ndarray) -> np.ndarray:
     """The same of sparse rows, which have these shares in the means."""
     m, place, numbers = X.shape[0], X.indices, X.shape[1]
     if numbers > len(place):  # columns that do not occur vary as little as constant ones
@@ -287,8 +289,15 @@ def _sparse_variance(X, share: np.ndarray) -> float:
         count += np.bincount(columns, minlength=numbers)
     # A rounding of 1 - present would count where the mean is large.
     absent = np.where(count < m, np.maximum(1 - present, 0), 0.0)
-    found = sum(shares @ (values - mean[columns]) ** 2 for columns, values, shares in parts())
-    return float(found + absent @ mean**2)
+    found = np.zeros(numbers)
+    for columns, values, shares in parts():
+        found += np.bincount(columns, shares * (values - mean[columns]) ** 2, numbers)
+    return _of_varying(found + absent * mean**2, mean)
+
+
+def _of_varying(variances: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The variances, with 0 for a constant feature instead of the rounding of its mean."""
+    return np.where(variances > (_CONSTANT * mean) ** 2, variances, 0.0)
 
 
 def are_apart(kernel: Kernel, X) -> bool:

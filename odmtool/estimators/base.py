@@ -11,7 +11,7 @@ from numbers import Integral
 import numpy as np
 
 from odmtool import __version__, messages
-from odmtool.core.kernels import total_variance
+from odmtool.core.kernels import variances
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions, canonical
@@ -127,16 +127,18 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),
             "settings": Settings(**of_solvers),
         }  # fmt: skip
+        if "gamma" in given:
+            own = default_gamma(self.kernel, X, weight) if self.gamma is None else known["gamma"]
+            given["gamma"] = _gamma(own, X, weight)
         if self.lambda_ is None:
             usual, kernel = machine.lambda_, given.get("kernel", "linear")
-            given["lambda_"] = default_lambda(self._machine, usual, kernel, X, weight)
+            given["lambda_"] = default_lambda(
+                self._machine, usual, kernel, X, weight, given.get("gamma")
+            )
         elif self.cost is not None:
             raise UsageError(messages.lambda_and_cost_in_python())
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
-        if "gamma" in given:
-            own = default_gamma(self.kernel, X, weight) if self.gamma is None else known["gamma"]
-            given["gamma"] = _gamma(own, X, weight)
         if hasattr(self, "n_jobs"):
             given["jobs"] = _threads(known["n_jobs"])
         return machine(**given)
@@ -224,7 +226,7 @@ def _gamma(gamma, X, weight) -> float:
             return 1.0
         d, means = X.shape[1], weight @ X / weight.sum()
         # That of all values: within the features, and between them.
-        variance = total_variance(X, weight) / d + means.var()
+        variance = variances(X, weight).sum() / d + means.var()
         return 1 / (d * variance) if variance > 0 else 1.0
     if isinstance(gamma, str):
         raise UsageError(messages.unknown_gamma(gamma))

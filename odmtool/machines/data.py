@@ -24,6 +24,7 @@ from odmtool.defaults import (
     FEW_PER_FEATURE,
     LAMBDA,
     LAMBDA_OF_MANY,
+    LAMBDA_OF_NARROW,
     LAMBDA_PER_EXAMPLE,
     SPREAD_OF_RBF,
     WIDE_FROM,
@@ -33,7 +34,7 @@ from odmtool.defaults import (
 )
 from odmtool.errors import DataError, TooWideError
 
-# Of a column's squares so many medians of all columns count (docs/defaults.md).
+# Of what a column has so many medians of all columns count (docs/defaults.md).
 _MEDIANS = 16
 
 
@@ -84,12 +85,15 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
 
 
-def default_lambda(name: str, usual: float, kernel: str, X, weight=None) -> float:
+def default_lambda(
+    name: str, usual: float, kernel: str, X, weight: np.ndarray | None = None,
+    gamma: float | None = None,
+) -> float:  # fmt: skip
     """The lambda of a machine that nobody named (docs/defaults.md).
 
     With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
-    example would count the less the more there are. Of linear odm and mcodm less than ``usual``
-    for wide data. An example of weight 2 is two.
+    example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`.
+    Of linear odm and mcodm less than ``usual`` for wide data. An example of weight 2 is two.
 
     Parameters
     ----------
@@ -99,15 +103,40 @@ def default_lambda(name: str, usual: float, kernel: str, X, weight=None) -> floa
         The machine's default for other kernels and data.
     kernel : str
     X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
-        Then ``usual`` holds for all linear machines.
+        Then ``usual`` holds for all linear machines, and rbf is a kernel like others.
     weight : ndarray, shape (m,), optional
+    gamma : float, optional
+        Of rbf, which is a kernel like others without it; 0 is 1 / d.
     """
     total = X.shape[0] if weight is None else float(weight.sum())
     if kernel == "linear":
         return _wide_lambda(name, usual, X, total, weight)
     if name not in WITH_KERNEL_LAMBDA:
         return usual
-    return max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
+    of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
+    if kernel != "rbf" or gamma is None:
+        return of_kernel
+    gamma = gamma_for(gamma, X.shape[1])
+    return min(of_kernel, _narrow_lambda(gamma, _variances(X, weight), total))
+
+
+def _narrow_lambda(gamma: float, variances: np.ndarray, total: float) -> float:
+    """What lambda is at most with the rbf kernel, for the variances of the features.
+
+    gamma times their sum is 1 for standardised features and gamma 1 / d: examples tell little of
+    each other, and a large lambda fits noise. One for each example, or 2^10, is right there, and
+    the more the smaller the product is, which is some hundredths for features in [0, 1]. Where
+    some features are much larger than the others, as in :func:`_wide_lambda`, they do not count.
+    The number has three digits, which no order of summation changes.
+    """
+    spread = gamma * float(_cut_off(np.sort(variances[variances > 0])).sum())
+    most = max(LAMBDA_OF_NARROW, total)
+    return float(f"{most / min(spread, 1.0):.3g}") if 0 < spread < np.inf else np.inf
+
+
+def _cut_off(sizes: np.ndarray) -> np.ndarray:
+    """Sorted numbers, those above some medians no larger than these."""
+    return np.minimum(sizes, _MEDIANS * sizes[len(sizes) // 2]) if len(sizes) else sizes
 
 
 def may_be_wide(name: str, total: float, d: int) -> bool:
@@ -142,7 +171,7 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     if not may_be_wide(name, total, d):
         return usual
     if not _is_wide(name, total, d):
-        squares = np.minimum(squares, _MEDIANS * squares[d // 2])
+        squares = _cut_off(squares)
         factor = (total / d) ** 2
     size = float(squares.sum())
     if not 0 < size < np.inf:
@@ -178,15 +207,20 @@ def default_gamma(kernel: str, X, weight: np.ndarray | None = None) -> float:
         Then it is 0.
     weight : ndarray, shape (m,), optional
     """
-    if kernel != "rbf" or not (isinstance(X, np.ndarray) or hasattr(X, "indices")):
-        return 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = kernels.total_variance(X, weight)
+    variance = float(_variances(X, weight).sum()) if kernel == "rbf" else 0.0
     if not 0 < variance < np.inf:
         return 0.0
     usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF
     fitting = min(max(usual, low / variance), high / variance)
     return 0.0 if fitting == usual else float(f"{fitting:.3g}")
+
+
+def _variances(X, weight: np.ndarray | None) -> np.ndarray:
+    """Those of the features that occur; of none where the rows are not here."""
+    if not (isinstance(X, np.ndarray) or hasattr(X, "indices")):
+        return np.empty(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return kernels.variances(X, weight)
 
 
 def class_order(labels) -> list[int]:

@@ -73,7 +73,7 @@ def matrix_too_large(m: int, needed: float, memory: float, has_dcd: bool = True)
 def dual_unbounded(eigenvalue: float | None = None) -> str:
     return (
         f"no solution: {_not_definite(eigenvalue)} and the dual is unbounded; take a "
-        "smaller lambda, another gamma or coef0, or ‹kernel=rbf›"
+        "smaller lambda, another gamma or coef0, ‹machine=l1svm› or ‹kernel=rbf›"
     )
 
 

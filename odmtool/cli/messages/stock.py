@@ -5,9 +5,12 @@ from __future__ import annotations
 from odmtool.messages.words import listed, sentence
 
 
-def machine_number(number: str, tool: str, what: str, taken: str, closest: str) -> str:
+def machine_number(
+    number: str, tool: str, what: str, taken: str, closest: str, lacks_intercept: bool
+) -> str:
     nearest = f"; the nearest margin distribution machine is -s {closest}" if closest else ""
-    return f"-s {number} is {tool}'s {what}: taking {taken}{nearest}"
+    intercept = "; -B 10 gives nearly the intercept of svm-train" if lacks_intercept else ""
+    return f"-s {number} is {tool}'s {what}: taking {taken}{nearest}{intercept}"
 
 
 value_missing = sentence("Option '{flag}' requires an argument")
