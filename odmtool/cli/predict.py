@@ -271,10 +271,12 @@ def _in_threads(predict_block, rows, jobs: int):
 
 def _refuse_without_labels(job: Settings) -> None:
     """Raise DataError for what compares predictions with labels."""
+    from odmtool.io.files import display_name
+
     for flag, wish in (("--margins", job.margins), ("--report", job.report),
                        ("--json", job.json_file)):  # fmt: skip
         if wish:
-            raise DataError(messages.needs_labels(flag), job.test)
+            raise DataError(messages.needs_labels(flag), display_name(job.test))
 
 
 def _ruler(job: Settings, model):

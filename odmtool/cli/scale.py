@@ -146,18 +146,18 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
 
 def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
     from odmtool.core.scaling import Scaler
-    from odmtool.io import svmlight
+    from odmtool.io import files, svmlight
 
-    ranges = _restored(job.restore)
+    ranges, shown = _restored(job.restore), files.display_name(job.restore)
     given = [("-l", job.lower, ranges.lower), ("-u", job.upper, ranges.upper)]
     if job.scale_labels and ranges.labels:
         given.append(("-y", job.scale_labels, tuple(ranges.labels[:2])))
     ignored = [name for name, value, restored in given if value not in (None, restored)]
     if ignored:
-        say.warning(messages.range_file_wins(ignored, job.restore))
+        say.warning(messages.range_file_wins(ignored, shown))
     reading = {"real_labels": True, "zero_based": job.zero_based}
     if job.scale_labels and ranges.labels is None:
-        say.warning(messages.labels_by_own_range(job.restore))
+        say.warning(messages.labels_by_own_range(shown))
         data = svmlight.read_svmlight(job.data, **reading)
         ranges = ranges._replace(labels=_label_range(job, data))
         blocks = [data]
@@ -167,7 +167,7 @@ def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
     _write(job, say, scaler, blocks)
     unseen = scaler.unseen.varying()[0]
     if len(unseen):
-        say.warning(messages.unseen_features(len(unseen), unseen[0], job.restore))
+        say.warning(messages.unseen_features(len(unseen), unseen[0], shown))
 
 
 def _restored(path: str):

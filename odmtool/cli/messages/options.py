@@ -46,7 +46,7 @@ def unused_options(flags: list[str], user: str) -> str:
 
 
 write_over = sentence(
-    "{path}: this file is read or written already in the same run; name another one"
+    "{path!l}: this file is read or written already in the same run; name another one"
 )
 precomputed_alone = sentence(
     "-t precomputed cannot stand in a list: other kernels cannot use its data file"

@@ -108,7 +108,7 @@ def fits_to_do(settings: int, folds: int, examples: int) -> str:
     return f"{settings} settings x {folds} folds = {settings * folds} fits on {examples} examples"
 
 
-resumed = sentence("resuming from {path}: {fits} fits are done")
+resumed = sentence("resuming from {path!l}: {fits} fits are done")
 
 
 def search_progress(done: int, total: int, highest: float, left: float) -> str:
@@ -132,7 +132,7 @@ def no_path_to_plot(name: str) -> str:
     )
 
 
-best_lines_only = sentence("{path} shows the best {shown} of {lines} lines")
+best_lines_only = sentence("{path!l} shows the best {shown} of {lines} lines")
 goes_with = sentence("{flag} goes with {other}")
 not_with_repeat = sentence(
     "{flag} does not go with --repeat, in which every split has a best setting of its own"
@@ -161,7 +161,7 @@ def test_score(metric: str, summary) -> str:
     return f"Test {metric} = {100 * summary.mean:.6g}% +- {100 * summary.std:.3g}% ({splits})"
 
 
-splits_resumed = sentence("resuming from {path}: {splits} splits are done")
+splits_resumed = sentence("resuming from {path!l}: {splits} splits are done")
 
 
 def split_progress(done: int, total: int, left: float | None) -> str:

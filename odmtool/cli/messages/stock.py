@@ -47,7 +47,9 @@ def grid_program(flags: list[str]) -> str:
     return f"{listed(flags)}: ignored, odm-cv trains and draws itself"
 
 
-grid_resume = sentence("-resume: finished fits are kept in {path} (--journal), and read from there")
+grid_resume = sentence(
+    "-resume: finished fits are kept in {path!l} (--journal), and read from there"
+)
 log2_and = sentence("{flag} and {ours} set the same parameter: give one")
 log2_range = sentence(
     "{flag} {value}: expected begin,end,step, as in {flag} -5,15,2; or write {ours} 2^-5:15:2"

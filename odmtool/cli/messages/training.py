@@ -189,7 +189,7 @@ def ended_early(why: str, solution, machine) -> str:
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")
-trace_of_failure = sentence("{file}: the course of the training up to its failure")
+trace_of_failure = sentence("{file!l}: the course of the training up to its failure")
 many_pairs = sentence(
     "{classes} classes make {pairs} pairs, with a training for each; --multiclass ovr has one for "
     "each class"
