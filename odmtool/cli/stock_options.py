@@ -144,7 +144,7 @@ class Reader:
             count = self._arity.get(flag, 0) - len(values) if flag else 0
             more, rest = rest[: max(0, count)], rest[max(0, count) :]
             if len(more) < count and flag in _NEED_A_VALUE:
-                raise UsageError(messages.value_missing(flag))
+                raise UsageError(messages.option_value_missing(flag))
             yield Word(flag, (*values, *more), (*typed, *more))
 
     def _option(self, token: str, rest: list[str]) -> tuple[str, tuple, tuple]:

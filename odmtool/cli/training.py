@@ -208,7 +208,7 @@ def fit(
         else:
             place.fit(machine, data, plan, progress)
     say_carrier(machine, report)
-    say_scale(machine, report)
+    say_levels_and_landmarks(machine, report)
     sentences, late = [], [messages.interrupted] if heard else []
     solution = machine.solution_
     if max_time is not None and time.monotonic() - began >= max_time:
@@ -307,7 +307,7 @@ def _last_level(machine) -> int:
     return levels[-1].level if levels else 0
 
 
-def say_scale(machine, report: Report) -> None:
+def say_levels_and_landmarks(machine, report: Report) -> None:
     """Say how far a solver for large data got."""
     if machine.solver == "sodm":
         for level in getattr(machine, "levels_", ()):

@@ -10,7 +10,7 @@ def machine_number(number: str, tool: str, what: str, taken: str, closest: str) 
     return f"-s {number} is {tool}'s {what}: taking {taken}{nearest}"
 
 
-value_missing = sentence("Option '{flag}' requires an argument")
+option_value_missing = sentence("Option '{flag}' requires an argument")
 unknown_number = sentence(
     "-s {number}: {tool} has no such machine; write a name, such as -s odm (see --help)"
 )
