@@ -19,7 +19,7 @@ from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.numbers_given import number, numbers_given
 from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import with_serials
-from odmtool.io.model_file import write_model
+from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
 from odmtool.machines.data import check_weights, default_gamma, default_lambda
 from odmtool.models import LinearModel
