@@ -206,8 +206,7 @@ def cv(ctx, **options):
     rows = _search(plan, identity, job, place.source.path, varying, report)
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
-        kernel = plan.machine.copy(**winner.setting).kernel_for(1)
-        raise DivergedError(messages.no_solution(kernel.is_positive_semidefinite))
+        raise plan.machine.copy(**winner.setting).no_solution()
     best_line = messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY))
     lines = [best_line, messages.best_score(winner, job.metric),
              messages.cross_validation_accuracy(winner.accuracy)]  # fmt: skip

@@ -19,13 +19,13 @@ from odmtool.cli.place_options import cache_options, place_of
 from odmtool.cli.report import Report
 from odmtool.cli.stock_options import Reader, TrainingCommand, say_remarks
 from odmtool.cli.trace import Trace
-from odmtool.errors import DataError, DivergedError, NotConvergedError, OdmError, UsageError
+from odmtool.errors import DataError, NotConvergedError, OdmError, UsageError
 
 
 class Job(NamedTuple):
     """What odm-train is to do with a machine and its data.
 
-    The fields are options; ``jobs`` of them are processes of a cross validation.
+    The fields are options; ``jobs`` are threads of a training, processes of a cross validation.
     """
 
     model_file: str | None
@@ -310,8 +310,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
         jobs = training.limit_jobs(plan, job.jobs, report)
         (row,) = search(plan, jobs=jobs)
     if not row.has_solution:
-        is_definite = machine.kernel_for(1).is_positive_semidefinite
-        raise DivergedError(messages.no_solution(is_definite))
+        raise machine.no_solution()
     if row.unconverged:
         sentence = messages.fits_not_converged(row.unconverged, machine.tolerance)
         if job.strict:

@@ -11,10 +11,11 @@ from numbers import Integral
 import numpy as np
 
 from odmtool import __version__, messages
+from odmtool.core.columns import canonical
 from odmtool.core.kernels import total_variance
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
-from odmtool.estimators.decisions import Decisions, canonical
+from odmtool.estimators.decisions import Decisions
 from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.numbers_given import number, numbers_given
 from odmtool.estimators.one_blas_thread import one_blas_thread

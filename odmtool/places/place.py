@@ -240,9 +240,9 @@ class Place:
         Parameters
         ----------
         machine : Machine
-            One that passes :meth:`check`.
+            What :meth:`suited` gives.
         data : TrainingData
-        plan : Plan
+        plan : MemoryPlan
             That of :meth:`plan`.
         progress : callable
 

@@ -200,16 +200,20 @@ def _read(line: bytes, record: type, kinds: tuple, version: int):
 
 
 class Writer:
-    """Appends what is finished; one for each process."""
+    """Appends what is finished, or nothing without a path; one for each process."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str | None):
         self._path = path
+        if not path:
+            return
         with self._named_errors():
             self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._synced = time.monotonic()
 
     def write(self, record: tuple) -> None:
         """Append one line, by one call, so that lines of several processes do not mix."""
+        if not self._path:
+            return
         line = _seal(json.dumps(record).encode())
         with self._named_errors():
             if os.write(self._descriptor, line) < len(line):
@@ -230,6 +234,8 @@ class Writer:
         return self
 
     def __exit__(self, *_exception) -> None:
+        if not self._path:
+            return
         try:
             with self._named_errors():
                 os.fsync(self._descriptor)
