@@ -32,6 +32,14 @@ class Settings(NamedTuple):
     digits: int
     zero_based: bool
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What a minimum and a maximum become, if no range file says so."""
+        return (
+            LOWER if self.lower is None else self.lower,
+            UPPER if self.upper is None else self.upper,
+        )
+
 
 @options.command()
 @click.argument("data", metavar="FILE")
@@ -103,8 +111,7 @@ def _check(job: Settings) -> None:
 
     if job.save is not None and job.restore is not None:
         raise UsageError(messages.save_and_restore())
-    lower = LOWER if job.lower is None else job.lower
-    upper = UPPER if job.upper is None else job.upper
+    lower, upper = job.ends
     if not lower < upper:
         raise UsageError(messages.range_not_rising("-l", lower, "-u", upper))
     if job.scale_labels and not job.scale_labels[0] < job.scale_labels[1]:
@@ -127,9 +134,7 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
     data = svmlight.read_svmlight(job.data, real_labels=True, zero_based=job.zero_based)
     extremes = Extremes()
     extremes.update(data.rows)
-    lower = LOWER if job.lower is None else job.lower
-    upper = UPPER if job.upper is None else job.upper
-    ranges = Ranges(lower, upper, *extremes.varying(), _label_range(job, data))
+    ranges = Ranges(*job.ends, *extremes.varying(), _label_range(job, data))
     say.detail(messages.scaling_found(data.rows.shape[0], len(ranges.index), len(extremes.columns)))
     if not len(ranges.index):
         say.warning(messages.nothing_varies())
