@@ -36,6 +36,7 @@ from scipy.sparse import csr_matrix, diags, vstack
 
 from odmtool import solvers
 from odmtool.core import kernels, losses
+from odmtool.core.columns import with_width
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.memory import default_memory
@@ -61,9 +62,7 @@ def data(path: str, rows: int | None):
     generator = np.random.default_rng(0)
     if test_path:
         test = read_svmlight(test_path)
-        T, test_labels = test.X[:, : X.shape[1]], test.labels
-        if T.shape[1] < X.shape[1]:
-            T = csr_matrix((T.data, T.indices, T.indptr), shape=(T.shape[0], X.shape[1]))
+        T, test_labels = with_width(test.X, X.shape[1]), test.labels
     else:
         order = generator.permutation(X.shape[0])
         cut = X.shape[0] // 5

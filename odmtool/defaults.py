@@ -88,4 +88,4 @@ class PerDistance(float):
 
 
 DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-"""A number as C reads it, of options and model files; data need a digit after the point."""
+"""A number as C reads it, of options, data and model files."""

@@ -61,9 +61,6 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-COMMANDS = ("train", "predict", "cv", "scale")
-
-
 class Outcome:
     """Exit code, stdout and stderr of a command."""
 

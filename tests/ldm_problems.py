@@ -1,4 +1,4 @@
-"""Problems of LDM, the judge's verdict on their solutions, and how far two may be apart."""
+"""Problems of LDM, the judge's verdict on their solutions."""
 
 import numpy as np
 import pytest
@@ -30,16 +30,3 @@ def assert_confirmed(p, solution, tolerance):
     assert judged.gap - 1e-12 <= solution.gap <= judged.gap + 1e-9
     assert judged.primal == pytest.approx(solution.primal, rel=1e-11, abs=1e-11)
     assert judged.dual == pytest.approx(solution.dual, rel=1e-9, abs=1e-9)
-
-
-def distance(p, a, b):
-    """|w_a - w_b|."""
-    if p.gram is None:
-        return np.linalg.norm(a.w - b.w)
-    difference = p.y * (a.coef - b.coef)
-    return np.sqrt(max(0.0, difference @ p.gram.matrix() @ difference))
-
-
-def allowed(*solutions):
-    """What the gaps allow: |w - w'| <= sqrt(2 gap) + sqrt(2 gap'), by strong convexity."""
-    return sum(np.sqrt(2 * max(0.0, s.primal - s.dual)) for s in solutions) + 1e-10

@@ -19,16 +19,20 @@ def examples(m=60, d=6, k=4, seed=0):
     """X (CSR, with an empty row and an empty column) and target with ties between classes."""
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((m, d)) * (generator.random((m, d)) < 0.7)
-    X[3], X[:, d - 1] = 0, 0
+    X[3 % m], X[:, d - 1] = 0, 0
     scores = X @ generator.standard_normal((d, k)) + 0.7 * generator.standard_normal((m, k))
     return sparse.csr_matrix(X), scores.argmax(axis=1)
 
 
-def problem(kernel=None, weight=None, dense=False, lambda_=2.0**5, k=4, memory=np.inf, mu=0.5):
-    X, target = examples(k=k)
-    m = len(target)
+def problem(
+    kernel=None, weight=None, dense=False, lambda_=2.0**5, k=4, memory=np.inf, mu=0.5, m=60,
+    loss_of=None,
+):  # fmt: skip
+    """A problem of mcODM, or with the loss of another machine by lambda and the weights' sum."""
+    X, target = examples(k=k, m=m)
     weight = np.ones(m) if weight is None else weight
-    loss = losses.mcodm(lambda_, mu, 0.3, weight.sum())
+    total = weight.sum()
+    loss = loss_of(lambda_, total) if loss_of else losses.mcodm(lambda_, mu, 0.3, total)
     if kernel == "precomputed":
         X = precomputed_rows(X)
     X = X.toarray() if dense else X

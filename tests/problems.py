@@ -77,6 +77,19 @@ def precomputed_rows(X):
     return sparse.csr_matrix(np.column_stack([np.arange(1, len(K) + 1), K]))
 
 
+def distance(p, a, b):
+    """|w_a - w_b|."""
+    if p.gram is None:
+        return np.linalg.norm(a.w - b.w)
+    difference = p.y * (a.coef - b.coef)
+    return np.sqrt(max(0.0, difference @ p.gram.matrix() @ difference))
+
+
+def allowed(*solutions):
+    """What the gaps allow: |w - w'| <= sqrt(2 gap) + sqrt(2 gap'), by strong convexity."""
+    return sum(np.sqrt(2 * max(0.0, s.primal - s.dual)) for s in solutions) + 1e-10
+
+
 def linearly_scaled_heart():
     """X, y of heart_scale."""
     from odmtool.io.svmlight import read_svmlight

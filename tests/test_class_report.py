@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from odmtool.io.model_file import write_model
+from odmtool.io.model_write import write_model
 from odmtool.measures.confusion import MEASURES, Confusion, mean
 from odmtool.models import LinearModel
 

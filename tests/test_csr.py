@@ -8,7 +8,7 @@ from odmtool.core import csr
 from odmtool.core.columns import with_constant_feature, with_width
 from odmtool.core.csr import CSR, compiled, scipy_rows
 from odmtool.core.labels import distinct
-from odmtool.io.model_file import write_model
+from odmtool.io.model_write import write_model
 from odmtool.machines import ODM
 from odmtool.solvers.hessian import ChangingHessian, regularised_gram
 

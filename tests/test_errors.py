@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,35 @@ def test_bad_weight_files(run, heart, tmp_path):
         outcome = run("train", "-W", "weights", heart)
         assert outcome.code == 1 and sentence in outcome.err and outcome.err.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["weights"]
+
+
+@pytest.mark.parametrize("content, arguments, said", [
+    ("1\n1\n", ["train", "-W", "FILE", "HEART"], "2 weights for 270 examples"),
+    ("1:1\n", ["predict", "--report", "FILE", "m", "out"], "--report compares predictions"),
+    ("1 1:1\n1 1:2\n", ["cv", "-v", "2", "FILE"], "the data have only one class"),
+    ("1 1:1 4000000:0\n-1 1:2\n", ["train", "--memory", "9M", "FILE"], "makes weights for so"),
+    ("x\n", ["cv", "-l", "1,2", "--journal", "FILE", "HEART"], "is not an odm-cv journal"),
+    ("1 1:1\n-1 1:2\n", ["train", "FILE", "FILE"], "this file is read or written already"),
+])  # fmt: skip
+def test_errors_name_a_file_on_one_line(run, heart, tmp_path, content, arguments, said):
+    run("train", heart, "m")
+    (tmp_path / "a\nb").write_text(content)
+    names = {"FILE": "a\nb", "HEART": heart}
+    outcome = run(*(names.get(word, word) for word in arguments))
+    assert outcome.code > 0 and said in outcome.err and outcome.err.count("\n") == 1
+    assert "a\\nb: " in outcome.err or "a\\nb:1: " in outcome.err
+
+
+@pytest.mark.parametrize("content, arguments, said", [
+    (b"1:1\n", ["predict", "--report", "-", "m", "out"], "--report compares predictions"),
+    (b"1\n", ["train", "-W", "-", "HEART"], "1 weights for 270 examples"),
+])  # fmt: skip
+def test_errors_call_the_standard_input_by_its_name(start, run, heart, content, arguments, said):
+    run("train", heart, "m")
+    name, *words = (heart if word == "HEART" else word for word in arguments)
+    process = start(name, *words, stdin=subprocess.PIPE)
+    _, err = process.communicate(content)
+    assert process.returncode == 1 and f"stdin: {said}" in err.decode()
 
 
 def test_asymmetric_precomputed_kernel(run, tmp_path):

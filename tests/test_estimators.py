@@ -29,7 +29,8 @@ from odmtool import (
 )
 from odmtool.errors import ModelError
 from odmtool.estimators.labels import decode, encode
-from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_file import read_model
+from odmtool.io.model_write import write_model
 from odmtool.io.svmlight import write_svmlight
 
 DATA = Path(__file__).parent.parent / "data"

@@ -11,7 +11,8 @@ from model_texts import FACTS, KERNEL, LINEAR, PRECOMPUTED, THREE_CLASSES, asser
 
 from odmtool.core.kernels import Kernel
 from odmtool.errors import FileError, ModelError
-from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_file import read_model
+from odmtool.io.model_write import write_model
 
 
 def test_a_truncated_model_of_ours_is_always_refused(tmp_path, read):

@@ -13,7 +13,8 @@ from odmtool.core import scaling
 from odmtool.core.csr import CSR
 from odmtool.core.scaling import Ranges, Scaler, ranges_of
 from odmtool.errors import ModelError
-from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_file import read_model
+from odmtool.io.model_write import write_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.models import LinearModel, ScaledModel

@@ -8,12 +8,10 @@ from ldm_problems import (
     ALL_KERNELS,
     SETTINGS,
     SOLVERS,
-    allowed,
     assert_confirmed,
-    distance,
     ldm_problem,
 )
-from problems import KERNELS, examples, weights
+from problems import KERNELS, allowed, distance, examples, weights
 from scipy.optimize import LinearConstraint, minimize
 from test_certificates import certificate
 

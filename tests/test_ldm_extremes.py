@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from ldm_problems import SOLVERS, allowed, assert_confirmed, distance
-from problems import examples, linearly_scaled_heart
+from ldm_problems import SOLVERS, assert_confirmed
+from problems import allowed, distance, examples, linearly_scaled_heart
 from test_indefinite import indefinite_problem
 
 from odmtool import messages, solvers

@@ -14,7 +14,8 @@ from scipy import sparse
 
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError
-from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_file import read_model
+from odmtool.io.model_write import write_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.judge import binary as objective
 from odmtool.measures import margins

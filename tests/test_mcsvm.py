@@ -4,7 +4,8 @@ import mcodm_problems
 import numpy as np
 import pytest
 import stock
-from problems import KERNELS, precomputed_rows, weights, write
+from mcodm_problems import examples
+from problems import KERNELS, weights, write
 from scipy import sparse
 from scipy.optimize import minimize
 
@@ -22,26 +23,10 @@ from odmtool.solvers.mcsvm import newton as mcsvm_newton
 from odmtool.solvers.multi import MultiProblem, MultiSolution
 
 
-def examples(m=60, d=6, k=4, seed=0):
-    """X (CSR, with an empty row and an empty column) and target."""
-    generator = np.random.default_rng(seed)
-    X = generator.standard_normal((m, d)) * (generator.random((m, d)) < 0.7)
-    X[3 % m], X[:, d - 1] = 0, 0
-    scores = X @ generator.standard_normal((d, k)) + 0.7 * generator.standard_normal((m, k))
-    return sparse.csr_matrix(X), scores.argmax(axis=1)
-
-
 def problem(kernel=None, weight=None, dense=False, lambda_=60.0, k=4, memory=np.inf, m=60):
-    X, target = examples(k=k, m=m)
-    weight = np.ones(m) if weight is None else weight
-    loss = losses.mcsvm(lambda_, weight.sum())
-    if kernel is None:
-        return MultiProblem(X.toarray() if dense else X, None, target, k, weight, loss)
-    if kernel == "precomputed":
-        return MultiProblem(
-            None, Gram(Kernel("precomputed"), precomputed_rows(X), memory), target, k, weight, loss
-        )
-    return MultiProblem(None, Gram(KERNELS[kernel], X, memory), target, k, weight, loss)
+    return mcodm_problems.problem(
+        kernel, weight, dense, lambda_, k, memory, m=m, loss_of=losses.mcsvm
+    )
 
 
 def sigmoidal(gamma, coef0, lambda_):

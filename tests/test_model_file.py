@@ -24,8 +24,9 @@ from scipy.sparse import csr_matrix
 
 from odmtool.core.kernels import Kernel
 from odmtool.errors import ModelError
-from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_file import read_model
 from odmtool.io.model_grammar import SOLVER_TYPES
+from odmtool.io.model_write import write_model
 from odmtool.models import KernelModel, LinearModel
 
 # ---- round trips ---------------------------------------------------------------

@@ -16,7 +16,7 @@ from odmtool.cli import entry
 from odmtool.cli.predict import predict
 from odmtool.core.kernels import Kernel
 from odmtool.io import svmlight
-from odmtool.io.model_file import write_model
+from odmtool.io.model_write import write_model
 from odmtool.models import LinearModel
 
 LINEAR = LinearModel([1, -1], np.array([[1.0], [-2.0]]))

@@ -14,7 +14,8 @@ from test_stock_predictors import hard_rows, put, put_both
 from test_stock_predictors import run as stock
 
 from odmtool.core.kernels import Kernel
-from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_file import read_model
+from odmtool.io.model_write import write_model
 from odmtool.io.svmlight import read_svmlight, write_svmlight
 from odmtool.models import LinearModel
 from odmtool.search.validation import folds

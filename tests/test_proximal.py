@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ldm_problems import allowed, assert_confirmed, distance
-from problems import OTHER_LOSSES, problem, weights
+from ldm_problems import assert_confirmed
+from problems import OTHER_LOSSES, allowed, distance, problem, weights
 
 from odmtool import solvers
 from odmtool.core import losses

@@ -38,7 +38,7 @@ def test_processes_are_not_begun_for_little_work(
     work = [list(range(settings))] * 5
     plan = plan._replace(settings=plan.settings * settings)
     monkeypatch.setattr(searching, "run_unit", lambda *arguments: [arguments[2]])
-    done = list(searching._run(plan, work, 5, 2, None))
+    done = list(searching._run(plan, work, 5, 2, None, frozenset()))
     assert done == ([[0], [1], [2], [3], [4]] if here else [])
 
 
@@ -58,7 +58,7 @@ def test_processes_begin_when_the_first_fits_take_longer_than_was_guessed(
 
     monkeypatch.setattr(searching, "run_unit", run_unit)
     plan = plan_of(heart, dict(kernel=("rbf",), lambda_=(1.0,)), kernel="rbf")
-    list(searching._run(plan, [[0]] * 5, 5, 2, None))
+    list(searching._run(plan, [[0]] * 5, 5, 2, None, frozenset()))
     assert len(done) == here
 
 

@@ -18,7 +18,8 @@ from stock import percentage, run
 from odmtool.cli import entry
 from odmtool.cli.predict import predict
 from odmtool.core.kernels import Kernel
-from odmtool.io.model_file import read_model, write_model
+from odmtool.io.model_file import read_model
+from odmtool.io.model_write import write_model
 
 
 @pytest.fixture

@@ -119,21 +119,16 @@ def test_accepted(case, reader, tmp_path, monkeypatch):
 def test_counts_and_shapes(reader, tmp_path):
     content = b"# c\n\n1 3:1 7:0\n2 2:1\n   \n3\n"
     data = read(tmp_path, content)
-    assert (data.X.shape, data.skipped, data.min_index) == ((3, 7), 3, 2)
+    assert (data.X.shape, data.skipped) == ((3, 7), 3)
     assert data.labels.dtype == np.int64
     assert data.X.dtype == np.float64 and data.X.indices.dtype == np.int32
     data.X.check_format(full_check=True)
     assert data.X.has_canonical_format
     assert read(tmp_path, content, n_features=9).X.shape == (3, 9)
     assert read(tmp_path, content, n_features=2).X.shape == (3, 7)
-    zero_based = read(tmp_path, content, zero_based=True)
-    assert (zero_based.X.shape, zero_based.min_index) == ((3, 8), 2)
-    assert read(tmp_path, b"1 0:1\n", zero_based=True).min_index == 0
-    assert read(tmp_path, b"1 1:0 2:1\n").min_index == 1
-    assert read(tmp_path, b"1\n").min_index == 1
+    assert read(tmp_path, content, zero_based=True).X.shape == (3, 8)
     assert read(tmp_path, b"1\n").X.shape == (1, 0)
-    precomputed = read(tmp_path, b"1 0:1\n2 0:2 4:0\n", precomputed=True)
-    assert (precomputed.X.shape, precomputed.min_index) == ((2, 5), 4)
+    assert read(tmp_path, b"1 0:1\n2 0:2 4:0\n", precomputed=True).X.shape == (2, 5)
     assert read(tmp_path, b"1.5\n", real_labels=True).labels.dtype == np.float64
 
 
@@ -411,7 +406,7 @@ def test_round_trip(tmp_path_factory, rows, label):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(svmlight, "PLAIN_BYTES", limit)
             data = read_svmlight(path, n_features=51)
-        assert fingerprint(data) == fingerprint(Dataset(X, labels, 0, 1))
+        assert fingerprint(data) == fingerprint(Dataset(X, labels, 0))
         assert data.X.shape == X.shape
 
 

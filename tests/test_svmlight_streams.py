@@ -54,7 +54,7 @@ def joined(blocks) -> Dataset:
     X = vstack([block.X for block in blocks], format="csr")
     labels = np.concatenate([block.labels for block in blocks])
     skipped = sum(block.skipped for block in blocks)
-    return Dataset(X, labels, skipped, min(block.min_index for block in blocks))
+    return Dataset(X, labels, skipped)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_cut_everywhere(reader, tmp_path, monkeypatch):
     path.write_bytes(TORTURE)
     expected = read_svmlight(path)
     assert expected.labels.tolist() == [1, -1, 1, 2, 3, -4]
-    assert (expected.X.nnz, expected.skipped, expected.min_index) == (7, 3, 1)
+    assert (expected.X.nnz, expected.skipped) == (7, 3)
     for size in range(1, len(TORTURE) + 2):
         monkeypatch.setattr(svmlight, "BLOCK_BYTES", size)
         assert same(read_svmlight(path), expected), size

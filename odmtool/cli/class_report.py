@@ -35,13 +35,11 @@ def say_classes(confusion, names, json_file: str | None, report: Report) -> None
         report.result(line)
 
 
-def write_json(path: str, confusion, names, correct: int, rows: int) -> None:
+def write_classes(path: str, confusion, names, correct: int, rows: int) -> None:
     """Write all of it: accuracy, a list of the classes, the means, and the confusion matrix as
     triples of true label, predicted label and number, without the zeros.
     """  # fmt: skip
-    import json
-
-    from odmtool.io.files import atomic_output
+    from odmtool.cli.tables import write_json
     from odmtool.measures.confusion import MEASURES
 
     scores = _named(confusion, names)
@@ -53,9 +51,7 @@ def write_json(path: str, confusion, names, correct: int, rows: int) -> None:
     record = {"accuracy": correct / rows, "correct": correct, "examples": rows, "classes": classes}
     record |= {name: dict(zip(MEASURES, values, strict=True)) for name, values in means}
     record["confusion"] = [(*names.texts(pair), count) for *pair, count in confusion.pairs()]
-    with atomic_output(path) as stream:
-        json.dump(record, stream, allow_nan=False)
-        stream.write("\n")
+    write_json(path, record, indent=None, allow_nan=False)
 
 
 def _named(confusion, names) -> list:

@@ -12,7 +12,7 @@ from odmtool import defaults
 from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line, train_command
-from odmtool.cli.files import check_training_files, is_on_stdout, naming
+from odmtool.cli.files import check_training_files, naming
 from odmtool.cli.machine_choice import MachineChoice, machine_choice, of_arxiv
 from odmtool.cli.machine_options import (
     FLAGS,
@@ -28,7 +28,7 @@ from odmtool.cli.machine_options import (
 from odmtool.cli.pictures import Pictures, check_pictures, plot_options, write_pictures
 from odmtool.cli.place_options import place_of
 from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
-from odmtool.cli.report import Report
+from odmtool.cli.report import Report, report_of
 from odmtool.cli.stock_options import TrainingCommand, say_remarks
 from odmtool.cli.stock_results import last_line, write_grid_table
 from odmtool.core.kernel_table import KERNELS
@@ -170,10 +170,7 @@ def cv(ctx, **options):
     common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
     job, pictures = _job(ctx, options, choice, place), common.taken(Pictures, options)
-    report = Report(
-        ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout=is_on_stdout(job.model_file, job.csv_file, job.json_file),
-    )  # fmt: skip
+    report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file)
     say_remarks(ctx, report)
     values = _values(choice, job)
     # The grid may add kernels, on which machine and lambda depend.
@@ -206,8 +203,7 @@ def cv(ctx, **options):
     rows = _search(plan, identity, job, place.source.path, varying, report)
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
-        kernel = plan.machine.copy(**winner.setting).kernel_for(1)
-        raise DivergedError(messages.no_solution(kernel.is_positive_semidefinite))
+        raise plan.machine.copy(**winner.setting).no_solution()
     best_line = messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY))
     lines = [best_line, messages.best_score(winner, job.metric),
              messages.cross_validation_accuracy(winner.accuracy)]  # fmt: skip

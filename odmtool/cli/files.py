@@ -22,7 +22,9 @@ def naming(data_file: str, skipped: int | None = None):
 
             locate(error, data_file, skipped)
         if error.file is None:
-            error.file = "stdin" if data_file == "-" else data_file
+            from odmtool.io.files import display_name
+
+            error.file = display_name(data_file)
         raise
 
 

@@ -27,11 +27,11 @@ class Flags:
         self.flag_of = {option.name: option.opts[0] for option in options}
 
     def parameter(self, name: str) -> str:
-        return self.flag_of.get(name, f"--{_long(name)}")
+        return self.flag_of.get(name, long_option(name))
 
     def subject(self, name: str) -> str:
         flag = self.parameter(name)
-        return flag if flag == f"--{_long(name)}" else f"{flag}: {_long(name)}"
+        return flag if flag == long_option(name) else f"{flag}: {_long(name)}"
 
     def setting(self, name: str, value: str) -> str:
         if name == "label":
@@ -49,8 +49,13 @@ def names_in(context: click.Context) -> Flags:
     return Flags(context.command, context.meta.get("labels"))
 
 
+def long_option(name: str) -> str:
+    """The long option of a parameter."""
+    return f"--{_long(name)}"
+
+
 def _long(name: str) -> str:
-    """The long option of a parameter, without its dashes."""
+    """The same without its dashes."""
     return name.rstrip("_").replace("_", "-")
 
 

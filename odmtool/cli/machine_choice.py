@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from odmtool.cli import messages
+from odmtool.cli.flags import long_option
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
@@ -161,18 +162,14 @@ class MachineChoice(NamedTuple):
         row, given = MACHINES[self.name], self.given
         unused = [FLAGS[n] for n in MACHINE_PARAMETERS if n not in row.parameters and n in given]
         of_machines = dict.fromkeys(n for other in MACHINES.values() for n in other.options)
-        unused += [_flag(n) for n in of_machines if n not in row.options and n in given]
+        unused += [long_option(n) for n in of_machines if n not in row.options and n in given]
         if unused:
             report.warning(messages.unused_options(unused, f"machine {self.name}"))
         of_solvers = dict.fromkeys(n for other in SOLVERS for n in settings_of_solver(other))
         read = (*settings_of_solver(self.solver), *of_machines)
-        unread = [_flag(n) for n in of_solvers if n not in read and n in given]
+        unread = [long_option(n) for n in of_solvers if n not in read and n in given]
         if unread:
             report.warning(messages.unused_options(unread, f"solver {self.solver}"))
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def balanced_weights(labels, weight) -> dict[int, float]:

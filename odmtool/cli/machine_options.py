@@ -11,6 +11,7 @@ import click
 
 from odmtool import defaults
 from odmtool.cli import messages
+from odmtool.cli.large_options import large_options
 from odmtool.cli.options import (
     Label,
     NotFiniteError,
@@ -21,7 +22,6 @@ from odmtool.cli.options import (
     stacked,
 )
 from odmtool.cli.ranges import LONGEST, expand
-from odmtool.cli.scale_options import scale_options
 from odmtool.cli.solver_help import max_iter_help, solver_help
 from odmtool.core.kernel_table import KERNELS
 from odmtool.core.loss_table import MACHINES, MachineRow
@@ -262,7 +262,7 @@ def machine_options(many: bool):
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0."),
     ]  # fmt: skip
-    return lambda function: stacked(options)(scale_options(function))
+    return lambda function: stacked(options)(large_options(function))
 
 
 def _forms_of_papers(many: bool):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import click
 
 from odmtool.cli import messages
 from odmtool.cli import options as common
-from odmtool.cli.files import check_files, is_on_stdout, naming
+from odmtool.cli.files import check_files, naming
 from odmtool.cli.flags import name_labels
 from odmtool.cli.margin_files import statistics_rows, warn_of_gaps
-from odmtool.cli.pictures import PictureFile, ending_of
-from odmtool.cli.report import Report
+from odmtool.cli.pictures import PictureFile, draw, title_of
+from odmtool.cli.report import Report, report_of
 from odmtool.errors import DataError, UsageError
 
 _PANELS = {"normalised": [True], "plain": [False], "both": [False, True]}
@@ -71,10 +70,7 @@ def margins(ctx, **options):
     job = common.taken(Job, options)
     names = _names(job)
     common.limit_threads(options["jobs"])
-    report = Report(
-        ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout=is_on_stdout(job.csv_file),
-    )  # fmt: skip
+    report = report_of(ctx, options, job.csv_file)
     _check(job)
     measured, correct = _measure(job, report)
     if job.theta is not None:
@@ -182,15 +178,7 @@ def _short(row: dict) -> dict:
 
 
 def _draw(named: dict, job: Job) -> None:
-    from odmtool.io.files import atomic_output
-    from odmtool.measures import pictures as plots
     from odmtool.measures.margin_picture import margin_figure
 
-    title = job.plot_title
-    if title is None and job.test_file != "-":
-        title = os.path.basename(job.test_file)
-    title = messages.one_line(title or "")
-    figure = margin_figure(named, _PANELS[job.panel], title)
-    picture = plots.render(figure, ending_of(job.plot_file))
-    with atomic_output(job.plot_file, binary=True) as stream:
-        stream.write(picture)
+    title = title_of(job.plot_title, job.test_file)
+    draw(job.plot_file, margin_figure(named, _PANELS[job.panel], title))

@@ -78,10 +78,9 @@ def write_pictures(pictures: Pictures, data_file: str, all_rows: list, plan, rep
     rows = [row for row in all_rows if row.has_solution]
     if pictures.files == (None, None):
         return
-    from odmtool.io.files import atomic_output
     from odmtool.measures import pictures as plots
 
-    title, drawn = _title(pictures.plot_title, data_file), {}
+    title, drawn = title_of(pictures.plot_title, data_file), {}
     if pictures.plot_file is not None:
         drawn[pictures.plot_file] = plots.search_figure(rows, plan, title)
     if pictures.path_file is not None:
@@ -90,12 +89,21 @@ def write_pictures(pictures: Pictures, data_file: str, all_rows: list, plan, rep
         if lines > plots.LINES:
             report.note(messages.best_lines_only(pictures.path_file, plots.LINES, lines))
     for path, figure in drawn.items():
-        picture = plots.render(figure, ending_of(path))
-        with atomic_output(path, binary=True) as stream:
-            stream.write(picture)
+        draw(path, figure)
 
 
-def _title(wanted: str | None, data_file: str) -> str:
+def draw(path: str, figure) -> None:
+    """Write a picture; all of it, or nothing."""
+    from odmtool.io.files import atomic_output
+    from odmtool.measures import pictures as plots
+
+    picture = plots.render(figure, ending_of(path))
+    with atomic_output(path, binary=True) as stream:
+        stream.write(picture)
+
+
+def title_of(wanted: str | None, data_file: str) -> str:
+    """The title that was asked for, or the name of the data; stdin has none."""
     if wanted is not None:
         return messages.one_line(wanted)
     return "" if data_file == "-" else messages.one_line(os.path.basename(data_file))

@@ -44,6 +44,13 @@ class Settings(NamedTuple):
 
         return self.line_buffered or self.test == self.output == "-" and not is_regular_stdin()
 
+    @property
+    def block_bytes(self) -> int:
+        """How much is read at a time."""
+        from odmtool.io import svmlight
+
+        return svmlight.AT_ONCE if self.is_service else 4 * svmlight.BLOCK_BYTES
+
 
 class Tally:
     """What is counted while the blocks pass."""
@@ -158,7 +165,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     if job.report:
         class_report.say_classes(tally.confusion, tally.names, job.json_file, say)
     if job.json_file is not None:
-        class_report.write_json(
+        class_report.write_classes(
             job.json_file, tally.confusion, tally.names, tally.correct, tally.rows
         )
 
@@ -171,7 +178,7 @@ def _memory(job: Settings, model, jobs: int) -> dict[str, float]:
     from odmtool.io import svmlight
     from odmtool.models import LinearModel
 
-    block = TEXT_COPIES * (svmlight.AT_ONCE if job.is_service else 4 * svmlight.BLOCK_BYTES)
+    block = TEXT_COPIES * job.block_bytes
     found = {"program and model": resident(), "libraries": LIBRARIES, "a block of rows": block}
     is_small = os.path.isfile(job.test) and os.path.getsize(job.test) <= svmlight.PLAIN_BYTES
     if not (is_small or job.is_service):
@@ -219,10 +226,9 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
         predict_block, form = _labels_only(model), ""
     has_values = bool(form) or job.margins is not None
     of_rows = RowLabels(may_miss=True)
-    size = svmlight.AT_ONCE if job.is_service else 4 * svmlight.BLOCK_BYTES
     blocks = svmlight.iter_svmlight(
         job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
-        block_bytes=size, labels=of_rows,
+        block_bytes=job.block_bytes, labels=of_rows,
     )  # fmt: skip
     with naming(job.test), files.atomic_output(job.output, binary=True) as stream:
         if form:
@@ -271,10 +277,12 @@ def _in_threads(predict_block, rows, jobs: int):
 
 def _refuse_without_labels(job: Settings) -> None:
     """Raise DataError for what compares predictions with labels."""
+    from odmtool.io.files import display_name
+
     for flag, wish in (("--margins", job.margins), ("--report", job.report),
                        ("--json", job.json_file)):  # fmt: skip
         if wish:
-            raise DataError(messages.needs_labels(flag), job.test)
+            raise DataError(messages.needs_labels(flag), display_name(job.test))
 
 
 def _ruler(job: Settings, model):

@@ -18,6 +18,7 @@ import time
 from contextlib import contextmanager
 
 from odmtool.cli import messages, process
+from odmtool.cli.files import is_on_stdout
 from odmtool.cli.flags import spoken
 from odmtool.errors import FileError
 
@@ -207,3 +208,10 @@ class Report:
             if self._stderr_left < 0:
                 return
         process.say(line.removesuffix("\n"))
+
+
+def report_of(context, options: dict, *products: str | None) -> Report:
+    """The voice of a command with the options of all; its products may go to stdout."""
+    return Report(
+        context.command_path, options["quiet"], options["verbose"], is_on_stdout(*products)
+    )

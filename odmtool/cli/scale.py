@@ -32,6 +32,14 @@ class Settings(NamedTuple):
     digits: int
     zero_based: bool
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What a minimum and a maximum become, if no range file says so."""
+        return (
+            LOWER if self.lower is None else self.lower,
+            UPPER if self.upper is None else self.upper,
+        )
+
 
 @options.command()
 @click.argument("data", metavar="FILE")
@@ -103,8 +111,7 @@ def _check(job: Settings) -> None:
 
     if job.save is not None and job.restore is not None:
         raise UsageError(messages.save_and_restore())
-    lower = LOWER if job.lower is None else job.lower
-    upper = UPPER if job.upper is None else job.upper
+    lower, upper = job.ends
     if not lower < upper:
         raise UsageError(messages.range_not_rising("-l", lower, "-u", upper))
     if job.scale_labels and not job.scale_labels[0] < job.scale_labels[1]:
@@ -127,9 +134,7 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
     data = svmlight.read_svmlight(job.data, real_labels=True, zero_based=job.zero_based)
     extremes = Extremes()
     extremes.update(data.rows)
-    lower = LOWER if job.lower is None else job.lower
-    upper = UPPER if job.upper is None else job.upper
-    ranges = Ranges(lower, upper, *extremes.varying(), _label_range(job, data))
+    ranges = Ranges(*job.ends, *extremes.varying(), _label_range(job, data))
     say.detail(messages.scaling_found(data.rows.shape[0], len(ranges.index), len(extremes.columns)))
     if not len(ranges.index):
         say.warning(messages.nothing_varies())
@@ -146,18 +151,18 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
 
 def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
     from odmtool.core.scaling import Scaler
-    from odmtool.io import svmlight
+    from odmtool.io import files, svmlight
 
-    ranges = _restored(job.restore)
+    ranges, shown = _restored(job.restore), files.display_name(job.restore)
     given = [("-l", job.lower, ranges.lower), ("-u", job.upper, ranges.upper)]
     if job.scale_labels and ranges.labels:
         given.append(("-y", job.scale_labels, tuple(ranges.labels[:2])))
     ignored = [name for name, value, restored in given if value not in (None, restored)]
     if ignored:
-        say.warning(messages.range_file_wins(ignored, job.restore))
+        say.warning(messages.range_file_wins(ignored, shown))
     reading = {"real_labels": True, "zero_based": job.zero_based}
     if job.scale_labels and ranges.labels is None:
-        say.warning(messages.labels_by_own_range(job.restore))
+        say.warning(messages.labels_by_own_range(shown))
         data = svmlight.read_svmlight(job.data, **reading)
         ranges = ranges._replace(labels=_label_range(job, data))
         blocks = [data]
@@ -167,7 +172,7 @@ def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
     _write(job, say, scaler, blocks)
     unseen = scaler.unseen.varying()[0]
     if len(unseen):
-        say.warning(messages.unseen_features(len(unseen), unseen[0], job.restore))
+        say.warning(messages.unseen_features(len(unseen), unseen[0], shown))
 
 
 def _restored(path: str):

@@ -16,6 +16,7 @@ import click
 from odmtool.cli import messages
 from odmtool.cli.options import Command, OptionalChoice, parse_number
 from odmtool.cli.report import Report
+from odmtool.core.loss_table import MACHINES, OF_PAIRS
 from odmtool.errors import UsageError
 
 # The number of -s -> what it is, and our machine; without one it has no counterpart.
@@ -50,7 +51,7 @@ _LIBLINEAR_COSTS = "2^-10:10:1"
 _GRID_COSTS, _GRID_GAMMAS = "-5,15,2", "3,-15,-2"
 # Options of grid.py with one value; -resume may have one.
 _OF_GRID = ("-log2c", "-log2g", "-svmtrain", "-gnuplot", "-out", "-png")
-_LINEAR_ONLY = ("m3svm", "ism3")
+_LINEAR_ONLY = tuple(name for name, row in MACHINES.items() if row.kind == OF_PAIRS)
 # Options that are read here, so that click does not see that their value is missing.
 _NEED_A_VALUE = ("-c", "-e", "-m", "-p", "-M", "-n", *_OF_GRID)
 
@@ -147,7 +148,7 @@ class Reader:
             count = self._arity.get(flag, 0) - len(values) if flag else 0
             more, rest = rest[: max(0, count)], rest[max(0, count) :]
             if len(more) < count and flag in _NEED_A_VALUE:
-                raise UsageError(messages.value_missing(flag))
+                raise UsageError(messages.option_value_missing(flag))
             yield Word(flag, (*values, *more), (*typed, *more))
 
     def _option(self, token: str, rest: list[str]) -> tuple[str, tuple, tuple]:

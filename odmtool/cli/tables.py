@@ -90,12 +90,12 @@ def write_csv(path: str, table: list[dict], seconds: bool = False) -> None:
         writer.writerows(table)
 
 
-def write_json(path: str, table: list[dict]) -> None:
-    """Write a list of objects."""
+def write_json(path: str, content, *, indent: int | None = 1, allow_nan: bool = True) -> None:
+    """Write a list of objects, or one."""
     from odmtool.io.files import atomic_output
 
     with atomic_output(path) as stream:
-        json.dump(table, stream, indent=1)
+        json.dump(content, stream, indent=indent, allow_nan=allow_nan)
         stream.write("\n")
 
 

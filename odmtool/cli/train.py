@@ -11,21 +11,21 @@ import click
 from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line
-from odmtool.cli.files import check_training_files, is_on_stdout, naming
+from odmtool.cli.files import check_training_files, naming
 from odmtool.cli.machine_choice import MachineChoice, machine_choice
 from odmtool.cli.machine_options import format_option, machine_options, probability_option
 from odmtool.cli.margin_files import margins_option
 from odmtool.cli.place_options import cache_options, place_of
-from odmtool.cli.report import Report
+from odmtool.cli.report import Report, report_of
 from odmtool.cli.stock_options import Reader, TrainingCommand, say_remarks
 from odmtool.cli.trace import Trace
-from odmtool.errors import DataError, DivergedError, NotConvergedError, OdmError, UsageError
+from odmtool.errors import DataError, NotConvergedError, OdmError, UsageError
 
 
 class Job(NamedTuple):
     """What odm-train is to do with a machine and its data.
 
-    The fields are options; ``jobs`` of them are processes of a cross validation.
+    The fields are options; ``jobs`` are threads of a training, processes of a cross validation.
     """
 
     model_file: str | None
@@ -143,10 +143,7 @@ def train(ctx, **options):
     common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
     _refuse_wishes(job, place, choice.is_balanced)
-    report = Report(
-        ctx.command_path, options["quiet"], options["verbose"],
-        product_on_stdout=is_on_stdout(job.model_file, job.json_file, job.margins, job.trace),
-    )  # fmt: skip
+    report = report_of(ctx, options, job.model_file, job.json_file, job.margins, job.trace)
     say_remarks(ctx, report)
     ctx.call_on_close(place.close)
     if job.folds is not None:
@@ -310,8 +307,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
         jobs = training.limit_jobs(plan, job.jobs, report)
         (row,) = search(plan, jobs=jobs)
     if not row.has_solution:
-        is_definite = machine.kernel_for(1).is_positive_semidefinite
-        raise DivergedError(messages.no_solution(is_definite))
+        raise machine.no_solution()
     if row.unconverged:
         sentence = messages.fits_not_converged(row.unconverged, machine.tolerance)
         if job.strict:
@@ -325,10 +321,8 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
 
 
 def _write_json(path: str, machine, seconds: dict, found: dict) -> None:
-    import json
-
+    from odmtool.cli.tables import write_json
     from odmtool.core.labels import is_label_fact, label_names
-    from odmtool.io.files import atomic_output
 
     model = machine.model_
     facts = model.facts | {"support_vectors": str(machine.support_count)}
@@ -340,9 +334,7 @@ def _write_json(path: str, machine, seconds: dict, found: dict) -> None:
             record[name] = getattr(model, name).tolist()
     record |= found
     record["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
-    with atomic_output(path) as stream:
-        json.dump(record, stream, indent=2)
-        stream.write("\n")
+    write_json(path, record, indent=2)
 
 
 def _number_or_text(text: str):

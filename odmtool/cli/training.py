@@ -208,7 +208,7 @@ def fit(
         else:
             place.fit(machine, data, plan, progress)
     say_carrier(machine, report)
-    say_scale(machine, report)
+    say_levels_and_landmarks(machine, report)
     sentences, late = [], [messages.interrupted] if heard else []
     solution = machine.solution_
     if max_time is not None and time.monotonic() - began >= max_time:
@@ -280,12 +280,13 @@ def _duals_of(path: str, machine, data):
     """The duals with which the machine goes on from a model file."""
     from odmtool.core.csr import scipy_rows
     from odmtool.core.labels import label_names
+    from odmtool.io.files import display_name
     from odmtool.io.model_file import read_model
 
     model = read_model(path)
     if not hasattr(machine, "start_from"):
         raise UsageError(messages.cannot_start_from(machine.name))
-    names = tuple(label_names(model.labels, model.facts, path).values())
+    names = tuple(label_names(model.labels, model.facts, display_name(path)).values())
     if names != (data.names or ()):
         shown = [list(map(str, own)) for own in (data.names or data.classes, names or model.labels)]
         raise UsageError(messages.start_of_other_classes(*shown))
@@ -306,7 +307,7 @@ def _last_level(machine) -> int:
     return levels[-1].level if levels else 0
 
 
-def say_scale(machine, report: Report) -> None:
+def say_levels_and_landmarks(machine, report: Report) -> None:
     """Say how far a solver for large data got."""
     if machine.solver == "sodm":
         for level in getattr(machine, "levels_", ()):

@@ -1,4 +1,4 @@
-"""``odmtool train|predict|cv|scale|margins|completion``: all commands under one name.
+"""``odmtool train|predict|cv|scale|margins|check|describe|completion``: all under one name.
 
 Imports click only, as the commands themselves do, so that help and shell
 completion of the group are as fast as those of one command.

@@ -7,6 +7,17 @@ import numpy as np
 from odmtool.core.csr import CSR
 
 
+def canonical(X):
+    """X as the models want it: csr_matrix, doubles, columns ascending and each once."""
+    from scipy import sparse
+
+    rows = sparse.csr_matrix(X, dtype=float)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
 def with_constant_feature(X, bias: float):
     """X with a last column of ``bias`` if that is not negative.
 

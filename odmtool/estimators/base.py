@@ -11,15 +11,16 @@ from numbers import Integral
 import numpy as np
 
 from odmtool import __version__, messages
+from odmtool.core.columns import canonical
 from odmtool.core.kernels import variances
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
-from odmtool.estimators.decisions import Decisions, canonical
+from odmtool.estimators.decisions import Decisions
 from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.numbers_given import number, numbers_given
 from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import with_serials
-from odmtool.io.model_file import write_model
+from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
 from odmtool.machines.data import check_weights, default_gamma, default_lambda
 from odmtool.models import LinearModel

@@ -9,19 +9,9 @@ that of :func:`odmtool.models.decide.votes_and_confidence`.
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from odmtool import messages
 from odmtool.models.decide import votes_and_confidence
-
-
-def canonical(X) -> sparse.csr_matrix:
-    """X as the models want it: CSR, doubles, columns ascending and each once."""
-    rows = sparse.csr_matrix(X, dtype=float)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
 
 
 class Decisions:

@@ -11,25 +11,20 @@ import numpy as np
 from odmtool import messages
 
 
-def _base():
+def _bases() -> tuple[type, type, type, type]:
     try:
-        from sklearn import base
+        from sklearn import base, exceptions
     except ImportError:
         from odmtool.estimators import plain as base
-    return base
+
+        exceptions = base
+    return (
+        base.BaseEstimator, base.ClassifierMixin,
+        exceptions.ConvergenceWarning, exceptions.NotFittedError,
+    )  # fmt: skip
 
 
-def _exceptions():
-    try:
-        from sklearn import exceptions
-    except ImportError:
-        from odmtool.estimators import plain as exceptions
-    return exceptions
-
-
-BaseEstimator, ClassifierMixin = _base().BaseEstimator, _base().ClassifierMixin
-ConvergenceWarning = _exceptions().ConvergenceWarning
-NotFittedError = _exceptions().NotFittedError
+BaseEstimator, ClassifierMixin, ConvergenceWarning, NotFittedError = _bases()
 
 
 def training_data(estimator, X, y):

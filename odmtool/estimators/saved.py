@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from odmtool import messages
+from odmtool.core.columns import canonical
 from odmtool.errors import DataError
-from odmtool.estimators.decisions import Decisions, canonical
+from odmtool.estimators.decisions import Decisions
 from odmtool.estimators.labels import decode
 from odmtool.estimators.plain import checked_rows, share_of_right
 from odmtool.io.files import display_name

@@ -67,6 +67,12 @@ class Grammar(NamedTuple):
         return LARGEST_INDEX - 1 + self.first_index
 
 
+def real(token: bytes) -> float | None:
+    """A finite decimal number, or None."""
+    value = float(token) if NUMBER.fullmatch(token) else math.inf
+    return value if math.isfinite(value) else None
+
+
 class ParsedLine(NamedTuple):
     """A label, and the indices (as written, ascending) and values after it."""
 

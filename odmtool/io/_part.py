@@ -8,8 +8,6 @@ import numpy as np
 
 from odmtool.io._line import LABEL_RANGE, LARGEST_INDEX, Grammar
 
-NO_INDEX = LARGEST_INDEX + 1
-
 
 class ParsedLines(NamedTuple):
     """What a block of lines holds.
@@ -19,8 +17,6 @@ class ParsedLines(NamedTuple):
     columns : (entries,) int32, from 0, ascending within a row.
     values : (entries,) float64, none of them zero.
     skipped : blank and comment lines.
-    min_index : smallest index as written, explicit zeros included, without the
-        ``0:serial`` of a precomputed kernel; LARGEST_INDEX + 1 if there is none.
     width : largest column + 1, explicit zeros included; 0 if there is none.
     """
 
@@ -29,7 +25,6 @@ class ParsedLines(NamedTuple):
     columns: np.ndarray
     values: np.ndarray
     skipped: int
-    min_index: int
     width: int
 
 
@@ -42,7 +37,7 @@ class WrongLine(Exception):
 
 
 def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) -> ParsedLines | None:
-    """The Part of a block of lines; None if a number in it is not allowed.
+    """The ParsedLines of a block; None if a number in it is not allowed.
 
     labels, counts, indices, values : what the rows hold, zeros included, the
     indices as written; they are in range and ascend within each row.
@@ -51,28 +46,25 @@ def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) ->
         return None
     if not (grammar.real_labels or _whole(labels, *LABEL_RANGE)):
         return None
-    ordinary = indices
     if grammar.precomputed:
         starts = np.cumsum(counts) - counts
         if not (counts.all() and _whole(values[starts], 1, LARGEST_INDEX)):
             return None
         if indices[starts].any():
             return None
-        ordinary = np.delete(indices, starts)
-    min_index = int(ordinary.min()) if len(ordinary) else NO_INDEX
     columns = indices - np.int32(grammar.first_index)
     width = int(columns.max()) + 1 if len(columns) else 0
     arrays = _without_zeros(counts, columns, values)
-    return ParsedLines(labels, *arrays, block.count(b"\n") - len(labels), min_index, width)
+    return ParsedLines(labels, *arrays, block.count(b"\n") - len(labels), width)
 
 
 def joined(parts: list[ParsedLines]) -> ParsedLines:
     """The lines of all of them."""
     if len(parts) == 1:
         return parts[0]
-    *columns, skipped, min_indices, widths = zip(*parts, strict=True)
+    *columns, skipped, widths = zip(*parts, strict=True)
     arrays = map(np.concatenate, columns)
-    return ParsedLines(*arrays, sum(skipped), min(min_indices), max(widths))
+    return ParsedLines(*arrays, sum(skipped), max(widths))
 
 
 def _whole(numbers: np.ndarray, lowest: int, highest: int) -> bool:

@@ -56,6 +56,7 @@ from odmtool.core.csr import CSR
 from odmtool.core.kernel_table import KERNELS, STORED
 from odmtool.core.memory import free
 from odmtool.errors import DataError, MemoryLimitError
+from odmtool.io._line import real
 from odmtool.io.checksum import Checksum
 from odmtool.io.files import display_name, open_input
 from odmtool.io.model_grammar import (
@@ -74,16 +75,13 @@ from odmtool.io.model_grammar import (
     VERSION,
     VERSION_WITH_RANGES,
 )
-from odmtool.io.model_text import INT_MAX, ModelText, real
-from odmtool.io.model_write import write_model
+from odmtool.io.model_text import INT_MAX, ModelText
 from odmtool.models import LinearModel
 
 if TYPE_CHECKING:
     from odmtool.models import CompactModel, KernelModel, ScaledModel
 
 _PIECE = 1 << 20
-
-__all__ = ["is_model", "read_model", "write_model"]
 
 
 def read_model(

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from odmtool._pattern import Pattern
 from odmtool.core.kernel_table import KERNELS
-from odmtool.io.model_text import integer, real
+from odmtool.io._line import real
+from odmtool.io.model_text import integer
 
 SOLVER_TYPES = (
     "L2R_LR",

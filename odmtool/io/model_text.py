@@ -8,7 +8,6 @@ complaint names the line.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 
@@ -16,14 +15,13 @@ import numpy as np
 
 from odmtool import messages
 from odmtool._pattern import Pattern
-from odmtool.defaults import DECIMAL
 from odmtool.errors import ModelError
+from odmtool.io._line import real
 from odmtool.io._plain import RegularLines, regular_lines
 
 INT_MAX = 2**31 - 1
 _LEADING_ZERO = Pattern(rb" 0[0-9]")
 
-_NUMBER = Pattern(DECIMAL.encode())
 _INTEGER = Pattern(rb"[+-]?\d{1,10}")
 # What should have been a number, in a row with pairs and in one without.
 _TOKENS = (Pattern(rb"[^\s:]+"), Pattern(rb"\S+"))
@@ -49,12 +47,6 @@ def integer(token: bytes) -> int | None:
     if _INTEGER.fullmatch(token) is None or not -INT_MAX - 1 <= int(token) <= INT_MAX:
         return None
     return int(token)
-
-
-def real(token: bytes) -> float | None:
-    """A finite decimal number, or None."""
-    value = float(token) if _NUMBER.fullmatch(token) else math.inf
-    return value if math.isfinite(value) else None
 
 
 class ModelText:

@@ -27,7 +27,8 @@ from odmtool import messages
 from odmtool.core.scaling import LabelRange, Ranges
 from odmtool.errors import ModelError
 from odmtool.io import files
-from odmtool.io.model_text import integer, real
+from odmtool.io._line import real
+from odmtool.io.model_text import integer
 
 
 def read_range(path: str) -> Ranges:

@@ -19,6 +19,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.columns import with_width
 from odmtool.errors import DataError, FileError, UsageError
+from odmtool.io.files import display_name
 from odmtool.io.svmlight import Dataset, fingerprint, read_svmlight
 from odmtool.io.widest import Widest, widest_line
 
@@ -105,7 +106,8 @@ def _agreed(files: list[str], labels, names):
     """All words that are labels, if any, and the labels of every file as their places."""
     for file, own in zip(files, names, strict=True):
         if (own is None) != (names[0] is None):
-            raise DataError(messages.labels_of_files(own is None, files[0]), file)
+            sentence = messages.labels_of_files(own is None, display_name(files[0]))
+            raise DataError(sentence, display_name(file))
     if names[0] is None:
         return None, labels
     together = sorted(set().union(*names))
@@ -135,12 +137,13 @@ def _read(name: str, zero_based: bool) -> Dataset | Exception:
         with _copy_here(name) as path:
             return read_svmlight(path, zero_based=zero_based)
     except DataError as error:
-        error.file = name
+        error.file = display_name(name)
         return error
     except FileError as error:
         return error
     except OSError as error:
-        return FileError(messages.cannot_read(name, error.strerror or type(error).__name__))
+        reason = error.strerror or type(error).__name__
+        return FileError(messages.cannot_read(display_name(name), reason))
 
 
 def widest_line_of(name: str) -> Widest | None:

@@ -29,7 +29,7 @@ from odmtool.core.memory import give_back
 from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
-from odmtool.io._part import NO_INDEX, ParsedLines, WrongLine
+from odmtool.io._part import ParsedLines, WrongLine
 from odmtool.io.checksum import Checksum
 from odmtool.io.files import display_name, is_stream, open_input
 from odmtool.io.row_labels import RowLabels, WrongLabel, in_order
@@ -55,8 +55,6 @@ class Dataset(NamedTuple):
     labels : (m,) int64 within the range of int32; float64 with ``real_labels``. Of words
         their places in ``names``.
     skipped : number of blank and comment lines.
-    min_index : smallest index as the file has it, without the index 0 of a serial;
-        1 if there is none.
     names : the different labels if they are words; of a whole file they are sorted, of its
         blocks they stand in the order in which they come and become more.
     """
@@ -64,7 +62,6 @@ class Dataset(NamedTuple):
     rows: CSR | csr_matrix
     labels: np.ndarray
     skipped: int
-    min_index: int
     names: Sequence[str] | None = None
 
     @property
@@ -115,7 +112,7 @@ def read_svmlight(
     grammar = _grammar(zero_based, real_labels, precomputed)
     labels = _Column(np.float64 if real_labels else np.int64)
     counts, columns, values = _Column(np.int32), _Column(np.int32), _Column(np.float64)
-    skipped, min_index, width = 0, NO_INDEX, n_features or 0
+    skipped, width = 0, n_features or 0
     of_rows = RowLabels()
     for part in _parts(path, grammar, BLOCK_BYTES, jobs, of_rows):
         labels.extend(part.labels)
@@ -123,7 +120,6 @@ def read_svmlight(
         columns.extend(part.columns)
         values.extend(part.values)
         skipped += part.skipped
-        min_index = min(min_index, part.min_index)
         width = max(width, part.width)
         needed = _ROW_BYTES * labels.size + _ENTRY_BYTES * values.size + of_rows.bytes
         if needed > memory:
@@ -133,7 +129,7 @@ def read_svmlight(
     if of_rows.names:
         names, places = in_order(of_rows.names)
         numbers = places[numbers.astype(np.int64, copy=False)]
-    return Dataset(X, numbers, skipped, 1 if min_index == NO_INDEX else min_index, names)
+    return Dataset(X, numbers, skipped, names)
 
 
 def iter_svmlight(
@@ -279,8 +275,7 @@ def csr_of(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: i
 def _dataset(part: ParsedLines, n_features: int | None, real_labels: bool, names) -> Dataset:
     X = csr_of(part.counts, part.columns, part.values, max(part.width, n_features or 0))
     labels = part.labels if real_labels else part.labels.astype(np.int64)
-    min_index = 1 if part.min_index == NO_INDEX else part.min_index
-    return Dataset(X, labels, part.skipped, min_index, names)
+    return Dataset(X, labels, part.skipped, names)
 
 
 # ---- from files to parts -----------------------------------------------------

@@ -6,14 +6,13 @@ and comment lines are skipped, as in a data file.
 
 from __future__ import annotations
 
-import math
 from array import array
 
 import numpy as np
 
 from odmtool import messages
 from odmtool.errors import DataError
-from odmtool.io._line import NUMBER
+from odmtool.io._line import real
 from odmtool.io.files import display_name, lines, open_input
 
 
@@ -44,8 +43,8 @@ def read_weights(path: str, most: int) -> np.ndarray:
             token = line.partition(b"#")[0].strip()
             if not token:
                 continue
-            weight = float(token) if NUMBER.fullmatch(token) else math.nan
-            if not math.isfinite(weight) or weight < 0:
+            weight = real(token)
+            if weight is None or weight < 0:
                 raise DataError(messages.wrong_weight(token), name, number)
             if not line.endswith(b"\n"):
                 raise DataError(messages.weight_cut(), name, number)

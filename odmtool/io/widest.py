@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from odmtool import messages
 from odmtool.errors import DataError, FileError, TooWideError
-from odmtool.io.files import is_stream, open_input
+from odmtool.io.files import display_name, is_stream, open_input
 
 
 class Widest(NamedTuple):
@@ -58,6 +58,6 @@ def locate_among(error: TooWideError, files: Iterable[tuple[str, Widest | None]]
     for file, found in files:
         # Of data that count from 0 the largest index is one less. Other files have changed.
         if found is not None and found.index in (error.width, error.width - 1):
-            error.file, error.line = file, found.line
+            error.file, error.line = display_name(file), found.line
             error.message = messages.too_wide_token(found.token, error.needed, error.memory)
             return

@@ -29,7 +29,7 @@ from odmtool.defaults import (
     SEED,
     TOLERANCE,
 )
-from odmtool.errors import UsageError
+from odmtool.errors import DivergedError, UsageError
 from odmtool.machines.data import (
     Prepared,
     canonical_rows,
@@ -176,6 +176,10 @@ class Machine:
     def kernel_for(self, n_features: int) -> Kernel:
         """The kernel on data of this width, without the bias."""
         return Kernel(self.kernel, gamma_for(self.gamma, n_features), self.coef0, int(self.degree))
+
+    def no_solution(self) -> DivergedError:
+        """The error where there is none, which says why."""
+        return DivergedError(messages.no_solution(self.kernel_for(1).is_positive_semidefinite))
 
     def gram(self, X) -> Gram | None:
         """Kernel values of the rows of X, bias included; None for a linear machine."""

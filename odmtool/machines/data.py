@@ -14,7 +14,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernels
-from odmtool.core.columns import distinct_numbers
+from odmtool.core.columns import canonical, distinct_numbers
 from odmtool.core.csr import CSR
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
@@ -275,13 +275,7 @@ def canonical_rows(X):
         return X
     if isinstance(X, np.ndarray):
         return np.asarray(X, dtype=float)
-    from scipy import sparse
-
-    X = sparse.csr_matrix(X, dtype=float)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    return canonical(X)
 
 
 def refuse_too_wide(X, memory: float) -> None:

@@ -13,7 +13,6 @@ negative margin can still get enough votes to be predicted rightly.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -104,7 +103,7 @@ class Ruler:
 
     Parameters
     ----------
-    model : LinearModel or KernelModel
+    model : LinearModel, KernelModel, CompactModel or ScaledModel
     training_rows : csr_matrix, optional
         Of a precomputed kernel: the rows that the model was trained on, without which
         |w| is not known.
@@ -141,12 +140,6 @@ class Ruler:
             plain[known] = differences.min(axis=1)
             normalised[known] = (differences / self._norms[target]).min(axis=1)
         self._parts.append((np.asarray(labels), plain, normalised))
-
-    def measure(self, blocks: Iterable) -> Margins:
-        """The margins of all blocks; a block has ``X`` and ``labels``."""
-        for block in blocks:
-            self.add(block.labels, self.model.decision_values(block.X))
-        return self.result()
 
     def result(self) -> Margins:
         """The margins of what was added.
@@ -226,8 +219,7 @@ def _kernel_squares(model: KernelModel, training_rows) -> np.ndarray:
     values = _kernel_values(model, training_rows)
     if values is None:
         return squared
-    ends = np.cumsum(model.n_support)
-    members = [slice(end - n, end) for end, n in zip(ends, model.n_support, strict=True)]
+    members = model.class_rows
     own = [_product(values, model.coef, part, part) for part in members]
     for i in range(n_classes):
         for j in range(i + 1, n_classes):

@@ -81,8 +81,8 @@ def search_figure(rows: list[Trial], plan: SearchPlan, title: str | None = None)
 
     Parameters
     ----------
-    rows : list of Row
-    plan : Plan
+    rows : list of Trial
+    plan : SearchPlan
         What was searched.
     title : str, optional
 
@@ -212,9 +212,9 @@ class _Axis:
     ----------
     name : str
         One of ``SYMBOLS``.
-    rows : list of Row
+    rows : list of Trial
         Those whose values the axis has to hold.
-    plan : Plan
+    plan : SearchPlan
     """
 
     def __init__(self, name: str, rows: list[Trial], plan: SearchPlan):

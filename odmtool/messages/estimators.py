@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import counted
+from odmtool.messages.words import counted, sentence
 
-
-def labels_continuous(value: float) -> str:
-    return f"Unknown label type: continuous; {value:g} is not a class; give integers or texts"
-
-
-def label_not_readable() -> str:
-    return "a label_ line of the model is not a text as JSON writes it"
-
-
-def one_class_to_learn(label) -> str:
-    return f"the examples have only one class, {label}: give at least two classes"
-
-
-def no_such_label(label) -> str:
-    return f"class_weight: the label {label!r} does not occur in y"
-
-
-def unknown_class_weight(value) -> str:
-    return f"class_weight must be a dict, 'balanced' or None, not {value!r}"
+labels_continuous = sentence(
+    "Unknown label type: continuous; {value:g} is not a class; give integers or texts"
+)
+label_not_readable = sentence("a label_ line of the model is not a text as JSON writes it")
+one_class_to_learn = sentence(
+    "the examples have only one class, {label}: give at least two classes"
+)
+no_such_label = sentence("class_weight: the label {label!r} does not occur in y")
+unknown_class_weight = sentence("class_weight must be a dict, 'balanced' or None, not {value!r}")
 
 
 def not_a_parameter(name: str, value, is_whole: bool) -> str:
     return f"{name} must be a {'whole ' if is_whole else ''}number, not {value!r}"
 
 
-def not_a_class_weight(label, value) -> str:
-    return f"class_weight: the weight of {label!r} must be a number, not {value!r}"
-
-
-def not_a_random_state(value) -> str:
-    return f"random_state must be an integer, a RandomState or None, not {value!r}"
-
-
-def complex_weights() -> str:
-    return "sample_weight must be real numbers, not complex ones"
+not_a_class_weight = sentence(
+    "class_weight: the weight of {label!r} must be a number, not {value!r}"
+)
+not_a_random_state = sentence(
+    "random_state must be an integer, a RandomState or None, not {value!r}"
+)
+complex_weights = sentence("sample_weight must be real numbers, not complex ones")
 
 
 def not_square(shape: tuple) -> str:
@@ -46,24 +33,15 @@ def not_square(shape: tuple) -> str:
     return f"a precomputed kernel matrix must be square, but X is {m} x {width}"
 
 
-def lambda_and_cost_in_python() -> str:
-    return "lambda_ and cost set the same parameter: give one, and leave the other None"
-
-
-def unknown_gamma(value: str) -> str:
-    return f"gamma must be a number, 'auto' (1 / features) or 'scale', not {value!r}"
-
-
-def no_probabilities_in_python() -> str:
-    return "there are no probabilities: train with probability=True"
-
-
-def no_weights_of_features() -> str:
-    return "coef_ and intercept_ exist for kernel='linear' with one function per class only"
-
-
-def not_fitted(estimator: str) -> str:
-    return f"this {estimator} is not fitted yet: call fit first"
+lambda_and_cost_in_python = sentence(
+    "lambda_ and cost set the same parameter: give one, and leave the other None"
+)
+unknown_gamma = sentence("gamma must be a number, 'auto' (1 / features) or 'scale', not {value!r}")
+no_probabilities_in_python = sentence("there are no probabilities: train with probability=True")
+no_weights_of_features = sentence(
+    "coef_ and intercept_ exist for kernel='linear' with one function per class only"
+)
+not_fitted = sentence("this {estimator} is not fitted yet: call fit first")
 
 
 def stopped_short(solution, tol: float) -> str:
@@ -81,20 +59,12 @@ def folds_stopped_short(count: int) -> str:
     return f"{counted(count, 'fit')} for the probabilities did not reach tol"
 
 
-def wrong_width(given: int, expected: int) -> str:
-    return f"X has {given} features, the training data had {expected}"
-
-
-def wrong_kernel_values(given: int, expected: int) -> str:
-    return f"X has {given} kernel values in each row, the training data had {expected}"
-
-
-def not_rows(shape: tuple) -> str:
-    return f"X must have rows and columns, at least one of each; its shape is {shape}"
-
-
-def values_not_finite() -> str:
-    return "X has values that are NaN or infinite"
+wrong_width = sentence("X has {given} features, the training data had {expected}")
+wrong_kernel_values = sentence(
+    "X has {given} kernel values in each row, the training data had {expected}"
+)
+not_rows = sentence("X must have rows and columns, at least one of each; its shape is {shape}")
+values_not_finite = sentence("X has values that are NaN or infinite")
 
 
 def label_count(shape: tuple, rows: int) -> str:

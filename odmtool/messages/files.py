@@ -14,6 +14,9 @@ folder_not_writable = sentence(
     "{name}: cannot be written: no file can be made in the folder {folder!q} "
     "(the new file is made beside the old one, which it then replaces)"
 )
+line_too_long = sentence(
+    "a line of more than {limit} bytes: this is another kind of file, or it is damaged"
+)
 compressed_truncated = sentence("the {kind} data end too early: the file is cut off")
 compressed_corrupt = sentence("the {kind} data are corrupt ({reason})")
 compressed_trailing = sentence("something that is not {kind} follows the {kind} data")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from odmtool.messages.words import quoted, sentence
 
 
@@ -24,24 +26,20 @@ power_range = sentence(
 )
 
 
-def unknown_machine(name: str, machines) -> str:
-    return f"unknown machine {quoted(name)}; choose {', '.join(machines)}"
+def _unknown(what: str) -> Callable[..., str]:
+    """A sentence on a name, and what there is."""
+
+    def said(name: str, known) -> str:
+        return f"unknown {what} {quoted(name)}; choose {', '.join(known)}"
+
+    return said
 
 
-def unknown_kernel(name: str, kernels) -> str:
-    return f"unknown kernel {quoted(name)}; choose {', '.join(kernels)}"
-
-
-def unknown_solver(name: str, solvers: tuple[str, ...]) -> str:
-    return f"unknown solver {quoted(name)}; choose {', '.join(solvers)}"
-
-
-def unknown_multiclass(name: str, ways) -> str:
-    return f"unknown ‹multiclass› {quoted(name)}; choose {', '.join(ways)}"
-
-
-def unknown_outer(name: str, loops) -> str:
-    return f"unknown outer loop {quoted(name)}; choose {', '.join(loops)}"
+unknown_machine = _unknown("machine")
+unknown_kernel = _unknown("kernel")
+unknown_solver = _unknown("solver")
+unknown_multiclass = _unknown("‹multiclass›")
+unknown_outer = _unknown("outer loop")
 
 
 def unknown_multi_class_loss(name: str, losses: tuple[str, ...]) -> str:

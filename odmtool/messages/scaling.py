@@ -15,9 +15,6 @@ range_cut = sentence("the last line has no line end; the range file may have bee
 range_count = sentence(
     "the file announces {expected} features, but has {found}: it was cut off or changed"
 )
-line_too_long = sentence(
-    "a line of more than {limit} bytes: this is another kind of file, or it is damaged"
-)
 range_pair = sentence("expected two numbers '{expected}', got {line!q}")
 range_row = sentence("expected 'index min max', got {line!q}")
 range_index = sentence("a feature index must be a whole number from 1 to 2147483647, got {token!q}")

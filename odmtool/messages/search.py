@@ -53,7 +53,7 @@ other_journal = sentence(
     "belongs to another search (its {key} differs); choose another file or delete it"
 )
 journal_in_use = sentence(
-    "{path}: another odm-cv goes on with this journal; wait for it, or choose another file"
+    "{path!l}: another odm-cv goes on with this journal; wait for it, or choose another file"
 )
 no_matplotlib = sentence("pictures need matplotlib: pip install 'odmtool[plot]'")
 

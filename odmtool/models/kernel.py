@@ -161,7 +161,7 @@ class KernelModel:
         return np.where(exists, boundary, 0.0), np.where(exists, margin, 0.0)
 
     @cached_property
-    def _class_rows(self) -> list[slice]:
+    def class_rows(self) -> list[slice]:
         """The support vectors of every class."""
         ends = np.cumsum(self.n_support)
         return [slice(end - n, end) for end, n in zip(ends, self.n_support, strict=True)]
@@ -192,7 +192,7 @@ class KernelModel:
     def _values_and_bound(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
         """Decision values, and how far they may be from LIBSVM's, shapes (rows, pairs)."""
         first, second = self._pairs
-        sums, sizes = self._rows.sums(X, way, self._class_rows, self.coef, self._largest)
+        sums, sizes = self._rows.sums(X, way, self.class_rows, self.coef, self._largest)
         values = (sums[first, :, second - 1] + sums[second, :, first]).T - self.rho
         return values, self._rounding_bound(sizes, *self._rows.errors(X, way))
 
@@ -206,7 +206,7 @@ class KernelModel:
         eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
         first, second = self._pairs
         terms = np.take(self.n_support, first) + np.take(self.n_support, second)
-        weights = np.array([self._largest[rows].sum() for rows in self._class_rows])
+        weights = np.array([self._largest[rows].sum() for rows in self.class_rows])
         bound = (2 * (terms + 4) * eps + relative[:, None]) * (sizes[first] + sizes[second]).T
         bound += (absolute[:, None] + tiny) * (weights[first] + weights[second])
         return bound + 4 * eps * np.abs(self.rho) + (terms + 1) * tiny
@@ -214,7 +214,7 @@ class KernelModel:
     def _stock_value(self, kernel_values: np.ndarray, pair: int) -> float:
         """The value of one pair, summed in the order of the file."""
         first, second = self._pairs[0][pair], self._pairs[1][pair]
-        a, b = self._class_rows[first], self._class_rows[second]
+        a, b = self.class_rows[first], self.class_rows[second]
         terms = np.concatenate(
             [
                 self.coef[a, second - 1] * kernel_values[a],

@@ -45,7 +45,7 @@ class Scores:
     kernel : Kernel
         With bias 0.
     vectors : csr_matrix, shape (n, d)
-    blocks : list of Block
+    blocks : list of ClassVectors
         One per class.
     offset : ndarray, shape (k,)
     """
@@ -188,9 +188,7 @@ def of_pairs(model) -> Scores | None:
         return None
     place, kept = _distinct(model.support_vectors)
     blocks, owner = [], np.repeat(np.arange(k), model.n_support)
-    ends = np.cumsum(model.n_support)
-    for i, end in enumerate(ends):
-        rows = slice(end - model.n_support[i], end)
+    for i, rows in enumerate(model.class_rows):
         coef = -model.coef[rows, 0] if i == k - 1 else model.coef[rows, -1]
         blocks.append(ClassVectors(place[rows], coef))
     coef = np.concatenate([block.coef for block in blocks])

@@ -37,7 +37,7 @@ def fit(
     Parameters
     ----------
     machine : BinaryMachine
-        One that :meth:`odmtool.places.disk.Disk.check` passes.
+        What :meth:`odmtool.places.disk.Disk.suited` gives.
     store : RowStore
         Its labels are the classes.
     weight : ndarray, shape (m,), or None

@@ -123,7 +123,7 @@ def uses_scheduler(machine, classes: int) -> bool:
     return machine.settings.scheduler is not None and is_used
 
 
-def parts(machine, X, k: int = 2) -> dict[str, float]:
+def parts(machine, X, k: int) -> dict[str, float]:
     """Bytes by purpose, before a machine is fitted to k classes.
 
     Parameters
@@ -152,12 +152,17 @@ def is_newton(machine, X, k: int) -> bool:
     return machine.solver == "newton" or machine.solver == "auto" and is_surely_newton(X)
 
 
-def matrices(machine, X, k: int = 2, folds: int = 1, rows: int | None = None) -> dict[str, float]:
+def bytes_of(X) -> int:
+    """What sparse rows take."""
+    return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+
+
+def matrices(machine, X, k: int, folds: int = 1, rows: int | None = None) -> dict[str, float]:
     """Bytes by purpose for the rows as a solver wants them, and for kernel values; k classes.
 
     So many folds may be solved side by side. So many ``rows`` train at a time, by default all.
     """
-    (m, d), data = X.shape, X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    (m, d), data = X.shape, bytes_of(X)
     if machine.kernel == "linear":
         own = HESSIAN_MATRICES / 2 * matrix_bytes(m, d)
         if machine.solver == "path":

@@ -11,7 +11,7 @@ from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.labels import distinct
 from odmtool.core.memory import default_memory
 from odmtool.errors import DataError, UsageError
-from odmtool.io.files import is_stream
+from odmtool.io.files import display_name, is_stream
 from odmtool.solvers.auto import newton_matrices_bytes
 from odmtool.solvers.base import ProgressCallback, ignore_progress
 
@@ -201,7 +201,8 @@ class Place:
 
         weight = read_weights(file, data.X.shape[0])
         if len(weight) != data.X.shape[0]:
-            raise DataError(messages.weight_count(len(weight), data.X.shape[0]), file)
+            sentence = messages.weight_count(len(weight), data.X.shape[0])
+            raise DataError(sentence, display_name(file))
         return data._replace(weight=weight, learned=self.labels_of(data, weight > 0))
 
     def rows(self, note: Callable[[str], None], detail: Callable[[str], None]) -> TrainingData:
@@ -239,9 +240,9 @@ class Place:
         Parameters
         ----------
         machine : Machine
-            One that passes :meth:`check`.
+            What :meth:`suited` gives.
         data : TrainingData
-        plan : Plan
+        plan : MemoryPlan
             That of :meth:`plan`.
         progress : callable
 

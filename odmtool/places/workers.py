@@ -12,6 +12,7 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.memory import CLASS_WEIGHTS
 from odmtool.errors import UsageError
+from odmtool.io.files import display_name
 from odmtool.io.several import read_several, widest_line_of
 from odmtool.io.widest import locate_among
 from odmtool.machines.base import Machine
@@ -106,7 +107,7 @@ class Workers(Place):
         needed = BYTES * CLASS_WEIGHTS * width
         if needed > memory:
             error, name = too_wide(width, None, needed, memory), self._widest
-            error.file = name
+            error.file = display_name(name)
             locate_among(error, [(name, self._executor.map(widest_line_of, [name])[0])])
             raise error
 

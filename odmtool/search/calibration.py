@@ -21,7 +21,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core.gram import Gram
-from odmtool.errors import DivergedError, UsageError
+from odmtool.errors import UsageError
 from odmtool.machines import Machine
 from odmtool.machines.data import targets, weights_in_use
 from odmtool.models import carry
@@ -194,8 +194,7 @@ def add_probabilities(machine: Machine, data: Data, gram: Gram | None) -> Calibr
     """
     (result,) = calibrate_chain(machine, [{}], data, np.arange(len(data.labels)), gram)
     if result.A is None:
-        is_definite = machine.kernel_for(1).is_positive_semidefinite
-        raise DivergedError(messages.no_solution(is_definite))
+        raise machine.no_solution()
     model = machine.model_
     carry.add_sigmoids(model, machine.classes_, result.A, result.B)
     model.facts["probability_folds"] = str(FOLDS)

@@ -107,7 +107,7 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
                 stream.truncate(0)  # a torn first line
                 stream.write(first)
             else:
-                version = _check_head(path, line, head)
+                version = _check_head(messages.one_line(path), line, head)
                 kinds, last = tuple(get_type_hints(record).values()), line
                 while line := stream.readline(_LONGEST_LINE):
                     last, entry = line, _read(line, record, kinds, version)
@@ -118,8 +118,12 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        raise FileError(messages.cannot_write(path, error.strerror or str(error))) from None
+        raise _cannot_write(path, error) from None
     return finished
+
+
+def _cannot_write(path: str, error: OSError) -> FileError:
+    return FileError(messages.cannot_write(messages.one_line(path), error.strerror or str(error)))
 
 
 def _hold(descriptor: int, path: str) -> None:
@@ -147,27 +151,27 @@ def _check_kind(path: str) -> None:
     except OSError:
         return  # a new file, or one whose error opening it tells
     if not is_regular and not os.path.isdir(path):
-        raise DataError(messages.no_journal(), path)
+        raise DataError(messages.no_journal(), messages.one_line(path))
 
 
-def _check_head(path: str, line: bytes, head: dict) -> int:
-    """The version of the journal whose first line this is."""
+def _check_head(shown: str, line: bytes, head: dict) -> int:
+    """The version of the journal whose first line this is; ``shown`` is its name in errors."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         found = None
     version = found.get("odmtool-journal") if isinstance(found, dict) else None
     if not isinstance(version, int) or version < 1:
-        raise DataError(messages.no_journal(), path, 1)
+        raise DataError(messages.no_journal(), shown, 1)
     if version > VERSION:
-        raise DataError(messages.newer_journal(version), path, 1)
+        raise DataError(messages.newer_journal(version), shown, 1)
     expected = json.loads(json.dumps(head)) | {"odmtool-journal": version}
     if different := _different(found, expected):
         key = different[0]
         ours, theirs = expected.get(key), found.get(key)
         if isinstance(ours, dict) and isinstance(theirs, dict):
             key = _different(ours, theirs)[0]
-        raise DataError(messages.other_journal(key.replace("_", " ")), path)
+        raise DataError(messages.other_journal(key.replace("_", " ")), shown)
     return version
 
 
@@ -196,16 +200,20 @@ def _read(line: bytes, record: type, kinds: tuple, version: int):
 
 
 class Writer:
-    """Appends what is finished; one for each process."""
+    """Appends what is finished, or nothing without a path; one for each process."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str | None):
         self._path = path
+        if not path:
+            return
         with self._named_errors():
             self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._synced = time.monotonic()
 
     def write(self, record: tuple) -> None:
         """Append one line, by one call, so that lines of several processes do not mix."""
+        if not self._path:
+            return
         line = _seal(json.dumps(record).encode())
         with self._named_errors():
             if os.write(self._descriptor, line) < len(line):
@@ -220,13 +228,14 @@ class Writer:
         try:
             yield
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise FileError(messages.cannot_write(self._path, reason)) from None
+            raise _cannot_write(self._path, error) from None
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *_exception) -> None:
+        if not self._path:
+            return
         try:
             with self._named_errors():
                 os.fsync(self._descriptor)

@@ -18,6 +18,7 @@ from odmtool.core.memory import (
 )
 from odmtool.machines.data import refuse_too_wide
 from odmtool.places.memory import (
+    bytes_of,
     class_bytes,
     fit_matrices,
     fold_matrices,
@@ -90,23 +91,19 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     return SearchMemory(needed, limit, keeps_matrix, jobs, parts)
 
 
-def _bytes(X) -> int:
-    return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-
-
 def _side_by_side(plan: SearchPlan, X, machine, count: int, jobs: int) -> tuple[float, int]:
     """What ``count`` settings take whose folds are solved together, and in how many processes."""
     (m, d), k, limit = X.shape, len(plan.data.class_order()), machine.memory_limit()
     problems = plan.n_folds * problem_count(machine, k)
     needed = needed_bytes(machine, m, count, problems, jobs) + class_bytes(machine, m, d, k)
-    copies = COPIES * (_bytes(X) + dense_bytes(X, limit / 4))
+    copies = COPIES * (bytes_of(X) + dense_bytes(X, limit / 4))
     processes = newton_processes(machine, m, count, problems, jobs)
     return copies + needed + BYTES * NEWTON_NUMBERS * m, processes
 
 
 def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
     """What a process needs for the fits of a kernel, and whether it keeps a kernel matrix."""
-    (m, d), copies, keeps_matrix = X.shape, COPIES * _bytes(X), True
+    (m, d), copies, keeps_matrix = X.shape, COPIES * bytes_of(X), True
     if machine.kernel == "linear":
         # Here, because a fold's examples have other numbers.
         refuse_too_wide(X, machine.memory_limit())
@@ -142,9 +139,8 @@ def _training_rows(plan: SearchPlan) -> int:
 
 def _path_bytes(plan: SearchPlan, machine) -> int:
     """For the products of the rows of a fold that the path of a linear machine takes."""
-    m = _training_rows(plan)
-    is_binary = len(plan.data.class_order()) <= 2
-    is_used = machine.kernel == "linear" and is_binary and takes_path(machine, m, None)
+    m, k = _training_rows(plan), len(plan.data.class_order())
+    is_used = machine.kernel == "linear" and takes_path(machine, m, k, None)
     return path_bytes(m) if is_used else 0
 
 

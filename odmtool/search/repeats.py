@@ -16,7 +16,6 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -237,9 +236,8 @@ def run_split(
         score(whole.metric, whole.data.class_order(), labels, test),
         sum(row.unconverged for row in rows) + (not test.converged),
     )  # fmt: skip
-    with Writer(journal) if journal else nullcontext() as writer:
-        if writer is not None:
-            writer.write(result)
+    with Writer(journal) as writer:
+        writer.write(result)
     return result
 
 

@@ -16,7 +16,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from itertools import groupby, product, takewhile
 from typing import NamedTuple
 
@@ -274,7 +273,7 @@ def _chain(
     if deadline.is_over() or all((i, k) in known for i in chain for k in range(n)):
         return
     settings, alone = [named[number] for number in chain], [[] for _ in range(n)]
-    with Writer(journal) if journal else nullcontext() as writer:
+    with Writer(journal) as writer:
         together = Together(plan.machine, settings, plan.data, plan.fold, jobs)
         for place, k, result, seconds in together.results():
             if deadline.is_over():
@@ -285,8 +284,7 @@ def _chain(
                 continue
             labels = plan.data.labels[plan.fold == k]
             fit = _fit(plan, chain[place], k, labels, result, seconds)
-            if writer is not None:
-                writer.write(fit)
+            writer.write(fit)
             yield [fit]
     count = together.newton_processes(jobs)
     machine = plan.machine.copy(jobs=1 if count > 1 else jobs, solver="newton")
@@ -310,7 +308,7 @@ def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seco
 
 
 def _run(
-    plan: SearchPlan, units, n: int, jobs: int, journal, known: set = frozenset()
+    plan: SearchPlan, units, n: int, jobs: int, journal, known: set
 ) -> Iterator[list[Fit]]:
     """The fits of every unit that is not empty; unit i is on fold i modulo n."""
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
@@ -380,9 +378,9 @@ def _on_cluster(plan: SearchPlan, work: list[tuple], journal, known: set) -> Ite
         shared = executor.put(plan._replace(machine=alone))
         columns = [shared] * count, [u for u, _ in work], [k for _, k in work], [None] * count
         columns += [None] * count, [{(i, k) for i in u if (i, k) in known} for u, k in work]
-        with Writer(journal) if journal else nullcontext() as writer:
+        with Writer(journal) as writer:
             for fits in executor.stream(run_unit, *columns):
-                for fit in fits if writer is not None else ():
+                for fit in fits:
                     writer.write(fit)
                 yield fits
 
@@ -407,7 +405,7 @@ def run_unit(
     labels, fits = plan.data.labels[test], []
     named = plan.named()
     chain = [named[number] for number in unit]
-    with Writer(journal) if journal else nullcontext() as writer:
+    with Writer(journal) as writer:
         results = timed(plan.evaluate(plan.machine, chain, plan.data, train, test, gram))
         # Not strict: after the deadline the rest is not begun.
         for number, (result, seconds) in zip(unit, results, strict=False):
@@ -417,8 +415,7 @@ def run_unit(
                 continue
             fit = _fit(plan, number, k, labels, result, seconds)
             fits.append(fit)
-            if writer is not None:
-                writer.write(fit)
+            writer.write(fit)
     return fits
 
 
@@ -453,7 +450,7 @@ def best(rows: list[Trial], machine: Machine, metric: str = "accuracy") -> Trial
     return ranking(rows, machine, metric)[0]
 
 
-def ranking(rows: list[Trial], machine: Machine, metric: str = "accuracy") -> list[Trial]:
+def ranking(rows: list[Trial], machine: Machine, metric: str) -> list[Trial]:
     """The rows from the best to the worst, in the order of :func:`best`."""
 
     def preference(row: Trial):

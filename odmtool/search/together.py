@@ -70,7 +70,7 @@ def shares_landmarks(machine: Machine, data: Data, fold: np.ndarray) -> bool:
     return len(order) > 1 and bool(present.all())
 
 
-def newton_processes(machine: Machine, m: int, count: int, problems: int, jobs: int = 1) -> int:
+def newton_processes(machine: Machine, m: int, count: int, problems: int, jobs: int) -> int:
     """How many processes take the whole matrix for what landmarks do not bring; 0 for none.
 
     Of ``count`` settings one starts the next. Few settings may take no more memory than their
@@ -83,7 +83,7 @@ def newton_processes(machine: Machine, m: int, count: int, problems: int, jobs: 
     return int(min(jobs, room // whole)) if is_fitting else 0
 
 
-def needed_bytes(machine: Machine, m: int, count: int, problems: int, jobs: int = 1) -> float:
+def needed_bytes(machine: Machine, m: int, count: int, problems: int, jobs: int) -> float:
     """What ``count`` settings take at most, for m examples, each of so many problems."""
     memory, processes = machine.memory_limit(), newton_processes(machine, m, count, problems, jobs)
     columns = min(memory / 2, _NUMBERS * m * _MOST_COLUMNS)
@@ -110,7 +110,7 @@ class Together:
 
     def __init__(self, machine, settings: list[dict], data: Data, fold: np.ndarray, jobs: int):
         self._machines = [machine.copy(**setting) for setting in settings]
-        first, self._data, self._fold = self._machines[0], data, fold
+        first, self._fold = self._machines[0], fold
         self._prepared = first.prepare(
             data.X, data.labels, data.weight, gram=first.gram(data.X), classes=data.class_order()
         )

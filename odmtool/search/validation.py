@@ -222,18 +222,19 @@ def evaluate_chain(
     prepared = first.prepare(part.X, part.labels, part.weight, gram=known, classes=present)
     values_of = _predictor(first, prepared, data.X, train, test, gram)
     start = of_first = others = None
+    m, k = len(prepared.u), len(prepared.classes)
     for setting in settings:
         candidate = machine.copy(**setting)
         candidate.is_trial = True
         is_first, others = others != but_mu(setting), but_mu(setting)
-        has_landmarks = prepared.gram is not None and candidate.takes_landmarks(len(prepared.u))
+        has_landmarks = prepared.gram is not None and candidate.takes_landmarks(m)
         exact = not has_landmarks and is_exact(candidate, prepared)
         if exact:
             candidate.solver, candidate.tolerance = "newton", min(EXACT, machine.tolerance)
         if exact or goes_on(candidate):
             # With another mu nearly all margins lie on the same pieces, with another lambda most.
             start = of_first if is_first else start
-        elif not has_landmarks and _takes_path(candidate, prepared):
+        elif not has_landmarks and takes_path(candidate, m, k, prepared.gram):
             candidate.solver = "path"
         else:
             start = None
@@ -312,16 +313,12 @@ def begins_anew(machine: Machine) -> bool:
     return machine.kind not in (SMOOTH, ONE_JUMP, OF_LDM)
 
 
-def _takes_path(machine: Machine, prepared: Prepared) -> bool:
-    return len(prepared.classes) <= 2 and takes_path(machine, len(prepared.u), prepared.gram)
+def takes_path(machine: Machine, m: int, k: int, gram: Gram | None) -> bool:
+    """Whether a fit of m examples of k classes is solved by its path, and the next goes on there.
 
-
-def takes_path(machine: Machine, m: int, gram: Gram | None) -> bool:
-    """Whether a fit of m examples of two classes is solved by its path, and the next goes on there.
-
-    Of more classes every problem would have matrices of its own.
+    Of more than two classes every problem would have matrices of its own.
     """
-    if machine.solver not in ("auto", "path") or machine.max_iter is not None:
+    if k > 2 or machine.solver not in ("auto", "path") or machine.max_iter is not None:
         return False
     if machine.kind not in (OF_LDM, ONE_JUMP):
         return False

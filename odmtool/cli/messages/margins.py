@@ -14,8 +14,6 @@ no_norm = sentence(
     "{model!l} has no normalised margins: |w| is 0, or not known from the model "
     "(precomputed kernel), or the kernel is not positive definite"
 )
-file_in_use = sentence("{flag} {path!q}: this file is read or written already; name another one")
-not_with_folds = sentence("{flag} does not go with -v, which trains no model")
 
 
 def number(value: float | None) -> str:

@@ -28,6 +28,7 @@ lambda_and_cost = sentence(
     "-l and -c set the same parameter (lambda = C times the sum of the weights): give one"
 )
 not_together = sentence("{flag} does not go with {other}: leave one out")
+not_with_folds = sentence("{flag} does not go with -v, which trains no model")
 form_and = sentence("{form} stands for {others}: leave {flag} out")
 form_of_machine = sentence("{form} names the parameters of {machine}: write -s {machine} with it")
 arxiv_grid_alone = sentence(
@@ -46,9 +47,16 @@ def unused_options(flags: list[str], user: str) -> str:
 
 
 write_over = sentence(
-    "{path}: this file is read or written already in the same run; name another one"
+    "{path!l}: this file is read or written already in the same run; name another one"
 )
+file_in_use = sentence("{flag} {path!q}: this file is read or written already; name another one")
 precomputed_alone = sentence(
     "-t precomputed cannot stand in a list: other kernels cannot use its data file"
 )
+dash_twice = sentence("'-' is {stream} and can be named only once")
 two_from_stdin = sentence("{first} and {second} cannot both come from stdin: give one as a file")
+
+
+def stream_twice(descriptor: int) -> str:
+    name = {0: "stdin", 1: "stdout", 2: "stderr"}.get(descriptor, f"descriptor {descriptor}")
+    return f"{name} can be named only once ('-' is stdout, too)"

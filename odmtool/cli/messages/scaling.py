@@ -16,12 +16,6 @@ def range_not_rising(*ends) -> str:
     return f"the lower end must be below the upper end, not {' '.join(map(_plain, ends))}"
 
 
-def stream_twice(descriptor: int) -> str:
-    name = {0: "stdin", 1: "stdout", 2: "stderr"}.get(descriptor, f"descriptor {descriptor}")
-    return f"{name} can be named only once ('-' is stdout, too)"
-
-
-dash_twice = sentence("'-' is {stream} and can be named only once")
 restore_over = sentence("-r {path!q} would be overwritten by the output; name another file")
 save_over = sentence("-s {path!q} would overwrite the data or the output; name another file")
 

@@ -13,7 +13,7 @@ def machine_number(
     return f"-s {number} is {tool}'s {what}: taking {taken}{nearest}{intercept}"
 
 
-value_missing = sentence("Option '{flag}' requires an argument")
+option_value_missing = sentence("Option '{flag}' requires an argument")
 unknown_number = sentence(
     "-s {number}: {tool} has no such machine; write a name, such as -s odm (see --help)"
 )
@@ -50,7 +50,9 @@ def grid_program(flags: list[str]) -> str:
     return f"{listed(flags)}: ignored, odm-cv trains and draws itself"
 
 
-grid_resume = sentence("-resume: finished fits are kept in {path} (--journal), and read from there")
+grid_resume = sentence(
+    "-resume: finished fits are kept in {path!l} (--journal), and read from there"
+)
 log2_and = sentence("{flag} and {ours} set the same parameter: give one")
 log2_range = sentence(
     "{flag} {value}: expected begin,end,step, as in {flag} -5,15,2; or write {ours} 2^-5:15:2"

@@ -156,12 +156,14 @@ def not_converged(solution, machine, has_newton: bool, is_scaled: bool) -> str:
 
 
 def _remedy(machine, has_newton: bool) -> str:
+    from odmtool.core.loss_table import OF_PAIRS
+
     # Newton's method after landmarks is in single precision, but on the whole matrix.
     by = machine.solution_.solver
     is_tried = "newton" in by and not by.endswith("landmarks, then newton")
     other = ", --solver newton" if has_newton and not is_tried else ""
     smaller = f"-l below {float(machine.model_.facts['lambda']):g}"
-    if machine.row.kind == "pairs":
+    if machine.row.kind == OF_PAIRS:
         smaller = smaller.replace("below", "above")
     return f"{smaller}{other} or a larger --max-iter"
 
@@ -189,7 +191,7 @@ def ended_early(why: str, solution, machine) -> str:
 
 
 no_model_written = sentence("{sentence}; no model was written (--strict)")
-trace_of_failure = sentence("{file}: the course of the training up to its failure")
+trace_of_failure = sentence("{file!l}: the course of the training up to its failure")
 many_pairs = sentence(
     "{classes} classes make {pairs} pairs, with a training for each; --multiclass ovr has one for "
     "each class"

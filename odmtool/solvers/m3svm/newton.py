@@ -20,7 +20,8 @@ Update      V + step P with H P = -gradient (:mod:`odmtool.solvers.m3svm.system`
 Stop        when |gradient F| <= tolerance |gradient F(0)| (Euclidean norms over W and b,
             at the final delta), and another step would lower F by about tolerance F at most:
             where the classes are separable F nearly vanishes. At tolerance 1e-3 F is mostly
-            within 3e-5 F of its minimum (docs/solvers.md); ``gap`` is what the gradient proves, which is much less.
+            within 3e-5 F of its minimum (docs/solvers.md); ``gap`` is what the gradient
+            proves, which is much less.
 Source      Nie, Hao & Wang, "Multi-class support vector machine with maximizing minimum
             margin", AAAI 2024, for the problem; Chan, Golub & Mulet, "A nonlinear
             primal-dual method for total variation-based image restoration", SIAM J. Sci.

@@ -8,7 +8,7 @@ from odmtool import defaults
 from odmtool.cli.options import Whole, stacked
 
 
-def scale_options(function):
+def large_options(function):
     """Decorator: the options of sodm, nystrom and dsvrg."""
     options = [
         click.option("--partitions", type=Whole(),
