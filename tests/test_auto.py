@@ -94,6 +94,14 @@ def test_auto_begins_each_of_many_with_descent(m, alone, then):
     assert among_many == (auto.Schedule("dcd", m // 40, then) if then else alone)
 
 
+@pytest.mark.parametrize("loss", [losses.l1svm(64.0, 400.0), losses.ldm(64.0, 1.0, 1.0, 400.0)])
+def test_with_a_jump_too_each_of_many_begins_with_descent(loss):
+    y, gram = np.where(np.arange(400) % 2, 1.0, -1.0), Gram(Kernel("rbf", 1.0), np.eye(400), 1e9)
+    p = Problem(None, gram, y, np.ones(400), loss)
+    assert auto.choose(p) == auto.Schedule("newton", then="dcd")
+    assert auto.choose(p, is_one_of_many=True) == auto.Schedule("dcd", 20)
+
+
 @pytest.mark.parametrize("d, gamma, solver", [(2, 0.5, "landmarks"), (40, 0.02, "dcd")])
 def test_auto_tells_by_a_sample_whether_landmarks_are_enough(d, gamma, solver):
     """Of middling problems coordinate descent takes those that they do not span."""

@@ -80,7 +80,7 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
     if newton is None:
         return Schedule("dcd")
     if kind != SMOOTH:
-        return _choose_with_jump(problem)
+        return _choose_with_jump(problem, is_one_of_many)
     is_first = is_one_of_many and problem.gram is not None and problem.size <= DESCENT_GRAM
     is_large = takes_landmarks(problem.gram) and not _is_for_matrix(problem)
     if is_first and newton.fits(problem):
@@ -206,7 +206,7 @@ def landmarks_memory(m: int, kind: str = SMOOTH) -> float:
     return an_example * m + sample
 
 
-def _choose_with_jump(problem: Problem) -> Schedule:
+def _choose_with_jump(problem: Problem, is_one_of_many: bool) -> Schedule:
     """The same for LDM and for losses with a jump, where Newton takes more steps."""
     from odmtool.solvers.ldm import newton as ldm_newton
 
@@ -214,7 +214,7 @@ def _choose_with_jump(problem: Problem) -> Schedule:
         return Schedule("dcd")
     if problem.gram is not None:
         is_small = problem.size**3 <= _SMALL_PRODUCT
-        if is_small:
+        if is_small and not is_one_of_many:
             return _SMALL
         return _descent_first(problem.size * _EPOCHS_WITH_JUMP)
     (m, d), nonzeros = problem.X.shape, linear_cost.nonzeros(problem.X)
