@@ -451,7 +451,7 @@ def test_every_row_has_its_nearest_centre(monkeypatch):
     monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full_like(
         usual(shape, dtype), -1
     ))  # fmt: skip
-    assert np.array_equal(kmeans._nearest(X, Kernel("linear"), X, A, half), expected)
+    assert np.array_equal(kmeans.nearest(X, Kernel("linear"), X, half, A), expected)
 
 
 def test_the_largest_value_of_a_part_whose_tiles_are_filled():
