@@ -338,7 +338,7 @@ def test_a_shifted_solution_is_judged_in_the_problem_itself():
             found = indefinite.unshift(p, given, tolerance)
             assert np.array_equal(found.coef, best) and np.array_equal(found.eta, best)
             t = p.y * (p.gram.matrix() @ (p.y * best))
-            primal, dual, scale = objective_values(p.loss, best @ t, best @ t, t, best)
+            primal, dual, scale = objective_values(p.loss, best @ t, t, best)
             assert found.primal == pytest.approx(primal, rel=1e-12)
             # What rounding may hide is added to the gap.
             assert found.dual == pytest.approx(dual, rel=1e-9) and found.dual < dual

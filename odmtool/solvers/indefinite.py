@@ -148,7 +148,7 @@ def unshift(problem: Problem, solution: Solution, tolerance: float) -> Solution:
     for coef in (solution.coef, solution.eta):
         margins = problem.margins(coef)
         norm = coef @ margins
-        primal, dual, scale = objective_values(loss, norm, norm, margins, coef)
+        primal, dual, scale = objective_values(loss, norm, margins, coef)
         dual -= rounding.gap(loss, margins, coef, coef)
         gap = relative(primal - dual, scale)
         judged.append(

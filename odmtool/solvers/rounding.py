@@ -114,7 +114,7 @@ class Rounding:
 
         def evaluate(t, rounding):
             norm = eta @ t
-            primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+            primal, dual, scale = objective_values(loss, norm, t, eta)
             return primal, dual - rounding.gap(loss, t, eta, eta, stop.negligible(scale), w), scale
 
         return self.settled(evaluate, t, eta, stop.tolerance)

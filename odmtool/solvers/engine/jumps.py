@@ -180,4 +180,4 @@ def _objectives(problem: Problem, norm: float, t, eta) -> tuple[float, float, fl
     """P, D and S, as if w and w(eta) had the same |w|^2."""
     if problem.loss.kind == OF_LDM:
         return dual.certificate(problem.loss, problem.weight, norm, t, eta)
-    return objective_values(losses.scaled(problem.loss, problem.weight), norm, norm, t, eta)
+    return objective_values(losses.scaled(problem.loss, problem.weight), norm, t, eta)

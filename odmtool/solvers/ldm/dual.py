@@ -63,7 +63,7 @@ def certificate(loss: LDM, weight, norm: float, t, eta) -> tuple[float, float, f
     """P, D and the scale S of w = w(eta) with |w|^2 = norm and margins t."""
     b = weight @ t / weight.sum()
     row = losses.scaled(losses.ldm_row(loss, b), weight)
-    primal, dual, scale = objective_values(row, norm, norm, t, eta)
+    primal, dual, scale = objective_values(row, norm, t, eta)
     if loss.mu1 > 0:
         row = losses.scaled(losses.ldm_row(loss, best_offset(loss, weight, eta, b)), weight)
         dual = float(losses.dual_value(row, eta).sum() - norm / 2)
