@@ -156,8 +156,7 @@ class Shared:
         # speed only: features are kept while the landmarks are the same
         if self._basis is None or len(self._basis.members) < len(landmarks.members):
             members = self._rows[landmarks.members]
-            factor = np.tril(landmarks.features[landmarks.members])
-            basis = self._basis = Basis(self._points, members, factor)
+            basis = self._basis = Basis(self._points, members, landmarks.factor)
             if len(self._rows) < self._points.size:
                 self._features = features(basis, certified=True)
             else:

@@ -100,8 +100,7 @@ class SpanRun:
             if choice.way == "full" and not self.stop.is_late:
                 break
             known, self._is_last = len(sample.landmarks.members), sample.is_last
-            factor = np.tril(sample.landmarks.features[sample.landmarks.members])
-            basis = Basis(self.points, sample.members, factor)
+            basis = Basis(self.points, sample.members, sample.landmarks.factor)
             found = features(basis, certified=True)
             inside = INSIDE * self.stop.tolerance
             solution, duals = self.solve_inside(found.Z.astype(float), duals, inside)
