@@ -33,8 +33,8 @@ from odmtool import messages
 from odmtool.core import losses
 from odmtool.errors import DivergedError
 from odmtool.rows.executor import Serial
-from odmtool.solvers import linear_cost
 from odmtool.solvers.base import (
+    LARGEST_HESSIAN,
     Problem,
     Progress,
     ProgressCallback,
@@ -60,6 +60,8 @@ _PATIENCE = 5
 # share of what is allowed, may have been led astray by it.
 # speed only: where the next step begins
 _LEFT, _UNSURE = 0.9, 0.01
+# It begins at the solution of every so many-th example, if these are so many per column.
+_SAMPLED, _SAMPLED_PER_COLUMN = 7, 10
 
 
 def solve(
@@ -185,9 +187,12 @@ def _of_sample(problem: Problem, stop: Stop, executor: Serial | None) -> np.ndar
 
     None if there is no such sample, or no solution for it.
     """
-    if not linear_cost.has_sample(problem):
+    if problem.gram is not None:
         return None
-    rows = np.arange(0, problem.size, linear_cost.SAMPLED)
+    m, d = problem.X.shape
+    if d > LARGEST_HESSIAN or m < _SAMPLED * _SAMPLED_PER_COLUMN * max(1, d):
+        return None
+    rows = np.arange(0, m, _SAMPLED)
     weight = problem.weight[rows]
     with np.errstate(over="ignore"):
         weight = weight * (problem.weight.sum() / weight.sum())
