@@ -122,7 +122,7 @@ def violations(count: int) -> int:
         bounds = {
             "exact": certificate.exact([point], basis)[0],
             "free": certificate.free(point, left.left),
-            "drawn": certificate.drawn(point, basis, left.left, 30, seed),
+            "drawn": certificate.drawn([point], basis, left.left, 30, seed)[0],
         }
         for name, bound in bounds.items():
             if bound < excess - _ROUNDING * point.primal:
@@ -139,7 +139,7 @@ def failures(draws: int) -> int:
         _chosen, basis, left, point, _coef = in_span(problem, 15, seed)
         (gap,) = certificate.exact([point], basis)
         for k in range(draws // _PROBLEMS):
-            bound = certificate.drawn(point, basis, left.left, _ROWS, (seed, k), _DELTA)
+            bound = certificate.drawn([point], basis, left.left, _ROWS, (seed, k), _DELTA)[0]
             found += bound < gap * (1 - _ROUNDING)
     return found
 

@@ -25,12 +25,12 @@ def test_objectives_and_the_scale_of_a_gap():
     t, eta = np.array([-1.0, 0.9, 1.5, 3.0]), np.array([0.5, 0.1, -0.2, -0.3])
     values, duals = losses.value(loss, t), losses.dual_value(loss, eta)
     for norm in (3.0, -3.0):  # negative, where a kernel is not positive semidefinite
-        primal, dual, scale = objective_values(loss, norm, 5.0, t, eta)
+        primal, dual, scale = objective_values(loss, norm, t, eta)
         assert primal == pytest.approx(norm / 2 + sum(values), rel=1e-14)
-        assert dual == pytest.approx(sum(duals) - 2.5, rel=1e-14)
+        assert dual == pytest.approx(sum(duals) - norm / 2, rel=1e-14)
         assert scale == pytest.approx(1.5 + sum(values), rel=1e-14)
     below = losses.scaled(losses.mamc(4.0, 4), np.ones(4))  # of which values may be negative
-    assert objective_values(below, 2.0, 2.0, t, eta)[2] == pytest.approx(1 + 6.4)
+    assert objective_values(below, 2.0, t, eta)[2] == pytest.approx(1 + 6.4)
     assert relative(3.0, 2.0) == 1.5 and relative(-3.0, 2.0) == -1.5
     assert relative(3.0, 0.0) == 3 and relative(-3.0, 0.0) == 0 == relative(0.0, 0.0)
 

@@ -123,8 +123,8 @@ CUT = {
         lambda: kmeans.clusters(KERNELS["rbf"], rows(), 3),
     ),
     "nearest landmarks": (
-        partition, "_BLOCK_BYTES", (8, 8 * 9 * 7),
-        lambda: partition._nearest(rows(), KERNELS["rbf"], rows(9)),
+        kmeans, "_BLOCK_BYTES", (8, 8 * 9 * 7),
+        lambda: partition.strata(KERNELS["rbf"], rows(), rows(9)),
     ),
     "mcODM's rows": (mcodm_dense, "_PART", (4, 4 * 7), of_mcodm),
     "mcODM's cells": (mcodm_dense, "_CELLS", (6, 6 * 7), of_mcodm),

@@ -38,7 +38,7 @@ def test_bounds_hold_and_the_exact_gap_is_the_judges(kernel, loss, compiled):
         for bound in (
             certificate.exact([point], basis)[0],
             certificate.free(point, found.left),
-            certificate.drawn(point, basis, found.left, 50, 0),
+            certificate.drawn([point], basis, found.left, 50, 0)[0],
         ):
             assert bound >= gap * (1 - 1e-12)
 
@@ -61,7 +61,7 @@ def test_no_problem_violates_a_bound(data):
     allowed = 1e-9 * point.primal
     assert certificate.exact([point], basis)[0] >= excess - allowed
     assert certificate.free(point, found.left) >= excess - allowed
-    assert certificate.drawn(point, basis, found.left, 30, seed) >= excess - allowed
+    assert certificate.drawn([point], basis, found.left, 30, seed)[0] >= excess - allowed
 
 
 def test_the_drawn_bound_fails_as_rarely_as_it_says():
@@ -73,7 +73,7 @@ def test_the_drawn_bound_fails_as_rarely_as_it_says():
         gap = certificate.exact([point], basis)[0]
         for k in range(60):
             draws += 1
-            failures += certificate.drawn(point, basis, found.left, 60, (seed, k), 0.2) < gap
+            failures += certificate.drawn([point], basis, found.left, 60, (seed, k), 0.2)[0] < gap
     assert failures <= 0.2 * draws
 
 
@@ -100,10 +100,10 @@ def test_the_bound_by_drawn_rows_is_that_of_the_papers():
 def test_drawn_rows_depend_on_the_seed_only(monkeypatch):
     problem = problem_of(KERNELS["rbf"], "odm", 2.0**10)
     _chosen, basis, found, point, _coef = in_span(problem, 15)
-    bounds = [certificate.drawn(point, basis, found.left, 60, seed) for seed in (3, 3, 4)]
+    bounds = [certificate.drawn([point], basis, found.left, 60, seed)[0] for seed in (3, 3, 4)]
     assert bounds[0] == bounds[1] != bounds[2]
     monkeypatch.setattr(certificate, "_ROWS", 3)
-    assert bounds[0] == pytest.approx(certificate.drawn(point, basis, found.left, 60, 3))
+    assert bounds[0] == pytest.approx(certificate.drawn([point], basis, found.left, 60, 3)[0])
 
 
 def test_drawn_rows_do_not_depend_on_kept_ones(monkeypatch):
@@ -152,7 +152,7 @@ def test_the_gap_in_the_span_has_what_rounding_may_hide(monkeypatch):
     seeming = np.linalg.norm(np.linalg.inv(L) @ q)
     # So large that it shows beside the gap itself.
     error = 0.01
-    monkeypatch.setattr(certificate, "_value_error", lambda basis: error)
+    monkeypatch.setattr(Points, "product_error", error)
     (further,) = certificate.evaluate(basis, columns, W)
     products = error * (np.abs(alpha).sum() + np.abs(a).sum())
     hidden = np.linalg.norm(np.linalg.inv(L)) * np.sqrt(4) * products

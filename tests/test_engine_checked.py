@@ -13,7 +13,7 @@ from odmtool.rows.executor import Serial
 from odmtool.rows.tiles import tile_values
 from odmtool.solvers import rounding, value_rounding
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.engine import certificate, checked, full, products, sample, solve
+from odmtool.solvers.engine import certificate, checked, full, sample, solve
 from odmtool.solvers.engine.certificate import Draw
 from odmtool.solvers.engine.checked import Known
 from odmtool.solvers.engine.points import Points
@@ -29,7 +29,7 @@ def inexact(seed: int, kind: str, monkeypatch, m: int = 300):
     loss = losses.scaled(problem.loss, problem.weight)
     eta = losses.nearest_dual(loss, random.standard_normal(m))
     a, error = problem.y * eta, OFF / np.abs(eta).sum()
-    monkeypatch.setattr(checked, "single_error", lambda points: error)
+    monkeypatch.setattr(Points, "single_product_error", error)
     exactly = kernel_matrix(problem.gram.kernel, problem.gram.X, problem.gram.X) @ a
     off = {"even": random.uniform(-OFF, OFF, m), "few": OFF * (random.random(m) < 0.02)}[kind]
     # In the direction in which the shares of P - D grow.
@@ -48,7 +48,7 @@ def inexact(seed: int, kind: str, monkeypatch, m: int = 300):
 @pytest.mark.parametrize("kind", ["even", "few"])
 def test_the_bound_fails_as_rarely_as_it_says(kind, monkeypatch):
     """With a probability so large that failures would be seen; the X have the means they should."""
-    monkeypatch.setattr(checked, "_DRAWN", (60,))
+    monkeypatch.setattr(checked, "DRAWN", (60,))
     monkeypatch.setattr(checked, "_seen", np.mean)
     failures, draws, means, of = 0, 0, [], Draw.of
 
@@ -74,7 +74,7 @@ def test_the_bound_fails_as_rarely_as_it_says(kind, monkeypatch):
 def test_a_bound_below_what_is_allowed_needs_no_probability(monkeypatch):
     points, known, gained, _primal = inexact(0, "even", monkeypatch)
     total = rounding.shares_error(known.loss, known.y * known.f, known.eta, OFF * (1 + 1e-9))
-    monkeypatch.setattr(checked, "_DRAWN", (3,))
+    monkeypatch.setattr(checked, "DRAWN", (3,))
     more = checked.more(points, known, 100 * total, 300, lambda: (0, 1e-9))
     assert more.failure == 0 and gained <= more.gap == pytest.approx(total, rel=1e-6)
 
@@ -88,14 +88,14 @@ def test_what_double_precision_rounds_is_added(monkeypatch):
     total = rounding.shares_error(known.loss, t, known.eta, off)
     tilt = np.abs(losses.derivative(known.loss, t) + known.eta) + largest * off
     added = (exactly * tilt + exactly**2 / 2 * largest).sum()
-    monkeypatch.setattr(checked, "_DRAWN", (3,))
+    monkeypatch.setattr(checked, "DRAWN", (3,))
     more = checked.more(points, known, 1e6 * total, 1000, lambda: (0, 1e-9))
     assert more.failure == 0 and more.gap == pytest.approx(total + added, rel=1e-12)
     assert added > total / 10
 
 
 def test_a_smaller_probability_of_failing_has_a_larger_bound(monkeypatch):
-    monkeypatch.setattr(checked, "_DRAWN", (3000,))
+    monkeypatch.setattr(checked, "DRAWN", (3000,))
     points, known, gained, _primal = inexact(0, "even", monkeypatch)
     found = [checked.more(points, known, np.inf, 3000, lambda delta=delta: (1, delta))
              for delta in (1e-2, 1e-6, 1e-9)]  # fmt: skip
@@ -105,7 +105,7 @@ def test_a_smaller_probability_of_failing_has_a_larger_bound(monkeypatch):
 
 def test_margins_farther_off_than_any_rounding_prove_nothing(monkeypatch):
     points, known, *_ = inexact(0, "even", monkeypatch)
-    monkeypatch.setattr(checked, "single_error", lambda points: 1e-12)
+    monkeypatch.setattr(Points, "single_product_error", 1e-12)
     assert checked.more(points, known, np.inf, 1000, lambda: (0, 1e-6)).gap == np.inf
 
 
@@ -162,7 +162,7 @@ def test_models_are_certified_by_drawn_rows(loss, lambda_, monkeypatch):
 def test_a_pass_comes_where_drawn_rows_prove_nothing(monkeypatch):
     monkeypatch.setattr(full, "_ROWS_SHARE", 10.0)
     monkeypatch.setattr(sample, "_SAMPLE", 60)
-    monkeypatch.setattr(checked, "single_error", lambda points: 1e3)
+    monkeypatch.setattr(Points, "single_product_error", 1e3)
     problem = far_examples(600, 40, 2.0**8)
     solution = solve.solve(problem, Stop(1e-3, 40))
     assert solution.solver == "landmarks, then newton" and solution.failure == 0
@@ -177,7 +177,7 @@ def test_the_errors_of_kernels_of_either_sign_are_known():
     errors = [Points(kernel, X, Serial()).single_value_error for kernel in kernels]
     assert 0 < errors[1] <= errors[0] < 1e-2
     nothing = Points(Kernel("linear"), np.zeros((5, 4)), Serial())
-    assert products.single_error(nothing) == nothing.single_value_error
+    assert nothing.single_product_error == nothing.single_value_error
 
 
 @pytest.mark.parametrize("scale", [0.1, 3.0])

@@ -260,7 +260,7 @@ def test_more_landmarks_follow_while_they_may_help(monkeypatch):
     def landmarks(count, is_full=False, is_last=False):
         return SimpleNamespace(
             landmarks=SimpleNamespace(members=list(range(count)), is_full=is_full,
-                                      features=np.eye(12)[:, :count]),
+                                      factor=np.eye(count)),
             members=np.arange(count), is_last=is_last,
         )  # fmt: skip
 

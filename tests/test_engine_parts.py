@@ -123,7 +123,7 @@ def test_what_is_forecast_of_a_sample(monkeypatch, is_whole):
     assert drawn.is_whole is is_whole and (drawn.points is points) is is_whole
     drawn.landmarks.grow(9)
     assert np.array_equal(drawn.members, rows[drawn.landmarks.members])
-    factor = drawn.factor
+    factor = drawn.landmarks.factor
     K = own_matrix(problem)[np.ix_(drawn.members, drawn.members)]
     np.testing.assert_allclose(factor @ factor.T, K, rtol=1e-9, atol=1e-12)
     W = random.standard_normal((9, 3))

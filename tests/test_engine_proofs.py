@@ -13,6 +13,7 @@ from engine_problems import in_span, own_matrix, points_of, problem_of
 from odmtool.core.kernels import Kernel
 from odmtool.solvers.engine import certificate, shared, solve
 from odmtool.solvers.engine.choice import Choice
+from odmtool.solvers.engine.points import Points
 
 
 def point(free=np.inf, drawn=np.inf, exact=np.inf, least=0.0, scale=1.0, known=None):
@@ -153,7 +154,7 @@ def test_bounds_have_what_rounding_may_hide(monkeypatch):
     one = one._replace(rounding=0.3)
     beta, size = inverse @ one.crossed, np.abs(one.a).sum()
     for error in (0.0, 0.01):
-        monkeypatch.setattr(certificate, "_value_error", lambda basis, error=error: error)
+        monkeypatch.setattr(Points, "product_error", error)
         hidden = error * (size + np.abs(beta).sum()) * size
         draw = certificate.Draw(3.0, 2.0, 1.0, 0.5, 0.1)
         [bound] = certificate.bounds([one], basis, [draw], 80, 1e-3)
@@ -205,9 +206,10 @@ def test_which_bounds_of_shared_landmarks_are_proved(monkeypatch, is_large, is_l
         certificate, "expected", lambda some, looks: np.array([one.least for one in some])
     )
 
-    def drawn(one, basis, left, count, seed, delta):
+    def drawn(some, basis, left, count, seed, delta):
+        [one] = some
         asked.append((points.index(one), count, seed, delta))
-        return one.drawn
+        return [one.drawn]
 
     def exact(some, basis):
         asked.append([points.index(one) for one in some])

@@ -95,7 +95,7 @@ def test_the_dual_of_the_judge_is_the_minimum_over_b():
     w = p.X.T @ (p.y * eta)
     judged = objective.certify_linear(p.X, p.y, p.weight, p.loss, w, eta)
     values = [
-        objective_values(losses.scaled(losses.ldm_row(p.loss, b), p.weight), 0, w @ w, eta, eta)[1]
+        objective_values(losses.scaled(losses.ldm_row(p.loss, b), p.weight), w @ w, eta, eta)[1]
         for b in np.linspace(-40, 40, 8001)
     ]
     assert judged.dual <= min(values) + 1e-12

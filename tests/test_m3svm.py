@@ -462,7 +462,7 @@ def test_the_first_half_that_lowers_the_objective_enough():
         step = m3svm._Run._line_search(state, np.ones((1, 1)), np.ones((1, 1)))
         return step, state.value
 
-    share = m3svm._SUFFICIENT_DECREASE
+    share = m3svm.SUFFICIENT_DECREASE
     assert searched([9.0]) == (1.0, 9.0) and asked == [1.0]
     assert searched([10.0, 9.5]) == (0.5, 9.5) and asked == [1.0, 0.5]
     enough = 10 - share * 2

@@ -10,6 +10,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import Kernel
 from odmtool.errors import UsageError
 from odmtool.judge import mcodm as judge
+from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, sample
 from odmtool.solvers.mcodm import auto, landmarks, way
@@ -121,6 +122,32 @@ def test_a_start_and_a_seed():
         problem, Stop(1e-3, 2000), seed=3, start=first.duals, progress=lambda _: None
     )
     assert warm.converged and warm.iterations <= first.iterations
+
+
+def test_the_executor_is_asked_and_changes_nothing(monkeypatch):
+    problem, own = problem_of(KERNELS["rbf"]), landmarks.rounds.solve
+    asked, told = [], []
+
+    class Asked(Threads):
+        def map(self, function, *columns):
+            asked.append(function)
+            return super().map(function, *columns)
+
+    def rounds_solve(*arguments, executor=None, **options):
+        told.append(executor)
+        return own(*arguments, executor=executor, **options)
+
+    monkeypatch.setattr(landmarks.rounds, "solve", rounds_solve)
+    found = [
+        auto.solve(problem, Stop(1e-3, 2000), solver="landmarks", executor=executor)
+        for executor in (None, Asked(2))
+    ]
+    assert found[0].solver == "landmarks" and np.array_equal(found[0].coef, found[1].coef)
+    assert found[0].gap == found[1].gap and found[0].iterations == found[1].iterations
+    half = len(told) // 2  # rounds on the sample and on all examples
+    assert asked and half > 1
+    assert not any(isinstance(executor, Asked) for executor in told[:half])
+    assert all(isinstance(executor, Asked) for executor in told[half:])
 
 
 def test_auto_takes_landmarks_where_the_matrix_does_not_fit():

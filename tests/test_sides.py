@@ -191,17 +191,17 @@ def test_bounds_are_as_small_as_kernel_values_are():
         kept = products.KeptTiles(points.kernel, points.single, 0.0, Serial())
         assert floor == pytest.approx(1e-10 * most, rel=1e-14)
         assert kept._least == pytest.approx(2.0**-30 * most, rel=1e-6)
-        single = products.single_error(points) - points.single_value_error
+        single = points.single_product_error - points.single_value_error
         assert single == pytest.approx(2.0**-30 * most, rel=1e-6)
         square = scale**2
         found.append([
             most / square, points.value_error / square, points.single_value_error / square,
-            basis.error / square, certificate._value_error(basis) / square,
+            basis.error / square, points.product_error / square,
             rounding.Rounding(Gram(points.kernel, X)).error,
             rounding._largest_value(Gram(points.kernel, X)) / square,
             rounding._largest_value(Gram.of_matrix(points.kernel, kernels.gram(points.kernel, X)))
             / square,
-            products.single_error(points) / square,
+            points.single_product_error / square,
         ])  # fmt: skip
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
 
@@ -364,7 +364,7 @@ def test_which_bound_a_linear_solver_in_the_span_gets(monkeypatch):
         return [0.25, 0.5]
 
     monkeypatch.setattr(certificate, "free", lambda point, left: point)
-    monkeypatch.setattr(certificate, "drawn_for_all", drawn)
+    monkeypatch.setattr(certificate, "drawn", drawn)
     monkeypatch.setattr(certificate, "exact", lambda points, basis: [0.125, 0.25])
 
     def bound(enough, way, count=0, is_last=False, points=(0.5, 0.5)):
@@ -451,7 +451,7 @@ def test_every_row_has_its_nearest_centre(monkeypatch):
     monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full_like(
         usual(shape, dtype), -1
     ))  # fmt: skip
-    assert np.array_equal(kmeans._nearest(X, Kernel("linear"), X, A, half), expected)
+    assert np.array_equal(kmeans.nearest(X, Kernel("linear"), X, half, A), expected)
 
 
 def test_the_largest_value_of_a_part_whose_tiles_are_filled():

@@ -29,7 +29,7 @@ mamc    none              -C
 with c1 = lambda / (M (1-theta)^2), c2 = mu c1, C = lambda / M and M the sum of the instance
 weights. The loss of LDM is no row of this kind, because the variance couples the examples
 (:class:`LDM`); for a given mean margin it is one. Nor is that of multi-class ODM
-(:class:`MCODM`), whose margin is a maximum over classes.
+(:class:`MulticlassODMLoss`), whose margin is a maximum over classes.
 
 ``--help`` reads this file, so it imports nothing heavy; what is done with a loss stands in
 :mod:`odmtool.core.losses`.

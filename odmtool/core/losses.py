@@ -42,6 +42,11 @@ def ldm_row(loss: LDM, b: float) -> MarginLoss:
     return MarginLoss(1.0, 1.0, c, right - rho, c, right, c, right, c / 2 * square - nu)
 
 
+def ldm_row_at(loss: LDM, weight: np.ndarray, t: np.ndarray) -> MarginLoss:
+    """The same at the mean of the margins t, of examples with these weights."""
+    return ldm_row(loss, weight @ t / weight.sum())
+
+
 def scaled(loss: MarginLoss, weight: np.ndarray) -> MarginLoss:
     """One loss per example: weight_i l(t); ``weight`` has shape (m,).
 

@@ -50,8 +50,8 @@ def clusters(
     sample = np.sort(generator.choice(X.shape[0], size, replace=False))
     Z = X[sample]
     A, half = _centres(kernels.block(kernel, Z, Z), min(count, size), generator)
-    nearest = np.concatenate(pieces_of(X).each(_nearest, kernel, Z, A, half))
-    return np.unique(nearest, return_inverse=True)[1]
+    found = np.concatenate(pieces_of(X).each(nearest, kernel, Z, half, A))
+    return np.unique(found, return_inverse=True)[1]
 
 
 def sample_size(m: int, count: int, memory: float) -> int:
@@ -87,11 +87,12 @@ def _centres(K: np.ndarray, count: int, generator) -> tuple[np.ndarray, np.ndarr
     return A, half
 
 
-def _nearest(X, kernel: Kernel, Z, A: np.ndarray, half: np.ndarray) -> np.ndarray:
-    nearest = np.empty(X.shape[0], dtype=np.int64)
+def nearest(X, kernel: Kernel, Z, half: np.ndarray, A: np.ndarray | None = None) -> np.ndarray:
+    """The nearest of Z, or of the centres that have the shares A of them; ``half`` is |c|^2 / 2."""
+    found = np.empty(X.shape[0], dtype=np.int64)
     # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (BYTES * Z.shape[0]))
     for start in range(0, X.shape[0], step):
-        values = kernels.block(kernel, X[start : start + step], Z) @ A
-        nearest[start : start + step] = (values - half).argmax(axis=1)
-    return nearest
+        values = kernels.block(kernel, X[start : start + step], Z)
+        found[start : start + step] = ((values if A is None else values @ A) - half).argmax(axis=1)
+    return found

@@ -29,7 +29,7 @@ import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
-from odmtool.rows.kmeans import clusters
+from odmtool.rows.kmeans import clusters, nearest
 from odmtool.rows.spread import pieces_of
 
 LARGEST_SAMPLE = 50_000
@@ -40,8 +40,6 @@ _LARGEST_TABLE = 20_000_000
 # Where k(z, z) - k(z, Z) K_ZZ^-1 k(Z, z) has fallen to this share of the largest k(z, z),
 # only rounding is left.
 _RESIDUAL = 1e-8
-# speed only: rows at a time
-_BLOCK_BYTES = 2**22
 
 
 class PartitionLandmarks(NamedTuple):
@@ -137,18 +135,7 @@ def strata(kernel: Kernel, X, Z) -> np.ndarray:
     Z : csr_matrix or ndarray, shape (S, d)
         Landmarks.
     """
-    return np.concatenate(pieces_of(X).each(_nearest, kernel, Z))
-
-
-def _nearest(X, kernel: Kernel, Z) -> np.ndarray:
-    m, half = X.shape[0], kernels.diagonal(kernel, Z) / 2
-    nearest = np.empty(m, dtype=np.int64)
-    # speed only: rows at a time
-    step = max(1, _BLOCK_BYTES // (8 * len(half)))
-    for start in range(0, m, step):
-        values = kernels.block(kernel, X[start : start + step], Z)
-        nearest[start : start + step] = (values - half).argmax(axis=1)
-    return nearest
+    return np.concatenate(pieces_of(X).each(nearest, kernel, Z, kernels.diagonal(kernel, Z) / 2))
 
 
 def deal(stratum: np.ndarray, y: np.ndarray, parts: int, *, seed: int) -> np.ndarray:

@@ -8,6 +8,7 @@ files, so that a model is that of all the files in one. :mod:`odmtool.io.several
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,18 +64,13 @@ class SpreadRows:
 
     def __getitem__(self, rows: np.ndarray):
         """Some rows, in this order, brought here."""
-        order = np.argsort(rows, kind="stable")
-        used, taken = self._cut(rows[order])
-        brought = stack(*self.executor.map(_take, [self.pieces[k] for k in used], taken))
-        return brought[np.argsort(order, kind="stable")]
+        pieces, taken, back = self._cut(rows)
+        return stack(*self.executor.map(operator.getitem, pieces, taken))[back]
 
     def part(self, rows: np.ndarray, place: float | None = None):
         """Some rows, in this order, brought together where the executor keeps them."""
-        order = np.argsort(rows, kind="stable")
-        used, taken = self._cut(rows[order])
-        pieces = [self.pieces[k] for k in used]
-        brought = self.executor.keep_each(_take, pieces, taken)
-        back = np.argsort(order, kind="stable")
+        pieces, taken, back = self._cut(rows)
+        brought = self.executor.keep_each(operator.getitem, pieces, taken)
         return self.executor.keep(_stack_in_order, back, *brought, place=place)
 
     def here(self):
@@ -103,10 +99,13 @@ class SpreadRows:
             (rows.data, rows.indices, np.cumsum(counts)), shape=self.shape
         )
 
-    def _cut(self, ascending: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
-        """The pieces in which rows lie, and their places there."""
+    def _cut(self, rows: np.ndarray) -> tuple[list, list[np.ndarray], np.ndarray]:
+        """The pieces in which rows lie, their places there, and which of these is each row's."""
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
         found = columns.in_blocks(ascending, self._edges) or [(0, ascending)]
-        return [k for k, _ in found], [chosen for _, chosen in found]
+        pieces, taken = [self.pieces[k] for k, _ in found], [chosen for _, chosen in found]
+        return pieces, taken, np.argsort(order, kind="stable")
 
 
 class OnePiece:
@@ -167,9 +166,9 @@ def gram_of(kernel: Kernel, X: SpreadRows, memory: float) -> SpreadGram:
     if kernel.bias:
         kernels.refuse_huge_bias(kernel, max(X.each(_largest_value, kernel)))
     if kernels.dense_bytes(X, memory / 4):
-        X = X.made(_dense)
+        X = X.made(kernels.dense)
         if kernel.row.of == DISTANCES:
-            X = X.made(_minus, np.sum(X.each(_column_sums), axis=0) / X.shape[0])
+            X = X.made(operator.sub, np.sum(X.each(_column_sums), axis=0) / X.shape[0])
     return SpreadGram(kernel, X, memory)
 
 
@@ -203,10 +202,6 @@ def row_bytes(X) -> int:
 # ---- what is done with a piece -----------------------------------------------
 
 
-def _take(X, rows):
-    return X[rows]
-
-
 def _stack_in_order(order, *pieces):
     return stack(*pieces)[order]
 
@@ -215,16 +210,8 @@ def _as_type(X, dtype: str):
     return X.astype(dtype)
 
 
-def _dense(X) -> np.ndarray:
-    return X.toarray()
-
-
 def _column_sums(X) -> np.ndarray:
     return np.asarray(X.sum(axis=0)).ravel()
-
-
-def _minus(X, mean) -> np.ndarray:
-    return X - mean
 
 
 def _largest_value(X, kernel: Kernel) -> float:

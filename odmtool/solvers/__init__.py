@@ -37,7 +37,7 @@ def solve(
     settings : Settings
         What only some solvers read.
     jobs : int
-        Threads of ``landmarks``, which change nothing but the time.
+        Threads of ``landmarks`` and ``newton``, which change nothing but the time.
     is_one_of_many : bool
         See :func:`odmtool.solvers.auto.choose`.
     start : ndarray, shape (m,), optional

@@ -174,6 +174,8 @@ class Solution(NamedTuple):
         return self.eta if self.solver == "landmarks" else self.coef
 
 
+SUFFICIENT_DECREASE = 1e-4
+"""Share of what the slope promises by which a step of Newton's method must lower P."""
 LARGEST_HESSIAN = 3000
 """Above this many features the Hessian in w is not formed but only multiplied."""
 
@@ -194,14 +196,14 @@ def ignore_progress(_progress: Progress) -> None:
     """The callback of a caller that does not want to know."""
 
 
-def objective_values(loss: MarginLoss, norm, dual_norm, t, eta) -> tuple[float, float, float]:
-    """P, D and the scale S of a solution, from |w|^2, |w(eta)|^2, margins and duals.
+def objective_values(loss: MarginLoss, norm, t, eta) -> tuple[float, float, float]:
+    """P, D and the scale S of a solution, from |w|^2, taken for |w(eta)|^2 too, margins and duals.
 
     ``loss`` holds one loss per example (see :func:`odmtool.core.losses.scaled`).
     """
     values = losses.value(loss, t)
     primal = norm / 2 + values.sum()
-    dual = losses.dual_value(loss, eta).sum() - dual_norm / 2
+    dual = losses.dual_value(loss, eta).sum() - norm / 2
     return float(primal), float(dual), float(abs(norm) / 2 + np.abs(values).sum())
 
 

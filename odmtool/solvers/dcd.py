@@ -45,13 +45,14 @@ from odmtool.solvers.extrapolation import Extrapolation
 from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.trend import Trend
+from odmtool.solvers.value_rounding import UNIT
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.
 # speed only: a dual without a bound exceeds any number
 _DIVERGENCE = 1e6
 # What rounding may do to P and D beyond the errors of margins, relative to S: sums are rounded
 # once, and each of their terms a few times.
-_SUMMED = 16 * float(np.finfo(float).eps) / 2
+_SUMMED = 16 * UNIT
 
 
 def solve(

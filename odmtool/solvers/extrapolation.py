@@ -67,7 +67,8 @@ class Extrapolation:
 
     def dual(self) -> float:
         """D of the state."""
-        return dual(losses.scaled(self._problem.loss, self._problem.weight), self._state)
+        loss, state = losses.scaled(self._problem.loss, self._problem.weight), self._state
+        return float(losses.dual_value(loss, state.eta).sum() - state.squared_norm() / 2)
 
     @property
     def saved(self) -> int:
@@ -130,8 +131,3 @@ def shares(points: np.ndarray) -> np.ndarray | None:
         return None
     total = z.sum()
     return z / total if np.isfinite(total) and total != 0 else None
-
-
-def dual(loss: losses.MarginLoss, state) -> float:
-    """D(eta) of a state."""
-    return float(losses.dual_value(loss, state.eta).sum() - state.squared_norm() / 2)

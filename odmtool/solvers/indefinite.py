@@ -64,10 +64,8 @@ def eigenvalue_bound(problem: Problem) -> float:
     return _computed(K)
 
 
-def why_none(gram: Gram | None) -> str:
+def why_none(gram: Gram) -> str:
     """Why numbers grew without bound: they overflow, or the kernel has negative eigenvalues."""
-    if gram is None or gram.kernel.is_positive_semidefinite:
-        return messages.overflow()
     if gram.bytes > gram.memory or deadline.is_over():
         return messages.dual_unbounded()
     K = gram.matrix()
@@ -148,7 +146,7 @@ def unshift(problem: Problem, solution: Solution, tolerance: float) -> Solution:
     for coef in (solution.coef, solution.eta):
         margins = problem.margins(coef)
         norm = coef @ margins
-        primal, dual, scale = objective_values(loss, norm, norm, margins, coef)
+        primal, dual, scale = objective_values(loss, norm, margins, coef)
         dual -= rounding.gap(loss, margins, coef, coef)
         gap = relative(primal - dual, scale)
         judged.append(

@@ -39,19 +39,6 @@ _EPOCHS, _EPOCH_GROWTH, _LEAST_EPOCHS = 5, 0.6, 10
 _PRODUCTS, _PRODUCT_GROWTH, _LEAST_PRODUCTS = 8, 0.75, 20
 
 
-# Newton's method begins at the solution of every so many-th example, if these are so many per
-# column.
-SAMPLED, _SAMPLED_PER_COLUMN = 7, 10
-
-
-def has_sample(problem: Problem) -> bool:
-    """Whether a few examples of a linear problem say about where the solution of all is."""
-    if problem.gram is not None:
-        return False
-    m, d = problem.X.shape
-    return d <= LARGEST_HESSIAN and m >= SAMPLED * _SAMPLED_PER_COLUMN * max(1, d)
-
-
 def nonzeros(X) -> int:
     """The nonzeros of sparse rows, the cells of dense ones."""
     return X.size if isinstance(X, np.ndarray) else X.nnz

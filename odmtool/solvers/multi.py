@@ -12,7 +12,7 @@ import numpy as np
 
 from odmtool.core.gram import Gram
 
-# Not in its file, because that loads numba, and plans of memory need them before.
+# Here, because way.py needs them, which their file imports.
 LARGEST_FACTOR, LARGEST_BLOCKS = 1000, 2e7
 """Newton's method for mcODM factors the whole Hessian up to this d k, its diagonal blocks up to
 this k d d."""

@@ -33,8 +33,9 @@ from odmtool import messages
 from odmtool.core import losses
 from odmtool.errors import DivergedError
 from odmtool.rows.executor import Serial
-from odmtool.solvers import linear_cost
 from odmtool.solvers.base import (
+    LARGEST_HESSIAN,
+    SUFFICIENT_DECREASE,
     Problem,
     Progress,
     ProgressCallback,
@@ -45,8 +46,6 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.spaces import Space, space_of
 
-SUFFICIENT_DECREASE = 1e-4
-"""Share of what the slope promises by which a whole step must lower P."""
 # speed only: the gap decides when it ends, and so short a step changes nothing
 _LEAST_STEP = 2.0**-40
 # On the way a gap that is more than so many times what is enough need not be the smallest.
@@ -60,6 +59,8 @@ _PATIENCE = 5
 # share of what is allowed, may have been led astray by it.
 # speed only: where the next step begins
 _LEFT, _UNSURE = 0.9, 0.01
+# It begins at the solution of every so many-th example, if these are so many per column.
+_SAMPLED, _SAMPLED_PER_COLUMN = 7, 10
 
 
 def solve(
@@ -185,9 +186,12 @@ def _of_sample(problem: Problem, stop: Stop, executor: Serial | None) -> np.ndar
 
     None if there is no such sample, or no solution for it.
     """
-    if not linear_cost.has_sample(problem):
+    if problem.gram is not None:
         return None
-    rows = np.arange(0, problem.size, linear_cost.SAMPLED)
+    m, d = problem.X.shape
+    if d > LARGEST_HESSIAN or m < _SAMPLED * _SAMPLED_PER_COLUMN * max(1, d):
+        return None
+    rows = np.arange(0, m, _SAMPLED)
     weight = problem.weight[rows]
     with np.errstate(over="ignore"):
         weight = weight * (problem.weight.sum() / weight.sum())
@@ -225,9 +229,9 @@ def descend(
 
     Parameters
     ----------
-    point : Point
+    point : Iterate
     step : callable
-        ``step(point, gap)``, with the relative gap there, gives the next Point.
+        ``step(point, gap)``, with the relative gap there, gives the next Iterate.
     stop : Stop
     has_start : bool
         Without a start there is always a step: at w = 0 the gap is small for a small

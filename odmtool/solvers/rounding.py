@@ -69,7 +69,7 @@ class Rounding:
             values = np.full(len(values), _largest_value(gram))
         values = np.maximum(values, 0.0)
         most = float(values.max(initial=0.0))
-        self._sizes, self._sum = np.sqrt(values), sum_error(len(values))
+        self.sizes, self._sum = np.sqrt(values), sum_error(len(values))
         # The values of a matrix that was handed over are taken as they are.
         known = X is not None and kernel.row.of != STORED and most > 0
         errors = value_errors(kernel, X) if known else (0.0, 0.0)
@@ -81,7 +81,7 @@ class Rounding:
         self._relative = float(errors[0])
         is_here = gram is not None and y is not None and not hasattr(X, "each")
         can_be_exact = known and is_here and kernel.row.is_polynomial
-        self._exact = ExactMargins(kernel, X, y) if can_be_exact else None
+        self.exact = ExactMargins(kernel, X, y) if can_be_exact else None
         self._looks = self._steps = _LOOKS
 
     @classmethod
@@ -89,24 +89,14 @@ class Rounding:
         return cls(problem.gram, problem.X, problem.y)
 
     @property
-    def sizes(self) -> np.ndarray:
-        """|phi(x_i)|, shape (m,)."""
-        return self._sizes
-
-    @property
     def error(self) -> float:
         """How far t_i may be off, for every unit of |phi(x_i)| and of sum |coef| |phi(x)|."""
         return self._value + self._sum
 
-    @property
-    def exact(self) -> ExactMargins | None:
-        """What computes margins more exactly, where that can be done."""
-        return self._exact
-
     def ordered(self, order: np.ndarray) -> Rounding:
         """The same for the examples in another order."""
         other = copy(self)
-        other._sizes, other._gram, other._exact = self._sizes[order], None, None
+        other.sizes, other._gram, other.exact = self.sizes[order], None, None
         return other
 
     def objectives(self, loss: MarginLoss, t, eta, stop: Stop, w=None) -> tuple[Values, np.ndarray]:
@@ -114,7 +104,7 @@ class Rounding:
 
         def evaluate(t, rounding):
             norm = eta @ t
-            primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+            primal, dual, scale = objective_values(loss, norm, t, eta)
             return primal, dual - rounding.gap(loss, t, eta, eta, stop.negligible(scale), w), scale
 
         return self.settled(evaluate, t, eta, stop.tolerance)
@@ -134,19 +124,19 @@ class Rounding:
         """
         found = evaluate(t, self)
         is_hidden = not _is_small(found, tolerance) and _is_small(evaluate(t, _Nothing), tolerance)
-        if not is_hidden or self._exact is None or self._looks == 0:
+        if not is_hidden or self.exact is None or self._looks == 0:
             return found, t
-        exact = self._exact.of(coef)
-        better = evaluate(exact, self._exact)
+        exact = self.exact.of(coef)
+        better = evaluate(exact, self.exact)
         self._looks -= not _is_small(better, tolerance)
         return (better, exact) if np.isfinite(better).all() else (found, t)
 
     def exact_margins(self, coef) -> np.ndarray | None:
         """Those of w(coef), where they can be had and were not asked for too often."""
-        if self._exact is None or self._steps == 0:
+        if self.exact is None or self._steps == 0:
             return None
         self._steps -= 1
-        t = self._exact.of(coef)
+        t = self.exact.of(coef)
         return t if np.isfinite(t).all() else None
 
     def gap(self, loss: MarginLoss, t, coef, eta, enough: float = 0.0, w=None, apart=0.0) -> float:
@@ -164,11 +154,11 @@ class Rounding:
             |w - w(eta)|.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            found = shares_error(loss, t, eta, self.of_margins(coef, w) * self._sizes)
+            found = shares_error(loss, t, eta, self.of_margins(coef, w) * self.sizes)
             if w is not None:
                 return found + self.beyond(coef, apart)
             between = np.abs(coef - eta)
-            found += self.error * (between @ self._sizes) ** 2 / 2
+            found += self.error * (between @ self.sizes) ** 2 / 2
             delta = None if found <= enough else self.of_own_values(coef)
             if delta is None:
                 return found
@@ -189,7 +179,7 @@ class Rounding:
         if not is_known or self._relative > _LARGEST_RELATIVE:
             return None
         sizes, bits = np.abs(coef), self._sum + 8 * UNIT
-        summed = np.multiply.outer(self._sizes, self._sizes @ sizes)
+        summed = np.multiply.outer(self.sizes, self.sizes @ sizes)
         return self._relative * self._beside(sizes) + bits * summed
 
     def of_demanded(self, slopes, coef, difference, w=None, apart=0.0) -> float:
@@ -205,10 +195,10 @@ class Rounding:
             As for :meth:`gap`.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (slopes @ self._sizes**2) * self.of_margins(coef, w) ** 2 / 2
+            found = (slopes @ self.sizes**2) * self.of_margins(coef, w) ** 2 / 2
             if w is not None:
                 return found + self.beyond(coef, apart)
-            return found + self.error * (np.abs(difference) @ self._sizes) ** 2 / 2
+            return found + self.error * (np.abs(difference) @ self.sizes) ** 2 / 2
 
     def of_margins(self, coef, w=None) -> float:
         """How far margins may be off, for every unit of |phi(x_i)|; as for :meth:`gap`."""
@@ -219,14 +209,14 @@ class Rounding:
 
         ``eta`` is -l'(t), ``slopes`` as for :meth:`of_demanded`.
         """
-        size, beside = np.abs(coef) @ self._sizes, np.abs(eta) @ self._sizes
-        bent, off = slopes @ self._sizes**2, self.error * size
+        size, beside = np.abs(coef) @ self.sizes, np.abs(eta) @ self.sizes
+        bent, off = slopes @ self.sizes**2, self.error * size
         with np.errstate(over="ignore", invalid="ignore"):
             return off * (beside + size / 2) + bent * off**2 / 2
 
     def off(self, coef) -> float:
         """How far w of a linear problem may be from w(coef)."""
-        return float(self.error * (np.abs(coef) @ self._sizes))
+        return float(self.error * (np.abs(coef) @ self.sizes))
 
     def beyond(self, coef, apart=0.0) -> float:
         """What that may add to 1/2 |w - w(eta)|^2, |w - w(eta)| being ``apart``."""
@@ -236,7 +226,7 @@ class Rounding:
     def primal(self, loss: MarginLoss, t, w) -> float:
         """By how much P of a linear problem's w may be larger than its margins ``t`` say."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return shares_error(loss, t, 0.0, self.of_margins(None, w) * self._sizes)
+            return shares_error(loss, t, 0.0, self.of_margins(None, w) * self.sizes)
 
     def of_classes(
         self, loss, weight, C, objective: float, norm: float | None = None, enough: float = 0.0
@@ -258,11 +248,11 @@ class Rounding:
         enough : float
             A smaller bound is looked for only if this one is larger.
         """
-        error, size = self.error, float(np.linalg.norm(self._sizes @ np.abs(C)))
+        error, size = self.error, float(np.linalg.norm(self.sizes @ np.abs(C)))
         off, length = error * size, size if norm is None else norm
         steepest = max(loss.c1, loss.c2)
         with np.errstate(over="ignore", invalid="ignore"):
-            delta = 2 * error * length * self._sizes
+            delta = 2 * error * length * self.sizes
             moved = steepest * float(weight @ delta**2)
             found = 2 * np.sqrt(objective * moved) + moved + off * length + off**2 / 2
             own = None if norm is not None or found <= enough else self.of_own_values(C)

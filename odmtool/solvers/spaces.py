@@ -1,10 +1,12 @@
-"""The two spaces in which Newton's method looks for w.
+"""The spaces in which Newton's method looks for w.
 
 :class:`WeightSpace` (w space)     the unknown is w itself, d numbers.
 :class:`FunctionSpace`             the unknown is coef, w = sum_i coef_i y_i phi(x_i),
                                    m numbers; needs kernel values only.
 
-Both answer the same questions: margins, norms, the gap, and the Newton point.
+They answer the same questions: margins, norms, the gap, and the Newton point. So do two more of
+the first kind: features in the span of landmarks (:mod:`odmtool.solvers.engine.reduced`), and rows
+known by passes over them (:mod:`odmtool.solvers.large.blocks`).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def point_at(problem: Problem, w: np.ndarray) -> Point:
     """The point w of a linear problem; one pass over the data."""
     loss, weight = problem.loss, problem.weight
     t = problem.y * np.asarray(problem.X @ w)
-    row = losses.ldm_row(loss, weight @ t / weight.sum()) if isinstance(loss, LDM) else loss
+    row = losses.ldm_row_at(loss, weight, t) if isinstance(loss, LDM) else loss
     values = weight * losses.value(row, t)
     norm = w @ w
     primal, scale = norm / 2 + values.sum(), norm / 2 + np.abs(values).sum()
@@ -160,8 +160,8 @@ def certified(
 
 def _gap(problem: Problem, rounding: Rounding, point: Point, dual: float) -> float:
     """The relative gap of a point of LDM, with what rounding of its margins may hide."""
-    mean = problem.weight @ point.t / problem.weight.sum()
-    row = losses.scaled(losses.ldm_row(problem.loss, mean), problem.weight)
+    row = losses.ldm_row_at(problem.loss, problem.weight, point.t)
+    row = losses.scaled(row, problem.weight)
     hidden = rounding.primal(row, point.t, point.w)
     return relative(point.primal + hidden - dual, point.scale)
 

@@ -111,7 +111,7 @@ def until_certified(run: Stages, stop: Stop, has_start: bool, progress, name: st
     Without a start at least one: Newton's rule, no model that answers nothing.
     """
     iteration, best, rows = 0, None, run.rows
-    dual = rows.dual_at_zero()
+    dual = dual_at_zero(rows.problem)
     while True:
         point = run.point
         lengths = float(np.linalg.norm(point.w)), rows.lengths(point), rows.curvature, rows.terms
@@ -157,7 +157,7 @@ class Stages:
 
     Parameters
     ----------
-    rows : Rows or the like
+    rows : StageRows
     point
         The first snapshot, as ``rows.at`` gives it: with ``w``, ``primal`` and ``scale``.
 
@@ -267,10 +267,6 @@ class StageRows:
     def duals(self, point) -> np.ndarray:
         """The dual variables of a snapshot, shape (m,)."""
         return -point.derivative
-
-    def dual_at_zero(self) -> float:
-        """D(0)."""
-        return dual_at_zero(self.problem)
 
 
 def curvature(loss, total: float) -> float:

@@ -38,11 +38,9 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import losses
-from odmtool.rows.tiles import Tiles
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.points import Points
-from odmtool.solvers.rounding import sum_error
 
 DELTA = 1e-6
 """The probability with which a bound by drawn rows may fail."""
@@ -141,7 +139,7 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
         np.sum(parts, axis=0)
         for parts in zip(*points.map(one, points.blocks()), strict=True)
     )
-    along, error = basis.factor.T @ alpha, _value_error(basis)
+    along, error = basis.factor.T @ alpha, basis.points.product_error
     norms = np.einsum("ij,ij->j", along, along)
     size = np.abs(alpha).sum(axis=0)
     q = points.values(basis.X, basis.X) @ alpha - crossed.T
@@ -160,14 +158,7 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
 
 def margin_errors(basis: Basis, points: list[Evaluation]) -> np.ndarray:
     """How far f of each point may be off at any example, shape (q,)."""
-    return _value_error(basis) * np.array([np.abs(point.alpha).sum() for point in points])
-
-
-def _value_error(basis: Basis) -> float:
-    """A bound of the rounding error per unit of |alpha|_1 in a sum of kernel values."""
-    points = basis.points
-    most = points.diagonal.max(initial=0.0)
-    return points.value_error + sum_error(points.size) * most
+    return basis.points.product_error * np.array([np.abs(point.alpha).sum() for point in points])
 
 
 def free(point: Evaluation, left: np.ndarray) -> float:
@@ -177,29 +168,21 @@ def free(point: Evaluation, left: np.ndarray) -> float:
 
 
 def drawn(
-    point: Evaluation, basis: Basis, left: np.ndarray, count: int, seed: int, delta: float = DELTA
-) -> float:
-    """A bound of P - D that holds with probability 1 - delta.
+    points: list[Evaluation], basis: Basis, left, count: int, seed, delta: float = DELTA
+) -> list[float]:
+    """Bounds of P - D by the same rows; each holds with probability 1 - delta.
 
     Parameters
     ----------
-    point : Evaluation
+    points : list of Evaluation
     basis : Basis
     left : ndarray, shape (m,)
         Upper bounds of e_i.
     count : int, > 2
         The rows to draw.
-    seed : int
+    seed : int or tuple of int
     delta : float
     """
-    (bound,) = drawn_for_all([point], basis, left, count, seed, delta)
-    return bound
-
-
-def drawn_for_all(
-    points: list[Evaluation], basis: Basis, left, count: int, seed, delta: float
-) -> list[float]:
-    """The same for several points by the same rows; each holds with probability 1 - delta."""
     return bounds(points, basis, outsides(points, basis, left, count, seed), count, delta)
 
 
@@ -210,7 +193,7 @@ def bounds(
     found = []
     for point, outside in zip(points, drawn, strict=True):
         size, beta = np.abs(point.a).sum(), basis.projection(point.crossed)
-        error = _value_error(basis) * (size + np.abs(beta).sum()) * size
+        error = basis.points.product_error * (size + np.abs(beta).sum()) * size
         found.append(point.inside + point.rounding + (outside.bound(count, delta) + error) / 2)
     return found
 
@@ -381,7 +364,7 @@ def rows_times(points: Points, rows: np.ndarray, A: np.ndarray, X=None, start=No
 def exact(points: list[Evaluation], basis: Basis) -> list[float]:
     """P - D of every point, by one pass over the kernel values of the examples with duals."""
     A = np.column_stack([point.a for point in points])
-    squares, error, gaps = _squares(basis.points, A), _value_error(basis), []
+    squares, error, gaps = _squares(basis.points, A), basis.points.product_error, []
     for point, square in zip(points, squares, strict=True):
         size, of_model = np.abs(point.a).sum(), np.abs(point.alpha).sum()
         whole = (point.norm - 2 * (point.a @ point.f) + square) / 2
@@ -414,12 +397,3 @@ def _squares(points: Points, A: np.ndarray) -> np.ndarray:
     # speed only: when compiled code is loaded
     points.expect(points.size**2 / 2)
     return np.sum(points.map(one, points.blocks()), axis=0)
-
-
-def times(points: Points, a: np.ndarray) -> np.ndarray:
-    """K a in double precision, one look at every pair of points."""
-    tiles = Tiles(
-        points.kernel, points.X, [(0, points.size)], kept=0.0, memory=0.0,
-        executor=points.executor, is_compiled=points.is_compiled,
-    )  # fmt: skip
-    return tiles.times(a)

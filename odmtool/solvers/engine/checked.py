@@ -25,13 +25,10 @@ import numpy as np
 from odmtool.core import losses
 from odmtool.core.losses import MarginLoss
 from odmtool.solvers.engine.certificate import DELTA, Draw, most_likely, rows_times
+from odmtool.solvers.engine.choice import DRAWN
 from odmtool.solvers.engine.points import Points
-from odmtool.solvers.engine.products import single_error
-from odmtool.solvers.rounding import share_errors, sum_error
+from odmtool.solvers.rounding import share_errors
 
-# Numbers of drawn rows.
-# speed only: the bound knows how many rows were drawn
-_DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # A bound will be about so many times what it is where no X was beyond and none varied.
 # speed only: the bound knows how many rows were drawn
 _SAFETY = 4.0
@@ -121,8 +118,8 @@ def is_hopeful(points: Points, known: Known, allowed: float, most: int) -> bool:
 def _plan(points: Points, known: Known, allowed: float, most: int) -> tuple:
     """r, what double precision rounds, and how many rows to draw; 0 where none do."""
     t, size, loss = known.y * known.f, known.size, known.loss
-    exactly = points.value_error + sum_error(points.size) * points.diagonal.max()
-    off, off_exactly = (single_error(points) + 2 * exactly) * size, exactly * size
+    exactly = points.product_error
+    off, off_exactly = (points.single_product_error + 2 * exactly) * size, exactly * size
     if not np.isfinite(off):
         return np.zeros_like(t), np.inf, 0
     largest = losses.slopes_largest(loss)
@@ -130,7 +127,7 @@ def _plan(points: Points, known: Known, allowed: float, most: int) -> tuple:
     rounding = float(off_exactly * tilt.sum() + off_exactly**2 / 2 * largest.sum())
     ranges = share_errors(loss, t, known.eta, off)
     total, hoped = float(ranges.sum()), (allowed - rounding) / _SAFETY
-    enough = [n for n in _DRAWN if n <= most and most_likely(0.0, n, DELTA / 4) * total <= hoped]
+    enough = [n for n in DRAWN if n <= most and most_likely(0.0, n, DELTA / 4) * total <= hoped]
     return ranges, rounding, enough[0] if enough else 0
 
 

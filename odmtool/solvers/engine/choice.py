@@ -13,7 +13,7 @@ STAGES = (48, 96, 160, 256, 400, 600, 900, 1300, 1800, 2500)
 """Numbers of landmarks at which is decided whether to go on."""
 # Numbers of drawn rows.
 # speed only: the cheapest way is guessed, and every way ends with a certificate
-_DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
+DRAWN = (500, 1000, 2000, 5000, 10_000, 20_000)
 # A forecast bound, as a share of the tolerance.
 # speed only: the cheapest way is guessed, and every way ends with a certificate
 _HOPED = 0.6
@@ -196,7 +196,7 @@ def _ways(forecast, cost: Cost, tolerance: float) -> list[Choice]:
         ways.append(Choice("free", span))
     if not forecast.outsides:
         return ways
-    for count in _DRAWN:
+    for count in DRAWN:
         if forecast.drawn(count) <= hoped and count < cost.size / 2:
             ways.append(Choice("drawn", span + cost.rows(count, active), count))
             break

@@ -19,10 +19,9 @@ import numpy as np
 from odmtool.core import deadline, losses
 from odmtool.core.losses import MarginLoss
 from odmtool.solvers import newton
-from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.base import SUFFICIENT_DECREASE, Problem, Stop
 from odmtool.solvers.engine.reduced import FeatureSpace, weighted_gram
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.newton import SUFFICIENT_DECREASE
 
 # Rows of a task, at least and at most.
 # speed only: how rows are split among threads

@@ -173,11 +173,11 @@ def _row(problem: Problem, t: np.ndarray):
     """The loss, for LDM with the mean of these margins."""
     if problem.loss.kind != OF_LDM:
         return problem.loss
-    return losses.ldm_row(problem.loss, problem.weight @ t / problem.weight.sum())
+    return losses.ldm_row_at(problem.loss, problem.weight, t)
 
 
 def _objectives(problem: Problem, norm: float, t, eta) -> tuple[float, float, float]:
     """P, D and S, as if w and w(eta) had the same |w|^2."""
     if problem.loss.kind == OF_LDM:
         return dual.certificate(problem.loss, problem.weight, norm, t, eta)
-    return objective_values(losses.scaled(problem.loss, problem.weight), norm, norm, t, eta)
+    return objective_values(losses.scaled(problem.loss, problem.weight), norm, t, eta)

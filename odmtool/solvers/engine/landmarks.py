@@ -63,6 +63,11 @@ class Landmarks:
         return self._Z[:, : len(self.members)]
 
     @property
+    def factor(self) -> np.ndarray:
+        """L of the landmarks' kernel matrix L L', shape (r, r)."""
+        return np.tril(self._Z[self.members, : len(self.members)])
+
+    @property
     def is_full(self) -> bool:
         """No more landmarks can be chosen."""
         return self.is_exhausted or not self.has_room

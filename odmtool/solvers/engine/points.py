@@ -13,6 +13,7 @@ import numpy as np
 from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, is_narrow, tile_values
+from odmtool.solvers.rounding import sum_error
 from odmtool.solvers.value_rounding import (
     narrow_value_error,
     single_value_error,
@@ -21,6 +22,8 @@ from odmtool.solvers.value_rounding import (
 
 # speed only: rows of a block, for the processor's cache
 BLOCK = 512
+NOTHING = 2.0**-30
+"""A kernel value below this share of the largest is less than the rounding of a sum."""
 
 
 class Points:
@@ -91,6 +94,16 @@ class Points:
         found = single_value_error(self.kernel, self.X, self._most)
         # What is beyond single precision is so in any code.
         return found, narrow_value_error(self.kernel, self.X) if found < np.inf else np.inf
+
+    @property
+    def product_error(self) -> float:
+        """How far a product with K in double precision may be off, per unit of |v|_1."""
+        return self.value_error + sum_error(self.size) * self.diagonal.max(initial=0.0)
+
+    @property
+    def single_product_error(self) -> float:
+        """How far one in single precision may be off beside that, per unit of |v|_1."""
+        return self.single_value_error + NOTHING * self._most
 
     @cached_property
     def is_narrow(self) -> bool:

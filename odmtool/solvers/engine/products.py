@@ -23,13 +23,11 @@ from odmtool.rows.tiles import (
     one_by_one,
     tile_values,
 )
-from odmtool.solvers.engine.certificate import times
+from odmtool.solvers.engine.points import NOTHING, Points
 
 # What a product takes longer without compiled code, in kernel values.
 # speed only: when compiled code is loaded
 _AS_VALUES = 0.1
-# A kernel value below this share of the largest is less than the rounding of a sum.
-_NOTHING = 2.0**-30
 # Tiles are made again for a smaller number of examples if it is at most this share of what fits.
 # speed only: tiles that are not kept are made again
 _REGAINED = 0.9
@@ -83,7 +81,7 @@ class KeptTiles(Tiles):
         self.is_short = self.is_rough = self._is_coded = False
         self._is_dense = np.zeros(self._filled.shape, dtype=bool)
         self._narrow = self._narrow_rows()
-        self._least = _NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
+        self._least = NOTHING * float(np.abs(kernels.diagonal(kernel, self.X)).max(initial=0.0))
 
     # speed only: tiles that are not kept are made again
     def begins_with(self, count: int, *, can_be_coded: bool = False) -> None:
@@ -252,9 +250,13 @@ def some_rows(X):
     return X[:: max(1, X.shape[0] // _LOOKED_AT)]
 
 
-def single_error(points) -> float:
-    """How far a product in single precision may be off beside one in double, per unit of |v|_1."""
-    return points.single_value_error + _NOTHING * float(np.abs(points.diagonal).max(initial=0.0))
+def times(points: Points, a: np.ndarray) -> np.ndarray:
+    """K a in double precision, one look at every pair of points."""
+    tiles = Tiles(
+        points.kernel, points.X, [(0, points.size)], kept=0.0, memory=0.0,
+        executor=points.executor, is_compiled=points.is_compiled,
+    )  # fmt: skip
+    return tiles.times(a)
 
 
 class Asked(NamedTuple):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.spaces import WeightSpace
 
 # speed only: tasks are so large that adding up results costs nothing beside making them
 _ROWS, _TASKS = 4096, 16
@@ -21,7 +22,7 @@ _ROWS, _TASKS = 4096, 16
 _CHANGED = 0.4
 
 
-class FeatureSpace:
+class FeatureSpace(WeightSpace):
     """The unknown is w, shape (r,); see :mod:`odmtool.solvers.spaces` for the questions.
 
     Parameters
@@ -58,16 +59,6 @@ class FeatureSpace:
         parts = self._executor.map(lambda part: self._Z[part] @ w, self._parts)
         return self._y * np.concatenate(parts)
 
-    def exact_margins(self, _w):
-        """None."""
-
-    def squared_norm(self, w, t):
-        return w @ w
-
-    def cross(self, w, t, direction, change):
-        """<w, p> and <p, p>."""
-        return w @ direction, direction @ direction
-
     def gap(self, loss, w, t, eta, enough, far):
         """1/2 |w - w(eta)|^2, half the square of the gradient, the dual point eta, and t."""
         self._gradient = w - self.point(eta)
@@ -97,10 +88,6 @@ class FeatureSpace:
             return v - root * np.concatenate(parts)[rows]
 
         return apply
-
-    def solution(self, w, eta):
-        """(w, coef), as for a linear problem."""
-        return w, eta
 
     def _update(self, slopes: np.ndarray) -> None:
         """Bring the Hessian to these slopes."""

@@ -199,11 +199,6 @@ class DrawnExamples:
         return self._rows[self.landmarks.members]
 
     @property
-    def factor(self) -> np.ndarray:
-        """The Cholesky factor of the landmarks' kernel matrix."""
-        return np.tril(self.landmarks.features[self.landmarks.members])
-
-    @property
     def Z(self) -> np.ndarray:
         """The features for Newton's method, shape (n, r)."""
         r = len(self.landmarks.members)

@@ -156,8 +156,7 @@ class Shared:
         # speed only: features are kept while the landmarks are the same
         if self._basis is None or len(self._basis.members) < len(landmarks.members):
             members = self._rows[landmarks.members]
-            factor = np.tril(landmarks.features[landmarks.members])
-            basis = self._basis = Basis(self._points, members, factor)
+            basis = self._basis = Basis(self._points, members, landmarks.factor)
             if len(self._rows) < self._points.size:
                 self._features = features(basis, certified=True)
             else:
@@ -184,7 +183,7 @@ class Shared:
             seed, delta = self._draws.next()
             for j in open_:
                 own = (*seed, int(j)), delta / len(points)
-                drawn = certificate.drawn(points[j], basis, left, _DRAWN, *own)
+                [drawn] = certificate.drawn([points[j]], basis, left, _DRAWN, *own)
                 gap[j] = min(gap[j], drawn)
             failure, open_ = certificate.DELTA, open_[gap[open_] > enough[open_]]
         if open_.size:

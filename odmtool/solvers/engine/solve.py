@@ -341,7 +341,7 @@ class EngineRun:
     ) -> tuple[list[Evaluation], Basis, Features, FeatureSpace | None]:
         """The solutions in the span of the landmarks, as points of the full problems."""
         sample, m = self.sample, self.points.size
-        basis = Basis(self.points, sample.members, sample.factor)
+        basis = Basis(self.points, sample.members, sample.landmarks.factor)
         rows = thinned.kept_rows(m, self.seed)
         # speed only: when compiled code is loaded
         self.points.expect(m * (2 * len(basis.members) + choice.count), in_all=True)

@@ -100,8 +100,7 @@ class SpanRun:
             if choice.way == "full" and not self.stop.is_late:
                 break
             known, self._is_last = len(sample.landmarks.members), sample.is_last
-            factor = np.tril(sample.landmarks.features[sample.landmarks.members])
-            basis = Basis(self.points, sample.members, factor)
+            basis = Basis(self.points, sample.members, sample.landmarks.factor)
             found = features(basis, certified=True)
             inside = INSIDE * self.stop.tolerance
             solution, duals = self.solve_inside(found.Z.astype(float), duals, inside)
@@ -134,7 +133,7 @@ class SpanRun:
         if choice.way != "exact":
             seed, delta = self._draws.next()
             count, own = choice.count or _DRAWN, delta / len(points)
-            drawn = sum(certificate.drawn_for_all(points, basis, left, count, seed, own))
+            drawn = sum(certificate.drawn(points, basis, left, count, seed, own))
             # Where there are no more landmarks a pass is cheaper than what comes then.
             if drawn <= enough or not self._is_last:
                 return (drawn, DELTA) if drawn < bound else (bound, 0.0)

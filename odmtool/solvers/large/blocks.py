@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from operator import methodcaller
 from typing import NamedTuple
 
 import numpy as np
@@ -153,11 +154,6 @@ def both_sides(factor: np.ndarray | None, H: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(coordinates(factor, coordinates(factor, H).T))
 
 
-def row_lengths(source) -> np.ndarray:
-    """Bounds of the lengths of a source's rows, shape (m,)."""
-    return source.lengths()
-
-
 def times(source, w: np.ndarray) -> np.ndarray:
     """X w, shape (m,)."""
     product = np.empty(source.shape[0])
@@ -189,11 +185,6 @@ def weighted_gram(source, s: np.ndarray) -> np.ndarray:
 def gram_rows(d: int) -> int:
     """Rows of a piece for X'SX with d columns."""
     return min(_GRAM_ROWS, max(_LEAST_GRAM_ROWS, _GRAM_NUMBERS // max(1, d)))
-
-
-def some(source, rows: np.ndarray):
-    """The source of some rows of a source."""
-    return source.some(rows)
 
 
 def sample_of(m: int, width: int, largest: int, seed: int) -> np.ndarray | None:
@@ -271,7 +262,7 @@ class Blocks:
     @cached_property
     def lengths(self) -> np.ndarray:
         """Bounds of the rows' lengths, without the factor, shape (m,)."""
-        return np.concatenate(self._executor.map(row_lengths, self._sources))
+        return np.concatenate(self._executor.map(methodcaller("lengths"), self._sources))
 
     @cached_property
     def rounding(self) -> SpanRounding:
@@ -300,7 +291,10 @@ class Blocks:
     def subset(self, rows: np.ndarray) -> Blocks:
         """Some of the rows, in ascending order; from the same sources."""
         used = in_blocks(rows, self._edges)
-        sources = [self._executor.keep(some, self._sources[k], chosen) for k, chosen in used]
+        sources = [
+            self._executor.keep(methodcaller("some", chosen), self._sources[k])
+            for k, chosen in used
+        ]
         sizes = [len(chosen) for _, chosen in used]
         return Blocks(sources, sizes, self.shape[1], self._factor, self._executor)
 
@@ -356,7 +350,7 @@ class BlockSpace(WeightSpace):
     y : ndarray of +1.0 and -1.0, shape (m,)
     first : ndarray, shape (d,)
         Where to begin.
-    sample : Sample, optional
+    sample : SampledGram, optional
         The examples of H; all if None.
     """
 

@@ -97,7 +97,7 @@ class Snapshot(NamedTuple):
 
 
 class Spread:
-    """The examples of a problem in parts, as :class:`odmtool.solvers.svrg.Run` asks for them.
+    """The examples of a problem in parts, as :class:`odmtool.solvers.svrg.Stages` asks for them.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Spread:
 
     def __init__(self, problem: Problem, order, ranges, executor, seed: int):
         self.size, self._executor, self._seed, self._stage = problem.size, executor, seed, 0
-        self._problem, self._order, self._members = problem, order, [order[a:b] for a, b in ranges]
+        self.problem, self._order, self._members = problem, order, [order[a:b] for a, b in ranges]
         X = pieces_of(problem.X).parts(self._members, executor)
         y, weight = self._split(problem.y), self._split(problem.weight)
         self._parts = executor.keep_each(
@@ -128,7 +128,7 @@ class Spread:
     def first_w(self, start: np.ndarray | None) -> np.ndarray:
         """w(start) of dual variables, w = 0 without them."""
         if start is None:
-            return np.zeros(self._problem.X.shape[1])
+            return np.zeros(self.problem.X.shape[1])
         duals = self._split(np.asarray(start, dtype=float))
         return np.sum(self._executor.map(dual_point, self._parts, duals), axis=0)
 
@@ -178,10 +178,6 @@ class Spread:
             self._executor.map(duals_of, self._parts, point.margins)
         )
         return duals
-
-    def dual_at_zero(self) -> float:
-        """D(0)."""
-        return svrg.dual_at_zero(self._problem)
 
     def _split(self, v: np.ndarray) -> list[np.ndarray]:
         return [v[part] for part in self._members]

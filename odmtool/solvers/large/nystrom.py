@@ -112,7 +112,7 @@ def basis_of(store, kernel: Kernel, chosen: PartitionLandmarks, tolerance: float
     store
         Also with ``is_dense`` and ``largest_square``.
     kernel : Kernel
-    chosen : Landmarks
+    chosen : PartitionLandmarks
     tolerance : float
         The gap that is wanted.
     """

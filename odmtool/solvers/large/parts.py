@@ -12,6 +12,7 @@ Both compute the same kernel values in the same tiles, so that they find the sam
 
 from __future__ import annotations
 
+import operator
 from copy import copy
 
 import numpy as np
@@ -58,7 +59,7 @@ def parts_of(problem: Problem, order, ranges, *, tolerance: float, executor, cas
     X = problem.X if gram is None else gram.X
     if gram is not None and gram.kernel.row.name == "rbf":
         X = compressed(X)
-        if single_precision_is_enough(gram.kernel, X, tolerance):
+        if single_is_enough(gram.kernel, max(pieces_of(X).each(largest_square)), tolerance):
             X = X.astype(np.float32)
     is_here = executor.shares_memory and pieces_of(X).is_here
     kind = LocalParts if is_here else ResidentParts
@@ -182,7 +183,7 @@ class ResidentParts(_Parts):
         map_, kept = self.executor.map, self._kept
         if self.kernel is None:
             w = np.sum(map_(transposed_product, kept, signed), axis=0)
-            return w, np.concatenate(map_(product, kept, [w] * len(kept)))
+            return w, np.concatenate(map_(operator.matmul, kept, [w] * len(kept)))
         pairs = [(i, j) for i in range(len(kept)) for j in range(i, len(kept))]
         # A few tasks for each worker: many small ones cost more than the work in them.
         # speed only: how work is split among workers
@@ -274,25 +275,16 @@ def pair_products(kernel: Kernel, A, B, a, b, is_same: bool, step: int):
     return above, left
 
 
-def product(X, w):
-    """X w."""
-    return np.asarray(X @ w)
-
-
 def transposed_product(X, v):
     """X'v."""
     return np.asarray(X.T @ v)
 
 
-def single_precision_is_enough(kernel: Kernel, X, tolerance: float) -> bool:
-    """Whether the rounding of single precision stays far below the gap that is wanted."""
-    if kernel.row.name != "rbf":
-        return False
-    return single_is_enough(kernel, max(pieces_of(X).each(largest_square)), tolerance)
-
-
 def single_is_enough(kernel: Kernel, largest_square: float, tolerance: float) -> bool:
-    """The same, for rows x of which the largest |x|^2 is known."""
+    """Whether the rounding of single precision stays far below the gap that is wanted.
+
+    ``largest_square`` is the largest |x|^2 of the rows.
+    """
     if kernel.row.name != "rbf" or tolerance < SINGLE_TOLERANCE:
         return False
     if not _LEAST_SINGLE < kernel.gamma < 1 / _LEAST_SINGLE or largest_square > 1 / _LEAST_SINGLE:

@@ -26,7 +26,13 @@ from odmtool.core.losses import MarginLoss
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
-from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.base import (
+    SUFFICIENT_DECREASE,
+    ProgressCallback,
+    Stop,
+    ignore_progress,
+    relative,
+)
 from odmtool.solvers.large.blocks import (
     LEAST_SAMPLE,
     Blocks,
@@ -40,7 +46,7 @@ from odmtool.solvers.large.blocks import (
     times,
     weighted_gram,
 )
-from odmtool.solvers.newton import SUFFICIENT_DECREASE, Iterate
+from odmtool.solvers.newton import Iterate
 from odmtool.solvers.rounding import SpanRounding
 
 # Lengths tried in a pass, and passes, when a whole step goes too far.
@@ -99,7 +105,7 @@ def solve(
         With a continuous derivative.
     stop : Stop
         ``max_iter`` counts Newton steps.
-    basis : Basis, optional
+    basis : NystromBasis, optional
         The problem is that of Nystrom's features.
     sample : int array, optional
         The examples of H, ascending (:func:`.blocks.sample_of`); all if None.

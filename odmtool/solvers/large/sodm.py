@@ -206,6 +206,6 @@ def certify(parts, eta: np.ndarray, rounding: Rounding, *, is_last: bool):
     t = parts.y * f
     norm = eta @ t
     loss = losses.scaled(parts.loss, parts.weight)
-    primal, dual, scale = objective_values(loss, norm, norm, t, eta)
+    primal, dual, scale = objective_values(loss, norm, t, eta)
     dual -= rounding.gap(loss, t, eta, eta, w=w)
     return w, primal, dual, relative(primal - dual, scale)

@@ -159,7 +159,7 @@ def demanded(problem: Problem, t: np.ndarray, width: float = 1e-3) -> np.ndarray
         nothing while the margin rises from 1 - width to 1 + width.
     """
     loss, weight = problem.loss, problem.weight
-    row = losses.ldm_row(loss, weight @ t / weight.sum())
+    row = losses.ldm_row_at(loss, weight, t)
     share = np.clip((1 + width - t) / (2 * width), 0.0, 1.0)
     jump = row.right_hi - row.left_lo
     return weight * (share * jump - row.slope_above * (t - 1) - row.right_hi)

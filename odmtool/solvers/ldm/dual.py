@@ -63,7 +63,7 @@ def certificate(loss: LDM, weight, norm: float, t, eta) -> tuple[float, float, f
     """P, D and the scale S of w = w(eta) with |w|^2 = norm and margins t."""
     b = weight @ t / weight.sum()
     row = losses.scaled(losses.ldm_row(loss, b), weight)
-    primal, dual, scale = objective_values(row, norm, norm, t, eta)
+    primal, dual, scale = objective_values(row, norm, t, eta)
     if loss.mu1 > 0:
         row = losses.scaled(losses.ldm_row(loss, best_offset(loss, weight, eta, b)), weight)
         dual = float(losses.dual_value(row, eta).sum() - norm / 2)
@@ -79,7 +79,7 @@ def bounded(
     def evaluate(t, rounding):
         primal, dual, scale = certificate(loss, weight, eta @ t, t, eta)
         # P is the least over b, so no larger than for the mean of the margins as computed.
-        row = losses.scaled(losses.ldm_row(loss, weight @ t / weight.sum()), weight)
+        row = losses.scaled(losses.ldm_row_at(loss, weight, t), weight)
         return primal, dual - rounding.gap(row, t, eta, eta, stop.negligible(scale), w), scale
 
     return rounding.settled(evaluate, t, eta, stop.tolerance)[0]

@@ -62,26 +62,14 @@ def solve(
     if problem.loss.mu1 == 0:
         row = problem._replace(loss=losses.ldm_row(problem.loss, 0.0))
         return method(row, stop, start=start)
-    check_size(problem)
+    if not fits(problem):
+        gram = problem.gram
+        if gram is None:
+            raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
+        needed = LDM_MATRICES * gram.bytes
+        raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
     reduced = ldm_reduced.by_rows if _takes_rows(problem) else ldm_reduced.by_gram
     return ldm_reduced.solve(problem, reduced(problem), method, stop, start, "newton")
-
-
-def check_size(problem: Problem) -> None:
-    """Raise if the problem is too large; before any long work.
-
-    Raises
-    ------
-    UsageError, MemoryLimitError
-    """
-    if fits(problem):
-        return
-    gram = problem.gram
-    if gram is None:
-        raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
-    raise MemoryLimitError(
-        messages.matrix_too_large(gram.size, LDM_MATRICES * gram.bytes, gram.memory)
-    )
 
 
 def fits(problem: Problem) -> bool:

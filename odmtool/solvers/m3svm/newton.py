@@ -36,7 +36,14 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.base import (
+    SUFFICIENT_DECREASE,
+    Progress,
+    ProgressCallback,
+    Stop,
+    ignore_progress,
+    relative,
+)
 from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check_parameters
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
@@ -49,7 +56,6 @@ _SHRINK, _LONG, _FALLEN = 0.3, 0.5, 0.1
 # speed only: the gap decides when it ends, not how the smoothing shrinks
 _FIRST_DELTA, _WARM_DELTA, _INSIDE = 1.0, 0.03, 0.99
 
-_SUFFICIENT_DECREASE = 1e-4
 # speed only: when it is given up
 _HALVINGS = 40
 _TINY = np.finfo(float).tiny
@@ -67,7 +73,7 @@ def solve(
     start: tuple[np.ndarray, np.ndarray] | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> MultiSolution:
-    """Solve a linear problem whose parameters are an :class:`M3SVM`.
+    """Solve a linear problem whose parameters are :class:`M3SVMParameters`.
 
     Parameters
     ----------
@@ -281,7 +287,7 @@ class _Run:
                 value = self._objective.value(
                     self.V + step * direction, self._scores + step * change, self._smoothing
                 )
-            if value <= allowed + _SUFFICIENT_DECREASE * step * slope:
+            if value <= allowed + SUFFICIENT_DECREASE * step * slope:
                 self.value = value
                 return step
             step /= 2

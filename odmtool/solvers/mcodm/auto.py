@@ -41,7 +41,9 @@ def solve(
     if way.has_landmarks:
         from odmtool.solvers.mcodm import landmarks
 
-        return landmarks.solve(problem, stop, seed=seed, start=start, progress=progress)
+        return landmarks.solve(
+            problem, stop, seed=seed, start=start, progress=progress, executor=executor
+        )
     if way.is_continued:
         from odmtool.solvers.mcodm import continuation
 

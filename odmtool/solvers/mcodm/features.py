@@ -29,7 +29,7 @@ class KernelFeatures:
         landmarks.grow(gram.size)
         self._gram, self._members = gram, np.array(landmarks.members, dtype=int)
         self.Z = np.ascontiguousarray(landmarks.features)
-        self._basis = Basis(landmarks.points, self._members, np.tril(self.Z[self._members]))
+        self._basis = Basis(landmarks.points, self._members, landmarks.factor)
 
     def coefficients(self, W: np.ndarray) -> np.ndarray:
         """C of w_l = sum_i C_il phi(x_i), shape (m, k)."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from odmtool.rows.executor import Serial
 from odmtool.solvers.base import ProgressCallback, Stop, relative
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import Evaluation
@@ -39,6 +40,7 @@ def solve(
     seed: int,
     start: Duals | None,
     progress: ProgressCallback,
+    executor: Serial | None = None,
 ) -> MultiSolution:
     """Find a nearly stationary point; parameters as in :func:`odmtool.solvers.mcodm.rounds.solve`.
 
@@ -48,7 +50,7 @@ def solve(
         ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is then a
         bound, ``failure`` the probability with which it may be wrong.
     """
-    run = _Run(problem, stop, seed, progress)
+    run = _Run(problem, stop, seed, progress, executor)
     found, duals = run.in_span(start)
     return found or run.rounds(problem, duals, for_rounds(problem))
 
@@ -56,8 +58,8 @@ def solve(
 class _Run(SpanRun):
     """One problem on its way."""
 
-    def __init__(self, problem: MultiProblem, stop: Stop, seed: int, progress):
-        super().__init__(problem.gram, stop, seed)
+    def __init__(self, problem: MultiProblem, stop: Stop, seed: int, progress, executor=None):
+        super().__init__(problem.gram, stop, seed, executor)
         self._problem, self._progress = problem, progress
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
@@ -68,7 +70,10 @@ class _Run(SpanRun):
             X=Z, gram=None, target=problem.target[rows], weight=problem.weight[rows] * share
         )
         way = Way(np.inf)
-        solution = rounds.solve(sample, stop, way, starts=1, seed=self.seed, start=duals)
+        solution = rounds.solve(
+            sample, stop, way, starts=1, seed=self.seed, start=duals,
+            executor=self.points.executor,
+        )  # fmt: skip
         return solution.duals, solution.duals.coefficients(sample.target), solution.objective
 
     def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
@@ -84,8 +89,9 @@ class _Run(SpanRun):
         stop = Stop(self.stop.tolerance if tolerance is None else tolerance, limit)
         progress = self.counted(self._progress, problem.gram)
         solution = rounds.solve(
-            problem, stop, way, starts=1, seed=self.seed, start=start, progress=progress
-        )
+            problem, stop, way, starts=1, seed=self.seed, start=start, progress=progress,
+            executor=self.points.executor,
+        )  # fmt: skip
         self.iterations += solution.iterations
         return solution._replace(iterations=self.iterations)
 

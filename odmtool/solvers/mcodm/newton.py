@@ -43,13 +43,12 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from odmtool.core import deadline
-from odmtool.solvers.base import relative
+from odmtool.solvers.base import SUFFICIENT_DECREASE, relative
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 from odmtool.solvers.hessian import regularised_gram
 from odmtool.solvers.mcodm.terms import Terms, best_others, evaluate
 from odmtool.solvers.multi import LARGEST_BLOCKS, Duals, MultiProblem
 
-_SUFFICIENT_DECREASE = 1e-4
 # Where some examples weigh a million times what others do, a step of 1e-7 may be all that leads
 # down; shorter ones than this are rounding.
 _SHORTEST_STEP = 1e-10
@@ -103,7 +102,7 @@ class SmoothedNewton:
 
     def __init__(self, problem: MultiProblem, duals: Duals, W: np.ndarray, tolerance: float):
         self.problem, self.duals, self.W, self._tolerance = problem, duals, W, tolerance
-        self._X, self._target = sorted_rows(problem.X), problem.target.astype(np.int64)
+        self._X, self._target = problem.X, problem.target.astype(np.int64)
         self._rho, self._steps, self._gap = _EXACT_RHO if self.is_exact else _RHO[1], 2, np.inf
         self.release()
         self._dual_W, self._scores = np.empty_like(W), self._product(W)
@@ -277,7 +276,7 @@ class SmoothedNewton:
         while step >= _SHORTEST_STEP:
             W, trials = self.W - step * direction, trials + 1
             value = self._smoothed(W, change, step)
-            is_lower = value <= self._value + _SUFFICIENT_DECREASE * step * slope
+            is_lower = value <= self._value + SUFFICIENT_DECREASE * step * slope
             if is_lower and step == 1:
                 return W, step, value
             if self.halves:
@@ -417,8 +416,3 @@ class SmoothedNewton:
                 blocks.append(cholesky_in_place(block))
             return blocks
         return []
-
-
-def sorted_rows(X):
-    """X with ascending columns in every row."""
-    return X if isinstance(X, np.ndarray) or X.has_sorted_indices else X.sorted_indices()

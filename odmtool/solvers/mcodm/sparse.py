@@ -13,7 +13,7 @@ from odmtool.solvers.mcodm.hessian import (
     hessian_weights,
     smoothed,
 )
-from odmtool.solvers.mcodm.newton import SmoothedNewton, sorted_rows
+from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.weights import move_betas, rebuild_weights
 from odmtool.solvers.multi import LARGEST_FACTOR, Duals, MultiProblem
 
@@ -66,3 +66,8 @@ class SparseNewton(SmoothedNewton):
     def _hessian_weights(self) -> np.ndarray:
         hessian_weights(*self._model(), weights := np.empty(self.duals.alpha.shape))
         return weights
+
+
+def sorted_rows(X):
+    """X with ascending columns in every row."""
+    return X if isinstance(X, np.ndarray) or X.has_sorted_indices else X.sorted_indices()

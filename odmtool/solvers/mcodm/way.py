@@ -84,7 +84,7 @@ def choose(problem: MultiProblem, solver: str = "auto", outer: str = "cccp") -> 
 
 
 def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
-    """The same without landmarks."""
+    """The same without landmarks and without continuation."""
     most = _FEW_EPOCHS if problem.size <= _FEW_EXAMPLES else np.inf
     if problem.gram is not None:
         if solver == "dcd" or not has_features(problem):

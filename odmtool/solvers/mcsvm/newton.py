@@ -25,7 +25,13 @@ from numpy.linalg import LinAlgError
 from odmtool import messages
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.base import (
+    SUFFICIENT_DECREASE,
+    Progress,
+    ProgressCallback,
+    Stop,
+    ignore_progress,
+)
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import gram_of, is_thin
 from odmtool.solvers.mcsvm import descent
@@ -37,7 +43,7 @@ _SHARE, _MOST_TAUS = 0.5, 40
 # A Newton decrement of this share of P ends the minimisation for one tau.
 # speed only: the gap decides when it ends, not how precise a point was
 _ENOUGH = 1e-9
-_SUFFICIENT_DECREASE, _SMALLEST_STEP = 1e-4, 1e-10
+_SMALLEST_STEP = 1e-10
 
 
 def solve(
@@ -113,7 +119,7 @@ class _Smooth:
             decrement, size = -float(np.vdot(direction, gradient)), 1.0
             while size > _SMALLEST_STEP:
                 new_value, new_p = self._value(W + size * direction)
-                if new_value <= value - _SUFFICIENT_DECREASE * size * decrement:
+                if new_value <= value - SUFFICIENT_DECREASE * size * decrement:
                     break
                 size /= 2
             else:
