@@ -1,16 +1,16 @@
 """Training beyond one matrix and one machine: partitions, landmarks, several processes.
 
 ================  ================================================================
-partition.py      landmarks by pivoted Cholesky, strata, partitions
-tiles.py          the kernel matrix of ordered examples, filled block by block
 sodm.py           scalable ODM: local solutions, merged level by level
-nystrom.py        the landmarks as a basis, and the linear solver on it
+parts.py          the parts of it, here or where workers keep them
+nystrom.py        landmarks as a basis, and the linear solver on it
 dsvrg.py          distributed SVRG for linear machines
-spread.py         rows that workers have read and keep
 blocks.py         a matrix too large for the memory, read or made block by block
-examples.py       labelled rows from a store on the disk
-passes.py         Newton's method by passes over them, linear and for nystrom
+passes.py         Newton's method by passes over it, linear and for nystrom
 block_descent.py  coordinate descent block by block, for wide data and any loss
-executor.py       where the tasks run: here, in threads, on a Dask cluster
+tasks.py          how many parts, and what a task takes of the memory
+scale.py          which of these a machine asked for, and where its tasks run
 ================  ================================================================
+
+Rows in pieces, partitions and executors are in :mod:`odmtool.rows`.
 """
