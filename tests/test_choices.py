@@ -141,7 +141,7 @@ def test_newton_for_mcodm_by_the_size_of_its_hessians(shape, k, found):
     assert way.for_rounds(p) == found == way.choose(p)
     assert way.for_rounds(p, "newton") == way.Way(0)
     assert way.for_rounds(p, "dcd") == way.Way(np.inf)
-    assert way.is_narrow(p) == (shape[0] >= 5 * shape[1])
+    assert way.has_many_rows(p) == (shape[0] >= 5 * shape[1])
 
 
 def test_rows_of_mcodm_that_become_an_array():
@@ -160,7 +160,7 @@ def test_features_of_all_examples_for_mcodm():
         assert way.has_features(p) == fits
         assert way.for_rounds(p) == way.Way(400 if fits else np.inf)
         assert way.for_rounds(p, "dcd") == way.Way(np.inf)
-        assert not way.is_narrow(p)
+        assert not way.has_many_rows(p)
     # The whole Hessian is factored, or the system among few duals, or neither.
     for m, k, epochs in ((500, 4, 50), (501, 4, 100), (600, 4, 100), (601, 4, 400), (2000, 1, 50)):
         p = multi(None, k, gram=of_kernel(m, name="rbf").gram)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.certificate import SpanPoint
 
 # How many, as a share of the sample, and what they must have of the sum at least; with so much of
 # it there are enough of them.
@@ -25,12 +25,12 @@ def is_worth(gap: float, last: float) -> bool:
     return gap <= _FALLEN * last
 
 
-def far_examples(points: list[Evaluation], left: np.ndarray, sample: int) -> np.ndarray:
+def far_examples(points: list[SpanPoint], left: np.ndarray, sample: int) -> np.ndarray:
     """The few examples that make the gap of any of these points, int array; none if they are many.
 
     Parameters
     ----------
-    points : list of Evaluation
+    points : list of SpanPoint
     left : ndarray, shape (m,)
         e_i, without bounds of their rounding errors.
     sample : int

@@ -53,7 +53,7 @@ _ROWS = 256
 _PILOTS, _BEYOND = 0.1, 1.5
 
 
-class Evaluation(NamedTuple):
+class SpanPoint(NamedTuple):
     """A model in the span of landmarks as a point of the full problem.
 
     Attributes
@@ -88,7 +88,7 @@ class Evaluation(NamedTuple):
     rounding: float
 
 
-def evaluate(basis: Basis, columns: Columns, W: np.ndarray) -> list[Evaluation]:
+def evaluate(basis: Basis, columns: Columns, W: np.ndarray) -> list[SpanPoint]:
     """The points of the full problems that the columns of W, for the features, stand for.
 
     Parameters
@@ -113,7 +113,7 @@ def evaluate(basis: Basis, columns: Columns, W: np.ndarray) -> list[Evaluation]:
     ]
 
 
-def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
+def located(basis: Basis, W: np.ndarray, demand) -> list[SpanPoint]:
     """The same for any loss, with ``eta`` a and ``rounding`` 0.
 
     Parameters
@@ -147,7 +147,7 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
     products = error * (size + np.abs(A).sum(axis=0))
     inside += np.linalg.norm(basis.inverse) * np.sqrt(len(q)) * products
     return [
-        Evaluation(
+        SpanPoint(
             alpha[:, j], F[:, j], A[:, j], A[:, j], crossed[j], float(norms[j]),
             float(norms[j] / 2 + values[j]), float(norms[j] / 2 + sizes[j]),
             float(inside[j]) ** 2 / 2, 0.0,
@@ -156,25 +156,25 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[Evaluation]:
     ]  # fmt: skip
 
 
-def margin_errors(basis: Basis, points: list[Evaluation]) -> np.ndarray:
+def margin_errors(basis: Basis, points: list[SpanPoint]) -> np.ndarray:
     """How far f of each point may be off at any example, shape (q,)."""
     return basis.points.product_error * np.array([np.abs(point.alpha).sum() for point in points])
 
 
-def free(point: Evaluation, left: np.ndarray) -> float:
+def free(point: SpanPoint, left: np.ndarray) -> float:
     """A bound of P - D from what is left of the examples, ``left``, shape (m,)."""
     outside = float(np.sqrt(left) @ np.abs(point.a)) ** 2
     return point.inside + point.rounding + outside / 2
 
 
 def drawn(
-    points: list[Evaluation], basis: Basis, left, count: int, seed, delta: float = DELTA
+    points: list[SpanPoint], basis: Basis, left, count: int, seed, delta: float = DELTA
 ) -> list[float]:
     """Bounds of P - D by the same rows; each holds with probability 1 - delta.
 
     Parameters
     ----------
-    points : list of Evaluation
+    points : list of SpanPoint
     basis : Basis
     left : ndarray, shape (m,)
         Upper bounds of e_i.
@@ -187,7 +187,7 @@ def drawn(
 
 
 def bounds(
-    points: list[Evaluation], basis: Basis, drawn: list[Draw], count: int, delta: float = DELTA
+    points: list[SpanPoint], basis: Basis, drawn: list[Draw], count: int, delta: float = DELTA
 ) -> list[float]:
     """The same from what so many drawn rows tell, each with probability 1 - delta."""
     found = []
@@ -199,7 +199,7 @@ def bounds(
 
 
 # speed only: a guess, with which nothing is proved
-def expected(points: list[Evaluation], drawn: list[Draw], count: int = 0) -> np.ndarray:
+def expected(points: list[SpanPoint], drawn: list[Draw], count: int = 0) -> np.ndarray:
     """What P - D is by drawn rows, about; at least by ``count`` rows, that is less 3 deviations."""
     found = []
     for point, draw in zip(points, drawn, strict=True):
@@ -208,7 +208,7 @@ def expected(points: list[Evaluation], drawn: list[Draw], count: int = 0) -> np.
     return np.array(found)
 
 
-def outsides(points: list[Evaluation], basis: Basis, left, count: int, seed: int) -> list[Draw]:
+def outsides(points: list[SpanPoint], basis: Basis, left, count: int, seed: int) -> list[Draw]:
     """What the same drawn rows tell of the parts outside the span of several points."""
     beta = basis.projection(np.column_stack([point.crossed for point in points]))
 
@@ -361,7 +361,7 @@ def rows_times(points: Points, rows: np.ndarray, A: np.ndarray, X=None, start=No
     return products
 
 
-def exact(points: list[Evaluation], basis: Basis) -> list[float]:
+def exact(points: list[SpanPoint], basis: Basis) -> list[float]:
     """P - D of every point, by one pass over the kernel values of the examples with duals."""
     A = np.column_stack([point.a for point in points])
     squares, error, gaps = _squares(basis.points, A), basis.points.product_error, []

@@ -48,7 +48,7 @@ from numpy.linalg import LinAlgError
 from odmtool.core import deadline, losses
 from odmtool.solvers.base import Solution, not_worse_than_zero, relative
 from odmtool.solvers.engine import checked
-from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.certificate import SpanPoint
 from odmtool.solvers.engine.checked import Known
 from odmtool.solvers.engine.products import CODED, Asked, Products
 from odmtool.solvers.engine.reduced import FeatureSpace
@@ -98,7 +98,7 @@ class FullNewton:
         Which of the run's problems.
     space : FeatureSpace
         Of the landmarks; its Hessian is the preconditioner's.
-    point : odmtool.solvers.engine.certificate.Evaluation
+    point : odmtool.solvers.engine.certificate.SpanPoint
         The solution in the landmarks' span.
     coef : ndarray, shape (m,)
         Its coefficients.
@@ -106,7 +106,7 @@ class FullNewton:
         So many problems share passes.
     """
 
-    def __init__(self, run, j: int, space: FeatureSpace, point: Evaluation, coef, count: int = 1):
+    def __init__(self, run, j: int, space: FeatureSpace, point: SpanPoint, coef, count: int = 1):
         self._most_rows = int(_ROWS_SHARE * len(coef) / count)
         self.y, self.loss, self.points, self._space = run.Y[j], run.losses(j), run.points, space
         self._share, self.a, self.f = _RESIDUAL, self.y * coef, point.f.copy()
@@ -339,7 +339,7 @@ def _side_by_side(courses: list[Course], products: Products) -> list:
 
 
 def solve(
-    run, problems: np.ndarray, spaces: list[FeatureSpace], points: list[Evaluation],
+    run, problems: np.ndarray, spaces: list[FeatureSpace], points: list[SpanPoint],
     coefs: list[np.ndarray], gaps: np.ndarray,
 ) -> list[Solution]:  # fmt: skip
     """Solve the full problems from duals.

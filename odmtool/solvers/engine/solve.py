@@ -37,7 +37,7 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.engine import brought, certificate, full, thinned
-from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.certificate import SpanPoint
 from odmtool.solvers.engine.choice import (
     Choice,
     choose,
@@ -316,7 +316,7 @@ class EngineRun:
         return choose(self.sample, self.cost, self.stop, known, count)
 
     # speed only: the gap is certified with any landmarks
-    def _bring(self, gap: float, points: list[Evaluation], basis: Basis, found: Features) -> int:
+    def _bring(self, gap: float, points: list[SpanPoint], basis: Basis, found: Features) -> int:
         """Bring the examples that make the gap into the sample, if they are few; how many."""
         sample = self.sample
         has_room = sample.landmarks.has_room and not sample.is_whole
@@ -329,7 +329,7 @@ class EngineRun:
         self._brought = gap
         return sample.bring(rows, left[rows], basis, self._columns)
 
-    def _note(self, live, points: list[Evaluation], gaps: np.ndarray) -> None:
+    def _note(self, live, points: list[SpanPoint], gaps: np.ndarray) -> None:
         for j, point, gap in zip(live, points, gaps, strict=True):
             self._states[j] = (point.primal, float(gap), int(np.count_nonzero(point.a)))
 
@@ -338,7 +338,7 @@ class EngineRun:
 
     def _in_span(
         self, choice: Choice
-    ) -> tuple[list[Evaluation], Basis, Features, FeatureSpace | None]:
+    ) -> tuple[list[SpanPoint], Basis, Features, FeatureSpace | None]:
         """The solutions in the span of the landmarks, as points of the full problems."""
         sample, m = self.sample, self.points.size
         basis = Basis(self.points, sample.members, sample.landmarks.factor)
@@ -410,7 +410,7 @@ class EngineRun:
         bounds = certificate.bounds(points, basis, drawn, count, delta)
         return bounds, certificate.expected(points, drawn, count)
 
-    def _solution(self, j: int, point: Evaluation, basis: Basis, gap, failure) -> Solution:
+    def _solution(self, j: int, point: SpanPoint, basis: Basis, gap, failure) -> Solution:
         now, coef = relative(gap, point.scale), np.zeros(self.points.size)
         coef[basis.members] = self.Y[j][basis.members] * point.alpha
         return Solution(

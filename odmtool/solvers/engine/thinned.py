@@ -17,7 +17,7 @@ import numpy as np
 
 from odmtool.core import deadline
 from odmtool.solvers.engine import certificate
-from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.certificate import SpanPoint
 from odmtool.solvers.engine.columns import Columns, directions, solve_in_span
 from odmtool.solvers.engine.cost import MOST
 from odmtool.solvers.engine.features import Basis
@@ -38,7 +38,7 @@ def kept_rows(m: int, seed: int) -> np.ndarray | None:
 
 def solve(
     basis: Basis, Z: np.ndarray, rows: np.ndarray, columns: Columns, start, tolerance: float
-) -> tuple[np.ndarray, list[Evaluation], int]:
+) -> tuple[np.ndarray, list[SpanPoint], int]:
     """w_j of all problems, shape (r, q), their points, and the steps taken.
 
     Parameters

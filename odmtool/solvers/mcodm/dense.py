@@ -33,7 +33,7 @@ from odmtool.rows.executor import Serial
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.mcodm import dual_system
 from odmtool.solvers.mcodm.newton import SmoothedNewton
-from odmtool.solvers.mcodm.way import is_narrow
+from odmtool.solvers.mcodm.way import has_many_rows
 from odmtool.solvers.multi import (
     LARGEST_FACTOR,
     LARGEST_FEATURE_FACTOR,
@@ -146,7 +146,7 @@ class DenseNewton(SmoothedNewton):
         none = np.zeros(0, dtype=int)
         self._members = [Members(none, none, np.zeros(m, dtype=int)[rows]) for rows in self._parts]
         self._bends = []
-        is_large = W.size > _MANY and is_narrow(problem)
+        is_large = W.size > _MANY and has_many_rows(problem)
         if (self.is_exact or is_large) and not duals.alpha.any():
             W = least_squares(problem, W)
             self.names_rivals = is_large

@@ -19,7 +19,7 @@ import numpy as np
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import ProgressCallback, Stop, relative
 from odmtool.solvers.engine import certificate
-from odmtool.solvers.engine.certificate import Evaluation
+from odmtool.solvers.engine.certificate import SpanPoint
 from odmtool.solvers.engine.choice import Choice
 from odmtool.solvers.engine.features import Basis, Features
 from odmtool.solvers.engine.span import SpanRun
@@ -117,7 +117,7 @@ class _Run(SpanRun):
             support_count=int(np.count_nonzero(coef.any(axis=1))),
         )  # fmt: skip
 
-    def _rounding(self, basis, points: list[Evaluation], scores, terms, duals) -> float:
+    def _rounding(self, basis, points: list[SpanPoint], scores, terms, duals) -> float:
         """What errors of the scores can do to the losses and to sum_il C_il f_l(x_i)."""
         problem, loss = self._problem, self._problem.parameters
         most = float(certificate.margin_errors(basis, points).max(initial=0.0))

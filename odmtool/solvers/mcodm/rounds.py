@@ -52,7 +52,7 @@ from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
 from odmtool.solvers.mcodm.sample import duals_at, has_sample, sample_of
 from odmtool.solvers.mcodm.starts import MOST_STARTS, lowest_end, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms, evaluate
-from odmtool.solvers.mcodm.way import Way, is_narrow
+from odmtool.solvers.mcodm.way import Way, has_many_rows
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 from odmtool.solvers.rounding import Rounding
 
@@ -210,7 +210,7 @@ class _Rounds:
         names_rivals = self._name == "newton" and self._solver.names_rivals
         if rivals is None and (start is not None or names_rivals):
             self._end_round()
-        elif rivals is None and is_narrow(self._problem):
+        elif rivals is None and has_many_rows(self._problem):
             self._tolerance = _FIRST
 
     def scores(self) -> np.ndarray:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 
 from odmtool.errors import DivergedError
-from odmtool.solvers.mcodm.way import is_narrow
+from odmtool.solvers.mcodm.way import has_many_rows
 from odmtool.solvers.multi import Duals, MultiProblem
 
 MOST_STARTS = 7
@@ -49,7 +49,7 @@ def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
         return _share(_SQUARED_UNKNOWNS, most, (problem.k * problem.size) ** 2)
     X = problem.X
     stored = X.size if isinstance(X, np.ndarray) else X.nnz
-    budget = _ROW_NUMBERS if is_narrow(problem) else _WIDE_NUMBERS
+    budget = _ROW_NUMBERS if has_many_rows(problem) else _WIDE_NUMBERS
     return _share(budget, most, problem.k * (stored + X.shape[1]))
 
 
@@ -96,7 +96,7 @@ def other_rivals(
     second = f.argmax(axis=1)
     lift = np.maximum(present - f[examples, second], np.finfo(float).tiny)
     promise = np.log(duals.beta[held]) - np.log(lift)
-    shares, noise = _NARROW if is_narrow(problem) else _WIDE
+    shares, noise = _NARROW if has_many_rows(problem) else _WIDE
     promise += noise * np.random.default_rng((seed, number)).gumbel(size=held.size)
     share = shares[number % len(shares)]
     chosen = np.argsort(-promise, kind="stable")[: int(np.ceil(share * held.size))]

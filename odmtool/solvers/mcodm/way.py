@@ -100,7 +100,7 @@ def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
         return Way(0, is_sparse)
     if solver == "dcd" or k * d * d > LARGEST_BLOCKS:
         return Way(np.inf)
-    if not is_narrow(problem):
+    if not has_many_rows(problem):
         return Way(_WIDE_EPOCHS if is_sparse else min(_WIDE_EPOCHS, most), is_sparse)
     return Way(_EPOCHS if is_sparse or k > _FEW_CLASSES else 0, is_sparse)
 
@@ -124,7 +124,7 @@ def curvature(problem: MultiProblem) -> float:
         return float(2 * problem.parameters.c1 * lengths)
 
 
-def is_narrow(problem: MultiProblem) -> bool:
+def has_many_rows(problem: MultiProblem) -> bool:
     """Whether there are many examples per feature; with a kernel there never are."""
     return problem.gram is None and problem.X.shape[0] >= _NARROW * problem.X.shape[1]
 
