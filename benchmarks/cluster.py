@@ -24,6 +24,7 @@ from odmtool.rows import cluster
 from odmtool.rows.executor import Serial, Threads
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import dsvrg, sodm
+from odmtool.solvers.settings import Settings
 
 
 def problem(file: str, m: int | None, is_linear: bool) -> Problem:
@@ -42,9 +43,9 @@ def measure(name: str, p: Problem, stop_level: int, executor) -> None:
         levels.clear()
         began = time.perf_counter()
         if p.gram is None:
-            found = dsvrg.solve(p, Stop(1e-3, 100), sodm.Scheme(8), executor=executor)
+            found = dsvrg.solve(p, Stop(1e-3, 100), Settings(partitions=8), executor=executor)
         else:
-            scheme = sodm.Scheme(16, 4, stop_level=stop_level)
+            scheme = Settings(partitions=16, branch=4, stop_level=stop_level)
             found = sodm.solve(
                 p, Stop(1e-3, 1000), scheme, executor=executor, report=levels.append
             )

@@ -44,13 +44,14 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.rows.executor import local_executor
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import dsvrg, sodm
+from odmtool.solvers.settings import Settings
 
 LAMBDA, MU, THETA = 2.0**10, 0.6, 0.2
 STRATEGIES = {
-    "SODM": {"by": "stratified"},
-    "Ca-ODM": {"by": "random", "cascade": True},
-    "DiP-ODM": {"by": "cluster-strata", "cascade": True},
-    "DC-ODM": {"by": "cluster"},
+    "SODM": {"partition_by": "stratified"},
+    "Ca-ODM": {"partition_by": "random", "cascade": True},
+    "DiP-ODM": {"partition_by": "cluster-strata", "cascade": True},
+    "DC-ODM": {"partition_by": "cluster"},
 }
 
 
@@ -122,7 +123,7 @@ class Task:
         print("| " + " | ".join(map(str, (self.name, self.m, *cells, load))) + " |", flush=True)
 
 
-def measure(task: Task, scheme: sodm.Scheme, jobs: int):
+def measure(task: Task, scheme: Settings, jobs: int):
     """Levels, and the seconds until each was solved, without certificates."""
     levels, started = [], time.perf_counter()
     sodm.solve(
@@ -155,9 +156,10 @@ def strategy(path: str, name: str, fastest: float, arguments) -> None:
     task = Task(path, arguments.rows, arguments.memory, arguments.linear)
     if name == "DSVRG":
         return by_turns(task, arguments)
-    scheme = sodm.Scheme(
-        arguments.partitions, arguments.branch, stop_level=arguments.stop_level, **STRATEGIES[name]
-    )
+    scheme = Settings(
+        partitions=arguments.partitions, branch=arguments.branch,
+        stop_level=arguments.stop_level, **STRATEGIES[name],
+    )  # fmt: skip
     levels, solved, total = measure(task, scheme, arguments.jobs)
     for level, seconds in zip(levels, solved, strict=True):
         certified = total if level is levels[-1] else seconds + level.certifying
@@ -169,7 +171,7 @@ def strategy(path: str, name: str, fastest: float, arguments) -> None:
 
 def by_turns(task: Task, arguments) -> None:
     """The line of dsvrg, which has no levels."""
-    problem, scheme = task.problem(), sodm.Scheme(arguments.partitions)
+    problem, scheme = task.problem(), Settings(partitions=arguments.partitions)
     executor, started = local_executor(arguments.jobs), time.perf_counter()
     solution = dsvrg.solve(problem, Stop(1e-3, 100), scheme, executor=executor)
     seconds = f"{time.perf_counter() - started:.1f}"
@@ -206,8 +208,8 @@ def warm_up() -> None:
         gram = Gram(Kernel("rbf", 1.0), X)
         problem = Problem(None, gram, y, np.ones(300), losses.odm(LAMBDA, MU, THETA, 300))
         for tolerance in (1e-3, 1e-8):
-            sodm.solve(problem, Stop(tolerance), sodm.Scheme(4))
-            sodm.solve(problem, Stop(tolerance), sodm.Scheme(4, stop_level=1))
+            sodm.solve(problem, Stop(tolerance), Settings(partitions=4))
+            sodm.solve(problem, Stop(tolerance), Settings(partitions=4, stop_level=1))
         solvers.solve(problem, solver="dcd")
 
 

@@ -25,7 +25,7 @@ from odmtool.rows import cluster
 from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Problem, Stop  # noqa: E402
 from odmtool.solvers.large import dsvrg, nystrom, sodm
-from odmtool.solvers.large.sodm import Scheme
+from odmtool.solvers.settings import Settings
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def dask(scheduler):
 ])  # fmt: skip
 def test_sodm_is_the_same_on_the_cluster(dask, kernel, cascade):
     p = problem(kernel, weight=weights())
-    scheme = Scheme(8, 2, strata=5, cascade=cascade)
+    scheme = Settings(partitions=8, branch=2, strata=5, cascade=cascade)
     here = sodm.solve(p, Stop(1e-3), scheme, executor=Threads(2))
     there = sodm.solve(p, Stop(1e-3), scheme, executor=dask)
     assert np.allclose(here.eta, there.eta, rtol=1e-9, atol=1e-12)
@@ -58,8 +58,8 @@ def test_nystrom_is_the_same_on_the_cluster(dask):
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_dsvrg_is_the_same_on_the_cluster(dask, is_dense):
     p = problem(weight=weights(), dense=is_dense)
-    here = dsvrg.solve(p, Stop(1e-4, 500), Scheme(5, strata=4), executor=Threads(2))
-    there = dsvrg.solve(p, Stop(1e-4, 500), Scheme(5, strata=4), executor=dask)
+    here = dsvrg.solve(p, Stop(1e-4, 500), Settings(partitions=5, strata=4), executor=Threads(2))
+    there = dsvrg.solve(p, Stop(1e-4, 500), Settings(partitions=5, strata=4), executor=dask)
     assert here.iterations == there.iterations > 5
     assert np.allclose(here.w, there.w, rtol=1e-9, atol=1e-12)
     assert np.allclose(here.eta, there.eta, rtol=1e-9, atol=1e-12)
@@ -77,7 +77,7 @@ def test_a_killed_worker_is_survived(dask):
     p = Problem(
         None, Gram(Kernel("rbf", 0.7), X), y, np.ones(600), losses.odm(2.0**8, 0.5, 0.3, 600)
     )
-    scheme, killed = Scheme(8, 2, strata=5), []
+    scheme, killed = Settings(partitions=8, branch=2, strata=5), []
 
     def kill(level):
         if level.parts == 2:
@@ -92,7 +92,7 @@ def test_a_killed_worker_is_survived(dask):
 
 
 def test_a_worker_killed_during_dsvrg_is_survived(dask):
-    p, scheme, killed = problem(weight=weights()), Scheme(5, strata=4), []
+    p, scheme, killed = problem(weight=weights()), Settings(partitions=5, strata=4), []
 
     def kill(state):
         if state.iteration == 4:
@@ -223,7 +223,7 @@ def test_memory_bounds_the_tasks(scheduler):
 
 
 def test_sodm_is_the_same_where_few_kernel_values_are_kept(scheduler):
-    p, scheme = problem("rbf", weight=weights()), Scheme(4, 2, strata=5)
+    p, scheme = problem("rbf", weight=weights()), Settings(partitions=4, branch=2, strata=5)
     small = cluster.Dask(scheduler, 4000.0)
     here = sodm.solve(p, Stop(1e-6), scheme)
     there = sodm.solve(p, Stop(1e-6), scheme, executor=small)

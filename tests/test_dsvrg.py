@@ -11,7 +11,7 @@ from odmtool.rows.executor import Serial, Threads
 from odmtool.solvers import newton, stochastic, svrg
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import dsvrg
-from odmtool.solvers.large.sodm import Scheme
+from odmtool.solvers.settings import Settings
 
 M = 60
 SMOOTH = {
@@ -20,7 +20,7 @@ SMOOTH = {
     "lssvm": losses.lssvm(2.0**4, M),
     "mamc": losses.mamc(2.0**2, M),
 }
-FIVE = Scheme(5, strata=4)
+FIVE = Settings(partitions=5, strata=4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -36,7 +36,8 @@ def test_the_judge_confirms_the_gap(loss, is_dense, weighted):
 
 
 @pytest.mark.parametrize("scheme", [
-    Scheme(1), Scheme(M), Scheme(7, by="random"), Scheme(3, by="cluster"),
+    Settings(partitions=1), Settings(partitions=M),
+    Settings(partitions=7, partition_by="random"), Settings(partitions=3, partition_by="cluster"),
 ])  # fmt: skip
 def test_every_way_to_part_leads_there(scheme):
     p = problem(weight=weights())
@@ -56,7 +57,7 @@ def test_the_same_seed_gives_the_same_model_everywhere(is_dense):
 
 
 def spread(p, parts, by="stratified"):
-    order, levels = dsvrg.arrange(p, Scheme(parts, strata=4, by=by), 0)
+    order, levels = dsvrg.arrange(p, Settings(partitions=parts, strata=4, partition_by=by), 0)
     return dsvrg.Spread(p, order, levels[0], Serial(), 7)
 
 
@@ -151,7 +152,8 @@ def test_columns_without_nonzeros_cost_nothing(monkeypatch):
 def test_overflow_is_an_error():
     p = problem(dense=True)
     with pytest.raises(DivergedError):
-        dsvrg.solve(p._replace(X=p.X * 1e200), Stop(), Scheme(5, by="random"))
+        settings = Settings(partitions=5, partition_by="random")
+        dsvrg.solve(p._replace(X=p.X * 1e200), Stop(), settings)
 
 
 def test_rows_without_nonzeros():

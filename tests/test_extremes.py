@@ -18,7 +18,7 @@ from odmtool.rows.examples import Examples
 from odmtool.solvers import asgd, svrg
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import block_descent, dsvrg, passes, sodm
-from odmtool.solvers.large.sodm import Scheme
+from odmtool.solvers.settings import Settings
 
 # How often mcODM begins is asked in test_mcodm_starts.py.
 pytestmark = pytest.mark.usefixtures("two_starts")
@@ -101,7 +101,7 @@ def test_optimal_or_one_sentence(name, kernel, data, lambda_):
     assert verdict.gap <= machine.tolerance * (1 + 1e-6) or is_rounding
 
 
-_SCHEME = Scheme(2, strata=2)
+_SCHEME = Settings(partitions=2, strata=2)
 PASSES = {
     "svrg": (svrg.solve, "odm"),
     "svrg of ldm": (svrg.solve, "ldm"),

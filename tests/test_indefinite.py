@@ -245,9 +245,8 @@ def test_parts_of_a_kernel_that_may_be_indefinite(partitions):
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     p = Problem(None, None, y, np.ones(60), losses.l1svm(60.0, 60))
     for kernel in (Kernel("sigmoid", 0.5, -1.0), Kernel("rbf", 0.5)):
-        found = sodm.solve(
-            p._replace(gram=Gram(kernel, X)), Stop(1e-3, 1000), sodm.Scheme(partitions)
-        )
+        settings = solvers.Settings(partitions=partitions)
+        found = sodm.solve(p._replace(gram=Gram(kernel, X)), Stop(1e-3, 1000), settings)
         assert found.converged and found.optimal == (kernel.name == "rbf")
 
 

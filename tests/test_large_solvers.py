@@ -51,8 +51,8 @@ def test_what_a_solver_is_called_with(monkeypatch, most):
     for solver, kernel in (("sodm", "rbf"), ("sodm", None), ("dsvrg", None)):
         q = problem(kernel)
         given = machine(solver, kernel or "linear", max_iter=most, settings=chosen)
-        (stop, scheme), options = asked(monkeypatch, solver, given, q)
-        assert scheme == sodm.Scheme(8, 2, 9, 1, "random", True) and given.levels_ == []
+        (stop, told), options = asked(monkeypatch, solver, given, q)
+        assert told == Settings(**chosen) and given.levels_ == []
         limit = way_of(solver, SMOOTH, kernel or "linear").limit if most is None else most
         assert (stop.tolerance, stop.limit) == (1e-3, limit) and options["start"] == "start"
         if solver == "sodm":

@@ -21,7 +21,6 @@ from odmtool.solvers.engine.choice import Choice
 from odmtool.solvers.engine.room import Room, needed_bytes
 from odmtool.solvers.engine.shared import Found
 from odmtool.solvers.engine.solve import solve_all
-from odmtool.solvers.large.sodm import Scheme
 from odmtool.solvers.m3svm.adam import RATE
 from odmtool.solvers.m3svm.objective import M3SVMParameters
 from odmtool.solvers.mcodm.starts import MOST_STARTS, start_count
@@ -107,9 +106,6 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
         "snapshot": "last", "outer": "cccp", "partitions": None, "strata": 64, "branch": 4,
         "stop_level": 0, "partition_by": "stratified", "cascade": False, "landmarks": 1000,
         "scheduler": None,
-    }),
-    (Scheme, {
-        "branch": 4, "strata": 64, "stop_level": 0, "by": "stratified", "cascade": False,
     }),
     (Solution, {"optimal": True, "failure": None, "track": None, "bias": 0.0}),
     (MultiSolution, {

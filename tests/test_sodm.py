@@ -20,9 +20,9 @@ from odmtool.solvers import dcd, newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import parts, sodm
 from odmtool.solvers.large.parts import parts_of, single_is_enough
-from odmtool.solvers.large.sodm import Scheme
+from odmtool.solvers.settings import Settings
 
-EIGHT = Scheme(8, 2, strata=5)
+EIGHT = Settings(partitions=8, branch=2, strata=5)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-10])
@@ -49,8 +49,11 @@ def test_every_row_of_the_table_can_be_parted(loss):
 
 @pytest.mark.parametrize("memory", [np.inf, 8 * 60 * 20])
 @pytest.mark.parametrize("scheme", [
-    Scheme(4, 4), Scheme(7, 3, by="random"), Scheme(5, 2, by="cluster"),
-    Scheme(8, 2, cascade=True), Scheme(4, 2, by="cluster", cascade=True),
+    Settings(partitions=4, branch=4),
+    Settings(partitions=7, branch=3, partition_by="random"),
+    Settings(partitions=5, branch=2, partition_by="cluster"),
+    Settings(partitions=8, branch=2, cascade=True),
+    Settings(partitions=4, branch=2, partition_by="cluster", cascade=True),
 ])  # fmt: skip
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 def test_schemes_end_at_the_same_solution_in_any_memory(kernel, scheme, memory):
@@ -73,7 +76,7 @@ def test_schemes_end_at_the_same_solution_in_any_memory(kernel, scheme, memory):
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 def test_one_partition_is_the_plain_solver(kernel):
     p = problem(kernel, weight=weights())
-    alone = sodm.solve(p, Stop(1e-6), Scheme(1), seed=5)
+    alone = sodm.solve(p, Stop(1e-6), Settings(partitions=1), seed=5)
     plain = dcd.solve(p, Stop(1e-6), seed=5)
     assert np.array_equal(alone.eta, plain.eta)
     assert alone.gap == plain.gap
@@ -84,7 +87,7 @@ def test_one_partition_is_the_plain_solver(kernel):
 def test_an_early_stop_gives_the_weighted_mean_of_the_parts(kernel, by):
     """w = sum_k (M_k / M) w_k, where w_k solves part k with M_k in the place of M."""
     X, y = examples()
-    u, scheme = weights(), Scheme(4, 2, by=by, strata=5, stop_level=2)
+    u, scheme = weights(), Settings(partitions=4, branch=2, partition_by=by, strata=5, stop_level=2)
     p = problem(kernel, weight=u, loss=losses.odm(2.0**4, 0.5, 0.3, u.sum()))
     solution = sodm.solve(p, Stop(1e-12, 50000), scheme)
     order, levels = sodm.arrange(p, scheme, 0)
@@ -112,7 +115,7 @@ def test_the_rescaled_start_is_nearly_optimal_and_the_printed_one_worse_than_non
     gram = Gram(Kernel("rbf", 2.0), X)
     p = Problem(None, gram, y, np.ones(400), losses.odm(2.0**4, 0.5, 0.3, 400))
     exact = newton.solve(p, Stop(1e-13, 200))
-    merged = sodm.solve(p, Stop(1e-9, 1000), Scheme(8, 8, stop_level=1)).eta
+    merged = sodm.solve(p, Stop(1e-9, 1000), Settings(partitions=8, branch=8, stop_level=1)).eta
     K = objective.kernel_matrix(gram.kernel, gram.X, gram.X)
 
     def lacking(eta):
@@ -172,7 +175,9 @@ def test_no_level_is_begun_after_the_time(monkeypatch):
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-8])
-@pytest.mark.parametrize("scheme", [EIGHT, Scheme(4, 4, by="random", cascade=True)])
+@pytest.mark.parametrize(
+    "scheme", [EIGHT, Settings(partitions=4, branch=4, partition_by="random", cascade=True)]
+)
 @pytest.mark.parametrize("kernel", [None, "rbf", "rbf with bias"])
 def test_executors_agree(kernel, scheme, tolerance):
     p = problem(kernel, weight=weights())
@@ -194,7 +199,7 @@ def test_a_part_that_is_done_keeps_no_kernel_values(monkeypatch):
         return grams[-len(arguments[0]) :]
 
     monkeypatch.setattr(Tiles, "parts", spy)
-    sodm.solve(problem("rbf"), Stop(1e-3), Scheme(4, 4, stop_level=1))
+    sodm.solve(problem("rbf"), Stop(1e-3), Settings(partitions=4, branch=4, stop_level=1))
     assert len(grams) == 4 and not any(gram.is_computed for gram in grams)
 
 
@@ -221,9 +226,10 @@ def test_it_ends_at_the_first_level_whose_gap_is_small_enough():
 def test_a_start_is_used():
     p = problem("poly")
     done, levels = dcd.solve(p, Stop(1e-9, 5000)), []
-    sodm.solve(p, Stop(1e-2), Scheme(2, 2), start=done.eta, report=levels.append)
+    two = Settings(partitions=2, branch=2)
+    sodm.solve(p, Stop(1e-2), two, start=done.eta, report=levels.append)
     cold = []
-    sodm.solve(p, Stop(1e-2), Scheme(2, 2), report=cold.append)
+    sodm.solve(p, Stop(1e-2), two, report=cold.append)
     assert levels[0].epochs <= cold[0].epochs
 
 
@@ -388,7 +394,8 @@ def test_what_single_precision_may_cause_in_an_exponent():
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 def test_parts_are_neighbours_of_those_with_whom_they_are_merged(kernel, branch, expected):
     p = problem(kernel)
-    order, levels = sodm.arrange(p, Scheme(8, branch, strata=5, by="random"), 3)
+    settings = Settings(partitions=8, branch=branch, strata=5, partition_by="random")
+    order, levels = sodm.arrange(p, settings, 3)
     assert sorted(order) == list(range(60)) and [len(level) for level in levels] == expected
     for level in levels:
         assert level[0][0] == 0 and level[-1][1] == 60

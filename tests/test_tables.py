@@ -51,7 +51,7 @@ def test_the_modules_of_a_solver_are_there_and_take_what_they_are_told(row):
             assert callable(module.choose)
             continue
         taken = inspect.signature(module.solve).parameters
-        # Those in parts are told by odmtool.solvers.large.scale, in a scheme.
+        # Those in parts are told by odmtool.solvers.large.scale, in their settings.
         told = () if row.in_parts else way.reads
         assert {"progress", *told} <= set(taken)
         if table.MEMORY in way.places:

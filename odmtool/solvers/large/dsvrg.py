@@ -32,13 +32,14 @@ from odmtool.solvers import stochastic, svrg
 from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.large.parts import transposed_product
-from odmtool.solvers.large.sodm import Scheme, arrange
+from odmtool.solvers.large.sodm import arrange
+from odmtool.solvers.settings import Settings
 
 
 def solve(
     problem: Problem,
     stop: Stop,
-    scheme: Scheme,
+    settings: Settings,
     *,
     executor=None,
     seed: int = 0,
@@ -52,8 +53,8 @@ def solve(
     problem : Problem
     stop : Stop
         ``max_iter`` counts stages of m steps.
-    scheme : Scheme
-        Its ``partitions``, ``by`` and ``strata`` make the parts.
+    settings : Settings
+        Its ``partitions``, a number, ``partition_by`` and ``strata`` make the parts.
     executor : optional
         Where the parts are kept (:mod:`odmtool.rows.executor`); the same w everywhere.
     seed : int
@@ -70,7 +71,7 @@ def solve(
     narrow, widen = problem, np.asarray
     if pieces_of(problem.X).is_here:
         narrow, widen = stochastic.occupied_columns(problem)
-    order, levels = arrange(narrow, scheme, seed)
+    order, levels = arrange(narrow, settings, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = Spread(narrow, order, levels[0], executor or Serial(), seed)
         point = rows.at(rows.first_w(start))

@@ -42,14 +42,12 @@ def solve(machine, problem: Problem, start, progress: ProgressCallback) -> Solut
         from odmtool.solvers.large import dsvrg, sodm
 
         machine.levels_ = []
-        scheme = sodm.Scheme(
-            tasks.parts_at_first(problem.size, machine.solver, settings), settings.branch,
-            settings.strata, settings.stop_level, settings.partition_by, settings.cascade,
-        )  # fmt: skip
+        count = tasks.parts_at_first(problem.size, machine.solver, settings)
+        settings = settings._replace(partitions=count)
         if machine.solver == "dsvrg":
-            return dsvrg.solve(*arguments, scheme, start=start, **shared)
+            return dsvrg.solve(*arguments, settings, start=start, **shared)
         return sodm.solve(
-            *arguments, scheme, start=start, report=machine.levels_.append, **shared
+            *arguments, settings, start=start, report=machine.levels_.append, **shared
         )  # fmt: skip
 
 

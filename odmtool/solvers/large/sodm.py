@@ -47,36 +47,11 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.large.parts import parts_of
 from odmtool.solvers.rounding import Rounding
+from odmtool.solvers.settings import Settings
 
 # speed only: where the next level begins
 LOCAL_TOLERANCE = 1e-2
 """Relative gap at which a part is left, unless its level is the last: merging changes more."""
-
-
-class Scheme(NamedTuple):
-    """How the data are cut and merged.
-
-    Attributes
-    ----------
-    partitions : int
-        Parts at the first level.
-    branch : int
-        So many are merged at a time.
-    strata : int
-        Strata of the partitions that have some.
-    stop_level : int
-        The last level to solve; 0 is the whole problem.
-    by : str
-        One of :data:`odmtool.defaults.PARTITION_BY`.
-    cascade : bool
-    """
-
-    partitions: int
-    branch: int = 4
-    strata: int = 64
-    stop_level: int = 0
-    by: str = "stratified"
-    cascade: bool = False
 
 
 class Level(NamedTuple):
@@ -99,7 +74,7 @@ class Level(NamedTuple):
 def solve(
     problem: Problem,
     stop: Stop,
-    scheme: Scheme,
+    settings: Settings,
     *,
     executor=None,
     seed: int = 0,
@@ -114,7 +89,8 @@ def solve(
     problem : Problem
     stop : Stop
         ``max_iter`` counts epochs, in every part of every level.
-    scheme : Scheme
+    settings : Settings
+        How the data are cut and merged; ``partitions`` is a number.
     executor : optional
         Where the parts are solved (:mod:`odmtool.rows.executor`).
     seed : int
@@ -131,25 +107,25 @@ def solve(
     DivergedError
         See :func:`odmtool.solvers.dcd.solve`.
     """
-    if scheme.partitions == 1:
+    if settings.partitions == 1:
         problem = brought_here(problem)
         found = dcd.solve(problem, stop, seed=seed, start=start, progress=progress)
         return found._replace(optimal=problem.is_definite)
-    order, levels = arrange(problem, scheme, seed)
+    order, levels = arrange(problem, settings, seed)
     parts = parts_of(
         problem, order, levels[0], tolerance=stop.tolerance, executor=executor or Serial(),
-        cascade=scheme.cascade,
+        cascade=settings.cascade,
     )  # fmt: skip
     eta = np.zeros(problem.size) if start is None else np.asarray(start, dtype=float)[order]
     place, epochs = np.argsort(order), 0
     rounding = Rounding.of(problem).ordered(order)
     for level, ranges in zip(range(len(levels) - 1, -1, -1), levels, strict=True):
         began = time.perf_counter()
-        rough = 0.0 if level == scheme.stop_level else LOCAL_TOLERANCE
+        rough = 0.0 if level == settings.stop_level else LOCAL_TOLERANCE
         used = parts.solve(ranges, eta, Stop(max(stop.tolerance, rough), stop.max_iter), seed)
         epochs += used
         solved = time.perf_counter()
-        is_last = level == scheme.stop_level or stop.is_late
+        is_last = level == settings.stop_level or stop.is_late
         w, primal, dual, gap = certify(parts, eta, rounding, is_last=is_last)
         progress(Progress(epochs, primal, gap, int(np.count_nonzero(eta))))
         seconds = solved - began, time.perf_counter() - solved
@@ -175,7 +151,7 @@ def brought_here(problem: Problem) -> Problem:
     return problem._replace(gram=Gram(gram.kernel, rows, gram.memory))
 
 
-def arrange(problem: Problem, scheme: Scheme, seed: int):
+def arrange(problem: Problem, settings: Settings, seed: int):
     """The order in which parts are neighbours at every level, and where each lies.
 
     Returns
@@ -188,14 +164,14 @@ def arrange(problem: Problem, scheme: Scheme, seed: int):
     kernel, X = (Kernel("linear"), problem.X) if gram is None else (gram.kernel, gram.X)
     memory = np.inf if gram is None else gram.memory
     part = partition.partition(
-        kernel, X, problem.y, scheme.partitions, by=scheme.by, count=scheme.strata, seed=seed,
-        memory=memory,
+        kernel, X, problem.y, settings.partitions, by=settings.partition_by,
+        count=settings.strata, seed=seed, memory=memory,
     )  # fmt: skip
     order = np.argsort(part, kind="stable")
     edges = np.concatenate([[0], np.cumsum(np.bincount(part))])
     levels = [edges]
     while len(edges) > 2:
-        edges = np.append(edges[: -1 : max(2, scheme.branch)], problem.size)
+        edges = np.append(edges[: -1 : max(2, settings.branch)], problem.size)
         levels.append(edges)
     return order, [list(zip(e[:-1].tolist(), e[1:].tolist(), strict=True)) for e in levels]
 
