@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_m3svm import EXACT, certificate, problem, some_weights
+from test_m3svm import EXACT, certificate, examples, problem, some_weights
 
 from odmtool.errors import DivergedError
 from odmtool.judge import m3svm as judge
@@ -277,3 +277,13 @@ def test_a_point_that_is_no_number_ends_it(monkeypatch):
     with pytest.raises(DivergedError), np.errstate(invalid="ignore"):
         m3svm.solve(given, Stop(1e-3, 9))
     assert len(asked) == 1
+
+
+def test_of_separable_classes_f_is_near_its_minimum_at_a_loose_tolerance():
+    """There F is nearly zero, and 1e-3 of the gradient at zero is a large one."""
+    X, target = examples()
+    X = X + 16 * np.eye(4, 5)[target]
+    given = problem(lambda_=1.0, data=(X, target))
+    loose, exact = m3svm.solve(given, Stop(1e-3, 300)), m3svm.solve(given, EXACT)
+    assert loose.converged and exact.objective < 0.05 * 3 * 60
+    assert loose.objective <= 1.01 * exact.objective

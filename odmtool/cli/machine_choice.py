@@ -15,7 +15,7 @@ from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAM
 from odmtool.cli.options import taken
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
-from odmtool.defaults import PerDistance
+from odmtool.defaults import WITH_KERNEL_LAMBDA, PerDistance
 from odmtool.errors import UsageError
 from odmtool.messages.words import listed
 from odmtool.solvers.table import SOLVERS, settings_of_solver
@@ -116,7 +116,8 @@ class MachineChoice(NamedTuple):
         if others or not is_open:
             return self
         is_wide = kernel == "linear" and may_be_wide(self.name, *data.X.shape)
-        if scaling is not None and (is_wide or kernel == "rbf") and hasattr(data.X, "indices"):
+        has_spread = kernel == "rbf" and self.name in WITH_KERNEL_LAMBDA
+        if scaling is not None and (is_wide or has_spread) and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         usual = MACHINES[self.name].parameters["lambda_"]
         value = default_lambda(self.name, usual, kernel, data.X, data.weight, self._only_gamma)
