@@ -20,7 +20,7 @@ from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.coded_tile import decoded, take_codes
 from odmtool.solvers import newton
 from odmtool.solvers.base import Stop
-from odmtool.solvers.engine import brought, full, products, sample, solve
+from odmtool.solvers.engine import brought, cost, full, products, sample, solve
 from odmtool.solvers.rounding import sum_error
 
 
@@ -222,3 +222,34 @@ def test_what_is_stopped_is_looked_at_in_double_precision_all_the_same(most, mon
     truth = judged(problem, solution.coef, solution.eta)
     assert solution.gap == pytest.approx(truth.gap, rel=1e-4) and truth.gap <= solution.gap
     assert solution.primal == pytest.approx(truth.primal, rel=1e-9)
+
+
+def test_the_stages_are_told(monkeypatch):
+    """Each as it begins, the passes one by one with about how many there will be, then the end."""
+    forced("full", monkeypatch)
+    problem = problem_of(Kernel("rbf", 5.0), "odm", 2.0**12, 400)
+
+    class Told(list):
+        def __call__(self, _state):
+            pass
+
+        enter = list.append
+
+    told = Told()
+    found = solve.solve(problem, Stop(1e-4, 100), progress=told)
+    assert found.converged and found.solver == "landmarks, then newton"
+    *stages, end = told
+    names = [stage.name for stage in stages]
+    count = names.count("passes")
+    assert end is None
+    assert names == ["landmarks", "span", "certificate", "landmarks"] + ["passes"] * count
+    assert stages[1].count == stages[2].count == stages[3].count > stages[0].count == 0
+    assert [stage.count for stage in stages[4:]] == list(range(1, count + 1))
+    (most,) = {stage.most for stage in stages[4:]}
+    assert count / 5 < most < 5 * count
+
+
+@pytest.mark.parametrize("excess, most", [(1.0, 5), (10.0, 10), (1000.0, 41)])
+def test_about_how_many_passes_there_will_be(excess, most):
+    """2 (gap / tolerance)^0.4 of conjugate gradients, two for each of some steps, and the last."""
+    assert cost.passes(excess) == most

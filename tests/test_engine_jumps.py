@@ -12,7 +12,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import certify_kernel, kernel_matrix
 from odmtool.machines import machine_named
 from odmtool.solvers import auto
-from odmtool.solvers.base import Problem, Progress, Stop
+from odmtool.solvers.base import Problem, Progress, Stop, ignore_progress
 from odmtool.solvers.engine import certificate, jumps, sample, span
 from odmtool.solvers.engine.cost import Cost, DescentCost
 from odmtool.solvers.ldm import descent, dual
@@ -237,7 +237,7 @@ class Choices(span.SpanRun):
     """A run whose answers are said: gaps of solutions in the span, and whether these converged."""
 
     def __init__(self, *answers, limit=99):
-        super().__init__(Gram(Kernel("linear"), np.eye(12)), Stop(0.25, limit), 0)
+        super().__init__(Gram(Kernel("linear"), np.eye(12)), Stop(0.25, limit), 0, ignore_progress)
         self.answers, self.asked, self.samples = iter(answers), [], []
 
     def _drawn_examples(self, rows):

@@ -7,7 +7,7 @@ import pytest
 from odmtool.cli import report as reports
 from odmtool.cli.report import Report
 from odmtool.errors import FileError
-from odmtool.solvers.base import Progress
+from odmtool.solvers.base import Progress, Stage, enter, ignore_progress
 
 
 def test_the_time_left_is_said_where_it_can_be_foreseen(monkeypatch, capsys):
@@ -31,6 +31,41 @@ def test_the_time_left_is_said_where_it_can_be_foreseen(monkeypatch, capsys):
     assert "gap 0.45, 7 active examples" in hardly and "left" not in hardly
     assert "left" in much
     assert reached.endswith("about 0:00 left")
+
+
+def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
+    """Before the first gap nothing else is known of a kernel machine's hours."""
+
+    class Clock:
+        now = 0.0
+
+        @classmethod
+        def monotonic(cls) -> float:
+            return cls.now
+
+    monkeypatch.setattr(reports, "time", Clock)
+    monkeypatch.setattr(reports, "PROGRESS_SECONDS", 3600.0)
+    report, stages = Report("odm-train", verbose=True), [
+        Stage("landmarks", 0), Stage("span", 1), Stage("certificate", 400),
+        Stage("passes", 1, 30), Stage("passes", 11, 30), Stage("passes", 31, 30), None,
+    ]  # fmt: skip
+    with report.phase("training", 1e-3):
+        for stage in stages:
+            Clock.now += reports.LOG_SECONDS
+            report.enter(stage)
+            report._show()
+    assert [line.split(": ", 1)[1] for line in capsys.readouterr().err.splitlines()] == [
+        "training, choosing landmarks, 0:10 elapsed",
+        "training, solving with 1 landmark, 0:20 elapsed",
+        "training, bounding the gap with 400 landmarks, 0:30 elapsed",
+        "training, pass 1 of about 30 over the kernel matrix, 0:40 elapsed",
+        # Ten in ten seconds.
+        "training, pass 11 of about 30 over the kernel matrix, 0:50 elapsed, about 0:20 left",
+        "training, pass 31 over the kernel matrix, 1:00 elapsed",
+        "training, 1:10 elapsed",
+    ]
+    report.enter(Stage("span", 1))  # nobody is shown it
+    enter(ignore_progress, Stage("span", 1))
 
 
 @pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(28, "No space left on device")])

@@ -36,7 +36,8 @@ class _Phase:
 
     def __init__(self, name: str, tolerance: float | None):
         self.name, self.tolerance, self.began = name, tolerance, time.monotonic()
-        self.count, self.state, self._first = 0, None, None
+        self.count, self.state, self.stage, self._first = 0, None, None, None
+        self._passes_began = 0.0
 
     def add(self, state) -> None:
         """What a solver tells."""
@@ -44,10 +45,24 @@ class _Phase:
         if self._first is None and 0 < state.gap < 1:
             self._first = (time.monotonic(), state.gap)
 
+    def enter(self, stage) -> None:
+        """What a solver does next."""
+        if stage is not None and stage.count == 1:
+            self._passes_began = time.monotonic()
+        self.stage = stage
+
     def line(self) -> str:
-        """Phase, iteration, gap, and the time."""
-        elapsed = time.monotonic() - self.began
-        return messages.progress(self.name, self.state, elapsed, self._left())
+        """Phase, stage, iteration, gap, and the time."""
+        elapsed, left = time.monotonic() - self.began, self._left()
+        left = self._left_of_passes() if left is None else left
+        return messages.progress(self.name, self.stage, self.state, elapsed, left)
+
+    def _left_of_passes(self) -> float | None:
+        """Seconds, if those that are expected take as long as those so far."""
+        if self.stage is None or not 1 < self.stage.count <= self.stage.most:
+            return None
+        done = self.stage.count - 1
+        return (time.monotonic() - self._passes_began) / done * (self.stage.most - done)
 
     def _left(self) -> float | None:
         """Seconds, if the gap goes on falling at the rate of so far."""
@@ -168,6 +183,11 @@ class Report:
         if self._phase is not None:
             self._phase.add(state)
             self._show(is_first=self.verbose and self._phase.count <= _FIRST)
+
+    def enter(self, stage) -> None:
+        """What the solvers tell of a stage."""
+        if self._phase is not None:
+            self._phase.enter(stage)
 
     def _show(self, is_first: bool = False) -> None:
         phase, now = self._phase, time.monotonic()

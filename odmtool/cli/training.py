@@ -267,6 +267,10 @@ class _Heeding:
             self._report.warning(messages.matrix_not_kept(state.unkept, limit))
         self._progress(state)
 
+    def enter(self, stage) -> None:
+        """Show the stage; see :func:`odmtool.solvers.base.enter`."""
+        self._report.enter(stage)
+
     def of_problem(self, number: int) -> _Heeding:
         """That of one of several problems; they warn once together."""
         from odmtool.solvers.base import progress_of

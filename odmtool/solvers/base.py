@@ -110,6 +110,31 @@ class Progress(NamedTuple):
     unkept: int = 0
 
 
+class Stage(NamedTuple):
+    """A part of a training that may take minutes, told when it begins.
+
+    Attributes
+    ----------
+    name : {"landmarks", "span", "certificate", "passes"}
+        Landmarks are chosen on a sample; the problem is solved in their span; the gap of what was
+        found is bounded; a pass over the kernel matrix.
+    count : int
+        Landmarks so far; which of the passes.
+    most : int
+        About so many passes; 0 where that is not known.
+    """
+
+    name: str
+    count: int
+    most: int = 0
+
+
+def enter(progress: ProgressCallback, stage: Stage | None) -> None:
+    """Tell of a stage, None for the end of the last, if ``progress`` has a method ``enter``."""
+    if hasattr(progress, "enter"):
+        progress.enter(stage)
+
+
 def progress_of(progress: ProgressCallback, number: int) -> ProgressCallback:
     """What one of several problems tells that are solved side by side.
 

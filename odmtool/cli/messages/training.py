@@ -62,9 +62,21 @@ def lines_skipped(count: int) -> str:
     return f"{counted(count, 'blank or comment line')} skipped"
 
 
-def progress(phase: str, state, elapsed: float, left: float | None) -> str:
-    """The line that shows how far a phase is; ``state`` is what the solver told last."""
-    words = [phase]
+def _stage(stage) -> str:
+    """What a solver is doing; ``stage`` is an :class:`odmtool.solvers.base.Stage`."""
+    name, count, most = stage
+    if name == "passes":
+        number = f"pass {count}" + (f" of about {most}" if count <= most else "")
+        return f"{number} over the kernel matrix"
+    landmarks = counted(count, "landmark")
+    if name == "landmarks":
+        return "choosing landmarks" if count == 0 else f"choosing more than {landmarks}"
+    return f"solving with {landmarks}" if name == "span" else f"bounding the gap with {landmarks}"
+
+
+def progress(phase: str, stage, state, elapsed: float, left: float | None) -> str:
+    """The line that shows how far a phase is; ``stage`` and ``state`` are what was told last."""
+    words = [phase] if stage is None else [phase, _stage(stage)]
     if state is not None:
         words.append(f"iteration {state.iteration}")
         if state.primal is not None:

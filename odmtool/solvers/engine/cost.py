@@ -123,12 +123,25 @@ class Cost(NamedTuple):
         inner, values = active**2 / 2, active * (self.size - active / 2)
         if demanded <= NEAR:
             return values * (self.value + _KEPT)
-        passes, steps = _PRODUCTS * excess**_SLOWLY, 1 + math.log10(max(1.0, excess))
+        passes, steps = _PRODUCTS * excess**_SLOWLY, _steps(excess)
         made = 1 - min(1.0, self.tiles / max(1.0, _BYTES * inner))
         seconds = self.made(inner * (1 + made * passes)) + self.kept(inner * passes)
         seconds += steps * (self.made(values - inner) + self.kept(values))
         seconds *= _HIDDEN if self.is_hidden else 1.0
         return seconds + values * self.value
+
+
+def _steps(excess: float) -> float:
+    """Newton's steps in function space from a gap of ``excess`` tolerances."""
+    return 1 + math.log10(max(1.0, excess))
+
+
+def passes(excess: float) -> int:
+    """About as many products with K as these steps take: for each two, at last in double precision.
+
+    Beside those of conjugate gradients.
+    """
+    return round(_PRODUCTS * excess**_SLOWLY + 2 * _steps(excess)) + 1
 
 
 class DescentCost(Cost):

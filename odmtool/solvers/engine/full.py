@@ -50,6 +50,7 @@ from odmtool.solvers.base import Solution, not_worse_than_zero, relative
 from odmtool.solvers.engine import checked
 from odmtool.solvers.engine.certificate import SpanPoint
 from odmtool.solvers.engine.checked import Known
+from odmtool.solvers.engine.cost import passes
 from odmtool.solvers.engine.products import CODED, Asked, Products
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.factor import gradient_steps
@@ -317,9 +318,9 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
     return not_worse_than_zero(found, newton.primal_at, at_zero, run.stop)
 
 
-def _side_by_side(courses: list[Course], products: Products) -> list:
-    """What the courses return; a pass serves all that wait for one."""
-    results, waiting = [None] * len(courses), {}
+def _side_by_side(courses: list[Course], products: Products, tell: Callable[[int], None]) -> list:
+    """What the courses return; a pass serves all that wait for one, and its number is told."""
+    results, waiting, count = [None] * len(courses), {}, 0
 
     def go_on(j: int, answer) -> None:
         try:
@@ -332,6 +333,8 @@ def _side_by_side(courses: list[Course], products: Products) -> list:
     while waiting:
         # Those in double precision are dear: as many as possible together.
         some = [j for j, asked in waiting.items() if not asked.exactly] or list(waiting)
+        count += 1
+        tell(count)
         answers = products.of([waiting.pop(j) for j in some])
         for j, answer in zip(some, answers, strict=True):
             go_on(j, answer)
@@ -340,7 +343,7 @@ def _side_by_side(courses: list[Course], products: Products) -> list:
 
 def solve(
     run, problems: np.ndarray, spaces: list[FeatureSpace], points: list[SpanPoint],
-    coefs: list[np.ndarray], gaps: np.ndarray,
+    coefs: list[np.ndarray], gaps: np.ndarray, expected: float,
 ) -> list[Solution]:  # fmt: skip
     """Solve the full problems from duals.
 
@@ -353,6 +356,8 @@ def solve(
         For each as those of :class:`FullNewton`.
     gaps : ndarray, shape (q,)
         Bounds of P - D at the points.
+    expected : float
+        A forecast of their relative gap, by which passes are foretold.
     """
     duals = np.column_stack([point.a for point in points])
     states = zip(problems, spaces, points, coefs, strict=True)
@@ -370,6 +375,8 @@ def solve(
             problems, newtons, points, gaps, is_near, strict=True
         )
     ]
+    most = passes(expected / run.stop.tolerance) if expected < np.inf else 0
     with np.errstate(over="ignore", invalid="ignore"):
         # speed only: the order of examples decides which tiles have duals, and not what they give
-        return _side_by_side(courses, Products(run, duals.any(axis=1)))
+        products = Products(run, duals.any(axis=1))
+        return _side_by_side(courses, products, lambda count: run.enter("passes", count, most))

@@ -76,8 +76,8 @@ class _Run(SpanRun):
     """One problem on its way."""
 
     def __init__(self, problem: Problem, stop: Stop, seed: int, progress, executor):
-        super().__init__(problem.gram, stop, seed, executor)
-        self._problem, self._progress = problem, progress
+        super().__init__(problem.gram, stop, seed, progress, executor)
+        self._problem = problem
 
     def cost(self) -> DescentCost:
         """See :class:`odmtool.solvers.engine.span.SpanRun`."""
@@ -123,7 +123,7 @@ class _Run(SpanRun):
 
     def _counted(self, solver, problem: Problem, stop: Stop, start) -> Solution:
         """Solve a problem, counting iterations on."""
-        progress = self.counted(self._progress, problem.gram)
+        progress = self.counted(problem.gram)
         found = solver.solve(problem, stop, seed=self.seed, start=start, progress=progress)
         self.iterations += found.iterations
         return found

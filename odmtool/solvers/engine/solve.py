@@ -32,7 +32,9 @@ from odmtool.solvers.base import (
     Progress,
     ProgressCallback,
     Solution,
+    Stage,
     Stop,
+    enter,
     ignore_progress,
     relative,
 )
@@ -238,6 +240,10 @@ class EngineRun:
         self._states[j] = (primal, gap, active)
         self._tell(iteration)
 
+    def enter(self, name: str, count: int, most: int = 0) -> None:
+        """Tell of a stage, see :class:`odmtool.solvers.base.Stage`."""
+        enter(self._progress, Stage(name, count, most))
+
     def _tell(self, iteration: int) -> None:
         primals, gaps, counts = zip(*self._states, strict=True)
         # Some may have no bound yet, which of many examples takes minutes.
@@ -247,6 +253,13 @@ class EngineRun:
 
     def result(self, slope: float | None = None) -> list[Solution] | None:
         """The solutions, or None, for one problem and ``slope`` as of :func:`solve`."""
+        try:
+            return self._result(slope)
+        finally:
+            enter(self._progress, None)
+
+    def _result(self, slope: float | None) -> list[Solution] | None:
+        self.enter("landmarks", 0)
         choice = choose(self.sample, self.cost, self.stop)
         # After the deadline the sample's landmarks are all that there is.
         may_leave = slope is not None and not self.stop.is_late
@@ -255,9 +268,11 @@ class EngineRun:
         live = np.arange(self._columns.count)
         solutions = [None] * len(live)
         while True:
+            self.enter("span", len(self.sample.members))
             points, basis, found, space = self._in_span(choice)
             self._note(live, points, np.full(len(points), np.inf))
             self._tell(self.iterations)
+            self.enter("certificate", len(basis.members))
             gaps, failures = self._certify(points, basis, found, choice)
             nows = np.array([relative(g, p.scale) for g, p in zip(gaps, points, strict=True)])
             self._note(live, points, nows)
@@ -278,6 +293,8 @@ class EngineRun:
             self._columns = self._columns.take(left)
             self.sample.take(left)
             gap = float(nows[left].max())
+            expected = choice.forecast.exact if choice.forecast else gap
+            self.enter("landmarks", len(basis.members))
             choice = self._next(choice, gap, [points[k] for k in left], basis, found)
             if choice is None:
                 self.sample = None  # its features are large
@@ -290,7 +307,7 @@ class EngineRun:
                 # speed only: tiles that are not kept are made again
                 self.tile_room = self._room.tiles_beside(found.Z, len(live))
                 coefs = [latest[k].coef for k in left]
-                further = full.solve(self, live, spaces, points, coefs, gaps[left])
+                further = full.solve(self, live, spaces, points, coefs, gaps[left], expected)
                 for j, solution in zip(live, further, strict=True):
                     if _is_better(solution, solutions[j], self.stop.tolerance):
                         solutions[j] = solution

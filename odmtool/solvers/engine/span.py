@@ -24,7 +24,7 @@ import numpy as np
 from odmtool.core.gram import Gram
 from odmtool.rows.compressed import compressed
 from odmtool.rows.executor import Serial
-from odmtool.solvers.base import Progress, ProgressCallback, Stop
+from odmtool.solvers.base import Progress, ProgressCallback, Stage, Stop, enter
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import DELTA
 from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
@@ -58,6 +58,8 @@ class SpanRun:
     stop : Stop
     seed : int
         Seeds the sample, the landmarks and the drawn rows.
+    progress : callable
+        Is told of stages here, and by the subclass of iterations.
     executor : optional
         Shares this process's memory (:mod:`odmtool.rows.executor`).
 
@@ -67,11 +69,13 @@ class SpanRun:
         Counted by the subclass.
     """
 
-    def __init__(self, gram: Gram, stop: Stop, seed: int, executor=None):
+    def __init__(
+        self, gram: Gram, stop: Stop, seed: int, progress: ProgressCallback, executor=None
+    ):
         X = compressed(gram.X) if gram.kernel.name == "rbf" else gram.X
         self.points = Points(gram.kernel, X, executor or Serial())
         self.gram, self.stop, self.seed = gram, stop, seed
-        self.iterations, self._draws = 0, certificate.Seeds(seed)
+        self.iterations, self.progress, self._draws = 0, progress, certificate.Seeds(seed)
 
     def cost(self) -> Cost:
         """What landmarks take, and what comes where they are not enough."""
@@ -94,8 +98,15 @@ class SpanRun:
 
     def in_span(self, duals):
         """The certified solution, or None where landmarks are not enough; and the duals so far."""
+        try:
+            return self._in_span(duals)
+        finally:
+            enter(self.progress, None)
+
+    def _in_span(self, duals):
         sample, known = self._drawn_examples(drawn_rows(self.gram.size, self.seed)), 0
         while not (known and sample.landmarks.is_full):
+            self._enter("landmarks", known)
             choice = choose(sample, self.cost(), self.stop, known)
             if choice.way == "full" and not self.stop.is_late:
                 break
@@ -103,7 +114,9 @@ class SpanRun:
             basis = Basis(self.points, sample.members, sample.landmarks.factor)
             found = features(basis, certified=True)
             inside = INSIDE * self.stop.tolerance
+            self._enter("span", known)
             solution, duals = self.solve_inside(found.Z.astype(float), duals, inside)
+            self._enter("certificate", known)
             certified = self.certified(solution, basis, found, choice)
             is_over = self.stop.is_late or self.iterations >= self.stop.limit
             if certified.gap <= self.stop.tolerance or is_over:
@@ -115,9 +128,12 @@ class SpanRun:
                 sample, known = self._drawn_examples(np.arange(self.gram.size)), 0
         return None, duals
 
-    def counted(self, progress: ProgressCallback, gram: Gram | None) -> ProgressCallback:
+    def _enter(self, name: str, count: int) -> None:
+        enter(self.progress, Stage(name, count))
+
+    def counted(self, gram: Gram | None) -> ProgressCallback:
         """Tells iterations counted on, and the examples of a kernel matrix that does not fit."""
-        done = self.iterations
+        done, progress = self.iterations, self.progress
         unkept = 0 if gram is None or gram.bytes <= gram.memory else gram.size
 
         def tell(now: Progress) -> None:

@@ -59,8 +59,8 @@ class _Run(SpanRun):
     """One problem on its way."""
 
     def __init__(self, problem: MultiProblem, stop: Stop, seed: int, progress, executor=None):
-        super().__init__(problem.gram, stop, seed, executor)
-        self._problem, self._progress = problem, progress
+        super().__init__(problem.gram, stop, seed, progress, executor)
+        self._problem = problem
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
         """See :class:`odmtool.solvers.engine.span.SpanRun`."""
@@ -87,7 +87,7 @@ class _Run(SpanRun):
         """Solve a problem by rounds, counting iterations on."""
         limit = max(0, self.stop.limit - self.iterations)
         stop = Stop(self.stop.tolerance if tolerance is None else tolerance, limit)
-        progress = self.counted(self._progress, problem.gram)
+        progress = self.counted(problem.gram)
         solution = rounds.solve(
             problem, stop, way, starts=1, seed=self.seed, start=start, progress=progress,
             executor=self.points.executor,
