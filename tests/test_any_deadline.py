@@ -21,14 +21,14 @@ from odmtool.solvers.mcsvm import auto as mcsvm_auto
 LOOKS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 25, 40)
 
 
-@pytest.fixture
-def ends_after(monkeypatch):
-    """A function: after so many looks at the clock the time is over."""
+@pytest.fixture(params=[1.0, 1e9])
+def ends_after(monkeypatch, request):
+    """A function: after so many looks at the clock the time is over, or has long been."""
 
     def after(looks: int) -> None:
         left = iter(range(looks))
         monkeypatch.setattr(deadline, "seconds_left", lambda: 1.0 if next(left, None) is not None
-                            else -1.0)  # fmt: skip
+                            else -request.param)  # fmt: skip
 
     return after
 

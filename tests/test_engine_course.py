@@ -351,9 +351,11 @@ def test_problems_that_wait_share_passes():
 
     courses = [course("a", False, True), course("b"), course("c", True, False, False),
                course("d", False, False, False)]  # fmt: skip
-    found = full._side_by_side(courses, SimpleNamespace(of=of))
+    told = []
+    found = full._side_by_side(courses, SimpleNamespace(of=of), told.append)
     assert made == [
         [("a", False), ("d", False)], [("d", False)], [("d", False)],
         [("c", True), ("a", True)], [("c", False)], [("c", False)],
     ]  # fmt: skip
     assert found == [["a1", "a4"], [], ["c4", "c5", "c6"], ["d1", "d2", "d3"]]
+    assert told == [1, 2, 3, 4, 5, 6]

@@ -8,19 +8,20 @@ from engine_problems import (
     LOSSES,
     far_examples,
     forced,
+    in_span,
     judged,
     own_matrix,
     points_of,
     problem_of,
 )
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.coded_tile import decoded, take_codes
 from odmtool.solvers import newton
 from odmtool.solvers.base import Stop
-from odmtool.solvers.engine import brought, cost, full, products, sample, solve
+from odmtool.solvers.engine import brought, certificate, cost, full, products, sample, solve
 from odmtool.solvers.rounding import sum_error
 
 
@@ -224,6 +225,36 @@ def test_what_is_stopped_is_looked_at_in_double_precision_all_the_same(most, mon
     assert solution.primal == pytest.approx(truth.primal, rel=1e-9)
 
 
+@pytest.mark.parametrize("is_near", [False, True])
+@pytest.mark.parametrize("passes", [0, 1, 2, 5, 20, 40, 60, 80, 100])
+def test_a_pass_given_up_after_the_deadline_costs_one_step(passes, is_near, monkeypatch):
+    """What was before it is kept, or the landmarks' model; its gap is true without another."""
+    forced("full", monkeypatch)
+    if is_near:
+        monkeypatch.setattr(full, "_expected_gaps", lambda *_: np.full(1, -np.inf))
+    problem, seen = problem_of(Kernel("rbf", 5.0), "odm", 2.0**12, 400, weighted=True), []
+    alone = solve.solve(problem, Stop(np.inf))
+    times = products.Tiles.times
+
+    def counted(self, v, **options):
+        assert options["may_end"]
+        if len(seen) >= passes:
+            monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
+        seen.append(1)
+        return times(self, v, **options)
+
+    monkeypatch.setattr(products.Tiles, "times", counted)
+    solution = solve.solve(problem, Stop(1e-9, 100))
+    # That in double precision for the gap is given up, too.
+    assert not solution.converged and len(seen) in (passes + 1, passes + 2)
+    assert solution.primal <= alone.primal * (1 + 1e-6)
+    truth = judged(problem, solution.coef, solution.eta)
+    assert truth.gap <= solution.gap and solution.primal == pytest.approx(truth.primal, rel=1e-5)
+    if passes >= 60:
+        assert solution.solver == "landmarks, then newton" and solution.primal < 0.99 * alone.primal
+        assert solution.gap <= truth.gap + 0.4  # single precision leaves 3.5, its worst case
+
+
 def test_the_stages_are_told(monkeypatch):
     """Each as it begins, the passes one by one with about how many there will be, then the end."""
     forced("full", monkeypatch)
@@ -253,3 +284,11 @@ def test_the_stages_are_told(monkeypatch):
 def test_about_how_many_passes_there_will_be(excess, most):
     """2 (gap / tolerance)^0.4 of conjugate gradients, two for each of some steps, and the last."""
     assert cost.passes(excess) == most
+
+
+def test_a_pass_for_the_certificate_is_given_up_too(monkeypatch):
+    problem = problem_of(Kernel("rbf", 5.0), "odm", 2.0**12, 400)
+    basis, _left, point, _coef = in_span(problem, 30)
+    assert certificate.exact([point], basis)[0] < np.inf
+    monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
+    assert certificate.exact([point, point], basis) == [np.inf, np.inf]

@@ -93,7 +93,7 @@ class Rounds:
         self.run.sample.is_hidden = True
         return is_new
 
-    def solve_full(self, run, live, spaces, points, coefs, gaps):
+    def solve_full(self, run, live, spaces, points, coefs, gaps, expected):
         assert run is self.run and run.sample is None
         self.asked.append(("full", live.tolist(), spaces, [p.primal for p in points], coefs,
                            gaps.tolist()))  # fmt: skip

@@ -16,7 +16,7 @@ from odmtool.rows import kmeans, partition, tiles
 from odmtool.rows.executor import Serial
 from odmtool.rows.sparse_tile import sparse_tile
 from odmtool.solvers import newton, rounding, spaces, value_rounding
-from odmtool.solvers.base import Problem, Progress, Stop
+from odmtool.solvers.base import Problem, Progress, Stop, ignore_progress
 from odmtool.solvers.engine import certificate, choice, features, products, span, thinned
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.landmarks import Landmarks
@@ -105,7 +105,8 @@ def test_tiles_of_few_values_are_sparse_rows():
 
 
 def test_rows_of_a_tile():
-    assert [tiles.tile_rows(m) for m in (1, 2**16, 2**16 + 1, 2**17)] == [1024, 1024, 1025, 2048]
+    sizes = (1, 2**16, 2**16 + 1, 2**17, 2**17 + 1, 10**7)
+    assert [tiles.tile_rows(m) for m in sizes] == [1024, 1024, 1025, 2048, 2048, 2048]
     kernel, single = Kernel("rbf", 1.0), np.float32
     assert tiles.is_narrow(kernel, np.zeros((2, 12), single))
     for other, X in (
@@ -347,9 +348,9 @@ def test_a_pass_whose_objective_is_lower_by_rounding_is_the_last(monkeypatch, sh
     assert found == steps and W.tolist() == [[float(steps == 4)]]
 
 
-def span_run(**changes):
+def span_run(progress=ignore_progress, **changes):
     gram = Gram(Kernel("poly", 1.0, 1.0, 2), np.eye(50), 1e6)
-    run = span.SpanRun(gram, Stop(1e-3, 9), 3)
+    run = span.SpanRun(gram, Stop(1e-3, 9), 3, progress)
     for name, value in changes.items():
         setattr(run, name, value)
     return run
@@ -398,11 +399,12 @@ def test_the_room_of_features_of_the_span(monkeypatch):
 
 
 def test_iterations_are_told_counted_on():
-    told, run = [], span_run(iterations=7)
+    told = []
+    run = span_run(told.append, iterations=7)
     gram = run.gram
     for of, unkept in ((None, 0), (gram, 0), (gram.within(gram.bytes), 0),
                        (gram.within(gram.bytes - 1), 50)):  # fmt: skip
-        run.counted(told.append, of)(Progress(3, 1.0, 0.5, 2))
+        run.counted(of)(Progress(3, 1.0, 0.5, 2))
         assert told.pop() == Progress(10, 1.0, 0.5, 2, None, unkept)
 
 

@@ -1,7 +1,8 @@
 """The moment after which no solver begins an iteration (``--max-time``, ``--keep-best``).
 
 An epoch of coordinate descent that computes kernel values as it goes ends there, too, and so does
-a Newton step of mcODM.
+a Newton step of mcODM. A pass over a large kernel matrix has some seconds more, and then is given
+up (:func:`check`).
 
 The deadline belongs to the process. A task on a cluster takes it along (:func:`carried`), by the
 time of day, so that tasks which wait for a free worker do not have more time than the others.
@@ -16,15 +17,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+# What was begun has this share of the time that was given more, of these seconds.
+_SHARE, _LEAST, _MOST = 0.05, 1.0, 10.0
+
+
+class Exceeded(Exception):
+    """The time has been over for so long that what was begun is given up."""
+
 
 class Limit:
     """A moment by the clock of this process; :meth:`end` makes it now."""
 
     def __init__(self, moment: float = math.inf):
-        self.moment = moment
+        self.moment, self.began = moment, time.monotonic()
 
     def end(self) -> None:
-        self.moment = -math.inf
+        self.moment = time.monotonic()
 
 
 _of_process = Limit()
@@ -61,6 +69,15 @@ def is_over() -> bool:
 def seconds_left() -> float:
     """Infinite without a limit, and negative after it."""
     return getattr(_of_task, "moment", _of_process.moment) - time.monotonic()
+
+
+def check() -> None:
+    """Raise Exceeded if what was begun before the deadline has taken too long after it."""
+    if (left := seconds_left()) >= 0:
+        return
+    given = _of_process.moment - _of_process.began
+    if -left > min(max(_LEAST, _SHARE * given), _MOST):
+        raise Exceeded
 
 
 def carried(function: Callable) -> Callable:

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.core import kernels
+from odmtool.core import deadline, kernels
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 
-# Rows of a tile: large enough for BLAS, small enough that threads share the work evenly.
-_ROWS = 1024
-# At most so many rows of tiles, each of which adds up m numbers.
+# Rows of a tile: large enough for BLAS, small enough that threads share the work evenly, and, for
+# very many examples, that a tile of each thread, in double precision, takes little memory.
+_ROWS, _MOST_ROWS = 1024, 2048
+# At most so many rows of tiles where these may be larger: each adds up m numbers.
 _TILES = 64
-# speed only: results of so many rows of tiles wait, for each thread
-_WAITING = 4
+# speed only: results of so many rows of tiles wait, for each thread; up to so many in all cases
+_WAITING, _MAY_WAIT = 4, 128
 # Rows of a tile whose values are in double precision at a time.
 # speed only: rows at a time
 _AT_ONCE = 128
@@ -44,7 +45,7 @@ pays; of sparse rows, which NumPy is slow with."""
 
 def tile_rows(m: int) -> int:
     """Rows of a tile for m examples."""
-    return max(_ROWS, -(-m // _TILES))
+    return min(max(_ROWS, -(-m // _TILES)), _MOST_ROWS)
 
 
 def tile_values(
@@ -159,13 +160,15 @@ class Tiles:
         return [TilesPart(self, a, b) for a, b in ranges]
 
     def times(
-        self, v: np.ndarray, *, is_last: bool = False, wanted: np.ndarray | None = None
-    ) -> np.ndarray:
+        self, v: np.ndarray, *, is_last: bool = False, wanted: np.ndarray | None = None,
+        may_end: bool = False,
+    ) -> np.ndarray:  # fmt: skip
         """K v in double precision, shape (m,); every pair of examples is looked at once.
 
         Nothing that is not kept yet is kept if ``is_last``. Tiles in which v is zero are left
         out, and those in which no result is ``wanted`` (bool array, shape (m,)). Several vectors
-        side by side, shape (m, q), are multiplied at once.
+        side by side, shape (m, q), are multiplied at once. If it ``may_end``, it raises Exceeded
+        when it takes too long after the deadline (:func:`odmtool.core.deadline.check`).
         """
         tiles = len(self._edges) - 1
         takes = self._any(v.reshape(self.size, -1).any(axis=1))
@@ -173,14 +176,17 @@ class Tiles:
         used = np.outer(gives, takes)
         used |= used.T
         product = np.zeros(v.shape)
-        # Few results of several vectors wait to be added up.
+        # Few results of several vectors, or of very many examples, wait to be added up.
         # speed only: how many results wait
-        count = tiles if v.ndim == 1 else _WAITING * self._executor.jobs
+        is_little = v.ndim == 1 and tiles <= _MAY_WAIT
+        # speed only: how many results wait
+        count = tiles if is_little else _WAITING * self._executor.jobs
         for k in range(0, tiles, count):
             some = range(k, min(k + count, tiles))
             rows = self._executor.map(
-                self._row_times, some, [v] * len(some), [is_last] * len(some), used[k : k + count]
-            )
+                lambda i, row_used: self._row_times(i, v, is_last, row_used, may_end),
+                some, used[k : k + count],
+            )  # fmt: skip
             for i, row in zip(some, rows, strict=True):
                 product[self._edges[i] :] += row
         return product
@@ -220,7 +226,9 @@ class Tiles:
             self._filled[i, j] = True
         return tile
 
-    def _row_times(self, i: int, v: np.ndarray, is_last: bool, used: np.ndarray) -> np.ndarray:
+    def _row_times(
+        self, i: int, v: np.ndarray, is_last: bool, used: np.ndarray, may_end: bool
+    ) -> np.ndarray:
         """What the tiles (i, j >= i) and their mirror images add to K v, from row i on."""
         first = self._edges[i]
         product = np.zeros((self.size - first, *v.shape[1:]))
@@ -228,6 +236,8 @@ class Tiles:
         rows, most = self._slice(i), np.diff(self._edges).max()
         above, nothing = product[: rows.stop - first], np.zeros((most, *v.shape[1:]))
         for j in i + np.flatnonzero(used[i:]):
+            if may_end:
+                deadline.check()
             columns = self._slice(j)
             left = product[columns.start - first : columns.stop - first]
             below = left if i != j else nothing[: len(left)]

@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.points import Points
@@ -362,9 +362,15 @@ def rows_times(points: Points, rows: np.ndarray, A: np.ndarray, X=None, start=No
 
 
 def exact(points: list[SpanPoint], basis: Basis) -> list[float]:
-    """P - D of every point, by one pass over the kernel values of the examples with duals."""
-    A = np.column_stack([point.a for point in points])
-    squares, error, gaps = _squares(basis.points, A), basis.points.product_error, []
+    """P - D of every point, by one pass over the kernel values of the examples with duals.
+
+    Infinity where the time is over long before the pass is.
+    """
+    A, error, gaps = np.column_stack([p.a for p in points]), basis.points.product_error, []
+    try:
+        squares = _squares(basis.points, A)
+    except deadline.Exceeded:
+        return [np.inf] * len(points)
     for point, square in zip(points, squares, strict=True):
         size, of_model = np.abs(point.a).sum(), np.abs(point.alpha).sum()
         whole = (point.norm - 2 * (point.a @ point.f) + square) / 2
@@ -386,6 +392,7 @@ def _squares(points: Points, A: np.ndarray) -> np.ndarray:
     def one(top: slice) -> np.ndarray:
         own, total = points.X[top], np.zeros(A.shape[1])
         for start in range(top.start, points.size, 8 * _ROWS):
+            deadline.check()
             others = slice(start, min(start + 8 * _ROWS, points.size))
             weights = A[others].copy()
             # Within the rows themselves every pair comes twice.

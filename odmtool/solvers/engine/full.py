@@ -46,10 +46,12 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from odmtool.core import deadline, losses
+from odmtool.core.deadline import Exceeded
 from odmtool.solvers.base import Solution, not_worse_than_zero, relative
 from odmtool.solvers.engine import checked
 from odmtool.solvers.engine.certificate import SpanPoint
 from odmtool.solvers.engine.checked import Known
+from odmtool.solvers.engine.choice import DRAWN
 from odmtool.solvers.engine.cost import passes
 from odmtool.solvers.engine.products import CODED, Asked, Products
 from odmtool.solvers.engine.reduced import FeatureSpace
@@ -160,14 +162,20 @@ class FullNewton:
     def certain(self, drawn: Callable, tolerance: float) -> Course:
         """``values()`` with what rounding can have changed in P - D, and how likely that is wrong.
 
-        By rows that are drawn where they prove the relative gap, else by a pass.
+        By rows that are drawn where they prove the relative gap, or where a pass is given up after
+        the deadline, else by a pass.
         """
         primal, scale, gap, eta = self.values()
         known, allowed = self._known(eta), tolerance * scale - gap
         more = checked.more(self.points, known, allowed, self._most_rows, drawn)
         if relative(gap + more.gap, scale) <= tolerance:
             return primal + more.primal, scale, gap + more.gap, eta, more.failure
-        yield from self.renew(exactly=True)
+        try:
+            yield from self.renew(exactly=True)
+        except Exceeded:
+            # Without a hope of the tolerance the fewest rows are drawn.
+            more = checked.more(self.points, known, np.inf, DRAWN[0], drawn)
+            return primal + more.primal, scale, gap + more.gap, eta, more.failure
         primal, scale, gap, eta = self.values()
         return primal, scale, gap + self.rounding(), eta, 0.0
 
@@ -272,13 +280,16 @@ def _expected_gaps(run, newtons: list[FullNewton], duals: np.ndarray) -> np.ndar
 
 
 def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near: bool) -> Course:
-    """Problem j from the landmarks' P and P - D on; returns a Solution."""
+    """Problem j from the landmarks' P and P - D on; returns a Solution, or None: it is too late."""
     tolerance, highest = run.stop.tolerance, primal - gap
     iterations, waited, least, lowest, failure = 0, 0, np.inf, np.inf, 0.0
     # speed only: whether the first look is in double precision, or the last one
     is_certain = not is_near or not newton.is_hopeful(tolerance)
     if is_near:
-        yield from newton.renew(exactly=is_certain)
+        try:
+            yield from newton.renew(exactly=is_certain)
+        except Exceeded:
+            return None
     found, scale, gap, eta = newton.values()
     # That of the landmarks was told; summed up in another order it may seem to rise.
     primal = found if is_near else primal
@@ -306,6 +317,8 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             primal, scale, gap, eta = yield from newton.step(far, floor)
         except LinAlgError:
             break  # singular to working precision: no better step can be had
+        except Exceeded:
+            break  # the point is that before the step
         iterations, is_certain = iterations + 1, False
     if not is_certain:
         primal, scale, gap, eta, failure = yield from newton.certain(run.draws.next, tolerance)
@@ -319,12 +332,16 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
 
 
 def _side_by_side(courses: list[Course], products: Products, tell: Callable[[int], None]) -> list:
-    """What the courses return; a pass serves all that wait for one, and its number is told."""
+    """What the courses return; a pass serves all that wait for one, and its number is told.
+
+    They are told if it was given up after the deadline.
+    """
     results, waiting, count = [None] * len(courses), {}, 0
 
     def go_on(j: int, answer) -> None:
         try:
-            waiting[j] = courses[j].send(answer)
+            is_end = isinstance(answer, Exceeded)
+            waiting[j] = courses[j].throw(answer) if is_end else courses[j].send(answer)
         except StopIteration as end:
             results[j] = end.value
 
@@ -335,7 +352,11 @@ def _side_by_side(courses: list[Course], products: Products, tell: Callable[[int
         some = [j for j, asked in waiting.items() if not asked.exactly] or list(waiting)
         count += 1
         tell(count)
-        answers = products.of([waiting.pop(j) for j in some])
+        asked = [waiting.pop(j) for j in some]
+        try:
+            answers = products.of(asked)
+        except Exceeded as end:
+            answers = [end] * len(some)
         for j, answer in zip(some, answers, strict=True):
             go_on(j, answer)
     return results
@@ -344,8 +365,8 @@ def _side_by_side(courses: list[Course], products: Products, tell: Callable[[int
 def solve(
     run, problems: np.ndarray, spaces: list[FeatureSpace], points: list[SpanPoint],
     coefs: list[np.ndarray], gaps: np.ndarray, expected: float,
-) -> list[Solution]:  # fmt: skip
-    """Solve the full problems from duals.
+) -> list[Solution | None]:  # fmt: skip
+    """Solve the full problems from duals; None where that was given up after the deadline.
 
     Parameters
     ----------

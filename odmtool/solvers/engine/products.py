@@ -251,12 +251,12 @@ def some_rows(X):
 
 
 def times(points: Points, a: np.ndarray) -> np.ndarray:
-    """K a in double precision, one look at every pair of points."""
+    """K a in double precision, one look at every pair of points; it may raise Exceeded."""
     tiles = Tiles(
         points.kernel, points.X, [(0, points.size)], kept=0.0, memory=0.0,
         executor=points.executor, is_compiled=points.is_compiled,
     )  # fmt: skip
-    return tiles.times(a)
+    return tiles.times(a, may_end=True)
 
 
 class Asked(NamedTuple):
@@ -308,7 +308,7 @@ class Products:
         self._expected = 0.0
 
     def of(self, asked: list[Asked]) -> list[np.ndarray]:
-        """One pass for all; they are alike in precision."""
+        """One pass for all; they are alike in precision. Raises Exceeded after the deadline."""
         V, points = np.column_stack([one.v for one in asked]), self._points
         some, (made, between) = [one.wanted for one in asked], _pairs(V)
         is_for_all = any(one is None for one in some)
@@ -340,7 +340,7 @@ class Products:
         tiles.is_rough = all(one.roughly for one in asked)
         points.is_narrow &= points.is_compiled
         return self._in_order(
-            self._order, V, lambda v: tiles.times(v, wanted=wanted)
+            self._order, V, lambda v: tiles.times(v, wanted=wanted, may_end=True)
         )  # fmt: skip
 
     def _move_up(self, is_active: np.ndarray) -> None:

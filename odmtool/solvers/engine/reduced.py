@@ -117,17 +117,17 @@ def weighted_gram(Z: np.ndarray, rows: np.ndarray, weights: np.ndarray, executor
     executor
     """
     roots = np.sqrt(weights).astype(Z.dtype)
-    # speed only: how rows are split among threads
-    size = max(_ROWS, -(-len(rows) // _TASKS))
     total = np.zeros((Z.shape[1], Z.shape[1]))
 
     def one(start: int) -> np.ndarray:
-        part = slice(start, start + size)
-        scaled = Z[rows[part]] * roots[part, None]
+        # A copy of more rows would take much memory.
+        part = slice(start, start + _ROWS)
+        scaled = Z[rows[part]]
+        scaled *= roots[part, None]
         return scaled.T @ scaled
 
     # As many at a time as there are threads, so that few results wait.
-    starts = list(range(0, len(rows), size))
+    starts = list(range(0, len(rows), _ROWS))
     for k in range(0, len(starts), executor.jobs):
         for gram in executor.map(one, starts[k : k + executor.jobs]):
             total += gram

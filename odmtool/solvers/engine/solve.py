@@ -268,11 +268,12 @@ class EngineRun:
         live = np.arange(self._columns.count)
         solutions = [None] * len(live)
         while True:
-            self.enter("span", len(self.sample.members))
+            count = len(self.sample.landmarks.members)
+            self.enter("span", count)
             points, basis, found, space = self._in_span(choice)
             self._note(live, points, np.full(len(points), np.inf))
             self._tell(self.iterations)
-            self.enter("certificate", len(basis.members))
+            self.enter("certificate", count)
             gaps, failures = self._certify(points, basis, found, choice)
             nows = np.array([relative(g, p.scale) for g, p in zip(gaps, points, strict=True)])
             self._note(live, points, nows)
@@ -294,7 +295,7 @@ class EngineRun:
             self.sample.take(left)
             gap = float(nows[left].max())
             expected = choice.forecast.exact if choice.forecast else gap
-            self.enter("landmarks", len(basis.members))
+            self.enter("landmarks", count)
             choice = self._next(choice, gap, [points[k] for k in left], basis, found)
             if choice is None:
                 self.sample = None  # its features are large
@@ -309,7 +310,8 @@ class EngineRun:
                 coefs = [latest[k].coef for k in left]
                 further = full.solve(self, live, spaces, points, coefs, gaps[left], expected)
                 for j, solution in zip(live, further, strict=True):
-                    if _is_better(solution, solutions[j], self.stop.tolerance):
+                    is_given_up = solution is None
+                    if not is_given_up and _is_better(solution, solutions[j], self.stop.tolerance):
                         solutions[j] = solution
                 return solutions
 
