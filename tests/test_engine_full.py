@@ -288,7 +288,7 @@ def test_about_how_many_passes_there_will_be(excess, most):
 
 def test_a_pass_for_the_certificate_is_given_up_too(monkeypatch):
     problem = problem_of(Kernel("rbf", 5.0), "odm", 2.0**12, 400)
-    basis, _left, point, _coef = in_span(problem, 30)
+    _chosen, basis, _found, point, _coef = in_span(problem, 30)
     assert certificate.exact([point], basis)[0] < np.inf
     monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
     assert certificate.exact([point, point], basis) == [np.inf, np.inf]

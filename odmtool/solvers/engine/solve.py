@@ -305,6 +305,7 @@ class EngineRun:
                         found = None  # its features are large, too
                         found = self._of_all(basis)
                     spaces = [self._space(found, y) for y in self.Y[live]]
+                basis = None  # so are its matrices
                 # speed only: tiles that are not kept are made again
                 self.tile_room = self._room.tiles_beside(found.Z, len(live))
                 coefs = [latest[k].coef for k in left]
