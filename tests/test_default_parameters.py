@@ -266,13 +266,17 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
         rows = [row for row in csv.DictReader(stream) if row["kernel"] == "rbf"]
     assert len(rows) == 2 and all(float(row["gamma"]) == own for row in rows)
     assert said not in run("cv", "-t", "rbf", "-g", "1/d", "-v", "3", "large").err
-    # The quick grid has multiples.
-    for data, one in (("large", own), ("scaled", pytest.approx(1 / 3))):
+    # The quick grid has multiples, for features in [0, 1], and smaller ones for other features.
+    write("standard", (X - X.mean(axis=0)) / X.std(axis=0))
+    write("symmetric", X / X.std(axis=0) / np.sqrt(3))  # as those in [-1, 1]
+    for data, one in (
+        ("large", own.expected / 16), ("scaled", 1 / 3), ("standard", 1 / 48), ("symmetric", 1 / 12)
+    ):
         quick = run("cv", "-t", "rbf", "-v", "3", "--grid", "quick", "-l", "1", "--csv", "t", data)
         assert (said in quick.err) == (data == "large")
         with Path("t").open() as stream:
             gammas = [float(row["gamma"]) for row in csv.DictReader(stream)]
-        assert [gammas[0], gammas[1] / 4, gammas[2] / 16] == [one] * 3
+        assert [gammas[0], gammas[1] / 4, gammas[2] / 16] == [pytest.approx(one, rel=6e-3)] * 3
     # Of several kernels with a gamma all have 1/d.
     outcome = run("cv", "-t", "rbf,sigmoid", "-l", "1", "-v", "3", "--csv", "t", "large")
     assert outcome.code == 0 and said not in outcome.err

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import NamedTuple
 
 import click
 
 from odmtool import defaults
-from odmtool.cli import messages
+from odmtool.cli import grids, messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line, train_command
 from odmtool.cli.files import check_training_files, naming
-from odmtool.cli.machine_choice import MachineChoice, machine_choice, of_arxiv
+from odmtool.cli.machine_choice import MachineChoice, machine_choice
 from odmtool.cli.machine_options import (
     FLAGS,
-    MACHINE_PARAMETERS,
     PARAMETER_NAMES,
-    Gamma,
-    KernelName,
-    List,
     format_option,
     machine_options,
     probability_option,
@@ -31,8 +26,6 @@ from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, rep
 from odmtool.cli.report import Report, report_of
 from odmtool.cli.stock_options import TrainingCommand, say_remarks
 from odmtool.cli.stock_results import last_line, write_grid_table
-from odmtool.core.kernel_table import KERNELS
-from odmtool.core.loss_table import MACHINES, OF_PAIRS
 from odmtool.errors import DivergedError, UsageError
 
 
@@ -58,10 +51,6 @@ class Job(NamedTuple):
     jobs: int
 
 
-# How the values of a grid are written.
-_KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(KERNELS))}
-# What C1, C2 and D of the arXiv version stand for.
-_ARXIV_NAMES = {"lambda_", "cost", "mu", "theta"}
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
                 "json_file", "seconds", "journal", "max_time", "model_file", "kdd", "arxiv",
@@ -94,8 +83,9 @@ Examples:
     type=click.Choice(defaults.GRIDS),
     help="Values for each of these that is not given; quick: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
-    + " (multiples of the default of -g where this is not 1/d, and with -t linear less where the "
-    "default of -l is less for the data), and without -t also -t linear,rbf; "
+    + " (multiples of the default of -g, smaller ones where features are not in [0, 1], and with "
+    "-t linear less where the default of -l is less for the data), and without -t also -t "
+    "linear,rbf; "
     "tkde (also called paper): "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
     + "; kdd: "
@@ -172,10 +162,10 @@ def cv(ctx, **options):
     job, pictures = _job(ctx, options, choice, place), common.taken(Pictures, options)
     report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file)
     say_remarks(ctx, report)
-    values = _values(choice, job)
+    values = grids.values_of(choice, _grid(choice, job))
     # The grid may add kernels, on which machine and lambda depend.
     choice = choice._replace(parameters=choice.parameters | {"kernel": values["kernel"]})
-    machine, settings = _machine_and_settings(choice, values, job)
+    machine, settings = grids.machine_and_settings(choice, values, job.grid)
     check_pictures(pictures, settings)
     manner = ctx.meta["stock"].manner
     data = _read(place, choice, job, pictures, manner.table, report)
@@ -183,18 +173,18 @@ def cv(ctx, **options):
         scaling = job.scale and (*job.scale, place.source.limit())
         settled = choice.settled(data, scaling)
     if settled is not choice:
-        values = _values(settled, job)
-        machine, settings = _machine_and_settings(settled, values, job)
+        values = grids.values_of(settled, _grid(settled, job))
+        machine, settings = grids.machine_and_settings(settled, values, job.grid)
     settled.warn_of_unused(report)
     plan = _plan(machine, settings, place, data, job, report)
-    if values["gamma"][0] == settled.parameters["gamma"][0]:  # else --grid has some of its own
-        note_small_gamma(settled, values["gamma"][0], data.X.shape[1], report)
+    if job.grid in (None, "quick"):  # others have gammas of their own
+        note_small_gamma(settled, settled.parameters["gamma"][0], data.X.shape[1], report)
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
     with naming(place.source.path, data.skipped):
         job = job._replace(jobs=limit_jobs(_largest(plan, job), job.jobs, report))
-    identity, varying = _identity(plan, job, data), _varying(values)
+    identity, varying = _identity(plan, job, data), grids.varying(values)
     if job.repeat is not None:
         repeat_search(plan, identity, job, place.source.path, varying, report)
         return
@@ -218,6 +208,8 @@ def cv(ctx, **options):
             winning.jobs = job.jobs
             _refit(command_line(ctx), winning, place, data, job, report)
         write_pictures(pictures, place.source.path, rows, plan, report)
+    for end in grids.ends(rows, winner, plan.settings, job.metric):
+        report.note(messages.best_at_end(*end))
 
 
 def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:
@@ -238,86 +230,8 @@ def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:
     return job
 
 
-def _values(choice: MachineChoice, job: Job) -> dict[str, tuple]:
-    """The values of every parameter that the machine has."""
-    own, values, grid = MACHINES[choice.name].parameters, {}, _grid(choice, job)
-    if "lambda_" in choice.given:
-        grid = {name: value for name, value in grid.items() if name != "cost"}
-    for name in PARAMETER_NAMES:
-        if choice.parameters[name] is not None:
-            values[name] = choice.parameters[name]
-        elif name in own:
-            values[name] = (own[name],)
-        if name in grid and name not in choice.given:
-            values[name] = List(_KINDS[name]).convert(grid[name], None, None)
-    if "cost" in values:
-        del values["lambda_"]
-    unused = set(MACHINE_PARAMETERS) - own.keys()
-    return {name: value for name, value in values.items() if name not in unused}
-
-
 def _grid(choice: MachineChoice, job: Job) -> dict[str, str | tuple]:
-    """The values of --grid; without it the quick ones, if no parameter is given."""
-    if job.grid in ("tkde", "paper"):
-        return defaults.PAPER_GRID
-    if job.grid == "arxiv" and _has_arxiv(choice):
-        if choice.given & _ARXIV_NAMES:
-            raise UsageError(messages.arxiv_grid_alone())
-        return defaults.ARXIV_GRID | {"gamma": defaults.KDD_GRID["gamma"]}
-    if job.grid in ("kdd", "arxiv"):
-        return defaults.KDD_GRID
-    given = choice.given & {*PARAMETER_NAMES} - {"kernel"}
-    if job.grid is None and (given or job.repeat is not None):
-        return {}
-    if MACHINES[choice.name].kind == OF_PAIRS:
-        return defaults.QUICK_PAIRS_GRID
-    is_free = choice.solver == "auto" and choice.common["model_format"] != "liblinear"
-    kernels = {"kernel": "linear,rbf"} if is_free else {}
-    return defaults.QUICK_GRID | kernels | _quick_multiples(choice)
-
-
-def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
-    """The quick grid where data have defaults of their own: gamma not 1/d, a linear lambda less."""
-    usual, found = MACHINES[choice.name].parameters.get("lambda_"), {}
-    (gamma, *_), (value, *_) = choice.parameters["gamma"], choice.parameters["lambda_"] or (None,)
-    if "gamma" not in choice.given and gamma != 0:
-        found["gamma"] = gamma
-    is_linear = choice.parameters["kernel"] == ("linear",)
-    if "lambda_" not in choice.given and is_linear and value is not None and value < usual:
-        found["lambda_"] = value / usual
-    return {
-        name: tuple(
-            float(share) * factor
-            for share in List(_KINDS[name]).convert(defaults.QUICK_GRID[name], None, None)
-        )
-        for name, factor in found.items()
-    }
-
-
-def _has_arxiv(choice: MachineChoice) -> bool:
-    """Whether the machine is one of arXiv 2016, with C1, C2 and D."""
-    return "theta" in MACHINES[choice.name].parameters
-
-
-def _machine_and_settings(choice: MachineChoice, values: dict[str, tuple], job: Job):
-    """The machine, and the settings, all checked."""
-    from odmtool.search.search import MOST_SETTINGS, grid
-
-    machine = choice.make({name: chosen[0] for name, chosen in values.items()})
-    if "precomputed" in values["kernel"] and len(values["kernel"]) > 1:
-        raise UsageError(messages.precomputed_alone())
-    count = math.prod(map(len, values.values()))
-    if count > MOST_SETTINGS:
-        raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
-    settings = grid(values)
-    if job.grid == "arxiv" and _has_arxiv(choice):
-        settings = [
-            s | of_arxiv(s["lambda_"], s["mu"] * s["lambda_"], s["theta"])
-            for s in settings if s["mu"] * s["lambda_"] >= 1
-        ]  # fmt: skip
-    for setting in settings:
-        machine.copy(**setting).check()
-    return machine, settings
+    return grids.grid_of(choice, job.grid, job.repeat is not None)
 
 
 def _read(
@@ -420,12 +334,6 @@ def _search(
     if unconverged:
         report.warning(messages.fits_not_converged(unconverged, plan.machine.tolerance))
     return rows
-
-
-def _varying(values: dict[str, tuple]) -> list[str]:
-    """The parameters to show: those with several values."""
-    several = [name for name in PARAMETER_NAMES if len(values.get(name, ())) > 1]
-    return several or ["lambda_", "cost"]
 
 
 class _Progress:

@@ -43,6 +43,9 @@ class MachineChoice(NamedTuple):
         The options that stand on the command line.
     is_balanced : bool
         Every class not named in ``common["class_weight"]`` weighs the same in all.
+    spread : float, optional
+        Of a search with the rbf kernel, once the data are known: its default gamma times the
+        summed variance of the features.
     """
 
     asked: str
@@ -51,6 +54,7 @@ class MachineChoice(NamedTuple):
     special: dict
     given: frozenset[str]
     is_balanced: bool = False
+    spread: float | None = None
 
     @property
     def name(self) -> str:
@@ -97,14 +101,17 @@ class MachineChoice(NamedTuple):
         kernel = self.parameters["kernel"]
         return {kernel} if isinstance(kernel, str) else {*kernel}
 
+    @property
+    def _is_search(self) -> bool:
+        return not isinstance(self.parameters["kernel"], str)
+
     def _is_linear(self) -> bool:
         """Whether no kernel is asked for."""
         return self._kernels == {"linear"}
 
     def _with(self, name: str, value: float) -> MachineChoice:
         """With a value of a parameter, which in a search is the only one of its list."""
-        is_search = not isinstance(self.parameters["kernel"], str)
-        own = {name: (value,) if is_search else value}
+        own = {name: (value,) if self._is_search else value}
         return self._replace(parameters=self.parameters | own)
 
     def _with_lambda(self, data, scaling) -> MachineChoice:
@@ -125,15 +132,17 @@ class MachineChoice(NamedTuple):
 
     def _with_gamma(self, data, scaling) -> MachineChoice:
         """With the default gamma for the data, where it is not 1 / number of features."""
-        from odmtool.machines.data import default_gamma
+        from odmtool.machines.data import fitting_gamma, gamma_for, summed_variance
 
         # What suits rbf does not suit another kernel of the search.
         if "gamma" in self.given or self._kernels - {"linear"} != {"rbf"}:
             return self
         if scaling is not None and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
-        value = default_gamma("rbf", data.X, data.weight)
-        return self if value == 0 else self._with("gamma", value)
+        d, variance = data.X.shape[1], summed_variance(data.X, data.weight)
+        value = fitting_gamma(d, variance)
+        choice = self if value == 0 else self._with("gamma", value)
+        return choice._replace(spread=gamma_for(value, d) * variance) if self._is_search else choice
 
     @property
     def _only_gamma(self) -> float | None:

@@ -207,12 +207,21 @@ def default_gamma(kernel: str, X, weight: np.ndarray | None = None) -> float:
         Then it is 0.
     weight : ndarray, shape (m,), optional
     """
-    variance = float(_variances(X, weight).sum()) if kernel == "rbf" else 0.0
+    return fitting_gamma(X.shape[1], summed_variance(X, weight)) if kernel == "rbf" else 0.0
+
+
+def fitting_gamma(d: int, variance: float) -> float:
+    """The same for d features of this summed variance."""
     if not 0 < variance < np.inf:
         return 0.0
-    usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF
+    usual, (low, high) = gamma_for(0.0, d), SPREAD_OF_RBF
     fitting = min(max(usual, low / variance), high / variance)
     return 0.0 if fitting == usual else float(f"{fitting:.3g}")
+
+
+def summed_variance(X, weight: np.ndarray | None = None) -> float:
+    """That of all features; 0 where the rows are not here."""
+    return float(_variances(X, weight).sum())
 
 
 def _variances(X, weight: np.ndarray | None) -> np.ndarray:

@@ -67,6 +67,11 @@ def fits_to_do(settings: int, folds: int, examples: int) -> str:
     return f"{settings} settings x {folds} folds = {settings * folds} fits on {examples} examples"
 
 
+def best_at_end(name: str, value: float, is_largest: bool) -> str:
+    which, further = ("largest", "larger") if is_largest else ("smallest", "smaller")
+    return f"the best ‹{name}› is the {which} value tried ({value:g}): {further} ones may be better"
+
+
 resumed = sentence("resuming from {path!l}: {fits} fits are done")
 
 

@@ -1,0 +1,153 @@
+"""The values that a search tries: those of the options, and those of --grid."""
+
+from __future__ import annotations
+
+import math
+
+from odmtool import defaults
+from odmtool.cli import messages
+from odmtool.cli.machine_choice import MachineChoice, of_arxiv
+from odmtool.cli.machine_options import MACHINE_PARAMETERS, PARAMETER_NAMES, Gamma, KernelName, List
+from odmtool.core.kernel_table import KERNELS
+from odmtool.core.loss_table import MACHINES, OF_PAIRS
+from odmtool.errors import UsageError
+
+# How the values of a grid are written.
+_KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(KERNELS))}
+# What C1, C2 and D of the arXiv version stand for.
+_ARXIV_NAMES = {"lambda_", "cost", "mu", "theta"}
+# Parameters that have no largest value; with fewer values than this the best is mostly at an end.
+_ENDLESS, _ENOUGH = ("lambda_", "cost", "gamma", "mu1", "mu2"), 4
+# gamma times the summed variance of the features for which the quick grid is meant, which is about
+# that in [0, 1]; and by how much its gammas are divided at most.
+_SPREAD, _MOST_DIVIDED = 1 / 16, 16.0
+
+
+def values_of(choice: MachineChoice, grid: dict[str, str | tuple]) -> dict[str, tuple]:
+    """The values of every parameter that the machine has."""
+    own, values = MACHINES[choice.name].parameters, {}
+    if "lambda_" in choice.given:
+        grid = {name: value for name, value in grid.items() if name != "cost"}
+    for name in PARAMETER_NAMES:
+        if choice.parameters[name] is not None:
+            values[name] = choice.parameters[name]
+        elif name in own:
+            values[name] = (own[name],)
+        if name in grid and name not in choice.given:
+            values[name] = _listed(name, grid[name])
+    if "cost" in values:
+        del values["lambda_"]
+    unused = set(MACHINE_PARAMETERS) - own.keys()
+    return {name: value for name, value in values.items() if name not in unused}
+
+
+def grid_of(choice: MachineChoice, name: str | None, is_repeated: bool) -> dict[str, str | tuple]:
+    """The values of --grid; without it the quick ones, if no parameter is given.
+
+    Parameters
+    ----------
+    choice : MachineChoice
+    name : str or None
+        The grid.
+    is_repeated : bool
+        Whether there are several splits, which have no grid by default.
+    """
+    if name in ("tkde", "paper"):
+        return defaults.PAPER_GRID
+    if name == "arxiv" and _has_arxiv(choice):
+        if choice.given & _ARXIV_NAMES:
+            raise UsageError(messages.arxiv_grid_alone())
+        return defaults.ARXIV_GRID | {"gamma": defaults.KDD_GRID["gamma"]}
+    if name in ("kdd", "arxiv"):
+        return defaults.KDD_GRID
+    given = choice.given & {*PARAMETER_NAMES} - {"kernel"}
+    if name is None and (given or is_repeated):
+        return {}
+    if MACHINES[choice.name].kind == OF_PAIRS:
+        return defaults.QUICK_PAIRS_GRID
+    is_free = choice.solver == "auto" and choice.common["model_format"] != "liblinear"
+    kernels = {"kernel": "linear,rbf"} if is_free else {}
+    return defaults.QUICK_GRID | kernels | _quick_multiples(choice)
+
+
+def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
+    """The quick grid for the data: the gammas, and of a linear machine less where lambda is less.
+
+    Gammas are multiples of the default, 1/d or what it is for the data, for features in [0, 1].
+    Standardised ones, and those for which gamma is not 1/d, are farther apart (docs/defaults.md).
+    """
+    usual, found = MACHINES[choice.name].parameters.get("lambda_"), {}
+    (gamma, *_), (value, *_) = choice.parameters["gamma"], choice.parameters["lambda_"] or (None,)
+    if "gamma" not in choice.given and choice.spread is not None:
+        power = math.log(min(max(choice.spread / _SPREAD, 1.0), _MOST_DIVIDED), 4.0)
+        found["gamma"] = (gamma or defaults.PerFeature(1.0)), 4.0 ** -round(power)
+    is_linear = choice.parameters["kernel"] == ("linear",)
+    if "lambda_" not in choice.given and is_linear and value is not None and value < usual:
+        found["lambda_"] = value / usual, 1.0
+    return {
+        name: tuple(
+            type(factor)(float(share) * factor * share_of_all)
+            for share in _listed(name, defaults.QUICK_GRID[name])
+        )
+        for name, (factor, share_of_all) in found.items()
+    }
+
+
+def _listed(name: str, values: str | tuple) -> tuple:
+    return List(_KINDS[name]).convert(values, None, None)
+
+
+def _has_arxiv(choice: MachineChoice) -> bool:
+    """Whether the machine is one of arXiv 2016, with C1, C2 and D."""
+    return "theta" in MACHINES[choice.name].parameters
+
+
+def machine_and_settings(choice: MachineChoice, values: dict[str, tuple], name: str | None):
+    """The machine, and the settings of a grid of this name, or of none, all checked."""
+    from odmtool.search.search import MOST_SETTINGS, grid
+
+    machine = choice.make({name: chosen[0] for name, chosen in values.items()})
+    if "precomputed" in values["kernel"] and len(values["kernel"]) > 1:
+        raise UsageError(messages.precomputed_alone())
+    count = math.prod(map(len, values.values()))
+    if count > MOST_SETTINGS:
+        raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
+    settings = grid(values)
+    if name == "arxiv" and _has_arxiv(choice):
+        settings = [
+            s | of_arxiv(s["lambda_"], s["mu"] * s["lambda_"], s["theta"])
+            for s in settings if s["mu"] * s["lambda_"] >= 1
+        ]  # fmt: skip
+    for setting in settings:
+        machine.copy(**setting).check()
+    return machine, settings
+
+
+def varying(values: dict[str, tuple]) -> list[str]:
+    """The parameters to show: those with several values."""
+    several = [name for name in PARAMETER_NAMES if len(values.get(name, ())) > 1]
+    return several or ["lambda_", "cost"]
+
+
+def ends(rows: list, winner, settings: list[dict], metric: str) -> list[tuple[str, float, bool]]:
+    """The parameters of the best setting with the smallest or the largest value that was tried.
+
+    Name, value, and whether it is the largest; if no other value of the parameter is as good.
+
+    Parameters
+    ----------
+    rows : list of odmtool.search.search.Trial
+    winner : Trial
+    settings : list of dict
+        All that were tried.
+    metric : str
+    """
+    found, best, highest = [], winner.setting, winner.score(metric)
+    for name in _ENDLESS:
+        tried = sorted({setting[name] for setting in settings if name in setting})
+        is_used = name != "gamma" or name in KERNELS[best["kernel"]].parameters
+        if len(tried) < _ENOUGH or not is_used or best[name] not in (tried[0], tried[-1]):
+            continue
+        if all(row.score(metric) < highest for row in rows if row.setting[name] != best[name]):
+            found.append((name, best[name], best[name] == tried[-1]))
+    return found
