@@ -5,8 +5,10 @@ import itertools
 import pytest
 
 from odmtool.cli import report as reports
+from odmtool.cli import training
 from odmtool.cli.report import Report
 from odmtool.errors import FileError
+from odmtool.machines import ODM
 from odmtool.solvers.base import Progress, Stage, enter, ignore_progress
 
 
@@ -66,6 +68,27 @@ def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
     ]
     report.enter(Stage("span", 1))  # nobody is shown it
     enter(ignore_progress, Stage("span", 1))
+
+
+@pytest.mark.parametrize("seconds, is_long", [(12.0, True), (10.0, False)])
+def test_minutes_of_passes_to_come_are_said_once(seconds, is_long, monkeypatch, capsys):
+    class Clock:
+        now = 5.0
+
+        @classmethod
+        def monotonic(cls) -> float:
+            return cls.now
+
+    monkeypatch.setattr(training, "time", Clock)
+    heeding = training._Heeding(ODM(), Report("odm-train"), ignore_progress)
+    for stage in (Stage("span", 9), *(Stage("passes", k, 31) for k in (1, 2, 3, 1, 2)), None):
+        heeding.enter(stage)
+        Clock.now += seconds
+    said = (
+        "odm-train: landmarks are not enough for a gap of 0.001: passes over the kernel matrix "
+        "follow, for about 6 minutes. --max-time SECONDS ends sooner, with the best model so far\n"
+    )
+    assert capsys.readouterr().err == said * is_long
 
 
 @pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(28, "No space left on device")])

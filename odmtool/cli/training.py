@@ -17,6 +17,8 @@ _MANY_PAIRS = 10_000
 _MUCH_DENSER = 2
 # A share of 1 / d that is worth a word.
 _MUCH_LESS = 0.5
+# Seconds that passes over the kernel matrix will take which are worth a word.
+_LONG = 300.0
 
 
 def read_data(place, class_weight: dict, report: Report):
@@ -255,10 +257,14 @@ def warn_of_pairs(machine, k: int, report: Report) -> None:
 
 
 class _Heeding:
-    """The callback; it warns once where a kernel matrix that does not fit is needed after all."""
+    """The callback; it warns once where a kernel matrix that does not fit is needed after all.
+
+    It also says once that many minutes of passes are to come, after the first of them.
+    """
 
     def __init__(self, machine, report: Report, progress):
         self._machine, self._report, self._progress, self._said = machine, report, progress, []
+        self._passes_began, self._is_told = None, False
 
     def __call__(self, state) -> None:
         if state.unkept and not self._said:
@@ -270,6 +276,16 @@ class _Heeding:
     def enter(self, stage) -> None:
         """Show the stage; see :func:`odmtool.solvers.base.enter`."""
         self._report.enter(stage)
+        if stage is None or stage.name != "passes":
+            return
+        now = time.monotonic()
+        if stage.count == 1:
+            self._passes_began = now
+        elif stage.count == 2 and not self._is_told:
+            left = (now - self._passes_began) * (stage.most - 1)
+            if left > _LONG:
+                self._is_told = True
+                self._report.note(messages.long_passes(left, self._machine.tolerance))
 
     def of_problem(self, number: int) -> _Heeding:
         """That of one of several problems; they warn once together."""

@@ -58,6 +58,14 @@ gamma_of_large_values = sentence(
 )
 
 
+def long_passes(seconds: float, tolerance: float) -> str:
+    return (
+        f"landmarks are not enough for a gap of {tolerance:g}: passes over the kernel matrix "
+        f"follow, for about {counted(round(seconds / 60), 'minute')}. --max-time SECONDS ends "
+        "sooner, with the best model so far"
+    )
+
+
 def lines_skipped(count: int) -> str:
     return f"{counted(count, 'blank or comment line')} skipped"
 
