@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from clocks import moved_by_hand
 from problems import examples, problem, weights
 from scipy import sparse
 
@@ -88,27 +89,20 @@ def test_what_stops():
 
 @pytest.mark.parametrize("given, more", [(2.0, 1.0), (60.0, 3.0), (1e6, 10.0)])
 def test_what_was_begun_is_given_up_some_seconds_after_the_deadline(given, more, monkeypatch):
-    class Clock:
-        now = 50.0
-
-        @classmethod
-        def monotonic(cls) -> float:
-            return cls.now
-
-    monkeypatch.setattr(deadline, "time", Clock)
+    clock = moved_by_hand(deadline, monkeypatch, now=50.0)
     with deadline.time_limit(given):
         for moment in (0.0, given, given + 0.99 * more):
-            Clock.now = 50.0 + moment
+            clock.now = 50.0 + moment
             deadline.check()
-        Clock.now = 50.0 + given + 1.01 * more
+        clock.now = 50.0 + given + 1.01 * more
         with pytest.raises(deadline.Exceeded):
             deadline.check()
     with deadline.time_limit(None) as limit:
-        Clock.now += 100.0
+        clock.now += 100.0
         limit.end()
-        Clock.now += 4.9
+        clock.now += 4.9
         deadline.check()
-        Clock.now += 0.2
+        clock.now += 0.2
         with pytest.raises(deadline.Exceeded):
             deadline.check()
     deadline.check()

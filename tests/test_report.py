@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from clocks import moved_by_hand
 
 from odmtool.cli import report as reports
 from odmtool.cli import training
@@ -37,15 +38,7 @@ def test_the_time_left_is_said_where_it_can_be_foreseen(monkeypatch, capsys):
 
 def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
     """Before the first gap nothing else is known of a kernel machine's hours."""
-
-    class Clock:
-        now = 0.0
-
-        @classmethod
-        def monotonic(cls) -> float:
-            return cls.now
-
-    monkeypatch.setattr(reports, "time", Clock)
+    clock = moved_by_hand(reports, monkeypatch)
     monkeypatch.setattr(reports, "PROGRESS_SECONDS", 3600.0)
     report, stages = Report("odm-train", verbose=True), [
         Stage("landmarks", 0), Stage("span", 1), Stage("certificate", 400),
@@ -53,7 +46,7 @@ def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
     ]  # fmt: skip
     with report.phase("training", 1e-3):
         for stage in stages:
-            Clock.now += reports.LOG_SECONDS
+            clock.now += reports.LOG_SECONDS
             report.enter(stage)
             report._show()
     assert [line.split(": ", 1)[1] for line in capsys.readouterr().err.splitlines()] == [
@@ -72,18 +65,11 @@ def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
 
 @pytest.mark.parametrize("seconds, is_long", [(12.0, True), (10.0, False)])
 def test_minutes_of_passes_to_come_are_said_once(seconds, is_long, monkeypatch, capsys):
-    class Clock:
-        now = 5.0
-
-        @classmethod
-        def monotonic(cls) -> float:
-            return cls.now
-
-    monkeypatch.setattr(training, "time", Clock)
+    clock = moved_by_hand(training, monkeypatch, now=5.0)
     heeding = training._Heeding(ODM(), Report("odm-train"), ignore_progress)
     for stage in (Stage("span", 9), *(Stage("passes", k, 31) for k in (1, 2, 3, 1, 2)), None):
         heeding.enter(stage)
-        Clock.now += seconds
+        clock.now += seconds
     said = (
         "odm-train: landmarks are not enough for a gap of 0.001: passes over the kernel matrix "
         "follow, for about 6 minutes. --max-time SECONDS ends sooner, with the best model so far\n"
