@@ -90,11 +90,14 @@ def test_what_stops():
 @pytest.mark.parametrize("given, more", [(2.0, 1.0), (60.0, 3.0), (1e6, 10.0)])
 def test_what_was_begun_is_given_up_some_seconds_after_the_deadline(given, more, monkeypatch):
     clock = moved_by_hand(deadline, monkeypatch, now=50.0)
-    with deadline.time_limit(given):
+    with deadline.time_limit(given) as limit:
         for moment in (0.0, given, given + 0.99 * more):
             clock.now = 50.0 + moment
             deadline.check()
         clock.now = 50.0 + given + 1.01 * more
+        with pytest.raises(deadline.Exceeded):
+            deadline.check()
+        limit.end()  # it was over before
         with pytest.raises(deadline.Exceeded):
             deadline.check()
     with deadline.time_limit(None) as limit:

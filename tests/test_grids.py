@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from odmtool.cli import grids
+from odmtool.search.search import grid
 
 
 def trial(kernel, score, **values):
@@ -30,14 +31,25 @@ def test_the_best_value_is_at_an_end(scores, expected):
 
 
 def test_an_end_counts_for_what_the_kernel_uses():
-    def both(kernel):
-        return [
-            trial(kernel, k + j, lambda_=float(j), gamma=float(k), mu=float(k))
-            for k in range(4) for j in range(4)
-        ]  # fmt: skip
+    """Rows of the linear kernel have no gamma; one that is as good leaves it open."""
+    numbers = (1.0, 2.0, 3.0, 4.0)
+    settings = grid({"kernel": ("linear", "rbf"), "lambda_": numbers, "gamma": numbers})
 
-    assert ends(*both("rbf")) == [("lambda_", 3.0, True), ("gamma", 3.0, True)]
-    assert ends(*both("linear")) == [("lambda_", 3.0, True)]
+    def found(of_linear):
+        return ends(*(
+            trial(score=s["lambda_"] + s.get("gamma", of_linear), **s) for s in settings
+        ))  # fmt: skip
+
+    assert found(3.5) == [("lambda_", 4.0, True), ("gamma", 4.0, True)]
+    assert found(4.0) == found(5.0) == [("lambda_", 4.0, True)]
+
+
+def test_nothing_is_below_nought():
+    trials = [trial("rbf", 4 - k, mu1=float(k)) for k in range(4)]
+    assert ends(*trials) == []
+    assert ends(*(trial("rbf", k, mu1=float(k)) for k in range(4))) == [
+        ("mu1", 3.0, True)
+    ]
 
 
 def test_the_values_of_rows_that_were_dropped_count(run, tmp_path):

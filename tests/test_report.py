@@ -1,6 +1,7 @@
 """What the commands say while they work."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from clocks import moved_by_hand
@@ -41,8 +42,9 @@ def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
     clock = moved_by_hand(reports, monkeypatch)
     monkeypatch.setattr(reports, "PROGRESS_SECONDS", 3600.0)
     report, stages = Report("odm-train", verbose=True), [
-        Stage("landmarks", 0), Stage("span", 1), Stage("certificate", 400),
-        Stage("passes", 1, 30), Stage("passes", 11, 30), Stage("passes", 31, 30), None,
+        Stage("landmarks", 0), Stage("landmarks", 7), Stage("span", 1), Stage("certificate", 400),
+        Stage("passes", 1, 30), Stage("passes", 2, 30), Stage("passes", 12, 30),
+        Stage("passes", 31, 30), Stage("passes", 31, 0), None,
     ]  # fmt: skip
     with report.phase("training", 1e-3):
         for stage in stages:
@@ -51,30 +53,60 @@ def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
             report._show()
     assert [line.split(": ", 1)[1] for line in capsys.readouterr().err.splitlines()] == [
         "training, choosing landmarks, 0:10 elapsed",
-        "training, solving with 1 landmark, 0:20 elapsed",
-        "training, bounding the gap with 400 landmarks, 0:30 elapsed",
-        "training, pass 1 of about 30 over the kernel matrix, 0:40 elapsed",
-        # Ten in ten seconds.
-        "training, pass 11 of about 30 over the kernel matrix, 0:50 elapsed, about 0:20 left",
-        "training, pass 31 over the kernel matrix, 1:00 elapsed",
-        "training, 1:10 elapsed",
+        "training, choosing more than 7 landmarks, 0:20 elapsed",
+        "training, solving with 1 landmark, 0:30 elapsed",
+        "training, bounding the gap with 400 landmarks, 0:40 elapsed",
+        "training, pass 1 of about 30, 0:50 elapsed",
+        "training, pass 2 of about 30, 1:00 elapsed",
+        # Ten in ten seconds, and with this one 19 more.
+        "training, pass 12 of about 30, 1:10 elapsed, about 0:19 left",
+        "training, pass 31, 1:20 elapsed",
+        "training, pass 31, 1:30 elapsed",
+        "training, 1:40 elapsed",
     ]
     report.enter(Stage("span", 1))  # nobody is shown it
     enter(ignore_progress, Stage("span", 1))
 
 
-@pytest.mark.parametrize("seconds, is_long", [(12.0, True), (10.0, False)])
-def test_minutes_of_passes_to_come_are_said_once(seconds, is_long, monkeypatch, capsys):
+def test_the_time_left_is_counted_down_until_it_is_over(monkeypatch):
+    clock = moved_by_hand(reports, monkeypatch)
+    phase = reports._Phase("training", 1e-3)
+    for now, gap in ((10.0, 0.1), (20.0, 0.01)):
+        clock.now = now
+        phase.add(Progress(1, 1.0, gap, 7))
+    phase.enter(Stage("passes", 2, 30))
+    assert phase.line().endswith("0:20 elapsed, about 0:10 left")
+    clock.now = 26.0
+    assert phase.line().endswith("0:26 elapsed, about 0:04 left")
+    clock.now = 35.0
+    phase.enter(Stage("passes", 7, 30))
+    # Five passes in 15 seconds, and 24 to come.
+    assert phase.line().endswith("0:35 elapsed, about 1:12 left")
+
+
+def test_a_live_line_is_cut_to_the_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(reports.shutil, "get_terminal_size", lambda: SimpleNamespace(columns=20))
+    report = Report("odm-train")
+    report._last_progress = -1e9
+    report.live("0123456789")
+    assert capsys.readouterr().err == "\rodm-train: 01234567\033[K"
+
+
+@pytest.mark.parametrize("is_one, advises", [(True, True), (True, False), (False, True)])
+def test_that_passes_take_minutes_is_said_once(is_one, advises, monkeypatch, capsys):
     clock = moved_by_hand(training, monkeypatch, now=5.0)
-    heeding = training._Heeding(ODM(), Report("odm-train"), ignore_progress)
-    for stage in (Stage("span", 9), *(Stage("passes", k, 31) for k in (1, 2, 3, 1, 2)), None):
-        heeding.enter(stage)
-        clock.now += seconds
+    heeding = training._Heeding(ODM(), Report("odm-train"), ignore_progress, advises=advises)
+    told = heeding if is_one else heeding.of_problem(0)
+    for stage in (Stage("span", 9), *(Stage("passes", k, 31) for k in range(1, 9)), None):
+        told.enter(stage)
+        clock.now += 25.0
     said = (
         "odm-train: landmarks are not enough for a gap of 0.001: passes over the kernel matrix "
-        "follow, for about 6 minutes. --max-time SECONDS ends sooner, with the best model so far\n"
+        "follow (5 of about 31 in 2:05). --max-time SECONDS ends sooner, with the best model so "
+        "far\n"
     )
-    assert capsys.readouterr().err == said * is_long
+    assert capsys.readouterr().err == (said if is_one and advises else "")
 
 
 @pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(28, "No space left on device")])

@@ -83,9 +83,9 @@ Examples:
     type=click.Choice(defaults.GRIDS),
     help="Values for each of these that is not given; quick: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
-    + " (multiples of the default of -g, smaller ones where features are not in [0, 1], and with "
-    "-t linear less where the default of -l is less for the data), and without -t also -t "
-    "linear,rbf; "
+    + " (multiples of the default of -g, smaller ones where features vary more than most in [0, 1] "
+    "do, and with -t linear less where the default of -l is less for the data), and without -t "
+    "also -t linear,rbf; "
     "tkde (also called paper): "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
     + "; kdd: "

@@ -146,8 +146,9 @@ def ends(rows: list, winner, settings: list[dict], metric: str) -> list[tuple[st
     for name in _ENDLESS:
         tried = sorted({setting[name] for setting in settings if name in setting})
         is_used = name != "gamma" or name in KERNELS[best["kernel"]].parameters
-        if len(tried) < _ENOUGH or not is_used or best[name] not in (tried[0], tried[-1]):
-            continue
-        if all(row.score(metric) < highest for row in rows if row.setting[name] != best[name]):
+        if len(tried) < _ENOUGH or not is_used or best[name] not in (tried[0] or None, tried[-1]):
+            continue  # nothing is below 0
+        others = [row for row in rows if row.setting.get(name) != best[name]]
+        if all(row.score(metric) < highest for row in others):
             found.append((name, best[name], best[name] == tried[-1]))
     return found

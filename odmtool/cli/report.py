@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
 import threading
 import time
@@ -27,52 +28,66 @@ PROGRESS_SECONDS = 0.5
 LOG_SECONDS = 10.0
 # --verbose prints the first iterations one by one.
 _FIRST = 5
+# The pass from which on they take about as long.
+_SECOND = 2
 # More than so many times the seconds that were seen nobody can foresee.
 _FORESEEN = 10.0
 
 
 class _Phase:
-    """A part of the work that may take long, and how far it is."""
+    """A part of the work that may take long, and how far it is.
+
+    A solver tells it from one thread, and lines are made in another.
+    """
 
     def __init__(self, name: str, tolerance: float | None):
         self.name, self.tolerance, self.began = name, tolerance, time.monotonic()
         self.count, self.state, self.stage, self._first = 0, None, None, None
-        self._passes_began = 0.0
+        self._told = self._second_pass = self.began
 
     def add(self, state) -> None:
         """What a solver tells."""
-        self.count, self.state = self.count + 1, state
+        self.count, self.state, self._told = self.count + 1, state, time.monotonic()
         if self._first is None and 0 < state.gap < 1:
-            self._first = (time.monotonic(), state.gap)
+            self._first = (self._told, state.gap)
 
     def enter(self, stage) -> None:
         """What a solver does next."""
-        if stage is not None and stage.count == 1:
-            self._passes_began = time.monotonic()
+        if stage is not None and stage.count == _SECOND:
+            self._second_pass = time.monotonic()
         self.stage = stage
 
     def line(self) -> str:
         """Phase, stage, iteration, gap, and the time."""
-        elapsed, left = time.monotonic() - self.began, self._left()
-        left = self._left_of_passes() if left is None else left
-        return messages.progress(self.name, self.stage, self.state, elapsed, left)
+        now, stage = time.monotonic(), self.stage
+        left = self._left(now)
+        left = self._left_of_passes(stage, now) if left is None else left
+        return messages.progress(self.name, stage, self.state, now - self.began, left)
 
-    def _left_of_passes(self) -> float | None:
-        """Seconds, if those that are expected take as long as those so far."""
-        if self.stage is None or not 1 < self.stage.count <= self.stage.most:
+    def _left_of_passes(self, stage, now: float) -> float | None:
+        """Seconds, if those that are expected take as long as those so far but the first.
+
+        With that code is loaded, and what is kept is made.
+        """
+        if stage is None or not _SECOND < stage.count <= stage.most:
             return None
-        done = self.stage.count - 1
-        return (time.monotonic() - self._passes_began) / done * (self.stage.most - done)
+        done = stage.count - _SECOND
+        return (now - self._second_pass) / done * (stage.most + 1 - stage.count)
 
-    def _left(self) -> float | None:
-        """Seconds, if the gap goes on falling at the rate of so far."""
+    def _left(self, now: float) -> float | None:
+        """Seconds, if the gap goes on falling at the rate of so far.
+
+        None where it should have fallen long ago: an iteration may have many passes.
+        """
         if self._first is None or not 0 < self.state.gap < self._first[1] or not self.tolerance:
             return None
         fallen = math.log(self._first[1] / self.state.gap)
         missing = math.log(self.state.gap / self.tolerance)
         if missing > _FORESEEN * fallen:
             return None
-        return max(0.0, (time.monotonic() - self._first[0]) * missing / fallen)
+        spent = self._told - self._first[0]
+        left = spent * missing / fallen - (now - self._told)
+        return max(0.0, left) if left > 0 or missing <= 0 else None
 
 
 class Report:
@@ -206,6 +221,9 @@ class Report:
                 now = time.monotonic()
                 if now - self._last_progress >= PROGRESS_SECONDS:
                     self._last_progress, self._has_progress = now, True
+                    # A line that is broken is not replaced.
+                    room = shutil.get_terminal_size().columns - len(self.program) - 3
+                    line = line[: max(1, room)]
                     sys.stderr.write(f"\r{self.program}: {line}\033[K")
                     sys.stderr.flush()
 

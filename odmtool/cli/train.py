@@ -241,7 +241,7 @@ def _fit(place, machine, data, job: Job, report: Report, trace: Trace | None) ->
         sentences = training.fit(
             place, machine, data, report, probability=job.has_probabilities,
             max_time=job.max_time, keeps_best=job.keep_best, start_from=job.start_from,
-            progress=trace,
+            progress=trace, advises=True,
         )  # fmt: skip
         if sentences and job.strict:
             raise NotConvergedError(messages.no_model_written(sentences[0]))

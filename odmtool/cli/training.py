@@ -17,8 +17,8 @@ _MANY_PAIRS = 10_000
 _MUCH_DENSER = 2
 # A share of 1 / d that is worth a word.
 _MUCH_LESS = 0.5
-# Seconds that passes over the kernel matrix will take which are worth a word.
-_LONG = 300.0
+# Seconds of passes over the kernel matrix that are worth a word.
+_LONG = 120.0
 
 
 def read_data(place, class_weight: dict, report: Report):
@@ -157,7 +157,7 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
 def fit(
     place, machine, data, report: Report, *, probability: bool = False,
     max_time: float | None = None, keeps_best: bool = False, start_from: str | None = None,
-    progress=None,
+    progress=None, advises: bool = False,
 ) -> list[str]:  # fmt: skip
     """Train the machine; say what happens, and before it what will take long.
 
@@ -178,6 +178,8 @@ def fit(
         A model file whose solution is the start; the place has all rows in memory.
     progress : callable, optional
         Told of every iteration, instead of the report.
+    advises : bool
+        Say that there is --max-time where it takes minutes.
 
     Returns
     -------
@@ -186,7 +188,9 @@ def fit(
     """
     from odmtool.core import deadline
 
-    progress = _Heeding(machine, report, report.progress if progress is None else progress)
+    told = report.progress if progress is None else progress
+    advises = advises and max_time is None and not keeps_best
+    progress = _Heeding(machine, report, told, advises=advises)
     with naming(place.source.path, data.skipped):
         plan = _plan(place, machine, data, probability)
     for warning in plan.warnings:
@@ -259,12 +263,12 @@ def warn_of_pairs(machine, k: int, report: Report) -> None:
 class _Heeding:
     """The callback; it warns once where a kernel matrix that does not fit is needed after all.
 
-    It also says once that many minutes of passes are to come, after the first of them.
+    It also says once how passes over the kernel matrix get on that take minutes.
     """
 
-    def __init__(self, machine, report: Report, progress):
+    def __init__(self, machine, report: Report, progress, *, advises: bool = False):
         self._machine, self._report, self._progress, self._said = machine, report, progress, []
-        self._passes_began, self._is_told = None, False
+        self._is_whole, self._advises, self._passes_began = True, advises, 0.0
 
     def __call__(self, state) -> None:
         if state.unkept and not self._said:
@@ -274,25 +278,28 @@ class _Heeding:
         self._progress(state)
 
     def enter(self, stage) -> None:
-        """Show the stage; see :func:`odmtool.solvers.base.enter`."""
+        """Show the stage; see :func:`odmtool.solvers.base.enter`.
+
+        Of one of several problems it is not: those of others would come between.
+        """
+        if not self._is_whole:
+            return
         self._report.enter(stage)
         if stage is None or stage.name != "passes":
             return
         now = time.monotonic()
         if stage.count == 1:
             self._passes_began = now
-        elif stage.count == 2 and not self._is_told:
-            left = (now - self._passes_began) * (stage.most - 1)
-            if left > _LONG:
-                self._is_told = True
-                self._report.note(messages.long_passes(left, self._machine.tolerance))
+        elif self._advises and now - self._passes_began > _LONG:
+            self._advises, spent = False, now - self._passes_began
+            self._report.note(messages.long_passes(self._machine.tolerance, stage, spent))
 
     def of_problem(self, number: int) -> _Heeding:
         """That of one of several problems; they warn once together."""
         from odmtool.solvers.base import progress_of
 
         other = copy(self)
-        other._progress = progress_of(self._progress, number)
+        other._progress, other._is_whole = progress_of(self._progress, number), False
         return other
 
 

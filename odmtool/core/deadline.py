@@ -26,13 +26,18 @@ class Exceeded(Exception):
 
 
 class Limit:
-    """A moment by the clock of this process; :meth:`end` makes it now."""
+    """A moment by the clock of this process; :meth:`end` makes it now, if it was later."""
 
     def __init__(self, moment: float = math.inf):
-        self.moment, self.began = moment, time.monotonic()
+        self.moment, self._began = moment, time.monotonic()
 
     def end(self) -> None:
-        self.moment = time.monotonic()
+        self.moment = min(self.moment, time.monotonic())
+
+    @property
+    def more(self) -> float:
+        """Seconds that what was begun has more."""
+        return min(max(_LEAST, _SHARE * (self.moment - self._began)), _MOST)
 
 
 _of_process = Limit()
@@ -73,28 +78,31 @@ def seconds_left() -> float:
 
 def check() -> None:
     """Raise Exceeded if what was begun before the deadline has taken too long after it."""
-    if (left := seconds_left()) >= 0:
-        return
-    given = _of_process.moment - _of_process.began
-    if -left > min(max(_LEAST, _SHARE * given), _MOST):
+    if -seconds_left() > getattr(_of_task, "more", _of_process.more):
         raise Exceeded
 
 
 def carried(function: Callable) -> Callable:
     """The function, for another process, where the deadline of this one holds as well."""
     left = seconds_left()
-    return function if left == math.inf else _Task(function, time.time() + left)
+    if left == math.inf:
+        return function
+    return _Task(function, time.time() + left, getattr(_of_task, "more", _of_process.more))
 
 
 class _Task:
-    """A function with its deadline, in seconds since 1970 by the clock of who sends it."""
+    """A function with its deadline, in seconds since 1970 by the clock of who sends it.
 
-    def __init__(self, function: Callable, moment: float):
-        self._function, self._moment = function, moment
+    And the seconds that what was begun has more.
+    """
+
+    def __init__(self, function: Callable, moment: float, more: float):
+        self._function, self._moment, self._more = function, moment, more
 
     def __call__(self, *arguments):
         _of_task.moment = time.monotonic() + self._moment + _ahead - time.time()
+        _of_task.more = self._more
         try:
             return self._function(*arguments)
         finally:
-            del _of_task.moment
+            del _of_task.moment, _of_task.more

@@ -58,11 +58,12 @@ gamma_of_large_values = sentence(
 )
 
 
-def long_passes(seconds: float, tolerance: float) -> str:
+def long_passes(tolerance: float, stage, seconds: float) -> str:
+    """``stage`` is that of the pass which begins."""
+    some = f"{stage.count - 1} of about {stage.most}" if stage.most else f"{stage.count - 1}"
     return (
         f"landmarks are not enough for a gap of {tolerance:g}: passes over the kernel matrix "
-        f"follow, for about {counted(round(seconds / 60), 'minute')}. --max-time SECONDS ends "
-        "sooner, with the best model so far"
+        f"follow ({some} in {clock(seconds)}). --max-time SECONDS ends sooner, with the best model so far"
     )
 
 
@@ -74,8 +75,7 @@ def _stage(stage) -> str:
     """What a solver is doing; ``stage`` is an :class:`odmtool.solvers.base.Stage`."""
     name, count, most = stage
     if name == "passes":
-        number = f"pass {count}" + (f" of about {most}" if count <= most else "")
-        return f"{number} over the kernel matrix"
+        return f"pass {count}" + (f" of about {most}" if count <= most else "")
     landmarks = counted(count, "landmark")
     if name == "landmarks":
         return "choosing landmarks" if count == 0 else f"choosing more than {landmarks}"

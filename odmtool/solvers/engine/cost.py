@@ -32,6 +32,8 @@ _BYTES = 4
 # Products with K between active examples that Newton's method needs, and the power of (gap /
 # tolerance) that they grow with.
 _PRODUCTS, _SLOWLY = 2.0, 0.4
+# More products than these nobody can foresee.
+_FORESEEN = 200
 # Epochs of coordinate descent where the loss has a kink.
 _DESCENT = 20
 # Of a smooth loss to a gap of 1e-3: so many, and so many more for each unit of u l'' k.
@@ -137,11 +139,12 @@ def _steps(excess: float) -> float:
 
 
 def passes(excess: float) -> int:
-    """About as many products with K as these steps take: for each two, at last in double precision.
+    """About how many products with K follow; 0 where that cannot be foreseen.
 
-    Beside those of conjugate gradients.
+    Those of conjugate gradients, two for each step, and one in double precision.
     """
-    return round(_PRODUCTS * excess**_SLOWLY + 2 * _steps(excess)) + 1
+    count = _PRODUCTS * excess**_SLOWLY + 2 * _steps(excess) + 1
+    return round(count) if count <= _FORESEEN else 0
 
 
 class DescentCost(Cost):

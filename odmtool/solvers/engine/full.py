@@ -334,7 +334,7 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
 def _side_by_side(courses: list[Course], products: Products, tell: Callable[[int], None]) -> list:
     """What the courses return; a pass serves all that wait for one, and its number is told.
 
-    They are told if it was given up after the deadline.
+    Exceeded is thrown into each of them when the pass is given up.
     """
     results, waiting, count = [None] * len(courses), {}, 0
 
@@ -396,7 +396,7 @@ def solve(
             problems, newtons, points, gaps, is_near, strict=True
         )
     ]
-    most = passes(expected / run.stop.tolerance) if expected < np.inf else 0
+    most = passes(expected / run.stop.tolerance)
     with np.errstate(over="ignore", invalid="ignore"):
         # speed only: the order of examples decides which tiles have duals, and not what they give
         products = Products(run, duals.any(axis=1))

@@ -419,8 +419,9 @@ class EngineRun:
             if self.points.size <= MOST or self.stop.is_late:
                 break
         if left.size and not (self.stop.is_late and np.all(bound[left] < np.inf)):
-            exact = certificate.exact([points[k] for k in left], basis)
-            bound[left], failure[left] = np.minimum(bound[left], exact), 0.0
+            exact = np.array(certificate.exact([points[k] for k in left], basis))
+            failure[left] = np.where(exact <= bound[left], 0.0, failure[left])
+            bound[left] = np.minimum(bound[left], exact)
         return bound, failure
 
     def _drawn(self, points, basis, found: Features, count: int) -> tuple[list, np.ndarray]:

@@ -144,16 +144,20 @@ class SpanRun:
     def outside(self, points, basis, left, enough: float, choice: Choice) -> tuple[float, float]:
         """A bound of 1/2 |w - v|^2, of all functions, and the probability that it is wrong."""
         bound = sum(certificate.free(point, left) for point in points)
+        known = bound, 0.0
         if bound <= enough:
-            return bound, 0.0
+            return known
         if choice.way != "exact":
             seed, delta = self._draws.next()
             count, own = choice.count or _DRAWN, delta / len(points)
             drawn = sum(certificate.drawn(points, basis, left, count, seed, own))
+            if drawn < bound:
+                known = drawn, DELTA
             # Where there are no more landmarks a pass is cheaper than what comes then.
             if drawn <= enough or not self._is_last:
-                return (drawn, DELTA) if drawn < bound else (bound, 0.0)
-        return min(bound, sum(certificate.exact(points, basis))), 0.0
+                return known
+        exact = sum(certificate.exact(points, basis))
+        return (exact, 0.0) if exact <= known[0] else known
 
     def _drawn_examples(self, rows: np.ndarray) -> _DrawnExamples:
         m, gram = self.gram.size, self.gram
