@@ -63,7 +63,8 @@ def long_passes(tolerance: float, stage, seconds: float) -> str:
     some = f"{stage.count - 1} of about {stage.most}" if stage.most else f"{stage.count - 1}"
     return (
         f"landmarks are not enough for a gap of {tolerance:g}: passes over the kernel matrix "
-        f"follow ({some} in {clock(seconds)}). --max-time SECONDS ends sooner, with the best model so far"
+        f"follow ({some} in {clock(seconds)}). --max-time SECONDS ends sooner, with the best model "
+        "so far"
     )
 
 
