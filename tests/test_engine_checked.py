@@ -139,6 +139,15 @@ def test_where_rows_are_dearer_than_a_pass_none_are_drawn(monkeypatch):
     assert checked.more(points, known, 0.0, 500, None).gap == np.inf
 
 
+def test_where_any_bound_will_do_it_is_of_as_many_rows_as_may_be(monkeypatch):
+    """In less time than a pass would take; it is the smaller."""
+    points, known, *_ = inexact(0, "even", monkeypatch)
+    few, many = (
+        checked.more(points, known, np.inf, most, lambda: (0, 1e-6)).gap for most in (999, 2000)
+    )
+    assert many < few / 2
+
+
 @pytest.mark.parametrize("loss", ["odm", "l2svm"])
 @pytest.mark.parametrize("lambda_", [2.0**6, 2.0**9])
 def test_models_are_certified_by_drawn_rows(loss, lambda_, monkeypatch):

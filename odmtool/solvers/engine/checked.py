@@ -82,7 +82,7 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
     points : Points
     known : Known
     allowed : float
-        What is hoped for.
+        What is hoped for; if it is infinite, as many rows as may be are drawn.
     most : int
         Rows to draw at most.
     drawn : callable
@@ -128,7 +128,7 @@ def _plan(points: Points, known: Known, allowed: float, most: int) -> tuple:
     ranges = share_errors(loss, t, known.eta, off)
     total, hoped = float(ranges.sum()), (allowed - rounding) / _SAFETY
     enough = [n for n in DRAWN if n <= most and most_likely(0.0, n, DELTA / 4) * total <= hoped]
-    return ranges, rounding, enough[0] if enough else 0
+    return ranges, rounding, (enough[-1] if allowed == np.inf else enough[0]) if enough else 0
 
 
 def _seen(samples: np.ndarray) -> float:

@@ -52,7 +52,7 @@ from odmtool.solvers.engine import checked
 from odmtool.solvers.engine.certificate import SpanPoint
 from odmtool.solvers.engine.checked import Known
 from odmtool.solvers.engine.choice import DRAWN
-from odmtool.solvers.engine.cost import passes
+from odmtool.solvers.engine.cost import Cost, passes
 from odmtool.solvers.engine.products import CODED, Asked, Products
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.factor import gradient_steps
@@ -73,6 +73,9 @@ _SURE = 0.9
 # Drawn rows are cheaper than a pass up to this share of all, divided by the problems.
 # speed only: both end with a certificate
 _ROWS_SHARE = 1 / 8
+# Seconds for drawn rows where the time is over.
+# speed only: the bound knows how many rows were drawn
+_LATE = 3.0
 # Examples from which the gap of a point is estimated, and the share of the tolerance it may have.
 # speed only: from which of two points it goes on
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
@@ -173,11 +176,15 @@ class FullNewton:
         try:
             yield from self.renew(exactly=True)
         except Exceeded:
-            # Without a hope of the tolerance the fewest rows are drawn.
-            more = checked.more(self.points, known, np.inf, DRAWN[0], drawn)
+            more = checked.more(self.points, known, np.inf, self._rows_in_time(), drawn)
             return primal + more.primal, scale, gap + more.gap, eta, more.failure
         primal, scale, gap, eta = self.values()
         return primal, scale, gap + self.rounding(), eta, 0.0
+
+    def _rows_in_time(self) -> int:
+        """Rows of K to draw where the time is over."""
+        active, cost = np.count_nonzero(self.a), Cost.of(self.points.X)
+        return max([n for n in DRAWN if cost.rows(n, active) <= _LATE], default=DRAWN[0])
 
     def step(self, gap: float, least: float) -> Course:
         """A Newton step; ``gap`` is P - D for any dual point, the best that is known.
