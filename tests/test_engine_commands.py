@@ -1,9 +1,12 @@
 """The kernel engine in the commands: what they say of its certificate, threads, refusals."""
 
+from types import SimpleNamespace
+
 import pytest
 from problems import HEART_SCALE
 
 from odmtool import load_model
+from odmtool.machines.base import certificate
 
 
 def trained(run, tmp_path, *options, name="m"):
@@ -31,6 +34,14 @@ def test_a_bound_by_drawn_rows_says_its_probability(run, tmp_path, monkeypatch):
     model, said = trained(run, tmp_path, "-l", "2^2", "-e", "0.1")
     assert model.facts["certificate"] == "proved with probability 1 - 1e-06"
     assert "proved with probability 1 - 1e-06" in said
+
+
+@pytest.mark.parametrize("gap, failure, kind", [
+    (0.5, 0.0, "proved"), (0.5, 1e-6, "proved with probability 1 - 1e-06"),
+    (float("inf"), 0.0, "none"),  # the time was over before there was a bound
+])  # fmt: skip
+def test_what_kind_of_bound_a_gap_is(gap, failure, kind):
+    assert certificate(SimpleNamespace(gap=gap, failure=failure)) == kind
 
 
 @pytest.mark.parametrize("machine", ["ldm", "l1svm", "mcodm"])

@@ -425,7 +425,9 @@ def status(solution) -> str:
 
 
 def certificate(solution) -> str:
-    """What kind of bound the gap is."""
+    """What kind of bound the gap is: none where it is infinite, as where the time ended before."""
+    if solution.gap == np.inf:
+        return "none"
     if not solution.failure:
         return "proved"
     return f"proved with probability 1 - {solution.failure:g}"
