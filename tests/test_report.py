@@ -43,8 +43,8 @@ def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
     monkeypatch.setattr(reports, "PROGRESS_SECONDS", 3600.0)
     report, stages = Report("odm-train", verbose=True), [
         Stage("landmarks", 0), Stage("landmarks", 7), Stage("span", 1), Stage("certificate", 400),
-        Stage("passes", 1, 30), Stage("passes", 2, 30), Stage("passes", 12, 30),
-        Stage("passes", 31, 30), Stage("passes", 31, 0), None,
+        Stage("features", 400), Stage("passes", 1, 30), Stage("passes", 2, 30),
+        Stage("passes", 12, 30), Stage("passes", 31, 30), Stage("passes", 31, 0), None,
     ]  # fmt: skip
     with report.phase("training", 1e-3):
         for stage in stages:
@@ -56,13 +56,14 @@ def test_a_line_tells_the_stage_and_the_passes_left(monkeypatch, capsys):
         "training, choosing more than 7 landmarks, 0:20 elapsed",
         "training, solving with 1 landmark, 0:30 elapsed",
         "training, bounding the gap with 400 landmarks, 0:40 elapsed",
-        "training, pass 1 of about 30, 0:50 elapsed",
-        "training, pass 2 of about 30, 1:00 elapsed",
+        "training, preparing passes over the kernel matrix, 0:50 elapsed",
+        "training, pass 1 of about 30, 1:00 elapsed",
+        "training, pass 2 of about 30, 1:10 elapsed",
         # Ten in ten seconds, and with this one 19 more.
-        "training, pass 12 of about 30, 1:10 elapsed, about 0:19 left",
-        "training, pass 31, 1:20 elapsed",
+        "training, pass 12 of about 30, 1:20 elapsed, about 0:19 left",
         "training, pass 31, 1:30 elapsed",
-        "training, 1:40 elapsed",
+        "training, pass 31, 1:40 elapsed",
+        "training, 1:50 elapsed",
     ]
     report.enter(Stage("span", 1))  # nobody is shown it
     enter(ignore_progress, Stage("span", 1))

@@ -115,9 +115,9 @@ class Stage(NamedTuple):
 
     Attributes
     ----------
-    name : {"landmarks", "span", "certificate", "passes"}
+    name : {"landmarks", "span", "certificate", "features", "passes"}
         Landmarks are chosen on a sample; the problem is solved in their span; the gap of what was
-        found is bounded; a pass over the kernel matrix.
+        found is bounded; passes are prepared; a pass over the kernel matrix.
     count : int
         Landmarks so far; which of the passes.
     most : int

@@ -78,9 +78,12 @@ def _stage(stage) -> str:
     if name == "passes":
         return f"pass {count}" + (f" of about {most}" if count <= most else "")
     landmarks = counted(count, "landmark")
-    if name == "landmarks":
-        return "choosing landmarks" if count == 0 else f"choosing more than {landmarks}"
-    return f"solving with {landmarks}" if name == "span" else f"bounding the gap with {landmarks}"
+    return {
+        "landmarks": f"choosing more than {landmarks}" if count else "choosing landmarks",
+        "span": f"solving with {landmarks}",
+        "certificate": f"bounding the gap with {landmarks}",
+        "features": "preparing passes over the kernel matrix",
+    }[name]
 
 
 def progress(phase: str, stage, state, elapsed: float, left: float | None) -> str:

@@ -298,6 +298,7 @@ class EngineRun:
             self.enter("landmarks", count)
             choice = self._next(choice, gap, [points[k] for k in left], basis, found)
             if choice is None:
+                self.enter("features", count)
                 self.sample = None  # its features are large
                 points, spaces = [points[k] for k in left], [space]
                 if space is None:
