@@ -97,7 +97,7 @@ def test_what_was_lost_is_made_again_and_only_that(dask_here):
 def test_a_task_has_the_deadline_of_who_sends_it(dask_here):
     assert dask_here.map(abs, [math.inf]) == [math.inf]
     with deadline.time_limit(1000):
-        (left,) = dask_here.map(lambda _: getattr(deadline._of_task, "moment", None), [0])
+        (left,) = dask_here.map(lambda _: deadline._of_task.limit.moment, [0])
         assert left == pytest.approx(deadline._of_process.moment, abs=5)
 
 

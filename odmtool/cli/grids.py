@@ -80,16 +80,17 @@ def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
     (gamma, *_), (value, *_) = choice.parameters["gamma"], choice.parameters["lambda_"] or (None,)
     if "gamma" not in choice.given and choice.spread is not None:
         power = math.log(min(max(choice.spread / _SPREAD, 1.0), _MOST_DIVIDED), 4.0)
-        found["gamma"] = (gamma or defaults.PerFeature(1.0)), 4.0 ** -round(power)
+        own = gamma or defaults.PerFeature(1.0)
+        found["gamma"] = type(own)(own * 4.0 ** -round(power))
     is_linear = choice.parameters["kernel"] == ("linear",)
     if "lambda_" not in choice.given and is_linear and value is not None and value < usual:
-        found["lambda_"] = value / usual, 1.0
+        found["lambda_"] = value / usual
     return {
         name: tuple(
-            type(factor)(float(share) * factor * share_of_all)
+            type(factor)(float(share) * factor)
             for share in _listed(name, defaults.QUICK_GRID[name])
         )
-        for name, (factor, share_of_all) in found.items()
+        for name, factor in found.items()
     }
 
 

@@ -87,7 +87,7 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(asked="mcodm" if is_mcodm else "odm")
             if has_many:  # the machine depends on the kernels that were searched
                 choice = choice._replace(given=choice.given | {"machine"})
-        choice = choice._with_gamma(data, scaling)._with_lambda(data, scaling)
+        choice = choice._with_defaults(data, scaling)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data.labels, data.weight) | weights
@@ -114,35 +114,42 @@ class MachineChoice(NamedTuple):
         own = {name: (value,) if self._is_search else value}
         return self._replace(parameters=self.parameters | own)
 
-    def _with_lambda(self, data, scaling) -> MachineChoice:
-        """With the default lambda for the data, where it is not the machine's usual one."""
-        from odmtool.machines.data import default_lambda, may_be_wide
+    def _with_defaults(self, data, scaling) -> MachineChoice:
+        """With the default gamma and lambda for the data, where these are not the usual ones."""
+        from odmtool.machines.data import feature_variances, may_be_wide
 
         kernel, *others = self._kernels
+        # What suits rbf does not suit another kernel of the search.
+        has_gamma = "gamma" not in self.given and self._kernels - {"linear"} == {"rbf"}
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        if others or not is_open:
-            return self
-        is_wide = kernel == "linear" and may_be_wide(self.name, *data.X.shape)
-        has_spread = kernel == "rbf" and self.name in WITH_KERNEL_LAMBDA
-        if scaling is not None and (is_wide or has_spread) and hasattr(data.X, "indices"):
+        has_lambda = is_open and not others
+        is_wide = has_lambda and kernel == "linear" and may_be_wide(self.name, *data.X.shape)
+        is_spread = has_lambda and kernel == "rbf" and self.name in WITH_KERNEL_LAMBDA
+        needs_rows = is_wide or is_spread or has_gamma
+        if scaling is not None and needs_rows and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
+        variances = None
+        if is_spread or has_gamma:
+            variances = feature_variances(data.X, data.weight)
+        choice = self._with_gamma(data, variances) if has_gamma else self
+        return choice._with_lambda(data, kernel, variances) if has_lambda else choice
+
+    def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
+        from odmtool.machines.data import default_lambda
+
         usual = MACHINES[self.name].parameters["lambda_"]
-        value = default_lambda(self.name, usual, kernel, data.X, data.weight, self._only_gamma)
+        value = default_lambda(
+            self.name, usual, kernel, data.X, data.weight, self._only_gamma, variances
+        )
         return self if value == usual else self._with("lambda_", value)
 
-    def _with_gamma(self, data, scaling) -> MachineChoice:
-        """With the default gamma for the data, where it is not 1 / number of features."""
-        from odmtool.machines.data import fitting_gamma, gamma_for, summed_variance
+    def _with_gamma(self, data, variances) -> MachineChoice:
+        from odmtool.machines.data import default_gamma, gamma_for
 
-        # What suits rbf does not suit another kernel of the search.
-        if "gamma" in self.given or self._kernels - {"linear"} != {"rbf"}:
-            return self
-        if scaling is not None and hasattr(data.X, "indices"):
-            data = data.scaled(*scaling)
-        d, variance = data.X.shape[1], summed_variance(data.X, data.weight)
-        value = fitting_gamma(d, variance)
+        value = default_gamma("rbf", data.X, data.weight, variances)
         choice = self if value == 0 else self._with("gamma", value)
-        return choice._replace(spread=gamma_for(value, d) * variance) if self._is_search else choice
+        spread = gamma_for(value, data.X.shape[1]) * float(variances.sum())
+        return choice._replace(spread=spread) if self._is_search else choice
 
     @property
     def _only_gamma(self) -> float | None:

@@ -26,10 +26,17 @@ class Exceeded(Exception):
 
 
 class Limit:
-    """A moment by the clock of this process; :meth:`end` makes it now, if it was later."""
+    """A moment by the clock of this process; :meth:`end` makes it now, if it was later.
 
-    def __init__(self, moment: float = math.inf):
-        self.moment, self._began = moment, time.monotonic()
+    Parameters
+    ----------
+    moment : float
+    began : float, optional
+        Since when there was time; by default since now.
+    """
+
+    def __init__(self, moment: float = math.inf, began: float | None = None):
+        self.moment, self.began = moment, time.monotonic() if began is None else began
 
     def end(self) -> None:
         self.moment = min(self.moment, time.monotonic())
@@ -37,7 +44,7 @@ class Limit:
     @property
     def more(self) -> float:
         """Seconds that what was begun has more."""
-        return min(max(_LEAST, _SHARE * (self.moment - self._began)), _MOST)
+        return min(max(_LEAST, _SHARE * (self.moment - self.began)), _MOST)
 
 
 _of_process = Limit()
@@ -73,36 +80,41 @@ def is_over() -> bool:
 
 def seconds_left() -> float:
     """Infinite without a limit, and negative after it."""
-    return getattr(_of_task, "moment", _of_process.moment) - time.monotonic()
+    return _limit().moment - time.monotonic()
 
 
 def check() -> None:
     """Raise Exceeded if what was begun before the deadline has taken too long after it."""
-    if -seconds_left() > getattr(_of_task, "more", _of_process.more):
+    if -seconds_left() > _limit().more:
         raise Exceeded
 
 
 def carried(function: Callable) -> Callable:
     """The function, for another process, where the deadline of this one holds as well."""
-    left = seconds_left()
+    left, limit = seconds_left(), _limit()
     if left == math.inf:
         return function
-    return _Task(function, time.time() + left, getattr(_of_task, "more", _of_process.more))
+    return _Task(function, time.time() + left, limit.moment - limit.began)
+
+
+def _limit() -> Limit:
+    """That of this thread's task, or of the process."""
+    return getattr(_of_task, "limit", _of_process)
 
 
 class _Task:
     """A function with its deadline, in seconds since 1970 by the clock of who sends it.
 
-    And the seconds that what was begun has more.
+    And the seconds that were given until then.
     """
 
-    def __init__(self, function: Callable, moment: float, more: float):
-        self._function, self._moment, self._more = function, moment, more
+    def __init__(self, function: Callable, moment: float, given: float):
+        self._function, self._moment, self._given = function, moment, given
 
     def __call__(self, *arguments):
-        _of_task.moment = time.monotonic() + self._moment + _ahead - time.time()
-        _of_task.more = self._more
+        moment = time.monotonic() + self._moment + _ahead - time.time()
+        _of_task.limit = Limit(moment, moment - self._given)
         try:
             return self._function(*arguments)
         finally:
-            del _of_task.moment, _of_task.more
+            del _of_task.limit

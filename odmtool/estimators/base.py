@@ -22,7 +22,12 @@ from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import with_serials
 from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
-from odmtool.machines.data import check_weights, default_gamma, default_lambda
+from odmtool.machines.data import (
+    check_weights,
+    default_gamma,
+    default_lambda,
+    feature_variances,
+)
 from odmtool.models import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -128,13 +133,16 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),
             "settings": Settings(**of_solvers),
         }  # fmt: skip
+        kernel, variances = given.get("kernel", "linear"), None
+        if kernel == "rbf" and None in (self.gamma, self.lambda_):
+            variances = feature_variances(X, weight)
         if "gamma" in given:
-            own = default_gamma(self.kernel, X, weight) if self.gamma is None else known["gamma"]
+            is_open = self.gamma is None
+            own = default_gamma(kernel, X, weight, variances) if is_open else known["gamma"]
             given["gamma"] = _gamma(own, X, weight)
         if self.lambda_ is None:
-            usual, kernel = machine.lambda_, given.get("kernel", "linear")
             given["lambda_"] = default_lambda(
-                self._machine, usual, kernel, X, weight, given.get("gamma")
+                self._machine, machine.lambda_, kernel, X, weight, given.get("gamma"), variances
             )
         elif self.cost is not None:
             raise UsageError(messages.lambda_and_cost_in_python())

@@ -87,7 +87,7 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
 
 def default_lambda(
     name: str, usual: float, kernel: str, X, weight: np.ndarray | None = None,
-    gamma: float | None = None,
+    gamma: float | None = None, variances: np.ndarray | None = None,
 ) -> float:  # fmt: skip
     """The lambda of a machine that nobody named (docs/defaults.md).
 
@@ -107,6 +107,8 @@ def default_lambda(
     weight : ndarray, shape (m,), optional
     gamma : float, optional
         Of rbf, which is a kernel like others without it; 0 is 1 / d.
+    variances : ndarray, optional
+        Those of :func:`feature_variances`, where they are known.
     """
     total = X.shape[0] if weight is None else float(weight.sum())
     if kernel == "linear":
@@ -117,7 +119,8 @@ def default_lambda(
     if kernel != "rbf" or gamma is None:
         return of_kernel
     gamma = gamma_for(gamma, X.shape[1])
-    return min(of_kernel, _narrow_lambda(gamma, _variances(X, weight), total))
+    variances = feature_variances(X, weight) if variances is None else variances
+    return min(of_kernel, _narrow_lambda(gamma, variances, total))
 
 
 def _narrow_lambda(gamma: float, variances: np.ndarray, total: float) -> float:
@@ -192,7 +195,9 @@ def _column_squares(X, weight: np.ndarray | None) -> np.ndarray:
         return CSR.of(X).weighted_squares(weight)
 
 
-def default_gamma(kernel: str, X, weight: np.ndarray | None = None) -> float:
+def default_gamma(
+    kernel: str, X, weight: np.ndarray | None = None, variances: np.ndarray | None = None
+) -> float:
     """The gamma that nobody named (docs/defaults.md): 0, which is 1 / number of features, or other.
 
     That is for features in [0, 1]. With the rbf kernel and values that are not, examples would be
@@ -206,25 +211,20 @@ def default_gamma(kernel: str, X, weight: np.ndarray | None = None) -> float:
     X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
         Then it is 0.
     weight : ndarray, shape (m,), optional
+    variances : ndarray, optional
+        Those of :func:`feature_variances`, where they are known.
     """
-    return fitting_gamma(X.shape[1], summed_variance(X, weight)) if kernel == "rbf" else 0.0
-
-
-def fitting_gamma(d: int, variance: float) -> float:
-    """The same for d features of this summed variance."""
+    if kernel != "rbf":
+        return 0.0
+    variance = float((feature_variances(X, weight) if variances is None else variances).sum())
     if not 0 < variance < np.inf:
         return 0.0
-    usual, (low, high) = gamma_for(0.0, d), SPREAD_OF_RBF
+    usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF
     fitting = min(max(usual, low / variance), high / variance)
     return 0.0 if fitting == usual else float(f"{fitting:.3g}")
 
 
-def summed_variance(X, weight: np.ndarray | None = None) -> float:
-    """That of all features; 0 where the rows are not here."""
-    return float(_variances(X, weight).sum())
-
-
-def _variances(X, weight: np.ndarray | None) -> np.ndarray:
+def feature_variances(X, weight: np.ndarray | None = None) -> np.ndarray:
     """Those of the features that occur; of none where the rows are not here."""
     if not (isinstance(X, np.ndarray) or hasattr(X, "indices")):
         return np.empty(0)

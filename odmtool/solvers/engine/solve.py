@@ -189,11 +189,13 @@ def _spread_out(columns: Columns, j: int, found: Solution, first, member) -> Sol
     return found._replace(coef=coef, eta=losses.nearest_dual(columns.losses(j), eta))
 
 
-def _is_better(new: Solution, old: Solution, tolerance: float) -> bool:
-    """Whether a solution beyond the landmarks is better than that in their span.
+def _is_better(new: Solution | None, old: Solution, tolerance: float) -> bool:
+    """Whether a solution beyond the landmarks, if there is one, is better than that in their span.
 
     That is told by the gap, unless it is the bound only that is smaller, and P is higher.
     """
+    if new is None:
+        return False
     is_higher = new.primal - old.primal > tolerance * abs(old.primal)
     return new.converged or not (is_higher or new.gap > old.gap)
 
@@ -312,8 +314,7 @@ class EngineRun:
                 coefs = [latest[k].coef for k in left]
                 further = full.solve(self, live, spaces, points, coefs, gaps[left], expected)
                 for j, solution in zip(live, further, strict=True):
-                    is_given_up = solution is None
-                    if not is_given_up and _is_better(solution, solutions[j], self.stop.tolerance):
+                    if _is_better(solution, solutions[j], self.stop.tolerance):
                         solutions[j] = solution
                 return solutions
 
