@@ -106,6 +106,8 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert recorded("-W", "weights") == 2**18
     Path("weights").write_text("60\n" * 4500)
     assert recorded("-W", "weights") == 270_000
+    Path("weights").write_text(f"{1 / 4500}\n" * 4500)
+    assert recorded("-W", "weights") == 18000
     assert recorded(kernel="poly") == 18000
     assert recorded("-l", "7") == 7
     assert recorded("-c", "1") == 4500
@@ -204,6 +206,12 @@ def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):
     Path("weights").write_text("1.2\n" * 30)
     heavier = float(f"{3.6**2 * 36 / (X**2).sum(axis=1).mean():.3g}")
     assert recorded("-W", "weights") == heavier
+    # Shares that sum to 1 are not one example; what has weight 0 is none.
+    for share in (1 / 30, 1e-300):
+        shared = ODMClassifier().fit(X, y, np.full(30, share))
+        assert float(shared.model_.facts["lambda"]) == expected
+    Path("weights").write_text("0.01\n" * 20 + "0\n" * 10)
+    assert recorded("-W", "weights") == float(f"{2**2 * 20 / (X[:20] ** 2).sum(axis=1).mean():.3g}")
     # One feature in other units does not make the others count for nothing.
     large = X * np.where(np.arange(10) == 4, 1000.0, 1.0)
     written(large, "large")

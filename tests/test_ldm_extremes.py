@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ldm_problems import SOLVERS, assert_confirmed
+from ldm_problems import SOLVERS, assert_confirmed, certificate
 from problems import allowed, distance, examples, linearly_scaled_heart
 from test_indefinite import indefinite_problem
 
@@ -12,6 +12,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
 from odmtool.judge import binary as objective
+from odmtool.machines import LDM
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.ldm import dense as ldm_dense
@@ -48,6 +49,21 @@ def test_large_kernel_values():
     p = Problem(None, gram, y, np.ones(60), losses.ldm(16.0, 1.0, 64.0, 60.0))
     solution = ldm_newton.solve(p, Stop(1e-7, 1000))
     assert_confirmed(p, solution, 1e-7)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_large_features_of_few_examples(kernel):
+    """With a kernel nearly all digits are lost; it was an error, of an overflow that was none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)) * (1e6 if kernel == "linear" else 1e3)
+    labels = np.where(X[:, 0] + X.std() / 2 * rng.normal(size=60) > 0, 1, 0)
+    machine = LDM(kernel=kernel, gamma=1.0, max_iter=100).fit(X, labels)
+    solution, p = machine.solution_, machine.prepare(X, labels)
+    problem = Problem(p.rows, p.gram, p.y, p.u, machine.loss(p.total_weight))
+    verdict = certificate(problem, solution)
+    assert verdict.gap <= solution.gap * (1 + 1e-6)
+    assert solution.primal <= machine.lambda_
+    assert solution.converged == (kernel == "linear")
 
 
 def indefinite_ldm(mu1, lambda_=12.0):

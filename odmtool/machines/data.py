@@ -93,7 +93,8 @@ def default_lambda(
 
     With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
     example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`.
-    Of linear odm and mcodm less than ``usual`` for wide data. An example of weight 2 is two.
+    Of linear odm and mcodm less than ``usual`` for wide data. An example of weight 2 is two, but
+    weights that are 1 / m, as boosting hands them on, do not make the examples one.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def default_lambda(
     variances : ndarray, optional
         Those of :func:`feature_variances`, where they are known.
     """
-    total = X.shape[0] if weight is None else float(weight.sum())
+    total, weight = counted(X.shape[0], weight)
     if kernel == "linear":
         return _wide_lambda(name, usual, X, total, weight)
     if name not in WITH_KERNEL_LAMBDA:
@@ -121,6 +122,17 @@ def default_lambda(
     gamma = gamma_for(gamma, X.shape[1])
     variances = feature_variances(X, weight) if variances is None else variances
     return min(of_kernel, _narrow_lambda(gamma, variances, total))
+
+
+def counted(m: int, weight: np.ndarray | None) -> tuple[float, np.ndarray | None]:
+    """How many examples there are, weights counted, and these weights.
+
+    Weights whose mean is below 1 are shares: they count as if it were 1, without those that are 0.
+    """
+    if weight is None:
+        return float(m), None
+    total, used = float(weight.sum()), float(np.count_nonzero(weight))
+    return (total, weight) if total >= used else (used, weight * (used / total))
 
 
 def _narrow_lambda(gamma: float, variances: np.ndarray, total: float) -> float:

@@ -94,6 +94,11 @@ overflow = sentence(
     "bias or gamma"
 )
 
+rounding_hides = sentence(
+    "the numbers are so large that rounding hides the solution: scale the features (odm-scale), "
+    "or take a smaller gamma or degree"
+)
+
 
 def no_solution(is_definite: bool) -> str:
     """Why a training has none, with a kernel that is positive semidefinite or may not be."""

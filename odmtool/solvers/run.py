@@ -156,7 +156,10 @@ class SolverRun(NamedTuple):
         if found.converged or is_stopped or deadline.is_over():
             return found
         left = None if self.max_iter is None else self.max_iter - found.iterations
-        other = self._replace(max_iter=left)._one(problem, name, None)
+        try:
+            other = self._replace(max_iter=left)._one(problem, name, None)
+        except DivergedError:
+            return found  # its gap tells how far that is
         return better(found, other)._replace(
             iterations=found.iterations + other.iterations, solver=f"{found.solver}, then {name}"
         )

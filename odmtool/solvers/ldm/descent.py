@@ -34,11 +34,10 @@ from odmtool.solvers.base import (
     Solution,
     Stop,
     ignore_progress,
-    not_worse_than_zero,
     relative,
 )
 from odmtool.solvers.diverged import diverged
-from odmtool.solvers.ldm.dual import bounded, certificate, feasible, is_bounded
+from odmtool.solvers.ldm.dual import bounded, feasible, is_bounded, not_worse
 from odmtool.solvers.rounding import Rounding
 
 # The epochs' estimates of the gap fall; one so many times the smallest shows that they diverge.
@@ -82,7 +81,7 @@ def solve(
             t = state.margins()
             primal, dual, scale = bounded(problem, rounding, t, state.eta, state.w, stop)
         if not is_bounded(problem, primal, dual):
-            raise diverged(problem.gram)
+            raise diverged(problem.gram, primal, dual)
         gap = relative(primal - dual, scale)
         progress(Progress(epoch, primal, gap, problem.size, t))
         if gap <= stop.tolerance or epoch >= stop.max_iter:
@@ -97,12 +96,7 @@ def solve(
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
-
-    def primal_at(s):
-        primal, _dual, scale = certificate(loss, weight, s * s * (state.eta @ t), s * t, state.eta)
-        return primal, scale
-
-    return not_worse_than_zero(found, primal_at, primal_at(0.0)[0], stop, problem.is_definite)
+    return not_worse(problem, found, t, stop)
 
 
 class _Alternation:

@@ -17,11 +17,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool import messages
 from odmtool.core import losses
 from odmtool.core.losses import LDM
-from odmtool.errors import DivergedError
-from odmtool.solvers.base import Problem, Solution, Stop, objective_values, relative
+from odmtool.solvers.base import (
+    Problem,
+    Solution,
+    Stop,
+    not_worse_than_zero,
+    objective_values,
+    relative,
+)
+from odmtool.solvers.diverged import diverged
 from odmtool.solvers.rounding import Rounding
 
 # speed only: a dual without a bound exceeds any number
@@ -128,13 +134,27 @@ def certified(
         Numbers overflow.
     """
     eta = feasible(problem.loss, problem.weight, eta)
-    w = None if problem.gram is not None else np.asarray(problem.X.T @ (problem.y * eta))
-    t = problem.margins(eta)
     rounding = Rounding.of(problem) if rounding is None else rounding
-    primal, dual, scale = bounded(problem, rounding, t, eta, w, stop)
+    with np.errstate(over="ignore", invalid="ignore"):
+        w = None if problem.gram is not None else np.asarray(problem.X.T @ (problem.y * eta))
+        t = problem.margins(eta)
+        primal, dual, scale = bounded(problem, rounding, t, eta, w, stop)
     if not is_bounded(problem, primal, dual):
-        raise DivergedError(messages.overflow())
+        raise diverged(problem.gram, primal, dual)
     # Of b itself the dual value is not bounded, so that by rounding it may be the larger one.
     dual = min(primal, dual)
     gap = relative(primal - dual, scale)
-    return Solution(w, eta, eta, primal, dual, gap, iterations, gap <= stop.tolerance, name)
+    found = Solution(w, eta, eta, primal, dual, gap, iterations, gap <= stop.tolerance, name)
+    return not_worse(problem, found, t, stop)
+
+
+def not_worse(problem: Problem, solution: Solution, t: np.ndarray, stop: Stop) -> Solution:
+    """:func:`odmtool.solvers.base.not_worse_than_zero` for w(eta) with margins t."""
+    loss, weight, eta = problem.loss, problem.weight, solution.eta
+
+    def primal_at(s):
+        with np.errstate(over="ignore", invalid="ignore"):
+            primal, _, scale = certificate(loss, weight, s * s * (eta @ t), s * t, eta)
+        return primal, scale
+
+    return not_worse_than_zero(solution, primal_at, primal_at(0.0)[0], stop, problem.is_definite)

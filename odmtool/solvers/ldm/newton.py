@@ -80,7 +80,7 @@ def fits(problem: Problem) -> bool:
 
 
 def _takes_rows(problem: Problem) -> bool:
-    if problem.gram is not None or problem.size <= proximal.FEW:
+    if problem.gram is not None:
         return False
     m, d = problem.X.shape
     return d <= min(LARGEST_HESSIAN, m) and m * d <= _LARGEST_ROWS

@@ -44,6 +44,9 @@ from odmtool.solvers.ldm.dual import certified, feasible
 # A reduced problem solved to this gap is solved: what is missing is rounding.
 # speed only: how long to go on where rounding is all that moves
 _ROUNDING = 1e-16
+# How often the diagonal of a matrix is raised, and ten times more, until it has a factor.
+_RAISES = 8
+_EPSILON = np.finfo(float).eps
 
 
 def solve(
@@ -109,11 +112,15 @@ def by_rows(problem: Problem) -> Problem:
     labelled = problem.y[:, None] * X
     labelled -= weight @ labelled / weight.sum()
     labelled *= np.sqrt(c * weight)[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        H = labelled.T @ labelled
-    H.flat[:: len(H) + 1] += 1.0
+
+    def hessian() -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            H = labelled.T @ labelled
+        H.flat[:: len(H) + 1] += 1.0
+        return H
+
     # speed only: what need not be checked or kept
-    rows = solve_triangular(_cholesky(H), X.T, lower=True, check_finite=False).T
+    rows = solve_triangular(_cholesky(hessian), X.T, lower=True, check_finite=False).T
     return problem._replace(X=np.ascontiguousarray(rows), loss=_row(problem))
 
 
@@ -134,7 +141,8 @@ def by_gram(problem: Problem) -> Problem:
     share = c / weight.sum()
     signed = problem.y * weight
     a = E @ signed
-    a /= np.sqrt(1 - share * (signed @ a)) / np.sqrt(share)
+    left = max(1 - share * (signed @ a), _EPSILON)  # positive but for rounding
+    a /= np.sqrt(left) / np.sqrt(share)
     E += a[:, None] * a
     return problem._replace(
         X=None, gram=Gram.of_matrix(gram.kernel, E, gram.memory), loss=_row(problem)
@@ -148,11 +156,14 @@ def _row(problem: Problem) -> losses.MarginLoss:
 def _ridge_kernel(K: np.ndarray, root: np.ndarray) -> np.ndarray:
     """K (1 + D K)^-1, D = diag(root^2) > 0."""
     scaled = root[:, None] * K
-    B = scaled * root
-    largest = B.diagonal().max()
-    B.flat[:: len(B) + 1] += 1.0
-    L = _cholesky(B)
-    if largest < 1:
+
+    def raised() -> np.ndarray:
+        B = scaled * root
+        B.flat[:: len(B) + 1] += 1.0
+        return B
+
+    L = _cholesky(raised)
+    if np.max(root**2 * K.diagonal()) < 1:
         # speed only: what need not be checked or kept
         V = solve_triangular(L, scaled, lower=True, overwrite_b=True, check_finite=False)
         return K - V.T @ V
@@ -164,11 +175,19 @@ def _ridge_kernel(K: np.ndarray, root: np.ndarray) -> np.ndarray:
     return E
 
 
-def _cholesky(A: np.ndarray) -> np.ndarray:
-    """The lower factor of A, which is overwritten; zeros above its diagonal are not made."""
-    if not np.all(np.isfinite(A)):
-        raise DivergedError(messages.overflow())
-    try:
-        return cholesky_in_place(A)
-    except LinAlgError:
-        raise DivergedError(messages.overflow()) from None
+def _cholesky(make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The lower factor of what ``make`` gives; zeros above its diagonal are not made.
+
+    Where large numbers hide the 1 that was added, rounding can make an eigenvalue negative. Then
+    the diagonal is raised by no more than hides it; the gap tells what that costs.
+    """
+    for power in range(_RAISES):
+        A = make()
+        if not np.all(np.isfinite(A)):
+            raise DivergedError(messages.overflow())
+        A.flat[:: len(A) + 1] *= 1.0 + (power > 0) * 10.0**power * len(A) * _EPSILON
+        try:
+            return cholesky_in_place(A)
+        except LinAlgError:
+            continue
+    raise DivergedError(messages.rounding_hides())
