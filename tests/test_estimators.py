@@ -27,7 +27,7 @@ from odmtool import (
     load_model,
     load_svmlight,
 )
-from odmtool.errors import ModelError
+from odmtool.errors import DivergedError, ModelError
 from odmtool.estimators.labels import decode, encode
 from odmtool.io.model_file import read_model
 from odmtool.io.model_write import write_model
@@ -313,7 +313,7 @@ def test_gamma_in_words(cancer, container):
     "wrong",
     [{"mu": 2.0}, {"theta": 1.0}, {"lambda_": -1.0}, {"kernel": "rbv"}, {"solver": "sgd"},
      {"tol": 0.0}, {"cost": 0.0}, {"max_iter": -1}, {"lambda_": "2^4"}, {"tol": "1e-3"},
-     {"bias": "1"}],
+     {"bias": "1"}, {"bias": float("nan")}],
     ids=repr,
 )  # fmt: skip
 def test_a_wrong_parameter_is_a_value_error(cancer, wrong):
@@ -332,6 +332,19 @@ def test_errors_name_what_estimators_have(cancer):
         ODMClassifier(solver="asgd").fit(X, y)
     with pytest.raises(ValueError, match="120 examples: give one weight per example"):
         ODMClassifier().fit(X, y, sample_weight=[1.0])
+    with pytest.raises(ValueError, match=r"one for each of the \d+ examples; .* \(\d+, 1\)"):
+        ODMClassifier().fit(X, y, sample_weight=np.ones((len(y), 1)))
+    with pytest.raises(DivergedError, match=r"take a .*, odmtool.machines.L1SVM or another kernel"):
+        ODMClassifier(kernel="precomputed").fit(-X @ X.T, y)
+
+
+def test_a_larger_limit_is_advised_where_it_ended_the_training(cancer):
+    """Steps that rounding makes useless are not mended by more of them."""
+    X, y = cancer
+    for factor, limit, solver in ((1, 2, "dcd"), (1e100, 10**6, "auto")):
+        with pytest.warns(ConvergenceWarning) as caught:
+            ODMClassifier(max_iter=limit, solver=solver, tol=1e-9).fit(factor * X, y)
+        assert ("raise max_iter" in str(caught[0].message)) == (limit == 2)
 
 
 @each_estimator
@@ -457,6 +470,19 @@ def test_a_loaded_model_knows_its_width(cancer, tmp_path):
         loaded.predict(X[:, 1:])
     narrow = sparse.csr_matrix(X)[:, :7]
     assert loaded.predict(narrow).shape == (len(y),)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_models_of_one_class_and_rows_without_a_feature(run, tmp_path, kernel):
+    (tmp_path / "data").write_text("1 1:2 3:4\n1 2:1\n")
+    (tmp_path / "empty").write_text("1\n1\n")
+    assert run("train", "-q", "-t", kernel, "data", "model").code == 0
+    loaded, (X, y) = load_model("model"), load_svmlight("data")
+    empty, _ = load_svmlight("empty")
+    assert loaded.decision_function(X).shape == loaded.decision_function(empty).shape == (2, 1)
+    assert loaded.predict(X).tolist() == loaded.predict(empty).tolist() == y.tolist()
+    with pytest.raises(ValueError, match="at least one of each"):
+        loaded.predict(np.empty((2, 0)))
 
 
 def test_data_files_have_a_width(tmp_path):

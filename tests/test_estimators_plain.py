@@ -43,6 +43,9 @@ said = [
     sentence(lambda: new.fit(X, y * 0)),
     sentence(lambda: new.fit(X, y / 2)),
     sentence(lambda: new.fit(X * np.inf, y)),
+    sentence(lambda: new.fit(X.toarray() * 1j, y)),
+    sentence(lambda: new.fit(X, ["a", None] * 59)),
+    sentence(lambda: new.fit(X, np.where(y == 1, np.inf, 0))),
     sentence(lambda: estimator.predict(X[:, 1:])),
     sentence(lambda: new.set_params(mu=1)),
 ]
@@ -59,12 +62,16 @@ def test_without_scikit_learn(tmp_path):
     command = [sys.executable, "-c", WITHOUT, str(data)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    unfitted, empty, count, one, real, infinite, width, unknown = done.stdout.splitlines()
+    said = done.stdout.splitlines()
+    unfitted, empty, count, one, real, infinite, unreal, unsorted, endless, width, unknown = said
     assert unfitted == "this LDMClassifier is not fitted yet: call fit first"
     assert empty.startswith("X must have rows and columns")
     assert count.startswith("y must have one label for each of the 118 rows")
     assert one == "the examples have only one class, 0: give at least two classes"
     assert real.startswith("Unknown label type") and infinite.startswith("X has values")
+    assert unreal == "X must have real numbers, not complex ones"
+    assert unsorted.startswith("the labels in y cannot be sorted: '<'")
+    assert endless.startswith("Unknown label type: continuous; inf")
     assert width == "X has 12 features, the training data had 13"
     assert unknown.startswith("no parameter 'mu'; there are bias, class_weight, coef0, cost")
     X, y = load_svmlight(data)

@@ -264,7 +264,8 @@ def test_why_there_is_no_solution():
 
     K = two_examples(None).gram.matrix()
     for matrix, memory, expected in (
-        (K, np.inf, messages.dual_unbounded(-1.0)), (K, 1.0, messages.dual_unbounded()),
+        (K, np.inf, messages.dual_unbounded(-1.0, True)),
+            (K, 1.0, messages.dual_unbounded(is_stored=True)),
         (np.eye(2), np.inf, messages.overflow()),
         (np.full((2, 2), np.inf), np.inf, messages.overflow()),
     ):  # fmt: skip

@@ -114,7 +114,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         self.objective_, self.gap_ = solution.primal, solution.gap
         self.n_iter_, self.converged_ = solution.iterations, bool(solution.converged)
         if not self.converged_:
-            sentence = messages.stopped_short(solution, self.tol)
+            sentence = messages.stopped_short(solution, self.tol, machine.was_cut_short)
             warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=3)
         if unconverged:
             sentence = messages.folds_stopped_short(unconverged)

@@ -40,7 +40,8 @@ class Decisions:
         if k > 2 and not self.model_.has_scores:
             values = votes_and_confidence(values, k)
         ordered = np.zeros((len(values), k))
-        ordered[:, place] = values
+        if values.shape[1]:  # a kernel model of one class has none
+            ordered[:, place] = values
         return ordered
 
     @property

@@ -37,11 +37,16 @@ def encode(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, str]]:
     Raises
     ------
     DataError
-        The labels are numbers, but not whole ones.
+        The labels are numbers, but not whole ones, or they cannot be sorted.
     """
-    classes, place = np.unique(y, return_inverse=True)
-    if classes.dtype.kind == "f" and np.any(classes % 1 != 0):
-        raise DataError(messages.labels_continuous(float(classes[classes % 1 != 0][0])))
+    try:
+        classes, place = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise DataError(messages.labels_unsortable(error)) from None
+    if classes.dtype.kind == "f":
+        is_whole = np.isfinite(classes) & (classes == np.rint(classes))
+        if not is_whole.all():
+            raise DataError(messages.labels_continuous(float(classes[~is_whole][0])))
     if _stand_for_themselves(classes):
         return classes, classes.astype(np.int64)[place], {}
     return classes, place, label_facts(classes)

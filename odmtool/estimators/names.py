@@ -33,8 +33,8 @@ class EstimatorNames(PythonNames):
         return self.parameter(name)
 
     def setting(self, name: str, value: str) -> str:
-        if name == "machine" and value in _MACHINES:
-            return _MACHINES[value]
+        if name == "machine":
+            return _MACHINES.get(value) or f"odmtool.machines.{super().setting(name, value)}"
         if name == "label" and len(self.labels):
             return str(self.labels[int(value)])
         if name == "probability":

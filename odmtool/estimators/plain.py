@@ -74,17 +74,22 @@ def share_of_right(model, X, y, sample_weight=None) -> float:
     return float(np.average(model.predict(X) == np.asarray(y), weights=sample_weight))
 
 
-def checked_rows(X):
+def checked_rows(X, may_be_empty: bool = False):
     """X as an array or a CSR matrix of doubles, at least one row and one column.
+
+    With ``may_be_empty`` a sparse matrix need not have columns: it is as wide as its last feature.
 
     Raises
     ------
     DataError
         It has another shape, or a value that is not finite.
     """
-    X = sparse.csr_matrix(X, dtype=float) if sparse.issparse(X) else np.asarray(X, dtype=float)
-    if X.ndim != 2 or 0 in X.shape:
+    is_sparse = sparse.issparse(X)
+    if np.iscomplexobj(X):
+        raise DataError(messages.complex_values())
+    X = sparse.csr_matrix(X, dtype=float) if is_sparse else np.asarray(X, dtype=float)
+    if X.ndim != 2 or 0 in X.shape[: 1 if is_sparse and may_be_empty else 2]:
         raise DataError(messages.not_rows(X.shape))
-    if not np.all(np.isfinite(X.data if sparse.issparse(X) else X)):
+    if not np.all(np.isfinite(X.data if is_sparse else X)):
         raise DataError(messages.values_not_finite())
     return X

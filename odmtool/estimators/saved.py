@@ -46,11 +46,10 @@ class SavedModel(Decisions):
         return self.model_.has_probabilities
 
     def _rows(self, X):
-        X, expected = checked_rows(X), self.n_features_in_
+        X, expected = checked_rows(X, may_be_empty=True), self.n_features_in_
         if self.model_.is_precomputed:
             self._check_kernel_values(X.shape[1])
             return with_serials(X)
-        # A sparse matrix is as wide as the last feature that occurs in it.
         if expected is not None and X.shape[1] != expected and not sparse.issparse(X):
             raise DataError(messages.wrong_width(X.shape[1], expected))
         return canonical(X)

@@ -145,6 +145,8 @@ class Machine:
         if self.cost is not None and not self.cost > 0:
             raise UsageError(messages.must_be_positive("cost", self.cost))
         kernel_table.row_of(self.kernel)
+        if np.isnan(self.bias):
+            raise UsageError(messages.must_be_finite("bias", self.bias))
         if self.bias > _LARGEST_BIAS:
             raise UsageError(messages.at_most("bias", self.bias, _LARGEST_BIAS))
         if not np.isfinite(self.gamma):
@@ -263,6 +265,16 @@ class Machine:
     def kind(self) -> str:
         """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
         raise NotImplementedError
+
+    @property
+    def was_cut_short(self) -> bool:
+        """Whether the limit of the iterations ended the training, as far as that is known."""
+        solution, limit = self.solution_, self.max_iter
+        if limit is None:
+            last = solution.solver.rpartition(", then ")[2].split()[0]
+            way = table.row_of(last).way(self.kind, self.kernel)
+            limit = None if way is None else way.limit
+        return limit is None or solution.iterations >= limit
 
     def takes_landmarks(self, m: int) -> bool:
         """Whether its solver takes landmarks for m examples, and keeps no kernel matrix."""

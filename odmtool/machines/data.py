@@ -284,8 +284,10 @@ def weights_in_use(labels, weight, class_weight) -> tuple[np.ndarray | None, np.
 
 def check_weights(weight: np.ndarray, m: int) -> None:
     """Raise DataError unless there are m weights, finite and not negative."""
-    if weight.shape != (m,):
-        raise DataError(messages.weight_count(weight.size, m))
+    if weight.ndim != 1:
+        raise DataError(messages.weights_shape(m, weight.shape))
+    if len(weight) != m:
+        raise DataError(messages.weight_count(len(weight), m))
     if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         raise DataError(messages.weights_negative())
 

@@ -121,6 +121,9 @@ zero_based_precomputed = sentence(
 )
 wrong_weight = sentence("expected a weight, a number >= 0, got {token!q}")
 weight_count = sentence("{weights} weights for {examples} examples: give one weight per example")
+weights_shape = sentence(
+    "the weights must be one for each of the {examples} examples; their shape is {shape}"
+)
 too_many_weights = sentence(
     "more weights than the {examples} examples: give one weight per example"
 )

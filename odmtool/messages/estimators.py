@@ -7,6 +7,7 @@ from odmtool.messages.words import counted, sentence
 labels_continuous = sentence(
     "Unknown label type: continuous; {value:g} is not a class; give integers or texts"
 )
+labels_unsortable = sentence("the labels in y cannot be sorted: {why}")
 label_not_readable = sentence("a label_ line of the model is not a text as JSON writes it")
 one_class_to_learn = sentence(
     "the examples have only one class, {label}: give at least two classes"
@@ -44,14 +45,15 @@ no_weights_of_features = sentence(
 not_fitted = sentence("this {estimator} is not fitted yet: call fit first")
 
 
-def stopped_short(solution, tol: float) -> str:
+def stopped_short(solution, tol: float, was_cut_short: bool) -> str:
     gradient = getattr(solution, "gradient", None)
     how = f"relative gap is {solution.gap:.2g}"
     if gradient is not None:
         how = f"gradient is {gradient:.2g} of the first"
+    more = ", raise max_iter," if was_cut_short else ""
     return (
         f"the {how} after {solution.iterations} iterations, above tol={tol:g}: scale the "
-        f"features, raise max_iter, or take another solver"
+        f"features{more} or take another solver"
     )
 
 
@@ -64,6 +66,7 @@ wrong_kernel_values = sentence(
     "X has {given} kernel values in each row, the training data had {expected}"
 )
 not_rows = sentence("X must have rows and columns, at least one of each; its shape is {shape}")
+complex_values = sentence("X must have real numbers, not complex ones")
 values_not_finite = sentence("X has values that are NaN or infinite")
 
 

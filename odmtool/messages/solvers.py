@@ -70,18 +70,22 @@ def matrix_too_large(m: int, needed: float, memory: float, has_dcd: bool = True)
     )
 
 
-def dual_unbounded(eigenvalue: float | None = None) -> str:
+def dual_unbounded(eigenvalue: float | None = None, is_stored: bool = False) -> str:
     return (
         f"no solution: {_not_definite(eigenvalue)} and the dual is unbounded; take a "
-        "smaller lambda, another gamma or coef0, ‹machine=l1svm› or ‹kernel=rbf›"
+        f"smaller lambda, ‹machine=l1svm› or {_another_kernel(is_stored)}"
     )
 
 
-def none_found(eigenvalue: float | None = None) -> str:
+def none_found(eigenvalue: float | None = None, is_stored: bool = False) -> str:
     return (
         f"no solution was found: {_not_definite(eigenvalue)} and coordinate descent ended above "
-        "the objective of no model; take a smaller lambda, another gamma or coef0, or ‹kernel=rbf›"
+        f"the objective of no model; take a smaller lambda or {_another_kernel(is_stored)}"
     )
+
+
+def _another_kernel(is_stored: bool) -> str:
+    return "another kernel" if is_stored else "another gamma, coef0 or kernel (‹kernel=rbf›)"
 
 
 def _not_definite(eigenvalue: float | None) -> str:

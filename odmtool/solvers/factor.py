@@ -99,7 +99,8 @@ def gradient_steps(
     x, residual = np.zeros(right.shape), right.copy()
     direction, before, fall, fallen = 0.0, 1.0, 0.0, 0.0
     for n in range(most):
-        is_small = n * fall / share <= fallen and np.linalg.norm(residual) <= atol
+        with np.errstate(over="ignore"):
+            is_small = n * fall / share <= fallen and np.linalg.norm(residual) <= atol
         if is_small or is_over():
             break
         z = precondition(residual)

@@ -26,6 +26,7 @@ from numpy.linalg import LinAlgError
 from odmtool import messages
 from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
+from odmtool.core.kernel_table import STORED
 from odmtool.core.loss_table import OF_LDM, SMOOTH
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
 from odmtool.solvers.factor import cholesky_in_place
@@ -66,11 +67,14 @@ def eigenvalue_bound(problem: Problem) -> float:
 
 def why_none(gram: Gram) -> str:
     """Why numbers grew without bound: they overflow, or the kernel has negative eigenvalues."""
+    is_stored = gram.kernel.row.of == STORED
     if gram.bytes > gram.memory or deadline.is_over():
-        return messages.dual_unbounded()
+        return messages.dual_unbounded(is_stored=is_stored)
     K = gram.matrix()
     eigenvalue = smallest_eigenvalue(K) if np.isfinite(K).all() else 0.0
-    return messages.dual_unbounded(eigenvalue) if eigenvalue < 0 else messages.overflow()
+    if eigenvalue < 0:
+        return messages.dual_unbounded(eigenvalue, is_stored)
+    return messages.overflow()
 
 
 def _computed(K: np.ndarray) -> float:

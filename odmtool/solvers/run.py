@@ -9,6 +9,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import deadline
+from odmtool.core.kernel_table import STORED
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.rows.executor import local_executor
@@ -183,7 +184,7 @@ class SolverRun(NamedTuple):
                 raise UsageError(messages.needs_convex(named, eigenvalue))
             return self._descent(problem, named, start, eigenvalue)
         if indefinite.is_unbounded(problem, eigenvalue):
-            raise DivergedError(messages.dual_unbounded(eigenvalue))
+            raise DivergedError(messages.dual_unbounded(eigenvalue, gram.kernel.row.of == STORED))
         if not indefinite.is_strictly_concave(problem, eigenvalue):
             if name == "newton":
                 raise UsageError(messages.needs_convex("newton", eigenvalue))
@@ -219,7 +220,8 @@ class SolverRun(NamedTuple):
         is_to_the_end = found.iterations >= limit and not (is_stopped or deadline.is_over())
         # Of duals that grow the gap may become small beside the objective, which grows with them.
         if is_to_the_end and indefinite.has_grown(problem, found):
-            raise DivergedError(messages.none_found(eigenvalue))
+            is_stored = problem.gram.kernel.row.of == STORED
+            raise DivergedError(messages.none_found(eigenvalue, is_stored))
         return found
 
     def _definite_only(self, problem: Problem) -> Solution:

@@ -189,7 +189,8 @@ def _remedy(machine, has_newton: bool) -> str:
     smaller = f"-l below {float(machine.model_.facts['lambda']):g}"
     if machine.row.kind == OF_PAIRS:
         smaller = smaller.replace("below", "above")
-    return f"{smaller}{other} or a larger --max-iter"
+    # Where steps lead nowhere by rounding, more of them do so, too.
+    return f"{smaller}{other}" + (" or a larger --max-iter" if machine.was_cut_short else "")
 
 
 def _not_begun(solution) -> str:
