@@ -181,7 +181,8 @@ def test_few_examples_far_from_the_sample_become_landmarks(far, lambda_, monkeyp
     monkeypatch.setattr(sample.DrawnExamples, "bring", seen)
     solution = solve.solve(problem, Stop(1e-3, 100))
     assert solution.solver == "landmarks" and solution.converged
-    assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
+    K = own_matrix(problem)
+    assert judged(problem, solution.coef, solution.eta, K).gap <= solution.gap * (1 + 1e-6)
     found, known, before, members, rows, weight = told[0]
     # No landmark is lost, no example is there twice, and the weights are still those of all.
     assert found and np.array_equal(before, members) and len(np.unique(rows)) == len(rows) == 500
@@ -189,7 +190,6 @@ def test_few_examples_far_from_the_sample_become_landmarks(far, lambda_, monkeyp
     is_new = ~np.isin(rows, known)
     assert np.all(weight[is_new] == 1.0) and np.median(weight[~is_new]) > 3.9
     # Those that are far from the others are among the landmarks now.
-    K = own_matrix(problem)
     lonely = rows[is_new][(K[rows[is_new]] > 0.5).sum(axis=1) == 1]
     assert lonely.size and np.all(solution.coef[lonely] != 0)
     monkeypatch.setattr(brought, "_MOST", 0.0)

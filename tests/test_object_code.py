@@ -1,8 +1,10 @@
 """Object code that is kept on the disk runs without numba, and does what numba's own does."""
 
+import itertools
 import json
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 from collections import namedtuple
@@ -115,29 +117,65 @@ print(json.dumps([found, _jit.statistics(), "numba" in sys.modules, used < 40_00
 """
 
 
-@pytest.fixture
-def processes(tmp_path):
-    """Runs code in a new process, beside a package with functions of its own."""
-    package = tmp_path / "odmtool"
+def package_in(folder):
+    """A package with functions of its own."""
+    package = folder / "odmtool"
     (package / "_jit").mkdir(parents=True)
     for path in (*PACKAGE.glob("_jit/*.py"), PACKAGE / "__init__.py", PACKAGE / "_pattern.py"):
         (package / path.relative_to(PACKAGE)).write_bytes(path.read_bytes())
     (package / "compiled_for_tests.py").write_text(FUNCTIONS)
+
+
+def runner(home, package):
+    """Runs code in a new process, which keeps compiled code in ``home``."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
-    environment |= {"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    environment |= {"HOME": str(home), "PYTHONPATH": str(package)}
 
     def run(code=RUN):
         printed = subprocess.check_output(
-            [sys.executable, "-c", code], cwd=tmp_path, env=environment, text=True
+            [sys.executable, "-c", code], cwd=home, env=environment, text=True
         )
         return json.loads(printed)
 
-    run.folder = lambda: next(tmp_path.glob(".cache/odmtool/*/objects"))
+    run.folder = lambda: next(home.glob(".cache/odmtool/*/objects"))
     return run
 
+RUN_FEW = """
+import json, sys
+from collections import namedtuple
+import numpy as np
+from odmtool import compiled_for_tests as functions
+Pair, x = namedtuple("Pair", "a b"), np.ones(3)
+found = functions.divided(7, -2), functions.several(x, Pair(2, x), 3, False), x[0]
+print(json.dumps([found, "numba" in sys.modules], default=float))
+"""
 
-def test_kept_code_does_the_same_without_numba(processes):
-    first, (_, compiled), _, _ = processes()
+
+@pytest.fixture
+def processes(tmp_path):
+    """Run code beside a package of their own."""
+    package_in(tmp_path)
+    return runner(tmp_path, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A folder with a package and the code of its functions, and what the first run printed."""
+    folder = tmp_path_factory.mktemp("compiled")
+    package_in(folder)
+    return folder, runner(folder, folder)()
+
+
+@pytest.fixture
+def later(compiled, tmp_path):
+    """What the first run found, and later processes, which have a copy of its code."""
+    folder, (found, *_) = compiled
+    shutil.copytree(folder / ".cache", tmp_path / ".cache")
+    return found, runner(tmp_path, folder)
+
+
+def test_kept_code_does_the_same_without_numba(compiled, later):
+    (first, (_, compiled), _, _), processes = compiled[1], later[1]
     assert first[:7] == [
         [25.0, 5, True], [25.0, 3, True], [25.0, 1.0, 2.0, 3.0, 4.0], None, [1.0, 2.0, 3.0, 4.0],
         3.0, "float",
@@ -154,17 +192,18 @@ def test_kept_code_does_the_same_without_numba(processes):
     assert processes(without) == [first, [9, 0], False, True]
 
 
-def test_damaged_code_is_made_again(processes):
-    first = processes()[0]
-    for begin, end in ((0, 0), (0, -9), (3, None)):
-        for path in processes.folder().glob("*.o"):
-            path.write_bytes(path.read_bytes()[begin:end])
-        assert processes()[0] == first
+def test_damaged_code_is_made_again(later):
+    (first, processes), ways = later, ((0, 0), (0, -9), (3, None))
+    kept = sorted(processes.folder().glob("*.o"))
+    assert len(kept) == 10
+    for path, (begin, end) in zip(kept, itertools.cycle(ways)):  # noqa: B905
+        path.write_bytes(path.read_bytes()[begin:end])
+    assert processes()[0] == first
     assert processes()[:2] == [first, [10, 0]]
 
 
-def test_code_for_another_processor_is_not_run(processes):
-    first = processes()[0]
+def test_code_for_another_processor_is_not_run(later):
+    first, processes = later
     other = "from odmtool._jit import arguments\narguments._processor = lambda: ('other', '')\n"
     code = other + RUN
     found, _, has_numba, _ = processes(code.replace("functions.array(3).tolist()", "[0, 1, 2]"))
@@ -172,11 +211,9 @@ def test_code_for_another_processor_is_not_run(processes):
 
 
 def test_numba_alone_where_llvm_cannot_link(processes):
-    first = processes()[0]
     for name in ("create_lljit_compiler", "JITLibraryBuilder"):
-        code = f"import llvmlite.binding as llvm\ndel llvm.{name}\n" + RUN
-        found, _, has_numba, _ = processes(code)
-        assert found == first and has_numba
+        code = f"import llvmlite.binding as llvm\ndel llvm.{name}\n" + RUN_FEW
+        assert processes(code) == [[-4, [1.0, 3, True], 1.0], True]
 
 
 OTHERS = """
@@ -227,11 +264,11 @@ def test_code_of_another_version_is_not_run(processes, tmp_path, name):
 
 def test_nothing_is_kept_where_sources_are_no_files(processes, tmp_path):
     """The folder's name would be the same for other sources."""
-    folder, code = tmp_path / "odmtool", RUN
+    folder, code = tmp_path / "odmtool", RUN_FEW
     for path in folder.rglob("*.py"):
         py_compile.compile(path, path.with_suffix(".pyc"))
         path.unlink()
-    assert processes(code)[2] and processes(code)[2]
+    assert processes(code) == processes(code) == [[-4, [1.0, 3, True], 1.0], True]
     assert not list(tmp_path.glob(".cache/odmtool/*/objects/*"))
 
 

@@ -102,12 +102,21 @@ def kernel_value(kernel: Kernel, u: np.ndarray, v: np.ndarray) -> float:
 
 
 def kernel_matrix(kernel: Kernel, A, B) -> np.ndarray:
-    """All kernel values between the rows of A and of B, shape (a, b)."""
+    """All kernel values between the rows of A and of B, shape (a, b).
+
+    Of the same rows those below the diagonal are the same as those above.
+    """
     if kernel.name not in KERNELS:
         raise UsageError(messages.unknown_kernel(kernel.name, KERNELS))
+    is_symmetric = A is B and kernel.name != "precomputed"
     A, B = dense(A), dense(B)
-    values = [KERNELS[kernel.name](kernel, u, B) for u in A]
-    return np.array(values, dtype=float).reshape(len(A), len(B)) + kernel.bias**2
+    K = np.empty((len(A), len(B)))
+    for i, u in enumerate(A):
+        end = i + 1 if is_symmetric else len(B)
+        K[i, :end] = KERNELS[kernel.name](kernel, u, B[:end])
+        if is_symmetric:
+            K[:end, i] = K[i, :end]
+    return K + kernel.bias**2
 
 
 def exact_polynomials(kernel: Kernel, A, B) -> np.ndarray:

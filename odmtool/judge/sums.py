@@ -15,7 +15,7 @@ def dense(X) -> np.ndarray:
 
 def sums(terms: np.ndarray) -> list[float]:
     """The sum of every row, exact."""
-    return [math.fsum(row) for row in terms.tolist()]
+    return list(map(math.fsum, terms.tolist()))
 
 
 def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
