@@ -53,6 +53,9 @@ def test_trains_what_our_own_options_train(run, heart, tmp_path, arguments, ours
     (["-n", "0.5"], "odmtool has no nu-SVM"), (["-M", "2"], "write -M 0"),
     (["-log2c", "1,2"], "-log2c 1,2: expected begin,end,step"),
     (["-log2c", "1,2,1", "-c", "1"], "-log2c and -c set the same parameter"),
+    (["-log2c", "3,-1,1"], "-log2c 3,-1,1: expected begin,end,step"),
+    (["-log2g", "1,3,0"], "-log2g 1,3,0: expected begin,end,step"),
+    (["-log2c", "1,2,1", "-t", "0,2"], "-t 0,2: the last line of grid.py names no kernel"),
 ])  # fmt: skip
 def test_refuses_what_has_no_counterpart(run, heart, arguments, sentence):
     outcome = run("train", *arguments, heart)
@@ -78,6 +81,15 @@ def test_options_of_grid_py(run, heart, tmp_path):
     assert (tmp_path / "j").exists()
     one_gamma = run("cv", "-log2c", "-1,1,2", "-log2g", "null", "-v", "2", heart)
     assert len(one_gamma.out.splitlines()[-1].split()) == 2 and "-t rbf" in one_gamma.out
+
+
+@pytest.mark.parametrize("options", [[], ["-log2g", "-1,-3,-2"]])
+def test_a_kernel_without_gamma_has_none_in_what_grid_py_writes(run, heart, tmp_path, options):
+    search = ["-t", "0", "-log2c", "0,1,1", *options, "-v", "2", "-out", "o"]
+    outcome = run("cv", *search, heart)
+    assert outcome.code == 0 and len(outcome.out.splitlines()[-1].split()) == 2
+    lines = (tmp_path / "o").read_text().splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["log2c=0", "log2c=1"]
 
 
 def test_the_table_of_grid_py_is_a_product_as_others(run, heart, tmp_path):

@@ -15,7 +15,9 @@ import click
 
 from odmtool.cli import messages
 from odmtool.cli.options import Command, OptionalChoice, parse_number
+from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
+from odmtool.core.kernel_table import KERNELS
 from odmtool.core.loss_table import MACHINES, OF_PAIRS
 from odmtool.errors import UsageError
 
@@ -294,10 +296,14 @@ class Reader:
         ignored = [flag for flag in ("-svmtrain", "-gnuplot") if self._take(flag)]
         if ignored:
             self.notes.append(messages.grid_program(ignored))
-        has_costs = self._powers("-log2c", "-c", _GRID_COSTS)
-        has_gammas = self._powers("-log2g", "-g", _GRID_GAMMAS)
         if not self.has("-t"):
             self._add(word("-t", "rbf"))
+        has_costs = self._powers("-log2c", "-c", _GRID_COSTS)
+        with_gamma = self._kernels_with_gamma()
+        has_gammas = self._powers("-log2g", "-g", _GRID_GAMMAS if any(with_gamma) else "null")
+        if has_gammas and len(with_gamma) > 1:
+            raise UsageError(messages.grid_of_kernels(self._last("-t")))
+        has_gammas = has_gammas and any(with_gamma)
         outputs = [one for one in self._take("-out") if one != ("null",)]
         pictures = [one for one in self._take("-png") if one != ("null",)]
         searched = ("cost",) * has_costs + ("gamma",) * has_gammas
@@ -311,6 +317,12 @@ class Reader:
             self._add(word("--journal", name))
             self.notes.append(messages.grid_resume(name))
 
+    def _kernels_with_gamma(self) -> set[bool]:
+        """For the kernels of -t, whether they have a gamma."""
+        names = (self._last("-t") or "").split(",")
+        rows = [row for row in KERNELS.values() if {row.name, str(row.number)} & {*names}]
+        return {"gamma" in row.parameters for row in rows}
+
     def _powers(self, flag: str, ours: str, default: str) -> bool:
         """``-log2c -5,15,2`` becomes ``-c 2^-5:15:2``; whether there is something to search."""
         (value,) = (self._take(flag) or [(default,)])[-1]
@@ -322,7 +334,12 @@ class Reader:
         if len(parts) != 3:
             raise UsageError(messages.log2_range(flag, value, ours))
         first, last, step = parts
-        self._add(word(ours, f"2^{first}:{last}:{step}"))
+        powers = f"2^{first}:{last}:{step}"
+        try:
+            expand(powers)
+        except ValueError:
+            raise UsageError(messages.log2_range(flag, value, ours)) from None
+        self._add(word(ours, powers))
         return True
 
     def _kernel(self) -> None:

@@ -55,7 +55,12 @@ grid_resume = sentence(
 )
 log2_and = sentence("{flag} and {ours} set the same parameter: give one")
 log2_range = sentence(
-    "{flag} {value}: expected begin,end,step, as in {flag} -5,15,2; or write {ours} 2^-5:15:2"
+    "{flag} {value}: expected begin,end,step, where steps lead from begin to end, as in {flag} "
+    "-5,15,2; or write {ours} 2^-5:15:2"
+)
+grid_of_kernels = sentence(
+    "-t {kernels}: the last line of grid.py names no kernel; give one, or write -c and -g in "
+    "place of -log2c and -log2g"
 )
 rbf_for_gamma = sentence("-g without -t: taking -t rbf, the default of svm-train")
 
