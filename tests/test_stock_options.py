@@ -99,6 +99,9 @@ def test_the_table_of_grid_py_is_a_product_as_others(run, heart, tmp_path):
         outcome = run("cv", *search, "-out", name, "d")
         assert outcome.code in (1, 2) and outcome.out == "", outcome.err
     assert (tmp_path / "d").read_bytes() == Path(heart).read_bytes()
+    on_stdout = run("cv", *search, "-out", "-", "d")
+    assert on_stdout.out.count("log2c=") == on_stdout.out.count("\n") == 2
+    assert "Cross Validation Accuracy" in on_stdout.err
 
 
 @pytest.mark.parametrize("options, sentence", [

@@ -160,14 +160,14 @@ def cv(ctx, **options):
     common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
     job, pictures = _job(ctx, options, choice, place), common.taken(Pictures, options)
-    report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file)
+    manner = ctx.meta["stock"].manner
+    report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file, manner.table)
     say_remarks(ctx, report)
     values = grids.values_of(choice, _grid(choice, job))
     # The grid may add kernels, on which machine and lambda depend.
     choice = choice._replace(parameters=choice.parameters | {"kernel": values["kernel"]})
     machine, settings = grids.machine_and_settings(choice, values, job.grid)
     check_pictures(pictures, settings)
-    manner = ctx.meta["stock"].manner
     data = _read(place, choice, job, pictures, manner.table, report)
     with naming(place.source.path):
         scaling = job.scale and (*job.scale, place.source.limit())
