@@ -55,6 +55,9 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
     for name in _NOT_WITH_REPEAT:
         if name in given:
             raise UsageError(messages.not_with_repeat(flags[name]))
+    # Nor is there one for the line with which a search of LIBLINEAR or grid.py ends.
+    if ctx.meta["stock"].manner.flag:
+        raise UsageError(messages.not_with_repeat(ctx.meta["stock"].manner.flag))
     if job.max_time is not None:
         raise UsageError(messages.not_together("--max-time", "--repeat"))
     if job.repeat > MOST_SPLITS:

@@ -82,11 +82,14 @@ class Manner(NamedTuple):
         grid.py's -out.
     grid : tuple of str
         The parameters that grid.py would have searched: cost, gamma.
+    flag : str
+        The option that asked for it.
     """
 
     last_line: str = ""
     table: str | None = None
     grid: tuple[str, ...] = ()
+    flag: str = ""
 
 
 class TrainingCommand(Command):
@@ -282,7 +285,7 @@ class Reader:
 
     def _search_of_liblinear(self) -> None:
         """``-C``: a search over the cost, from that of -c on."""
-        self.manner, costs = Manner("C"), _LIBLINEAR_COSTS
+        self.manner, costs = Manner("C", flag="-C"), _LIBLINEAR_COSTS
         for (first,) in self._take("-c"):
             try:
                 least = parse_number(first)
@@ -293,6 +296,7 @@ class Reader:
 
     def _grid(self) -> None:
         """The options of grid.py."""
+        asked = next(flag for flag in ("-out", *_OF_GRID, "-resume") if self.has(flag))
         ignored = [flag for flag in ("-svmtrain", "-gnuplot") if self._take(flag)]
         if ignored:
             self.notes.append(messages.grid_program(ignored))
@@ -307,7 +311,7 @@ class Reader:
         outputs = [one for one in self._take("-out") if one != ("null",)]
         pictures = [one for one in self._take("-png") if one != ("null",)]
         searched = ("cost",) * has_costs + ("gamma",) * has_gammas
-        self.manner = Manner("grid", outputs[-1][0] if outputs else None, searched)
+        self.manner = Manner("grid", outputs[-1][0] if outputs else None, searched, asked)
         if pictures:
             self._add(word("--plot", pictures[-1][0]))
         resumed = self._take("-resume")
