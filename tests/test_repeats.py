@@ -15,9 +15,9 @@ from scipy.stats import ttest_rel
 from odmtool.errors import DataError, UsageError
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
-from odmtool.search import metrics
+from odmtool.search import metrics, repeats, validation
 from odmtool.search.repeats import Protocol, compare, repeat, run_split, splits
-from odmtool.search.search import SearchPlan, best, grid, search
+from odmtool.search.search import SearchPlan, best, grid, ranking, search
 from odmtool.search.validation import Data, folds
 
 RBF = ["-t", "rbf", "-l", "1,64,4096", "-g", "0.02,0.5", "--repeat", "4"]
@@ -152,6 +152,38 @@ def test_weights_count_in_training(heart):
     weight = np.where(data.labels == 1, 1.0, 1e-6)
     result = run_split(replaced(protocol, data._replace(weight=weight)), protocol.splits[0])
     assert result.correct == (data.labels[protocol.splits[0].test] == 1).sum()
+
+
+def test_a_setting_without_a_solution_on_the_training_part_makes_way(heart, monkeypatch):
+    """One that each fold had; the next one is tested in its place."""
+    protocol = protocol_of(heart, count=1)
+    (first,) = repeat(protocol)
+    known, whole = repeats.STRATEGIES["full"], first.setting
+    rows = {}
+
+    def kept(plan, *rest):
+        rows.update(enumerate(known(plan, *rest)))
+        return list(rows.values())
+
+    def evaluate(machine, settings, data, train, test, gram):
+        if len(train) == len(protocol.splits[0].train) and settings == [rows[whole].setting]:
+            return iter([validation.NO_SOLUTION])
+        return evaluate_chain(machine, settings, data, train, test, gram)
+
+    evaluate_chain = validation.evaluate_chain
+    monkeypatch.setitem(repeats.STRATEGIES, "full", kept)
+    monkeypatch.setattr(SearchPlan, "evaluate", property(lambda plan: evaluate))
+    (second,) = repeat(protocol)
+    assert rows[second.setting] is ranking(list(rows.values()), ODM(), "accuracy")[1]
+    assert (second.cv, second.size) == (rows[second.setting].accuracy, first.size)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_search_without_a_solution_says_so(run, heart, jobs):
+    arguments = ["-t", "sigmoid", "-g", "1", "-r", "-10", "-l", "4,64", "--journal", "j"]
+    for _ in range(2):
+        outcome = run("cv", *arguments, "--repeat", "2", "-j", jobs, heart)
+        assert outcome.code == 1 and "unbounded" in outcome.err and outcome.out == ""
 
 
 def test_strategies_within_a_split(heart):

@@ -2,7 +2,8 @@
 
 Protocol    for every split: cross validate all settings within the training part, train the
             best one on the whole training part (solved as exactly as the fits of a cross
-            validation), predict the test part. Of the test part nothing is used before.
+            validation; one without a solution there makes way for the next), predict the test
+            part. Of the test part nothing is used before.
 Splits      stratified; the test part of split r depends on the labels, the test size, the
             seed and r only, so that machines are compared on the same splits.
 Comparison  the paired t-test over the splits: t = mean(d) / (std(d) / sqrt(R)) for the R
@@ -25,9 +26,9 @@ from odmtool.errors import DataError, UsageError
 from odmtool.search.journal import Writer
 from odmtool.search.metrics import score
 from odmtool.search.processes import in_processes
-from odmtool.search.search import SearchPlan, best, search
+from odmtool.search.search import SearchPlan, Trial, ranking, search
 from odmtool.search.strategies import STRATEGIES
-from odmtool.search.validation import check_classes, folds
+from odmtool.search.validation import NO_SOLUTION, FoldResult, check_classes, folds
 
 _FINGERPRINT_DIGITS = 16
 # So many examples of every class stay for training: with fewer, a fold would have none.
@@ -223,13 +224,8 @@ def run_split(
         plan, lambda part: search(part, progress=lambda done, total: alive()),
         lambda settings, examples: None, protocol.seed,
     ))  # fmt: skip
-    winner = best(rows, plan.machine, plan.metric)
+    winner, test = _tested(whole, split, ranking(rows, plan.machine, plan.metric))
     labels = whole.data.labels[split.test]
-    known = whole.data.scaled_by(split.train)
-    (test,) = whole.evaluate(
-        plan.machine, [winner.setting], known, split.train, split.test,
-        plan.machine.copy(**winner.setting).gram(known.X),
-    )  # fmt: skip
     result = SplitResult(
         split.number, whole.settings.index(winner.setting), winner.accuracy, winner.mean,
         int((test.predicted == labels).sum()), len(labels),
@@ -239,6 +235,24 @@ def run_split(
     with Writer(journal) as writer:
         writer.write(result)
     return result
+
+
+def _tested(whole: SearchPlan, split: Split, order: list[Trial]) -> tuple[Trial, FoldResult]:
+    """The best row with a solution on the whole training part, too, and what that predicts.
+
+    Raises DivergedError if there is none.
+    """
+    known = whole.data.scaled_by(split.train)
+    for row in order:
+        machine = whole.machine.copy(**row.setting)
+        if not row.has_solution:  # nor has any behind it
+            break
+        (test,) = whole.evaluate(
+            whole.machine, [row.setting], known, split.train, split.test, machine.gram(known.X)
+        )
+        if test is not NO_SOLUTION:
+            return row, test
+    raise whole.machine.copy(**order[0].setting).no_solution()
 
 
 class Summary(NamedTuple):
