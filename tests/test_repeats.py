@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from odmtool.search.search import SearchPlan, best, grid, ranking, search
 from odmtool.search.validation import Data, folds
 
 RBF = ["-t", "rbf", "-l", "1,64,4096", "-g", "0.02,0.5", "--repeat", "4"]
+# What depends on the features of the test part.
+TESTED = ("test", "correct")
 VALUES = dict(kernel=("rbf",), gamma=(0.02, 0.5), lambda_=(1.0, 64.0))
 
 
@@ -228,14 +231,55 @@ def test_another_metric(run, heart, tmp_path):
     assert "p = 1; 0 wins, 3 ties, 0 losses" in again.out
 
 
+@pytest.mark.parametrize("options", [
+    ["-t", "rbf"], ["-t", "rbf", "--scale", "0,1"], ["-t", "rbf", "--grid", "quick"],
+    ["-t", "rbf", "-s", "ldm", "--grid", "kdd", "-c", "10", "--mu1", "1", "--mu2", "1"],
+])  # fmt: skip
+def test_defaults_are_those_of_the_training_part(run, heart, tmp_path, options):
+    """Whatever the test rows of the first split hold, but their labels."""
+    lines = Path(heart).read_text().splitlines()
+    (split,) = splits(read_svmlight(heart).labels, 1, 0.2, seed=0)
+    for row in split.test:
+        label, *features = lines[row].split()
+        features = (feature.split(":") for feature in features)
+        lines[row] = " ".join([label, *(f"{i}:{100 * float(x):g}" for i, x in features)])
+    (tmp_path / "far").write_text("\n".join(lines) + "\n")
+    tables = []
+    for data in (heart, "far"):
+        assert run("cv", *options, "--repeat", "1", "--csv", "t.csv", data).code == 0
+        (row,) = table(tmp_path / "t.csv")
+        tables.append({name: value for name, value in row.items() if name not in TESTED})
+    assert tables[0] == tables[1]
+
+
+def test_balanced_weights_are_those_of_the_training_part(run, tmp_path, monkeypatch):
+    """Of 6 and 4 examples 2 and 1 are tested: the others weigh 7/8 and 7/6."""
+    (tmp_path / "d").write_text("1 1:1\n" * 6 + "2 1:2\n" * 4)
+    weights = []
+
+    def seen(protocol, split, *rest):
+        weights.append(protocol.plan_of(split).machine.class_weight)
+        return run_split(protocol, split, *rest)
+
+    monkeypatch.setattr(repeats, "run_split", seen)
+    search = ["-w", "balanced", "-l", "1", "-v", "2", "--test-size", "0.3", "--repeat", "2"]
+    assert run("cv", *search, "d").code == 0
+    assert weights == [{1: 7 / 8, 2: 7 / 6}] * 2
+
+
 def test_one_split(run, heart):
     outcome = run("cv", "--repeat", "1", "--test-size", "1/3", heart)
     assert re.search(r"^Test accuracy = [\d.]+% \+- 0% \(1 split\)$", outcome.out, re.MULTILINE)
 
 
-def test_jobs_change_nothing(run, heart, tmp_path):
-    one = run("cv", *RBF, "--csv", "1.csv", heart)
-    two = run("cv", *RBF, "-j", "2", "--csv", "2.csv", heart)
+@pytest.mark.parametrize("search", [RBF, ["-t", "rbf", "--repeat", "3", "--journal", "j"]])
+def test_jobs_change_nothing(run, heart, tmp_path, search):
+    one = run("cv", *search, "--csv", "1.csv", heart)
+    if "--journal" in search:  # splits have a lambda of their own
+        assert len(set(re.findall("lambda=\\S+", one.out))) > 1
+        head, first, *_ = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+        (tmp_path / "j").write_bytes(head + first)
+    two = run("cv", *search, "-j", "2", "--csv", "2.csv", heart)
     assert one.code == 0 and two.out == one.out
     assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
 

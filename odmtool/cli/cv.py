@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -169,9 +170,7 @@ def cv(ctx, **options):
     machine, settings = grids.machine_and_settings(choice, values, job.grid)
     check_pictures(pictures, settings)
     data = _read(place, choice, job, pictures, manner.table, report)
-    with naming(place.source.path):
-        scaling = job.scale and (*job.scale, place.source.limit())
-        settled = choice.settled(data, scaling)
+    settled = _settled(choice, data, job, place)
     if settled is not choice:
         values = grids.values_of(settled, _grid(settled, job))
         machine, settings = grids.machine_and_settings(settled, values, job.grid)
@@ -184,13 +183,14 @@ def cv(ctx, **options):
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
     with naming(place.source.path, data.skipped):
         job = job._replace(jobs=limit_jobs(_largest(plan, job), job.jobs, report))
-    identity, varying = _identity(plan, job, data), grids.varying(values)
+    identity = _identity(plan, job, data)
     if job.repeat is not None:
-        repeat_search(plan, identity, job, place.source.path, varying, report)
+        own = partial(_of_part, choice, data, plan.data, job, place)
+        repeat_search(plan, identity, job, place.source.path, own, report)
         return
     from odmtool.search.search import best
 
-    rows = _search(plan, identity, job, place.source.path, varying, report)
+    rows = _search(plan, identity, job, place.source.path, report)
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
         raise plan.machine.copy(**winner.setting).no_solution()
@@ -230,6 +230,19 @@ def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:
     return job
 
 
+def _settled(choice: MachineChoice, data, job: Job, place) -> MachineChoice:
+    with naming(place.source.path):
+        return choice.settled(data, job.scale and (*job.scale, place.source.limit()))
+
+
+def _of_part(choice: MachineChoice, data, known, job: Job, place, rows) -> tuple:
+    """The machine and the settings for some of the examples, on which defaults depend."""
+    settled = _settled(choice, data.part(rows), job, place)
+    values = grids.values_of(settled, _grid(settled, job))
+    machine, settings = grids.machine_and_settings(settled, values, job.grid)
+    return machine, grids.with_gammas(settings, known.part(rows))
+
+
 def _grid(choice: MachineChoice, job: Job) -> dict[str, str | tuple]:
     return grids.grid_of(choice, job.grid, job.repeat is not None)
 
@@ -252,8 +265,6 @@ def _read(
 
 def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     from odmtool.cli.training import folds_for, searched
-    from odmtool.core.kernels import mean_distance
-    from odmtool.machines import gamma_for
     from odmtool.search.search import SearchPlan
     from odmtool.search.validation import check_classes, folds
 
@@ -263,14 +274,7 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     with naming(place.source.path):
         if job.scale is not None:
             known = known.to_be_scaled(*job.scale, place.source.limit())
-    d, distance = known.X.shape[1], 0.0
-    if any(isinstance(setting.get("gamma"), defaults.PerDistance) for setting in settings):
-        distance = mean_distance(known.scaled_by(slice(None)).X)
-    settings = [
-        setting
-        | ({"gamma": gamma_for(setting["gamma"], d, distance)} if "gamma" in setting else {})
-        for setting in settings
-    ]
+    settings = grids.with_gammas(settings, known)
     with naming(place.source.path):
         n = folds_for(job.folds, len(labels), report)
         if job.repeat is None:  # else the training parts are checked
@@ -289,9 +293,7 @@ def _largest(plan, job: Job):
     return plan if job.repeat is not None else largest_round(plan, job.strategy, job.seed)
 
 
-def _search(
-    plan, identity: dict, job: Job, data_file: str, varying: list[str], report: Report
-) -> list:
+def _search(plan, identity: dict, job: Job, data_file: str, report: Report) -> list:
     """All rows, said as they are final."""
     from odmtool.core import deadline
     from odmtool.search.journal import open_journal
@@ -304,6 +306,7 @@ def _search(
         if finished:
             report.note(messages.resumed(job.journal, len(finished)))
     rows, progress, unfinished = [], _Progress(report, finished), []
+    varying = grids.varying(plan.settings)
 
     def evaluate(part):
         left = len(part.settings)

@@ -124,10 +124,36 @@ def machine_and_settings(choice: MachineChoice, values: dict[str, tuple], name: 
     return machine, settings
 
 
-def varying(values: dict[str, tuple]) -> list[str]:
+def with_gammas(settings: list[dict], data) -> list[dict]:
+    """The settings with numbers in place of gammas that depend on the data.
+
+    Parameters
+    ----------
+    settings : list of dict
+    data : odmtool.search.validation.Data
+    """
+    from odmtool.core.kernels import mean_distance
+    from odmtool.machines import gamma_for
+
+    d, distance = data.X.shape[1], 0.0
+    if has_distances(settings):
+        distance = mean_distance(data.scaled_by(slice(None)).X)
+    return [
+        setting
+        | ({"gamma": gamma_for(setting["gamma"], d, distance)} if "gamma" in setting else {})
+        for setting in settings
+    ]
+
+
+def has_distances(settings: list[dict]) -> bool:
+    """Whether a gamma is still to be divided by a distance."""
+    return any(isinstance(setting.get("gamma"), defaults.PerDistance) for setting in settings)
+
+
+def varying(settings: list[dict]) -> list[str]:
     """The parameters to show: those with several values."""
-    several = [name for name in PARAMETER_NAMES if len(values.get(name, ())) > 1]
-    return several or ["lambda_", "cost"]
+    found = {name: {s[name] for s in settings if name in s} for name in PARAMETER_NAMES}
+    return [name for name, values in found.items() if len(values) > 1] or ["lambda_", "cost"]
 
 
 def ends(rows: list, winner, settings: list[dict], metric: str) -> list[tuple[str, float, bool]]:

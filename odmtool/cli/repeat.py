@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import click
 
-from odmtool.cli import messages
+from odmtool.cli import grids, messages
 from odmtool.cli.files import naming
 from odmtool.cli.machine_choice import given_options
 from odmtool.cli.options import Number, Whole, stacked
@@ -72,7 +73,7 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
 
 
 def repeat_search(
-    plan, identity: dict, job, data_file: str, varying: list[str], report: Report
+    plan, identity: dict, job, data_file: str, own: Callable, report: Report
 ) -> None:
     """Do every split, say it when it is final, write the tables, and compare.
 
@@ -85,8 +86,8 @@ def repeat_search(
     job : odmtool.cli.cv.Job
     data_file : str
         As the user wrote it.
-    varying : list of str
-        The parameters to show.
+    own : callable
+        From the rows of a training part to its machine and settings.
     report : Report
     """
     from odmtool.cli.tables import split_records, write_csv, write_json
@@ -96,13 +97,14 @@ def repeat_search(
         chosen = splits(
             plan.data.labels, job.repeat, job.test_size, job.seed
         )  # fmt: skip
+        check_protocol(Protocol(plan, chosen, job.seed, job.strategy))
+        chosen = [_settled(plan, split, own) for split in chosen]
         protocol = Protocol(plan, chosen, job.seed, job.strategy)
-        check_protocol(protocol)
     theirs = _table_to_compare(chosen, job)
     if job.strategy == "full":
         settings = len(plan.settings)
         report.note(messages.split_fits_to_do(settings, plan.n_folds, len(chosen)))
-    results = _results(protocol, identity, job, data_file, varying, report)
+    results = _results(protocol, identity, job, data_file, report)
     lines = [messages.test_score("accuracy", summarise([r.accuracy for r in results]))]
     if plan.metric != "accuracy":
         scores = summarise([result.score for result in results])
@@ -114,6 +116,14 @@ def repeat_search(
         for path, write in ((job.csv_file, write_csv), (job.json_file, write_json)):
             if path is not None:
                 write(path, table)
+
+
+def _settled(plan, split, own: Callable):
+    """The split, with a machine and settings of its own where its training part has others."""
+    machine, settings = own(split.train)
+    if settings == plan.settings and machine.class_weight == plan.machine.class_weight:
+        return split
+    return split._replace(machine=machine, settings=settings)
 
 
 def _table_to_compare(chosen: list, job) -> list | None:
@@ -129,19 +139,22 @@ def _table_to_compare(chosen: list, job) -> list | None:
     return [row.score for row in table]
 
 
-def _results(
-    protocol, identity: dict, job, data_file: str, varying: list[str], report: Report
-) -> list:
+def _results(protocol, identity: dict, job, data_file: str, report: Report) -> list:
     from odmtool.search.journal import open_journal
     from odmtool.search.repeats import SplitResult, repeat
 
     finished = []
     if job.journal is not None:
         identity = identity | {"repeat": job.repeat, "test size": job.test_size}
+        if any(split.settings for split in protocol.splits):
+            # A journal of before, when defaults were those for all data, is another one.
+            identity["defaults"] = "of the training parts"
         finished = open_journal(job.journal, identity, SplitResult)
         if finished:
             report.note(messages.splits_resumed(job.journal, len(finished)))
     results, began, plan = [], time.monotonic(), protocol.plan
+    settings = {split.number: protocol.plan_of(split).settings for split in protocol.splits}
+    varying = grids.varying([setting for some in settings.values() for setting in some])
 
     def progress(done: int) -> None:
         new, total = done - len(finished), job.repeat
@@ -152,7 +165,7 @@ def _results(
         for result in repeat(protocol, jobs=job.jobs, finished=finished,
                              journal=job.journal, progress=progress):  # fmt: skip
             results.append(result)
-            setting = plan.settings[result.setting]
+            setting = settings[result.split][result.setting]
             report.result(messages.split_row(result, setting, varying, plan.metric))
     report.end_progress()
     unconverged = sum(result.unconverged for result in results)

@@ -59,13 +59,16 @@ def _scores(row) -> dict:
 def split_records(protocol, results: list) -> list[dict]:
     """One dict per split, as :func:`records`."""
     plan = protocol.plan
-    settings = [plan.settings[result.setting] for result in results]
+    splits = [protocol.splits[result.split - 1] for result in results]
+    settings = [
+        protocol.plan_of(split).settings[result.setting]
+        for split, result in zip(splits, results, strict=True)
+    ]
     table = []
-    for result, parameters in zip(results, _parameters(settings), strict=True):
+    for split, result, parameters in zip(splits, results, _parameters(settings), strict=True):
         scores = {"cv": result.cv, "test": result.accuracy}
         if plan.metric != "accuracy":
             scores |= {f"cv_{plan.metric}": result.cv_score, f"test_{plan.metric}": result.score}
-        split = protocol.splits[result.split - 1]
         table.append(
             {"split": result.split} | parameters | scores
             | {"correct": result.correct, "size": result.size, "fingerprint": split.fingerprint}

@@ -94,6 +94,11 @@ class TrainingData(NamedTuple):
         """The rows before scaling."""
         return self.X if self.unscaled is None else self.unscaled
 
+    def part(self, rows) -> TrainingData:
+        """Some of the examples, of every class one at least; before scaling."""
+        weight = None if self.weight is None else self.weight[rows]
+        return self._replace(X=self.X[rows], labels=self.labels[rows], weight=weight)
+
     def scaled(self, lower: float, upper: float, limit: float) -> TrainingData:
         """The same with every feature scaled to [lower, upper], as odm-scale does it.
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import DataError, UsageError
+from odmtool.machines import Machine
 from odmtool.search.journal import Writer
 from odmtool.search.metrics import score
 from odmtool.search.processes import in_processes
@@ -46,11 +47,16 @@ class Split(NamedTuple):
         From 1.
     train, test : int arrays
         Rows of the two parts, ascending.
+    machine : Machine, optional
+    settings : list of dict, optional
+        Those of this split, where they depend on the training part; else the plan's.
     """
 
     number: int
     train: np.ndarray
     test: np.ndarray
+    machine: Machine | None = None
+    settings: list[dict] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -114,6 +120,13 @@ class Protocol(NamedTuple):
     seed: int
     strategy: str = "full"
 
+    def plan_of(self, split: Split) -> SearchPlan:
+        """The plan with the machine and the settings of a split."""
+        if split.settings is None:
+            return self.plan
+        machine = split.machine.copy(memory=self.plan.machine.memory)
+        return self.plan._replace(machine=machine, settings=split.settings)
+
 
 class SplitResult(NamedTuple):
     """What came out of one split; a line of the journal.
@@ -123,7 +136,7 @@ class SplitResult(NamedTuple):
     split : int
         Its number.
     setting : int
-        The best one in the cross validation, its number in the grid.
+        The best one in the cross validation, its number among those of the split.
     cv, cv_score : float
         Its accuracy in the cross validation (the share of all examples that were predicted
         correctly), and the mean of the metric over the folds.
@@ -217,7 +230,7 @@ def run_split(
 
     ``alive`` is called now and then.
     """
-    whole = protocol.plan
+    whole = protocol.plan_of(split)
     data = whole.data.part(split.train)
     plan = whole._replace(data=data, fold=folds(data.labels, whole.n_folds, protocol.seed))
     rows = list(STRATEGIES[protocol.strategy](
