@@ -140,7 +140,7 @@ def test_the_first_class_is_the_same_in_all_splits(heart, metric):
     order = np.concatenate([order[-1:], order[:-1]])
     X, labels = data.X[order], labels[order]
     results = []
-    for named in (labels, np.where(labels == 1, 1, -1)):
+    for named in (labels, np.where(labels == 1, -1, 1)):
         plan = SearchPlan(ODM(), [{"lambda_": 64.0}], Data(X, named), folds(named, 3, 0), metric)
         # The same rows, whatever the classes are called.
         results.append(list(repeat(Protocol(plan, splits(labels, 6, 0.2, 0), 1))))

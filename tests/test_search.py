@@ -57,6 +57,8 @@ def test_metrics_are_those_of_scikit_learn(metric):
     labels, predicted = np.where(is_first, 7, 3), np.where(values > 0, 7, 3)
     ours = metrics.METRICS[metric]([7, 3], labels, predicted, values[:, None])
     assert ours == pytest.approx(oracle())
+    # Whichever class the first row has.
+    assert metrics.METRICS[metric]([3, 7], labels, predicted, -values[:, None]) == ours
 
 
 def test_metrics_of_three_classes_are_those_of_scikit_learn():

@@ -6,8 +6,9 @@ balanced  mean over the classes of the shares of correct predictions
 auc       area under the ROC curve, the share of pairs (one example of each class)
           that the values order correctly, ties counting one half; the mean over
           more classes, each against the rest
-f1        harmonic mean of precision and recall: of the first of two classes, the
-          mean over more classes
+f1        harmonic mean of precision and recall: of the larger label of two, as with
+          scikit-learn's pos_label=1 for 0 and 1 (the order of rows decides which class is the
+          first); the mean over more classes
 ========  ==================================================================
 
 All take the classes in their order, the true and the predicted labels, shape (n,), and the
@@ -53,7 +54,7 @@ def _auc_of(is_first, values) -> float:
 def f1(classes: list[int], labels, predicted, values) -> float:
     """0 when nothing is predicted or nothing is there."""
     if len(classes) <= 2:
-        return _f1_of(classes[0], labels, predicted)
+        return _f1_of(max(classes), labels, predicted)
     return float(np.mean([_f1_of(c, labels, predicted) for c in classes]))
 
 
