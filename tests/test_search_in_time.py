@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from clocks import moved_by_hand
 from search_plans import VALUES, plan_of, table
 
 from odmtool.cli import cv as cv_module
@@ -34,6 +35,27 @@ def ends_after(fits, plan, strategy=None, **options):
 
         rows = list(strategy(plan, count_all, lambda s, m: rounds.append((s, m)), 0))
         return rows, rounds
+
+
+def test_the_time_left_is_that_of_the_round(run, heart, tmp_path, monkeypatch):
+    """Four settings on a part of the examples, of which two come to the second round."""
+    clock, shown = moved_by_hand(cv_module, monkeypatch), []
+    monkeypatch.setattr(strategies, "_SMALLEST", 60)
+
+    def told(done, total, highest, left):
+        shown.append((done, total, left))
+        clock.now += 10.0 if total == 10 else 1000.0
+        return ""
+
+    monkeypatch.setattr(cv_module.messages, "search_progress", told)
+    search = ["-l", "1,4,16,64", "-v", "5", "--search", "halving", "--journal", "j", heart]
+    for _ in range(2):
+        assert run("cv", *search).code == 0
+        ends = [(done, left) for done, total, left in shown if total == 10]
+        assert ends and all(left <= 10.0 * (10 - done) for done, left in ends)
+        lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+        (tmp_path / "j").write_bytes(b"".join(lines[:-8]))
+        shown.clear()
 
 
 def test_after_the_deadline_there_are_rows_of_what_was_done_before(heart, tmp_path):

@@ -305,11 +305,12 @@ def _search(plan, identity: dict, job: Job, data_file: str, report: Report) -> l
         finished = open_journal(job.journal, identity)
         if finished:
             report.note(messages.resumed(job.journal, len(finished)))
-    rows, progress, unfinished = [], _Progress(report, finished), []
+    rows, progress, unfinished = [], _Progress(report), []
     varying = grids.varying(plan.settings)
 
     def evaluate(part):
-        left = len(part.settings)
+        left, named = len(part.settings), part.named()
+        progress.begin(len({fit[:2] for fit in finished if fit.setting in named}))
         for row in search(part, jobs=job.jobs, finished=finished, journal=job.journal,
                           progress=progress.show):  # fmt: skip
             left -= 1
@@ -342,9 +343,13 @@ def _search(plan, identity: dict, job: Job, data_file: str, report: Report) -> l
 class _Progress:
     """The live line of a search."""
 
-    def __init__(self, report: Report, finished: list):
-        self._report, self._began, self._known = report, time.monotonic(), len(finished)
-        self.highest = 0.0
+    def __init__(self, report: Report):
+        self._report, self.highest = report, 0.0
+        self.begin(0)
+
+    def begin(self, known: int) -> None:
+        """A round, of whose fits so many are known: those before it were of other sizes."""
+        self._began, self._known = time.monotonic(), known
 
     def show(self, done: int, total: int) -> None:
         spent = time.monotonic() - self._began
