@@ -96,6 +96,17 @@ def test_the_grids_of_kdd_and_arxiv_are_as_printed(run, heart):
     assert part.code == 2 and "it goes without -l, -c, -m and -p" in part.err
 
 
+def test_a_coarse_search_goes_by_c1_c2_and_d(run, heart):
+    """Its first round has every fourth C1, C2 and D and the last ones, with C2 <= C1."""
+    outcome = run("cv", "--grid", "arxiv", "-t", "linear", "--search", "coarse", "-v", "2", heart)
+    first = int(re.search(r"(\d+) settings x 2 folds", outcome.err)[1])
+    rows = re.findall(r"lambda=(\S+) mu=(\S+) theta=(\S+)", outcome.out)[:first]
+    found = [(float(c) / (1 - float(d)) ** 2, float(mu), float(d)) for c, mu, d in rows]
+    expected = sorted((2.0**a, 2.0 ** (b - a), d) for a in (0, 8, 10) for b in (0, 8, 10)
+                      for d in (0.0, 0.4, 0.5) if b <= a)  # fmt: skip
+    np.testing.assert_allclose(sorted(found), expected, rtol=1e-6)
+
+
 def test_one_row_per_setting_and_the_best_at_the_end(run, heart):
     outcome = run("cv", "-t", "rbf", "-l", "2^0,2^4,2^8", "-g", "0.1,1", "-v", "3", heart)
     *rows, best, score, accuracy = outcome.out.splitlines()

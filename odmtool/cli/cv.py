@@ -176,6 +176,7 @@ def cv(ctx, **options):
         machine, settings = grids.machine_and_settings(settled, values, job.grid)
     settled.warn_of_unused(report)
     plan = _plan(machine, settings, place, data, job, report)
+    plan = plan._replace(coordinates=grids.coordinates(settled, job.grid))
     if job.grid in (None, "quick"):  # others have gammas of their own
         note_small_gamma(settled, settled.parameters["gamma"][0], data.X.shape[1], report)
     if job.scale is None:

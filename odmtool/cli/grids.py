@@ -103,6 +103,18 @@ def _has_arxiv(choice: MachineChoice) -> bool:
     return "theta" in MACHINES[choice.name].parameters
 
 
+def coordinates(choice: MachineChoice, name: str | None):
+    """From a setting of a grid of this name to what varies there; None if that is the setting."""
+    return _arxiv_point if name == "arxiv" and _has_arxiv(choice) else None
+
+
+def _arxiv_point(setting: dict) -> dict:
+    """A setting with C1, C2 and D, rounded to what they were."""
+    c1 = setting["lambda_"] / (1 - setting["theta"]) ** 2
+    powers = {"lambda_": c1, "mu": setting["mu"] * c1}
+    return setting | {name: float(f"{value:.9g}") for name, value in powers.items()}
+
+
 def machine_and_settings(choice: MachineChoice, values: dict[str, tuple], name: str | None):
     """The machine, and the settings of a grid of this name, or of none, all checked."""
     from odmtool.search.search import MOST_SETTINGS, grid

@@ -77,6 +77,8 @@ class SearchPlan(NamedTuple):
         What the settings are called in a journal; by default their places in the list.
     probability : bool
         Labels are those of the largest probability (:mod:`odmtool.search.calibration`).
+    coordinates : callable, optional
+        From a setting to the values whose grid was made, where these are not its own.
     """
 
     machine: Machine
@@ -86,6 +88,7 @@ class SearchPlan(NamedTuple):
     metric: str = "accuracy"
     numbers: list[int] | None = None
     probability: bool = False
+    coordinates: Callable[[dict], dict] | None = None
 
     @property
     def evaluate(self) -> Callable[..., Iterator[FoldResult]]:

@@ -128,7 +128,7 @@ def _on_subset(plan: SearchPlan, size: int, seed: int) -> SearchPlan:
 def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Trial]:
     """Rows of the settings that were tried; parameters as in :func:`halving`."""
     named = plan.named()
-    places = _places(plan.settings)
+    places = _places([(plan.coordinates or dict)(setting) for setting in plan.settings])
     number_at = {place: number for number, place in zip(named, places, strict=True)}
     number_of = {tuple(setting.items()): number for number, setting in named.items()}
     largest = np.max(places, axis=0)
