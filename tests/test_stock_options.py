@@ -88,8 +88,25 @@ def test_a_kernel_without_gamma_has_none_in_what_grid_py_writes(run, heart, tmp_
     search = ["-t", "0", "-log2c", "0,1,1", *options, "-v", "2", "-out", "o"]
     outcome = run("cv", *search, heart)
     assert outcome.code == 0 and len(outcome.out.splitlines()[-1].split()) == 2
+    assert ("warning: -log2g: the values are ignored with -t 0" in outcome.err) == bool(options)
     lines = (tmp_path / "o").read_text().splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["log2c=0", "log2c=1"]
+
+
+@pytest.mark.parametrize("options, flags", [
+    (["-t", "linear", "-g", "0.1,1", "-d", "2"], "-g"), (["-t", "rbf", "-d", "2,3"], "-d"),
+    (["-t", "0,2", "-r", "0:1:1", "-d", "2,3"], "-d and -r"), (["-t", "4", "-g", "1,2"], "-g"),
+    (["-t", "linear", "-g", "0.1"], ""), (["-t", "0,2", "-g", "0.1,1"], ""),
+])  # fmt: skip
+def test_lists_that_no_kernel_reads_are_told(run, heart, tmp_path, options, flags):
+    """And every row has a name, of a parameter that varies if there is one."""
+    data = tmp_path / "kernel"
+    data.write_text("".join(f"{2 * (k % 2) - 1} 0:{k} {k}:1\n" for k in range(1, 9)))
+    outcome = run("cv", "-v", "2", "-c", "1", *options, data if "4" in options else heart)
+    assert outcome.code == 0 and outcome.err.count("ignored") == bool(flags)
+    warning = f"warning: {flags}: the values are ignored with -t {options[1]}\n"
+    assert (warning in outcome.err) == bool(flags)
+    assert all("=" in line.split()[-2] for line in outcome.out.splitlines() if "rate=" in line)
 
 
 def test_the_table_of_grid_py_is_a_product_as_others(run, heart, tmp_path):

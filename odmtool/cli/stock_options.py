@@ -17,7 +17,7 @@ from odmtool.cli import messages
 from odmtool.cli.options import Command, OptionalChoice, parse_number
 from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
-from odmtool.core.kernel_table import KERNELS
+from odmtool.core.kernel_table import KERNELS, KernelRow
 from odmtool.core.loss_table import MACHINES, OF_PAIRS
 from odmtool.errors import UsageError
 
@@ -53,6 +53,7 @@ _LIBLINEAR_COSTS = "2^-10:10:1"
 _GRID_COSTS, _GRID_GAMMAS = "-5,15,2", "3,-15,-2"
 # Options of grid.py with one value; -resume may have one.
 _OF_GRID = ("-log2c", "-log2g", "-svmtrain", "-gnuplot", "-out", "-png")
+_OF_KERNEL = {"-g": "gamma", "-d": "degree", "-r": "coef0"}
 _LINEAR_ONLY = tuple(name for name, row in MACHINES.items() if row.kind == OF_PAIRS)
 # Options that are read here, so that click does not see that their value is missing.
 _NEED_A_VALUE = ("-c", "-e", "-m", "-p", "-M", "-n", *_OF_GRID)
@@ -303,11 +304,14 @@ class Reader:
         if not self.has("-t"):
             self._add(word("-t", "rbf"))
         has_costs = self._powers("-log2c", "-c", _GRID_COSTS)
-        with_gamma = self._kernels_with_gamma()
+        with_gamma = {"gamma" in row.parameters for row in self._kernels()}
         has_gammas = self._powers("-log2g", "-g", _GRID_GAMMAS if any(with_gamma) else "null")
         if has_gammas and len(with_gamma) > 1:
             raise UsageError(messages.grid_of_kernels(self._last("-t")))
-        has_gammas = has_gammas and any(with_gamma)
+        if has_gammas and not any(with_gamma):
+            self._take("-g")
+            self.warnings.append(messages.lists_ignored(["-log2g"], self._last("-t")))
+            has_gammas = False
         outputs = [one for one in self._take("-out") if one != ("null",)]
         pictures = [one for one in self._take("-png") if one != ("null",)]
         searched = ("cost",) * has_costs + ("gamma",) * has_gammas
@@ -321,11 +325,10 @@ class Reader:
             self._add(word("--journal", name))
             self.notes.append(messages.grid_resume(name))
 
-    def _kernels_with_gamma(self) -> set[bool]:
-        """For the kernels of -t, whether they have a gamma."""
-        names = (self._last("-t") or "").split(",")
-        rows = [row for row in KERNELS.values() if {row.name, str(row.number)} & {*names}]
-        return {"gamma" in row.parameters for row in rows}
+    def _kernels(self) -> list[KernelRow]:
+        """Those of -t, without names that no kernel has."""
+        names = {*(self._last("-t") or "").split(",")}
+        return [row for row in KERNELS.values() if {row.name, str(row.number)} & names]
 
     def _powers(self, flag: str, ours: str, default: str) -> bool:
         """``-log2c -5,15,2`` becomes ``-c 2^-5:15:2``; whether there is something to search."""
@@ -349,6 +352,7 @@ class Reader:
     def _kernel(self) -> None:
         """``-g``, ``-d`` and ``-r`` are not svm-train's without its default kernel."""
         if self.has("-t"):
+            self._lists_of_kernel()
             return
         machine = self._last("-s")
         if self.has("-g") and machine not in _LINEAR_ONLY:
@@ -360,3 +364,13 @@ class Reader:
         unused = [flag for flag in others if self.has(flag)]
         if unused:
             self.warnings.append(messages.not_of_kernel(unused, kernel, machine in _LINEAR_ONLY))
+
+    def _lists_of_kernel(self) -> None:
+        """Several values that no kernel reads are a mistake; one is sent by scripts of grid.py."""
+        used = {name for row in self._kernels() for name in row.parameters}
+        lists = [
+            flag for flag, name in _OF_KERNEL.items()
+            if name not in used and {",", ":"} & {*(self._last(flag) or "")}
+        ]  # fmt: skip
+        if lists and self._kernels():
+            self.warnings.append(messages.lists_ignored(lists, self._last("-t")))

@@ -71,6 +71,11 @@ def not_of_kernel(flags: list[str], kernel: str, is_linear_only: bool) -> str:
     return f"{listed(flags)} {verb} ignored with the {kernel} kernel{hint}"
 
 
+def lists_ignored(flags: list[str], kernels: str) -> str:
+    """``kernels``: as -t names them."""
+    return f"{listed(flags)}: the values are ignored with -t {kernels}"
+
+
 def best_cost(cost: float, accuracy: float) -> str:
     """LIBLINEAR's line, which scripts parse."""
     return f"Best C = {cost:g}  CV accuracy = {100 * accuracy:g}%"
