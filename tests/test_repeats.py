@@ -389,12 +389,13 @@ def test_journals_of_other_runs_are_refused(run, heart, tmp_path):
     run("cv", "--repeat", "2", "--journal", "j", heart)
     run("cv", "-m", "0.2", "--journal", "plain", heart)
     before = (tmp_path / "j").read_bytes()
-    for arguments, key in [(["--repeat", "3"], "repeat"), (["--test-size", "0.3"], "test size"),
-                           (["--seed", "1"], "seed"), (["-l", "2"], "grid")]:  # fmt: skip
+    for arguments, key in [(["--repeat", "3"], "--repeat"), (["--test-size", "0.3"], "--test-size"),
+                           (["--seed", "1"], "--seed"),
+                           (["-l", "2"], "the settings to try")]:  # fmt: skip
         outcome = run("cv", "--repeat", "2", *arguments, "--journal", "j", heart)
-        assert outcome.code == 1 and f"its {key} differs" in outcome.err
-    assert "its repeat differs" in run("cv", "-m", "0.2", "--journal", "j", heart).err
-    assert "its repeat differs" in run("cv", "--repeat", "2", "--journal", "plain", heart).err
+        assert outcome.code == 1 and f"they differ in {key})" in outcome.err
+    assert "differ in --repeat" in run("cv", "-m", "0.2", "--journal", "j", heart).err
+    assert "differ in --repeat" in run("cv", "--repeat", "2", "--journal", "plain", heart).err
     assert (tmp_path / "j").read_bytes() == before
 
 

@@ -313,16 +313,18 @@ def test_journals_that_cannot_be_are_refused(run, heart, tmp_path):
 def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
     run("cv", "-l", "1,2", "--journal", "j", heart)
     before = (tmp_path / "j").read_bytes()
-    for arguments, key in [(["-l", "1,3"], "grid"), (["-l", "1,2", "-v", "4"], "folds"),
-                           (["-l", "1,2", "--seed", "5"], "seed"),
-                           (["-l", "1,2", "-w1", "2"], "class weight"),
-                           (["-l", "1,2", "-e", "0.01"], "tolerance"),
-                           (["-l", "1,2", "--metric", "auc"], "metric")]:  # fmt: skip
+    for arguments, key in [(["-l", "1,3"], "the settings to try"), (["-l", "1,2", "-v", "4"], "-v"),
+                           (["-l", "1,2", "--seed", "5"], "--seed"),
+                           (["-l", "1,2", "-w1", "2"], "-w"),
+                           (["-l", "1,2", "-e", "0.01"], "-e"),
+                           (["-l", "1,2", "--search", "coarse"], "--search"),
+                           (["-l", "1,2", "--snapshot", "random"], "--snapshot"),
+                           (["-l", "1,2", "--metric", "auc"], "--metric")]:  # fmt: skip
         outcome = run("cv", *arguments, "--journal", "j", heart)
-        assert outcome.code == 1 and f"its {key} differs" in outcome.err
+        assert outcome.code == 1 and f"they differ in {key})" in outcome.err
     other = Path(heart).read_text().replace("0.708333", "0.7", 1)
     (tmp_path / "other").write_text(other)
-    assert "its data differs" in run("cv", "-l", "1,2", "--journal", "j", "other").err
+    assert "differ in the data" in run("cv", "-l", "1,2", "--journal", "j", "other").err
     assert (tmp_path / "j").read_bytes() == before
     for text in ("hello\n", "hello"):
         (tmp_path / "text").write_text(text)

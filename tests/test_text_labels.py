@@ -236,7 +236,7 @@ def test_a_cache_and_a_search_give_what_memory_and_numbers_give(run, tmp_path, f
     assert of_words.out == of_numbers.out.replace(" numbers\n", " words\n")
     assert "10 fits are done" in run("cv", *search, "words").err
     put(tmp_path / "words", ["eggs", "spam"])
-    assert "another search (its data differs)" in run("cv", *search, "words").err
+    assert "another search (they differ in the data)" in run("cv", *search, "words").err
     assert run("train", "-v", "3", "words").out.startswith("Cross Validation")
 
 

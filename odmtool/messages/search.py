@@ -49,9 +49,20 @@ no_journal = sentence("is not an odm-cv journal; choose another file or delete i
 newer_journal = sentence(
     "the journal has version {version}, which a newer odmtool writes; use that one"
 )
-other_journal = sentence(
-    "belongs to another search (its {key} differs); choose another file or delete it"
-)
+
+# What a journal is checked for that is no parameter, or is called otherwise.
+_OF_JOURNAL = {
+    "version": "the version of odmtool", "data": "the data", "grid": "the settings to try",
+    "examples": "the number of examples", "defaults": "the defaults that depend on the data",
+    "search": "‹strategy›", "test size": "‹test_size›", "name": "‹machine›",
+}  # fmt: skip
+
+
+def other_journal(key: str) -> str:
+    what = _OF_JOURNAL.get(key, f"‹{key}›")
+    return f"belongs to another search (they differ in {what}); choose another file or delete it"
+
+
 journal_in_use = sentence(
     "{path!l}: another odm-cv goes on with this journal; wait for it, or choose another file"
 )

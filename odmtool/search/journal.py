@@ -165,19 +165,27 @@ def _check_head(shown: str, line: bytes, head: dict) -> int:
         raise DataError(messages.no_journal(), shown, 1)
     if version > VERSION:
         raise DataError(messages.newer_journal(version), shown, 1)
-    expected = json.loads(json.dumps(head)) | {"odmtool-journal": version}
-    if different := _different(found, expected):
-        key = different[0]
-        ours, theirs = expected.get(key), found.get(key)
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            key = _different(ours, theirs)[0]
-        raise DataError(messages.other_journal(key.replace("_", " ")), shown)
+    if key := _difference(head | {"odmtool-journal": version}, found):
+        raise DataError(messages.other_journal(key), shown)
     return version
 
 
-def _different(one: dict, other: dict) -> list[str]:
-    """The keys whose values differ."""
-    return [key for key in one | other if one.get(key) != other.get(key)]
+def _difference(ours: dict, theirs: dict) -> str:
+    """The first key whose values differ, of a machine and of what has fields the one inside.
+
+    Empty if none does.
+    """
+    for key in ours | theirs:
+        one, other = ours.get(key), theirs.get(key)
+        if json.loads(json.dumps(one)) == other:
+            continue
+        inside = ""
+        if hasattr(one, "_fields") and isinstance(other, list):  # as JSON has them
+            inside = _difference(one._asdict(), dict(zip(one._fields, other, strict=False)))
+        elif key == "machine" and isinstance(one, dict) and isinstance(other, dict):
+            inside = _difference(one, other)
+        return inside or key
+    return ""
 
 
 def _seal(text: bytes) -> bytes:
