@@ -428,6 +428,9 @@ def test_data_that_cannot_be_split(run, tmp_path):
     outcome = run("cv", "--repeat", "2", "-v", "2", "data")
     assert outcome.code == 1 and outcome.out == ""
     assert "odm-cv: data: class 2 is too small to be split: of its 2 examples" in outcome.err
+    (tmp_path / "data").write_text("1 1:1\n" * 9 + "2 1:2\n" * 3)
+    outcome = run("cv", "--repeat", "2", "-v", "3", "data")
+    assert outcome.code == 1 and "has only 2 examples in the training part, fewer" in outcome.err
     (tmp_path / "data").write_text("1 1:1\n" * 9 + "2 1:2\n" * 9 + "3 1:2\n" * 9)
     outcome = run("cv", "--repeat", "2", "data")
     assert outcome.code == 0 and "Test accuracy = " in outcome.out

@@ -12,8 +12,9 @@ one_class_to_search = sentence(
 )
 
 
-def class_smaller_than_folds(label: int, examples: int, folds: int) -> str:
-    few = counted(examples, "example")
+def class_smaller_than_folds(label: int, examples: int, folds: int, is_part: bool) -> str:
+    """``is_part``: of the training part of a split."""
+    few = counted(examples, "example") + (" in the training part" if is_part else "")
     remedy = "leave it out" if examples == 1 else f"write ‹folds={examples}› or less"
     return f"class ‹label={label}› has only {few}, fewer than the {folds} folds: {remedy}"
 

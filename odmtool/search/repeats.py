@@ -168,7 +168,7 @@ def check_protocol(protocol: Protocol) -> None:
     plan, part = protocol.plan, protocol.splits[0].train  # all have as many of a class
     if plan.n_folds > len(part):
         raise UsageError(messages.fold_count(plan.n_folds, len(part)))
-    check_classes(plan.data.labels[part], plan.n_folds, plan.metric)
+    check_classes(plan.data.labels[part], plan.n_folds, plan.metric, is_part=True)
 
 
 def repeat(

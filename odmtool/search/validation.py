@@ -174,8 +174,8 @@ def shared_gram(machine: Machine, X) -> Gram | None:
     return gram
 
 
-def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
-    """Raise where the metric could not be computed.
+def check_classes(labels: np.ndarray, n: int, metric: str, is_part: bool = False) -> None:
+    """Raise where the metric could not be computed, for all data or the training part of a split.
 
     Leaving one out serves where only the predictions are counted.
 
@@ -190,7 +190,7 @@ def check_classes(labels: np.ndarray, n: int, metric: str) -> None:
     label, least = classes[counts.argmin()], counts.min()
     leaves_one_out = n == len(labels) and metric == "accuracy" and least > 1
     if least < n and not leaves_one_out:
-        raise DataError(messages.class_smaller_than_folds(label, least, n))
+        raise DataError(messages.class_smaller_than_folds(label, least, n, is_part))
 
 
 def but_mu(setting: dict) -> tuple:
