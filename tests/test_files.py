@@ -44,7 +44,10 @@ class Stdin:
         self.buffer = io.BufferedReader(Trickle(content))
 
 
-@pytest.mark.parametrize("content", [b"", b"1", b"\x1f", b"BZ", b"abcdef", b"abcdefg", CONTENT])
+PLAIN = [b"", b"1", b"\x1f", b"BZ", b"BZh 1:1\n", b"BZh91 1:1\n", b"abcdef", b"abcdefg", CONTENT]
+
+
+@pytest.mark.parametrize("content", PLAIN)
 def test_plain_file(content, tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -63,6 +66,13 @@ def test_compressed_file(kind, content, tmp_path, monkeypatch):
     assert content_of(path) == content
     monkeypatch.setattr(sys, "stdin", Stdin(data))
     assert content_of("-") == content
+
+
+@pytest.mark.parametrize("level", range(1, 10))
+def test_every_level_of_bzip2(level, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bz2.compress(b"1 1:2\n", level) + bz2.compress(b"", level))
+    assert content_of(path) == b"1 1:2\n"
 
 
 @pytest.mark.parametrize("kind", COMPRESS)

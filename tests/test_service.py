@@ -1,6 +1,7 @@
 """odm-predict as a service: an answer for every row when it has arrived, also without labels."""
 
 import os
+import select
 import subprocess
 
 import pytest
@@ -36,6 +37,15 @@ def test_a_row_is_answered_before_the_next_one_is_sent(run, start, heart, model)
     run("predict", heart, model, "o")
     with open("o", "rb") as stream:
         assert answers == stream.readlines()[:3]
+
+
+@pytest.mark.parametrize("row", [b"1:2\n", b"1\n"])
+def test_a_first_row_shorter_than_the_mark_of_a_compressed_file_is_answered(start, model, row):
+    process = start("predict", "-", model, "-", stdin=subprocess.PIPE)
+    process.stdin.write(row)
+    process.stdin.flush()
+    # Without an answer the row that comes later would be none, too.
+    assert select.select([process.stdout], [], [], 60)[0] and process.stdout.readline()
 
 
 def test_rows_without_labels(run, heart, model, tmp_path):

@@ -13,9 +13,12 @@ from odmtool.errors import DataError
 BUFFER_BYTES = 1 << 16
 
 
-def read_at_least(stream: io.RawIOBase, size: int, start: bytes = b"") -> bytes:
-    """``start`` and what follows it, at least ``size`` bytes if there are so many."""
-    while len(start) < size:
+def read_first(stream: io.RawIOBase, magics: tuple[bytes, ...], start: bytes = b"") -> bytes:
+    """``start`` and what follows it, until it is clear whether it begins with one of ``magics``.
+
+    Not a byte more: in a pipe the next one may come only when a first short line is answered.
+    """
+    while any(magic.startswith(start) and magic != start for magic in magics):
         more = stream.read(BUFFER_BYTES)
         if not more:
             break
@@ -57,24 +60,39 @@ def _xz():
     return lzma.LZMADecompressor()
 
 
-class Compression(NamedTuple):
-    """A kind of compression: first bytes, name, and what makes a decompressor."""
+_SURE = 6  # bytes of a magic that are no text, although the file ends there
 
-    magic: bytes
+
+class Compression(NamedTuple):
+    """A kind of compression: possible first bytes, name, and what makes a decompressor."""
+
+    magics: tuple[bytes, ...]
     kind: str
     decompressor: Callable
 
+    def has_begun(self, start: bytes) -> bool:
+        """Whether what starts so is of this kind, or was of it before it was cut off."""
+        is_cut = len(start) >= _SURE and any(magic.startswith(start) for magic in self.magics)
+        return is_cut or start.startswith(self.magics)
 
+
+# A block or the end of the stream follows the level of bzip2; BZh alone may begin a label.
+_BZIP2 = tuple(
+    b"BZh%d%b" % (level, then)
+    for level in range(1, 10)
+    for then in (b"1AY&SY", b"\x17rE8P\x90")
+)  # fmt: skip
 COMPRESSIONS = (
-    Compression(b"\x1f\x8b", "gzip", _Gzip),
-    Compression(b"BZh", "bzip2", _bzip2),
-    Compression(b"\xfd7zXZ\x00", "xz", _xz),
+    Compression((b"\x1f\x8b",), "gzip", _Gzip),
+    Compression(_BZIP2, "bzip2", _bzip2),
+    Compression((b"\xfd7zXZ\x00",), "xz", _xz),
 )
 UNSUPPORTED = (
     (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
     (b"PK\x03\x04", "zip", "unzip"),
 )
-LONGEST_MAGIC = 6
+MAGICS = sum((each.magics for each in COMPRESSIONS), tuple(magic for magic, *_ in UNSUPPORTED))
+"""How a file that is no plain text may begin."""
 
 
 class Decompressed(io.RawIOBase):
@@ -123,8 +141,8 @@ class Decompressed(io.RawIOBase):
             if not data:
                 return False
             rest = data.lstrip(b"\0")
-        rest = read_at_least(self._raw, LONGEST_MAGIC, rest)
-        if not rest.startswith(self._compression.magic):
+        rest = read_first(self._raw, self._compression.magics, rest)
+        if not rest.startswith(self._compression.magics):
             raise self._error(messages.compressed_trailing(self._compression.kind))
         self._member = self._compression.decompressor()
         self._pending = rest

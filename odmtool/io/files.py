@@ -35,10 +35,10 @@ from odmtool.errors import DataError, FileError
 from odmtool.io.compressed import (
     BUFFER_BYTES,
     COMPRESSIONS,
-    LONGEST_MAGIC,
+    MAGICS,
     UNSUPPORTED,
     Decompressed,
-    read_at_least,
+    read_first,
 )
 
 _LONGEST_LINE = 1 << 16
@@ -79,14 +79,14 @@ def open_input(path: str | os.PathLike) -> io.BufferedReader:
     """
     name = display_name(path)
     raw = _open_raw(path, name)
-    start = read_at_least(raw, LONGEST_MAGIC)
+    start = read_first(raw, MAGICS)
     raw.push_back(start)
     for magic, kind, remedy in UNSUPPORTED:
         if start.startswith(magic):
             raw.close()
             raise DataError(messages.unknown_compression(kind, remedy), name)
     for compression in COMPRESSIONS:
-        if start.startswith(compression.magic):
+        if compression.has_begun(start):
             return io.BufferedReader(Decompressed(raw, compression), BUFFER_BYTES)
     return io.BufferedReader(raw, BUFFER_BYTES)
 
