@@ -8,17 +8,20 @@ word becomes the number of different words before it; who has read the whole fil
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from odmtool import messages
 from odmtool._pattern import Pattern
+from odmtool.errors import DataError, FileError
 from odmtool.io._line import is_word, not_a_word
 
 NUMBERS, WORDS, MISSING = "numbers", "words", "missing"
 
 _NAME_BYTES = 250  # of a word, its number, and their places in a list and a dictionary
+
+_MOST_WITHOUT_A_ROW = 1 << 28  # bytes, so that endless blank lines do not fill the memory
 
 _LABEL = Pattern(rb"^[ \t]*([^ \t\r\n#]+)", re.MULTILINE)
 _A_LABEL = Pattern(rb"^[ \t]*([^ \t\r\n#:]+)(?![^ \t\r\n#])", re.MULTILINE)
@@ -40,7 +43,8 @@ class RowLabels:
     ----------
     may_miss : bool
         The first row may begin with ``index:value``: then no row has a label. Blank lines of
-        such a file are rows, too; lines of a comment only are none.
+        such a file are rows, too; lines of a comment only are none. The blocks must have passed
+        :func:`from_first_row`.
 
     Attributes
     ----------
@@ -56,7 +60,7 @@ class RowLabels:
         self.kind: str | None = None
         self.names: list[str] = []
         self.bytes = 0
-        self._may_miss = may_miss
+        self.may_miss = may_miss
         self._codes: dict[bytes, bytes] = {}
 
     def integers(self, block: bytes) -> tuple[bytes, WrongLabel | None]:
@@ -65,7 +69,7 @@ class RowLabels:
         Of numbers it is what it was: their reader finds the wrong one.
         """
         if self.kind is None and (first := _LABEL.search(block)):
-            missing = self._may_miss and b":" in first[1]
+            missing = self.may_miss and b":" in first[1]
             self.kind = MISSING if missing else WORDS if is_word(first[1]) else NUMBERS
         if self.kind == MISSING:
             found = _A_LABEL.search(block)
@@ -88,6 +92,27 @@ class RowLabels:
             self.names.append(match[1].decode())
             self.bytes += _NAME_BYTES + 2 * len(match[1])
         return code
+
+
+def from_first_row(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The blocks, the first of which go together until one has a row.
+
+    What the blank lines at the beginning are is not known before, and must not depend on how
+    many of them have come together.
+    """
+    held, blocks = bytearray(), iter(blocks)
+    try:
+        for block in blocks:
+            held += block
+            if _LABEL.search(block):
+                break
+            if len(held) > _MOST_WITHOUT_A_ROW:
+                raise DataError(messages.no_row_so_far(_MOST_WITHOUT_A_ROW))
+    except (DataError, FileError):
+        yield bytes(held)  # its lines are counted, and one that is wrong comes first
+        raise
+    yield bytes(held)
+    yield from blocks
 
 
 def in_order(names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:

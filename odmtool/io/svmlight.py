@@ -32,7 +32,7 @@ from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import ParsedLines, WrongLine
 from odmtool.io.checksum import Checksum
 from odmtool.io.files import display_name, is_stream, open_input
-from odmtool.io.row_labels import RowLabels, WrongLabel, in_order
+from odmtool.io.row_labels import RowLabels, WrongLabel, from_first_row, in_order
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -320,8 +320,8 @@ def _tasks(
     """For every block, the function that reads it and its arguments."""
     size = _regular_size(stream)
     read_block = _plain.read_block
-    seen = 0
-    for block in _blocks(stream, block_bytes):
+    seen, blocks = 0, _blocks(stream, block_bytes)
+    for block in from_first_row(blocks) if labels.may_miss else blocks:
         seen += len(block)
         is_large = compiled and max(seen, size) > PLAIN_BYTES
         if is_large and read_block is _plain.read_block:

@@ -16,6 +16,9 @@ def no_rows(lines: int) -> str:
     return "the file has no data, only blank lines and comments"
 
 
+no_row_so_far = sentence("the first {limit} bytes have no row, only blank lines and comments")
+
+
 def byte_order_mark(encoding: str) -> str:
     if encoding == "UTF-8":
         return (
