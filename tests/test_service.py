@@ -56,6 +56,16 @@ def test_a_first_row_shorter_than_the_mark_of_a_compressed_file_is_answered(star
     assert select.select([process.stdout], [], [], 60)[0] and process.stdout.readline()
 
 
+def test_a_client_opens_the_pipe_of_its_requests_first(start, model, tmp_path):
+    """As with svm-predict; and the answer comes before the pipe is closed."""
+    for name in ("in", "out"):
+        os.mkfifo(tmp_path / name)
+    start("predict", "--line-buffered", "in", model, "out")
+    client = 'exec 3>in; exec 4<out; echo "1 1:0.5" >&3; read answer <&4; echo "$answer"'
+    told = subprocess.run(["sh", "-c", client], cwd=tmp_path, timeout=60, capture_output=True)
+    assert told.stdout in (b"1\n", b"-1\n")
+
+
 def test_rows_without_labels(run, heart, model, tmp_path):
     with open(heart) as stream:
         rows = [line.partition(" ")[2] for line in stream]

@@ -218,19 +218,19 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
     name_labels(names.names)
     is_linear = isinstance(model, LinearModel)
     tally = Tally(names, _ruler(job, model), _confusion(job))
-    if job.probability == "1":
-        predict_block, form = model.predict_with_probabilities, " %g"
-    elif job.decision_values or job.margins is not None:
-        predict_block, form = model.predict_with_values, " %.17g" if job.decision_values else ""
-    else:
-        predict_block, form = _labels_only(model), ""
+    predict_block, form = _way(job, model)
     has_values = bool(form) or job.margins is not None
     of_rows = RowLabels(may_miss=True)
-    blocks = svmlight.iter_svmlight(
-        job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
-        block_bytes=job.block_bytes, labels=of_rows,
-    )  # fmt: skip
-    with naming(job.test), files.atomic_output(job.output, binary=True) as stream:
+    # In this order, as svm-predict: a client may open the pipe of its requests first.
+    with (
+        naming(job.test),
+        files.open_unread(job.test) as unread,
+        files.atomic_output(job.output, binary=True) as stream,
+    ):
+        blocks = svmlight.iter_svmlight(
+            job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
+            block_bytes=job.block_bytes, labels=of_rows, unread=unread,
+        )  # fmt: skip
         if form:
             stream.write(messages.labels_line(names.texts(model.labels)).encode())
         for block in blocks:
@@ -255,6 +255,15 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
         if tally.rows == 0:
             raise DataError(messages.no_test_rows(), files.display_name(job.test))
     return tally
+
+
+def _way(job: Settings, model):
+    """What finds labels and values of rows, and how each value is written."""
+    if job.probability == "1":
+        return model.predict_with_probabilities, " %g"
+    if job.decision_values or job.margins is not None:
+        return model.predict_with_values, " %.17g" if job.decision_values else ""
+    return _labels_only(model), ""
 
 
 def _labels_only(model):

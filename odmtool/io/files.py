@@ -61,13 +61,15 @@ def _reason(error: Exception) -> str:
 # ---- reading -----------------------------------------------------------------
 
 
-def open_input(path: str | os.PathLike) -> io.BufferedReader:
+def open_input(path: str | os.PathLike, unread: Unread | None = None) -> io.BufferedReader:
     """Open a file for reading bytes, decompressed if it is compressed.
 
     Parameters
     ----------
     path : str
         Name of the file; ``-`` is stdin, which is not closed with the result.
+    unread : Unread, optional
+        The file, from :func:`open_unread`.
 
     Raises
     ------
@@ -77,14 +79,13 @@ def open_input(path: str | os.PathLike) -> io.BufferedReader:
         The file is compressed in a way that is not supported. While reading:
         the compressed data are cut off or corrupt.
     """
-    name = display_name(path)
-    raw = _open_raw(path, name)
+    raw = unread or open_unread(path)
     start = read_first(raw, MAGICS)
     raw.push_back(start)
     for magic, kind, remedy in UNSUPPORTED:
         if start.startswith(magic):
             raw.close()
-            raise DataError(messages.unknown_compression(kind, remedy), name)
+            raise DataError(messages.unknown_compression(kind, remedy), raw.name)
     for compression in COMPRESSIONS:
         if compression.has_begun(start):
             return io.BufferedReader(Decompressed(raw, compression), BUFFER_BYTES)
@@ -101,10 +102,15 @@ def lines(stream: IO[bytes], name: str, error: type[DataError] = DataError) -> I
         yield line
 
 
-def _open_raw(path, name: str) -> _Raw:
+def open_unread(path: str | os.PathLike) -> Unread:
+    """Open a file and read nothing: a pipe waits for its writer, not for a first row.
+
+    Raises FileError as :func:`open_input` does.
+    """
+    name = display_name(path)
     try:
         if os.fsdecode(path) != "-":
-            return _Raw(open(path, "rb", buffering=0), name, owned=True)
+            return Unread(open(path, "rb", buffering=0), name, owned=True)
     except FileNotFoundError:
         raise FileError(messages.no_such_file(name)) from None
     except IsADirectoryError:
@@ -113,10 +119,10 @@ def _open_raw(path, name: str) -> _Raw:
         raise FileError(messages.cannot_read(name, _reason(error))) from None
     if sys.stdin is None:
         raise FileError(messages.cannot_read(name, os.strerror(errno.EBADF)))
-    return _Raw(sys.stdin.buffer, name, owned=False)
+    return Unread(sys.stdin.buffer, name, owned=False)
 
 
-class _Raw(io.RawIOBase):
+class Unread(io.RawIOBase):
     """A stream whose first bytes can be put back, and whose errors are FileErrors."""
 
     def __init__(self, stream: IO[bytes], name: str, owned: bool):

@@ -31,7 +31,7 @@ from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import ParsedLines, WrongLine
 from odmtool.io.checksum import Checksum
-from odmtool.io.files import display_name, is_stream, open_input
+from odmtool.io.files import Unread, display_name, is_stream, open_input
 from odmtool.io.row_labels import RowLabels, WrongLabel, from_first_row, in_order
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def iter_svmlight(
     block_bytes: int = 4 * BLOCK_BYTES,
     labels: RowLabels | None = None,
     compiled: bool = True,
+    unread: Unread | None = None,
 ) -> Iterator[Dataset]:
     """Read a file in blocks of rows; the memory used does not depend on its length.
 
@@ -151,10 +152,11 @@ def iter_svmlight(
     is what has arrived, and may have no row. Else every block has at least one row. Its width
     is its own if that is larger than ``n_features``. ``labels`` may allow that they are missing.
     Without ``compiled`` all goes through the slow reader, which takes less memory.
+    ``unread`` is the file if it has been opened.
     """
     grammar = _grammar(zero_based, real_labels, precomputed)
     labels = labels or RowLabels()
-    parts = _parts(path, grammar, block_bytes, jobs, labels, compiled)
+    parts = _parts(path, grammar, block_bytes, jobs, labels, compiled, unread)
 
     def dataset(part: ParsedLines) -> Dataset:
         return _dataset(part, n_features, real_labels, labels.names or None)
@@ -288,12 +290,13 @@ def _grammar(zero_based: bool, real_labels: bool, precomputed: bool) -> Grammar:
 
 
 def _parts(
-    path, grammar: Grammar, block_bytes: int, jobs: int, labels: RowLabels, compiled: bool = True
+    path, grammar: Grammar, block_bytes: int, jobs: int, labels: RowLabels, compiled: bool = True,
+    unread: Unread | None = None,
 ) -> Iterator[ParsedLines]:
     """The blocks of a file in their order, up to the first error."""
     name = display_name(path)
     lines, rows = 0, 0
-    with open_input(path) as stream:
+    with open_input(path, unread) as stream:
         parts = _in_order(_tasks(stream, grammar, block_bytes, labels, compiled), jobs)
         try:
             for part in parts:
