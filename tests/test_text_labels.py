@@ -4,17 +4,21 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import stock
 
 from odmtool import ODMClassifier, load_model, load_svmlight
+from odmtool.core.labels import label_facts
 from odmtool.errors import DataError, UsageError
 from odmtool.io import svmlight
 from odmtool.io.row_labels import RowLabels
 from odmtool.io.several import read_several
 from odmtool.io.svmlight import fingerprint, iter_svmlight, read_svmlight
+from odmtool.models.names import LabelNames
 from odmtool.rows.executor import Serial
 
 FIRST, SECOND, THIRD = "Größe", '"b\\', "a" * 10_000
@@ -272,6 +276,27 @@ def test_looking_scaling_and_starting(run, tmp_path, files):
 def test_more_than_ten_words_are_not_listed(run, tmp_path):
     put(tmp_path / "d", [f"word{k:02d}" for k in range(11)])
     assert "programs: 0 to 10, in alphabetical order" in run("train", "-s", "l2svm", "d", "m").err
+
+
+def test_a_word_more_takes_no_look_at_all_words(monkeypatch):
+    """As many words as rows, one row in a block: the words so far may not be gone through."""
+
+    class Names(dict):
+        def __iter__(self):
+            raise AssertionError("all words are gone through")
+
+    model = SimpleNamespace(labels=[0, 1], facts=label_facts(["ham", "spam"]))
+    names = LabelNames(model, "m")
+    monkeypatch.setattr(names, "names", Names(names.names))
+    words = ["spam", *(f"w{k}" for k in range(50_000))]
+    codes = names.integers(np.arange(len(words)), words)
+    assert codes.tolist() == [1, *range(2, 50_002)] and names.names[50_001] == "w49999"
+    words.append("one more")
+    tracemalloc.start()
+    assert names.integers(np.array([50_001, 0]), words).tolist() == [50_002, 1]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 50_000 // 4
 
 
 def test_integers_that_no_word_stands_for(run, tmp_path, files):

@@ -35,6 +35,7 @@ class LabelNames:
         self._labels, self._file = model.labels, file
         self._codes = {name: code for code, name in self.names.items()}
         self._are_numbers = bool(self._codes) and all(map(_NUMBER.fullmatch, self._codes))
+        self._next = max(self.names, default=-1) + 1
         self._known: list[int] = []
 
     @property
@@ -61,11 +62,14 @@ class LabelNames:
             raise DataError(messages.words_for_integers(names[0], self._file, self._labels))
         for name in names[len(self._known) :]:
             self._known.append(self._code(name))
-        return np.array(self._known)[labels]
+        # Every label may be a word of its own, and a block one row: no array of all words.
+        return np.array([self._known[place] for place in labels.tolist()], np.int64)
 
     def _code(self, name: str) -> int:
-        code = self._codes.setdefault(name, max(self.names) + 1)
-        self.names[code] = name
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = self._next
+            self.names[code], self._next = name, self._next + 1
         return code
 
     def texts(self, labels) -> list:
