@@ -182,7 +182,13 @@ def test_what_the_data_and_the_model_do_not_share(run, tmp_path, files):
     lines = (tmp_path / "words").read_text().splitlines(keepends=True)
     (tmp_path / "t").write_text("eggs 1:1\n" + "".join(lines[:9]) + "eggs 1:1\nbeans 1:1\n")
     outcome = run("predict", "--report", "t", "m", "o")
-    assert "/12)" in outcome.out and outcome.err == "" and "eggs" in outcome.out
+    assert "/12)" in outcome.out and outcome.err == ""
+    head = next(line for line in outcome.out.splitlines() if "predicted  " in line and "\\" in line)
+    assert head.split() == ["true", "\\", "predicted", "beans", "eggs", "ham", "spam"]
+    record = json.loads(run("predict", "--json", "-", "t", "m", "o").out)
+    assert [one["label"] for one in record["classes"]] == ["beans", "eggs", "ham", "spam"]
+    pairs = [pair[:2] for pair in record["confusion"]]
+    assert pairs == sorted(pairs) and pairs[0][0] == "beans"
     (tmp_path / "t").write_text("eggs 1:1\n")
     outcome = run("predict", "t", "m", "o")
     assert "(0/1)" in outcome.out and "no label of the test file is one of the model" in outcome.err

@@ -217,7 +217,7 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
     names = LabelNames(model, files.display_name(job.model))
     name_labels(names.names)
     is_linear = isinstance(model, LinearModel)
-    tally = Tally(names, _ruler(job, model), _confusion(job))
+    tally = Tally(names, _ruler(job, model), _confusion(job, names))
     predict_block, form = _way(job, model)
     has_values = bool(form) or job.margins is not None
     of_rows = RowLabels(may_miss=True)
@@ -302,12 +302,12 @@ def _ruler(job: Settings, model):
     return Ruler(model)
 
 
-def _confusion(job: Settings):
+def _confusion(job: Settings, names):
     if not job.report and job.json_file is None:
         return None
     from odmtool.measures.confusion import Confusion
 
-    return Confusion()
+    return Confusion(names.order)
 
 
 def _lines(labels: list, values, form: str) -> bytes:

@@ -10,6 +10,7 @@ In the means over classes nan counts as 0; weights are numbers of examples.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,10 +50,18 @@ MEASURES = ("precision", "recall", "f1")
 
 
 class Confusion:
-    """Counts of pairs of a true and a predicted label, added block by block."""
+    """Counts of pairs of a true and a predicted label, added block by block.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    order : callable, optional
+        What of a label, for which it is called at the end, says where it stands among the others;
+        without it the label itself.
+    """
+
+    def __init__(self, order: Callable[[int], int | str] = int) -> None:
         self._counts: Counter[tuple[int, int]] = Counter()
+        self._order = order
 
     def add(self, labels: np.ndarray, predicted: np.ndarray) -> None:
         """Count a block: its true and its predicted labels, both of shape (n,)."""
@@ -63,12 +72,14 @@ class Confusion:
 
     @property
     def labels(self) -> list[int]:
-        """Every label that occurs, true or predicted, ascending."""
-        return sorted({label for pair in self._counts for label in pair})
+        """Every label that occurs, true or predicted, in order."""
+        return sorted({label for pair in self._counts for label in pair}, key=self._order)
 
     def pairs(self) -> list[tuple[int, int, int]]:
-        """True label, predicted label and how often, ascending; those that occur."""
-        return [(true, found, count) for (true, found), count in sorted(self._counts.items())]
+        """True label, predicted label and how often, in order; those that occur."""
+        place = self._places()
+        both = sorted(self._counts, key=lambda pair: (place[pair[0]], place[pair[1]]))
+        return [(*pair, self._counts[pair]) for pair in both]
 
     def mistakes(self) -> list[tuple[int, int, int]]:
         """The pairs of different labels, the most frequent first."""
@@ -77,11 +88,14 @@ class Confusion:
 
     def matrix(self) -> np.ndarray:
         """Counts, a row per true and a column per predicted label, in the order of labels."""
-        place = {label: position for position, label in enumerate(self.labels)}
+        place = self._places()
         counts = np.zeros((len(place), len(place)), dtype=np.int64)
         for true, found, count in self.pairs():
             counts[place[true], place[found]] = count
         return counts
+
+    def _places(self) -> dict[int, int]:
+        return {label: position for position, label in enumerate(self.labels)}
 
     def classes(self) -> list[ClassScore]:
         """All classes in the order of labels."""

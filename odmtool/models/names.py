@@ -72,6 +72,10 @@ class LabelNames:
             self.names[code], self._next = name, self._next + 1
         return code
 
+    def order(self, label: int) -> int | str:
+        """By what labels are sorted: words by the alphabet, those of the data among the model's."""
+        return self.names.get(label, str(label)) if self.names else label
+
     def texts(self, labels) -> list:
         """What is written for some labels: words, on one line, or the integers."""
         if not self.names:
