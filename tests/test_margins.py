@@ -246,6 +246,10 @@ def test_margins_of_a_precomputed_kernel(run, heart, tmp_path):
     outcome = run("predict", "--margins", "c", "rows", "m", "out")
     assert outcome.code == 0 and "no normalised margins" in outcome.err
     assert np.isnan(np.loadtxt("c")[:, 2]).all()
+    shown = run("margins", "rows", "m").out
+    lines = make.precomputed_lines(K, data.labels[:50])
+    (tmp_path / "rows").write_text(lines.replace(" 0:", " 0:-"))
+    assert run("margins", "rows", "m").out == shown and shown  # not looked at
     (tmp_path / "t.csv").write_text("as it was")
     outcome = run("margins", "--csv", "t.csv", "--plot", "t.png", "rows", "m")
     assert outcome.code == 2 and "take --panel plain" in outcome.err

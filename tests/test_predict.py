@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 
@@ -192,6 +193,10 @@ def test_a_precomputed_kernel(run, folder):
     labels = model.predict(csr_matrix(np.column_stack([np.arange(1, 31), K])))
     (folder / "t").write_text(make.precomputed_lines(K, labels))
     assert run("t", "m", "o") == (0, "Accuracy = 100% (30/30)\n", "")
+    lines = make.precomputed_lines(K, labels).splitlines()
+    for serial in ("0", "-1", "0.5"):  # svm-predict does not look at it either
+        (folder / "t").write_text("\n".join(re.sub(" 0:[0-9]+", f" 0:{serial}", x) for x in lines))
+        assert run("t", "m", "o") == (0, "Accuracy = 100% (30/30)\n", "")
     (folder / "t").write_text(TEST)
     code, out, err = run("t", "m", "o2")
     assert code == 1 and out == "" and "t:1:" in err and "0:" in err

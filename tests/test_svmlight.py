@@ -298,10 +298,23 @@ def test_zero_based_precomputed(tmp_path):
         read(tmp_path, b"1 0:1\n", zero_based=True, precomputed=True)
 
 
+def test_the_serial_of_rows_to_predict_is_any_finite_number(reader, tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_bytes(b"1 0:0 1:2\n1 0:-1 1:3 2:0\n2 0:0.5\n2 0:7 2:1\n2 0:0\n")
+    (block,) = iter_svmlight(path, precomputed=True, any_serial=True)
+    assert [values for _, values in rows_of(block)] == [
+        {1: 2.0}, {0: -1.0, 1: 3.0}, {0: 0.5}, {0: 7.0, 2: 1.0}, {}
+    ]  # fmt: skip
+    for wrong, sentence in ((b"1 0:nan", "not finite"), (b"1 1:2", "starts with label 0:serial")):
+        path.write_bytes(b"1 0:0\n" + wrong + b"\n")
+        with pytest.raises(DataError, match=f":2: .*{sentence}"):
+            list(iter_svmlight(path, precomputed=True, any_serial=True))
+
+
 # ---- both readers against the grammar ----------------------------------------
 
-GRAMMARS = st.builds(Grammar, st.booleans(), st.booleans(), st.just(False)) | st.just(
-    Grammar(precomputed=True)
+GRAMMARS = st.builds(Grammar, st.booleans(), st.booleans(), st.just(False)) | st.builds(
+    Grammar, precomputed=st.just(True), any_serial=st.booleans()
 )
 PIECES = st.sampled_from(
     [" ", " ", " ", "\n", "\n", "\t", "\r", "\r\n", ":", ":", "#", "qid:", "\0", "\x0c", "\xe9"]
@@ -309,6 +322,7 @@ PIECES = st.sampled_from(
 )
 LINES = st.sampled_from(
     ["1 1:2", "-1 2:.5 7:1e3 ", "1", "", "# 1", "1 qid:3 1:0", "1 0:1 1:.5", "0 0:2", "1.5 3:4"]
+    + ["1 0:0 1:2", "1 0:-1.5"]
 )
 
 

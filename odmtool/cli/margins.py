@@ -133,7 +133,7 @@ def _measure(job: Job, report: Report) -> tuple[list, list[int]]:
     correct = [0] * len(rulers)
     blocks = iter_svmlight(
         job.test_file, zero_based=job.zero_based,
-        precomputed=rulers[0].model.is_precomputed,
+        precomputed=rulers[0].model.is_precomputed, any_serial=True,
     )  # fmt: skip
     empty = True
     for block in blocks:

@@ -229,7 +229,7 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
     ):
         blocks = svmlight.iter_svmlight(
             job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
-            block_bytes=job.block_bytes, labels=of_rows, unread=unread,
+            any_serial=True, block_bytes=job.block_bytes, labels=of_rows, unread=unread,
         )  # fmt: skip
         if form:
             stream.write(messages.labels_line(names.texts(model.labels)).encode())

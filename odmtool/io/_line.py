@@ -50,11 +50,13 @@ class Grammar(NamedTuple):
     zero_based : indices count from 0.
     real_labels : labels are any finite numbers, not just integers.
     precomputed : every row starts with ``0:serial``, and column j holds index j.
+    any_serial : the serial may be any finite number: that of a row to predict says nothing.
     """
 
     zero_based: bool = False
     real_labels: bool = False
     precomputed: bool = False
+    any_serial: bool = False
 
     @property
     def first_index(self) -> int:
@@ -191,7 +193,8 @@ def _entry(token: bytes, previous: int | None, grammar: Grammar) -> tuple[int, f
     if grammar.precomputed and previous is None:
         if index != 0:
             raise _Fault(messages.serial_missing(token))
-        if value != math.floor(value) or not 1 <= value <= LARGEST_INDEX:
+        is_serial = value == math.floor(value) and 1 <= value <= LARGEST_INDEX
+        if not (is_serial or grammar.any_serial):
             raise _Fault(messages.serial_not_positive(token))
     return index, value
 

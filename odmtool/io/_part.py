@@ -48,9 +48,9 @@ def assemble(block: bytes, labels, counts, indices, values, grammar: Grammar) ->
         return None
     if grammar.precomputed:
         starts = np.cumsum(counts) - counts
-        if not (counts.all() and _whole(values[starts], 1, LARGEST_INDEX)):
+        if not counts.all() or indices[starts].any():
             return None
-        if indices[starts].any():
+        if not (grammar.any_serial or _whole(values[starts], 1, LARGEST_INDEX)):
             return None
     columns = indices - np.int32(grammar.first_index)
     width = int(columns.max()) + 1 if len(columns) else 0

@@ -138,6 +138,7 @@ def iter_svmlight(
     zero_based: bool = False,
     real_labels: bool = False,
     precomputed: bool = False,
+    any_serial: bool = False,
     n_features: int | None = None,
     jobs: int = 1,
     block_bytes: int = 4 * BLOCK_BYTES,
@@ -152,9 +153,10 @@ def iter_svmlight(
     is what has arrived, and may have no row. Else every block has at least one row. Its width
     is its own if that is larger than ``n_features``. ``labels`` may allow that they are missing.
     Without ``compiled`` all goes through the slow reader, which takes less memory.
-    ``unread`` is the file if it has been opened.
+    ``unread`` is the file if it has been opened. With ``any_serial`` that of precomputed rows may
+    be any finite number.
     """
-    grammar = _grammar(zero_based, real_labels, precomputed)
+    grammar = _grammar(zero_based, real_labels, precomputed)._replace(any_serial=any_serial)
     labels = labels or RowLabels()
     parts = _parts(path, grammar, block_bytes, jobs, labels, compiled, unread)
 
