@@ -383,6 +383,36 @@ def test_endless_weights_and_models_are_refused_in_time(run, heart, tmp_path, mo
     assert outcome.code == 1 and "half of the memory that is free" in outcome.err
 
 
+FROM_STDIN = [
+    *(("d", f"predict {rest}") for rest in ("- m d", "- m d2", "--json d - m o",
+                                            "--margins d2 - m o")),
+    ("d", "margins --csv d - m"),
+    *(("d", f"train {rest}") for rest in ("- d", "--json d - o", "--json d2 -v 2 -")),
+    *(("d", f"cv {rest}") for rest in ("--csv d -", "-o d2 -", "--journal d -")),
+    ("d", "scale -s d -"), ("d", "scale -s d2 -"), ("r", "scale -r - -o r d"),
+    ("m", "predict d - m"), ("m", "predict --json m2 d - o"), ("m", "margins --csv m d -"),
+    ("w", "train --weights - d w"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "command"), FROM_STDIN)
+def test_the_file_that_is_stdin_is_not_replaced(run, tmp_path, file, command):
+    """``- < FILE``, also by another of its names."""
+    for name in "dmrw":
+        (tmp_path / name).write_text("as it was")
+        os.link(tmp_path / name, tmp_path / f"{name}2")
+    kept = os.dup(0)
+    with open(tmp_path / file) as stream:
+        os.dup2(stream.fileno(), 0)
+    try:
+        outcome = run(*command.split())
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+    assert outcome.code == 2 and "name another" in outcome.err and outcome.err.count("\n") == 1
+    assert all((tmp_path / name).read_text() == "as it was" for name in "dmrw")
+
+
 def test_products_do_not_mix(run, heart, tmp_path):
     """``-`` and ``/dev/stdout`` are one place, and a range file that is read is not written."""
     for arguments in (

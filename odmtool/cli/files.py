@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from contextlib import contextmanager
 
 from odmtool.cli import messages
@@ -37,7 +39,7 @@ def check_files(inputs: list[str], outputs: list[str | None]) -> None:
     outputs : list of str or None
         Those that are None are not written.
     """
-    from odmtool.io.files import check_readable, check_writable, is_same_file
+    from odmtool.io.files import check_readable, check_writable
 
     for path in inputs:
         check_readable(path)
@@ -45,9 +47,26 @@ def check_files(inputs: list[str], outputs: list[str | None]) -> None:
     refuse_shared_stream(*outputs)
     for position, output in enumerate(outputs):
         check_writable(output)
-        for other in inputs + outputs[:position]:
-            if is_same_file(output, other):
-                raise UsageError(messages.write_over(output))
+        if is_in_use(output, inputs, outputs[:position]):
+            raise UsageError(messages.write_over(output))
+
+
+def is_in_use(output: str, inputs: list[str], others: list[str]) -> bool:
+    """Whether to write a file would replace an input, or another output.
+
+    An input ``-`` is the file that the shell has opened for ``< FILE``, if it is one.
+    """
+    from odmtool.io.files import is_same_file
+
+    if any(is_same_file(output, other) for other in inputs + others):
+        return True
+    if "-" not in inputs or output == "-":
+        return False
+    try:
+        given, replaced = os.fstat(0), os.stat(output)
+    except (OSError, ValueError):
+        return False  # stdin is closed; or there is nothing to be replaced
+    return stat.S_ISREG(given.st_mode) and os.path.samestat(given, replaced)
 
 
 def refuse_shared_stream(*outputs: str | None) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 
 from odmtool.cli import class_report, messages, options, report
-from odmtool.cli.files import is_on_stdout, naming, refuse_shared_stream
+from odmtool.cli.files import is_in_use, is_on_stdout, naming, refuse_shared_stream
 from odmtool.cli.flags import name_labels
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
@@ -188,21 +188,18 @@ def _memory(job: Settings, model, jobs: int) -> dict[str, float]:
 
 
 def _check(job: Settings) -> None:
-    from odmtool.io.files import is_same_file
-
     if job.probability == "1" and job.decision_values:
         raise UsageError(messages.probability_or_decision_values())
     if job.test == job.model == "-":
         raise UsageError(messages.dash_twice("stdin"))
-    for source in (job.test, job.model):
-        if job.output != "-" and is_same_file(source, job.output):
-            raise UsageError(messages.predict_over(job.output))
+    inputs, others = [job.test, job.model], [job.output]
+    if is_in_use(job.output, inputs, []):
+        raise UsageError(messages.predict_over(job.output))
     refuse_shared_stream(job.output, job.margins, job.json_file)
-    others = [job.test, job.model, job.output]
     for flag, product in (("--margins", job.margins), ("--json", job.json_file)):
         if product in (None, "-"):
             continue
-        if any(is_same_file(product, other) for other in others):
+        if is_in_use(product, inputs, others):
             raise UsageError(messages.file_in_use(flag, product))
         others.append(product)
 

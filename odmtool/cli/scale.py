@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 
 from odmtool.cli import messages, options, report
-from odmtool.cli.files import is_on_stdout, refuse_shared_stream
+from odmtool.cli.files import is_in_use, is_on_stdout, refuse_shared_stream
 from odmtool.errors import DataError, ModelError, UsageError
 
 LOWER, UPPER = -1.0, 1.0
@@ -107,8 +107,6 @@ def scale(quiet: bool, verbose: bool, **settings) -> None:
 
 
 def _check(job: Settings) -> None:
-    from odmtool.io.files import is_same_file
-
     if job.save is not None and job.restore is not None:
         raise UsageError(messages.save_and_restore())
     lower, upper = job.ends
@@ -119,12 +117,11 @@ def _check(job: Settings) -> None:
     if job.data == job.restore == "-":
         raise UsageError(messages.dash_twice("stdin"))
     refuse_shared_stream(job.save, job.output)
-    if job.restore is not None and is_same_file(job.restore, job.output):
+    if job.restore is not None and is_in_use(job.output, [job.restore], []):
         raise UsageError(messages.restore_over(job.restore))
-    if job.save is not None:
-        for other in (job.data, job.output):
-            if other != "-" and os.path.realpath(other) == os.path.realpath(job.save):
-                raise UsageError(messages.save_over(job.save))
+    # The output may be the data: it takes their place when they have been read.
+    if job.save is not None and is_in_use(job.save, [job.data], [job.output]):
+        raise UsageError(messages.save_over(job.save))
 
 
 def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:

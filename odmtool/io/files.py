@@ -202,7 +202,7 @@ def output_stream(path: str | os.PathLike) -> int | None:
 
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
-    """Whether both names lead to one regular file, existing or not yet."""
+    """Whether both names lead to one regular file, existing or not yet; ``-`` leads to none."""
     if "-" in (path, other):
         return False
     try:
