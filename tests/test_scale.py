@@ -250,6 +250,19 @@ def test_zero_based_indices_are_shifted(tmp_path, capfdbinary):
     assert run(path) == 1
 
 
+def test_indices_from_0_and_range_files(tmp_path, capfdbinary, monkeypatch):
+    """Those of svm-scale have the indices as they stand, ours plus 1."""
+    monkeypatch.chdir(tmp_path)
+    Path("data").write_text("1 0:1 1:10 2:100\n-1 0:2 1:30 2:500\n1 0:4 1:20 2:300\n")
+    Path("stock").write_text("x\n-1 1\n1 10 30\n2 100 500\n")
+    assert run("--zero-based", "-r", "stock", "data") == 1
+    out, err = capfdbinary.readouterr()
+    assert out == b"" and err.startswith(b"odm-scale: stock:3: --zero-based does not go with a")
+    own = scaled(capfdbinary, "--zero-based", "-s", "ours", "data")
+    assert scaled(capfdbinary, "--zero-based", "-r", "ours", "data") == own
+    assert own.startswith(b"1 1:-1 2:-1 3:-1 \n")
+
+
 def test_from_a_pipe_to_a_pipe(tmp_path):
     X, labels = write_data(tmp_path / "data", dense)
     start = [sys.executable, "-c", "from odmtool.cli import scale_main; scale_main()"]

@@ -150,7 +150,7 @@ def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
     from odmtool.core.scaling import Scaler
     from odmtool.io import files, svmlight
 
-    ranges, shown = _restored(job.restore), files.display_name(job.restore)
+    ranges, shown = _restored(job.restore, job.zero_based), files.display_name(job.restore)
     given = [("-l", job.lower, ranges.lower), ("-u", job.upper, ranges.upper)]
     if job.scale_labels and ranges.labels:
         given.append(("-y", job.scale_labels, tuple(ranges.labels[:2])))
@@ -172,13 +172,13 @@ def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
         say.warning(messages.unseen_features(len(unseen), unseen[0], shown))
 
 
-def _restored(path: str):
+def _restored(path: str, zero_based: bool):
     """The ranges of a range file, or those that a model keeps."""
     from odmtool.io import files, model_file, range_file
 
     # What is no regular file cannot be looked at first.
     if not os.path.isfile(path) or not model_file.is_model(path):
-        return range_file.read_range(path)
+        return range_file.read_range(path, zero_based)
     ranges = getattr(model_file.read_model(path), "ranges", None)
     if ranges is None:
         raise ModelError(messages.model_without_ranges(), files.display_name(path))

@@ -31,8 +31,11 @@ from odmtool.io._line import real
 from odmtool.io.model_text import integer
 
 
-def read_range(path: str) -> Ranges:
+def read_range(path: str, zero_based: bool = False) -> Ranges:
     """Read a range file; "-" is stdin.
+
+    With ``zero_based`` it is meant for data whose indices start at 0. Ours have the index plus 1;
+    svm-scale's have it as it stands, and nothing of the feature 0, so that they are refused.
 
     Raises
     ------
@@ -42,10 +45,10 @@ def read_range(path: str) -> Ranges:
         It is no range file, or was cut off; with file and line.
     """
     with files.open_input(path) as stream:
-        return _ranges(_Lines(stream, files.display_name(path)))
+        return _ranges(_Lines(stream, files.display_name(path)), zero_based)
 
 
-def _ranges(lines: _Lines) -> Ranges:
+def _ranges(lines: _Lines, needs_count: bool = False) -> Ranges:
     labels = None
     word = lines.next_words("'x' or 'y'")
     if word == [b"y"]:
@@ -54,7 +57,7 @@ def _ranges(lines: _Lines) -> Ranges:
     if word != [b"x"]:
         raise lines.error(messages.range_start(b" ".join(word), labels is not None))
     lower, upper = lines.pair("lower upper")
-    rows = list(_features(lines))
+    rows = list(_features(lines, needs_count))
     index = np.array([row[0] for row in rows], dtype=np.int64)
     minimum, maximum = np.array([row[1:] for row in rows], dtype=float).reshape(-1, 2).T
     return Ranges(lower, upper, index, minimum, maximum, labels)
@@ -103,7 +106,7 @@ def _written(ranges: Ranges) -> Iterator[str]:
     yield from (f"{index} {low:.17g} {high:.17g}" for index, low, high in rows)
 
 
-def _features(lines: _Lines) -> Iterator[tuple[int, float, float]]:
+def _features(lines: _Lines, needs_count: bool) -> Iterator[tuple[int, float, float]]:
     previous, found, expected = -1, 0, None
     for words in lines:
         if len(words) != 3:
@@ -113,6 +116,8 @@ def _features(lines: _Lines) -> Iterator[tuple[int, float, float]]:
             if expected is None:
                 raise lines.error(messages.range_index(words[0]))
             continue
+        if needs_count and expected is None:
+            raise lines.error(messages.range_of_svm_scale())
         index = integer(words[0]) or 0
         if index < 1:
             raise lines.error(messages.range_index(words[0]))

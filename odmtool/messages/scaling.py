@@ -19,6 +19,10 @@ range_pair = sentence("expected two numbers '{expected}', got {line!q}")
 range_row = sentence("expected 'index min max', got {line!q}")
 range_index = sentence("a feature index must be a whole number from 1 to 2147483647, got {token!q}")
 range_descending = sentence("feature indices must rise: {index} comes after {previous}")
+range_of_svm_scale = sentence(
+    "‹zero_based› does not go with a range file of svm-scale (which has no line '0 n n'): there "
+    "the index 0 has no range; write one with odm-scale"
+)
 range_number = sentence("expected a finite number, got {token!q}")
 range_order = sentence("the lower number must come first, got {low:.17g} and {high:.17g}")
 scaled_too_large = sentence(
