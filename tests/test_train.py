@@ -365,3 +365,16 @@ def test_features_that_are_not_scaled_are_said_to_be(run, tmp_path):
     assert "not scaled" not in run(*search, "--scale", "0,1").err
     for better in (["-t", "rbf", "--scale", "0,1"], ["-t", "rbf", "-g", "1e-6"], ["-t", "linear"]):
         assert said not in run("train", *better, "far.svm", "m").err
+
+
+def test_indices_from_0_are_one_higher_in_a_model_that_svm_predict_reads(run, tmp_path):
+    (tmp_path / "d").write_text("1 0:1 1:1\n-1 0:-1 1:1\n0 0:0.1 1:-1\n" * 2)
+    for options, is_said in (
+        ((), False), (("-t", "rbf"), True), (("--format", "libsvm"), True),
+        (("-s", "mcodm", "-t", "rbf", "--format", "compact"), False),
+    ):  # fmt: skip
+        outcome = run("train", *options, "--zero-based", "d", "m")
+        assert outcome.code == 0 and ("svm-predict does not" in outcome.err) == is_said
+    found = run("cv", "--zero-based", "-l", "1,2", "-t", "rbf", "-v", "2", "-o", "m", "d")
+    assert "svm-predict does not" in found.err
+    assert "svm-predict" not in run("cv", "--zero-based", "-l", "1,2", "-t", "rbf", "d").err

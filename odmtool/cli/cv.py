@@ -405,4 +405,4 @@ def _refit(command: str, machine, place, data, job: Job, report: Report) -> None
     for sentence in fit(place, machine, data, report, probability=job.probability == "1"):
         report.warning(sentence)
     say_probabilities(machine, report)
-    write_trained_model(command, job.model_file, machine, data, report)
+    write_trained_model(command, job.model_file, machine, data, place, report)

@@ -260,7 +260,7 @@ def machine_options(many: bool):
         jobs_option("Number of threads: for reading, landmarks, folds, binary problems, parts and "
                     "mcodm. Models are the same for any number, but for rounding."),
         click.option("--zero-based", is_flag=True,
-                     help="Feature numbers in the data start at 0."),
+                     help="Feature numbers in the data start at 0; the model has them plus 1."),
     ]  # fmt: skip
     return lambda function: stacked(options)(large_options(function))
 

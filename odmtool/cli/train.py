@@ -215,7 +215,7 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
     for sentence in sentences:
         report.warning(sentence)
     training.say_probabilities(machine, report)
-    training.write_trained_model(command, path, machine, data, report)
+    training.write_trained_model(command, path, machine, data, place, report)
     if trace is not None:
         trace.write(job.trace)
     if job.margins is not None:

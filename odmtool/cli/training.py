@@ -372,7 +372,7 @@ def say_probabilities(machine, report: Report) -> None:
         report.detail(messages.probabilities_in_linear_model())
 
 
-def write_trained_model(command: str, path: str, machine, data, report: Report) -> None:
+def write_trained_model(command: str, path: str, machine, data, place, report: Report) -> None:
     """Write the model with the facts that only the command, as it was typed, knows."""
     from odmtool.core.labels import label_facts
     from odmtool.io.model_write import write_model
@@ -387,6 +387,12 @@ def write_trained_model(command: str, path: str, machine, data, report: Report) 
     } | label_facts(data.names or ())
     if data.names:
         report.note(messages.label_numbers(dict(enumerate(data.names))))
+    if place.source.zero_based:
+        from odmtool.models import KernelModel
+
+        # LIBLINEAR's predict refuses an index 0, and a compact model is for odm-predict only.
+        if isinstance(model, KernelModel):
+            report.note(messages.indices_are_higher())
     if data.ranges is not None:
         from odmtool.models import ScaledModel
 

@@ -225,3 +225,7 @@ carrier_is_large = sentence(
     "LIBSVM's form takes {share:.1f} times as many numbers as --format compact, which only "
     "odm-predict reads"
 )
+indices_are_higher = sentence(
+    "the indices in the model are those of the data plus 1, which odm-predict --zero-based adds; "
+    "svm-predict does not, and takes each feature for another one: give it data with indices from 1"
+)
