@@ -10,6 +10,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import re
 import zlib
 from pathlib import Path
 
@@ -95,11 +96,15 @@ class Compressed:
 
 
 def _unpacked(content: bytes) -> bytes:
-    """What all members hold; zeros between and behind them are padding."""
-    kinds = {b"\x1f\x8b": lambda: zlib.decompressobj(31), b"BZh": bz2.BZ2Decompressor,
-             b"\xfd7zXZ\0": lzma.LZMADecompressor}  # fmt: skip
+    """What all members hold; zeros between and behind them are padding.
+
+    BZh alone may begin a label: what is bzip2 goes on with a block or with its end.
+    """
+    kinds = {rb"\x1f\x8b": lambda: zlib.decompressobj(31),
+             rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": bz2.BZ2Decompressor,
+             rb"\xfd7zXZ\0": lzma.LZMADecompressor}  # fmt: skip
     for magic, kind in kinds.items():
-        if content.startswith(magic):
+        if re.match(magic, content):
             text = b""
             while content:
                 member = kind()
