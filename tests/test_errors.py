@@ -391,7 +391,7 @@ FROM_STDIN = [
     *(("d", f"cv {rest}") for rest in ("--csv d -", "-o d2 -", "--journal d -")),
     ("d", "scale -s d -"), ("d", "scale -s d2 -"), ("r", "scale -r - -o r d"),
     ("m", "predict d - m"), ("m", "predict --json m2 d - o"), ("m", "margins --csv m d -"),
-    ("w", "train --weights - d w"),
+    ("w", "train --weights - d w"), ("m", "train --from - --json m d o"),
 ]  # fmt: skip
 
 
@@ -411,6 +411,16 @@ def test_the_file_that_is_stdin_is_not_replaced(run, tmp_path, file, command):
         os.close(kept)
     assert outcome.code == 2 and "name another" in outcome.err and outcome.err.count("\n") == 1
     assert all((tmp_path / name).read_text() == "as it was" for name in "dmrw")
+
+
+@pytest.mark.parametrize("option", ["--json", "--margins", "--trace"])
+def test_the_model_that_a_training_starts_from_is_replaced_by_a_model_only(run, heart, option):
+    assert run("train", "-q", heart, "m").code == 0
+    before = Path("m").read_text()
+    outcome = run("train", "--from", "m", option, "m", heart, "n")
+    assert outcome.code == 2 and "name another one" in outcome.err
+    assert Path("m").read_text() == before and not Path("n").exists()
+    assert run("train", "-q", "--from", "m", heart, "m").code == 0
 
 
 def test_products_do_not_mix(run, heart, tmp_path):
