@@ -15,6 +15,7 @@ from engine_problems import (
     problem_of,
 )
 
+from odmtool import solvers
 from odmtool.core import deadline, losses
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
@@ -296,3 +297,17 @@ def test_a_pass_for_the_certificate_is_given_up_too(monkeypatch):
     assert certificate.exact([point], basis)[0] < np.inf
     monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
     assert certificate.exact([point, point], basis) == [np.inf, np.inf]
+
+
+def test_without_time_for_a_bound_the_gap_is_that_of_no_work(monkeypatch):
+    """It was infinite, of a model that may be constant."""
+    problem = problem_of(Kernel("rbf", 5.0), "odm", 2.0**12, 400)
+    nothing = lambda run, points, *_: (np.full(len(points), np.inf), np.zeros(len(points)))  # noqa: E731
+    monkeypatch.setattr(solve.EngineRun, "_certify", nothing)
+    monkeypatch.setattr(Stop, "is_late", property(lambda stop: True))
+    stop = Stop(1e-3, 100)
+    for found in (solve.solve(problem, stop), *solve.solve_all([problem], stop)):
+        assert not found.converged and found.failure == 0.0
+        assert judged(problem, found.coef, found.eta).primal == pytest.approx(found.primal)
+        best = solvers.solve(problem, tolerance=1e-6)
+        assert found.primal - best.primal <= found.gap * found.primal < 1.01 * found.primal

@@ -54,6 +54,7 @@ from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.engine.room import MEMORY, Room, together
 from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows
+from odmtool.solvers.untrained import with_a_bound
 
 # Rows drawn where the free bound turned out to be too large; so many times as many again.
 # speed only: the bound knows how many rows were drawn
@@ -106,7 +107,7 @@ def solve(
     run, first, member = _run_of(columns, problem.gram, stop, seed, progress, executor)
     if (found := run.result(slope)) is None:
         return None
-    return _spread_out(columns, 0, found[0], first, member)
+    return with_a_bound(problem, _spread_out(columns, 0, found[0], first, member))
 
 
 def solve_all(
@@ -120,7 +121,8 @@ def solve_all(
     """Solve problems that have everything but their y in common; otherwise as :func:`solve`."""
     (_, gram, _, u, loss), *_ = problems
     columns = Columns.of(np.array([problem.y for problem in problems]), u, loss)
-    return solve_columns(columns, gram, stop, seed=seed, progress=progress, executor=executor)
+    found = solve_columns(columns, gram, stop, seed=seed, progress=progress, executor=executor)
+    return [with_a_bound(*known) for known in zip(problems, found, strict=True)]
 
 
 def solve_columns(
