@@ -12,6 +12,7 @@ from scipy import sparse
 
 from odmtool.core import double_double, kernels, losses
 from odmtool.core.gram import Gram
+from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
 from odmtool.solvers import dcd, rounding, value_rounding
@@ -86,7 +87,7 @@ def test_the_error_of_a_margin(name):
             upwards = kernel._replace(coef0=abs(kernel.coef0))
             squares = np.full(60, np.diagonal(judge.kernel_matrix(upwards, X, X)).max())
         dense = X.toarray()
-        if kernel.name == "rbf":
+        if kernel.row.of == DISTANCES:
             dense = dense - dense.mean(axis=0)
         relative, absolute = relative_and_absolute(kernel, dense, n)
         most, sizes = squares.max(), np.sqrt(squares)

@@ -142,6 +142,10 @@ def test_digits(tmp_path, capfdbinary):
     X, labels = write_data(tmp_path / "data", dense)
     result = scaled(capfdbinary, "--digits", 17, tmp_path / "data")
     assert result == naive(X, labels, digits=17)
+    assert scaled(capfdbinary, "--digits", "2^3", tmp_path / "data") == naive(X, labels, digits=8)
+    for wrong, said in (("18", b"at most 17"), ("0", b"at least 1"), ("1.5", b"whole number")):
+        assert run("--digits", wrong, tmp_path / "data") == 2
+        assert said in capfdbinary.readouterr().err
 
 
 # ---- stock svm-scale ---------------------------------------------------------------

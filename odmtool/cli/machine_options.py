@@ -172,8 +172,8 @@ _PARAMETERS = (
      f"{defaults.LAMBDA:g} or {defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, "
      f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number). With rbf, one gamma "
      f"and rows in memory they take at most {defaults.LAMBDA_OF_NARROW:g}, or the number of "
-     "examples if that is more, over gamma times the sum of the features' variances: that matters "
-     "where these are standardised (docs/defaults.md)."),
+     "examples if that is more, over gamma times the sum of the features' variances, or over 1 "
+     "if that is less: that matters where these are standardised (docs/defaults.md)."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),
@@ -193,9 +193,9 @@ _PARAMETERS = (
      f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
      f"gamma of {_with('gamma')}; 4/d means 4 / number of features, 0 means 1/d. Without -t it "
-     "takes rbf. Without -g it is 1/d, but of rbf, with rows in memory, not less than "
-     f"{defaults.SPREAD_OF_RBF[0]:g} and not more than {defaults.SPREAD_OF_RBF[1]:g} over the sum "
-     "of the features' variances: that matters where they are not scaled."),
+     "takes rbf. Without -g it is 1/d; of rbf, with rows in memory, gamma times the sum of the "
+     f"features' variances is kept between 1/{1 / defaults.SPREAD_OF_RBF[0]:g} and "
+     f"{defaults.SPREAD_OF_RBF[1]:g}: that matters where they are not scaled."),
     ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, f"coef0 of {_with('coef0')}."),
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
@@ -224,7 +224,7 @@ def machine_options(many: bool):
                      show_default=True,
                      help="How a two-class machine handles more classes: one against the rest, "
                           "one against one, or an error-correcting output code; auto: ovo with "
-                          "a kernel, ovr without."),
+                          "a kernel and up to 50 classes, else ovr."),
         click.option("--scale", type=Interval(), metavar="LOWER,UPPER",
                      help="Scale every feature to this range, as odm-scale does, and keep the "
                           "ranges in the model, so that odm-predict scales by itself. In a cross "
@@ -300,7 +300,7 @@ def format_option(function):
         help="Form of the model file. libsvm also holds a linear model (its w are support "
              "vectors), so that svm-predict reads it, also with -b 1; compact, which only "
              "odm-predict reads, is for a kernel and more than two classes.  "
-             "[default: liblinear if the kernel is linear, else libsvm]",
+             "[default: liblinear if the kernel is linear, without ovo, else libsvm]",
     )(function)  # fmt: skip
 
 

@@ -75,8 +75,8 @@ class Whole(Number):
     name = "integer"
     not_a_number = staticmethod(messages.not_whole)
 
-    def __init__(self, least: int | None = None):
-        self.least = least
+    def __init__(self, least: int | None = None, most: int | None = None):
+        self.least, self.most = least, most
 
     def convert(self, value, param, ctx):
         number = super().convert(value, param, ctx)
@@ -86,6 +86,8 @@ class Whole(Number):
             self.fail(messages.not_whole(value), param, ctx)
         if self.least is not None and number < self.least:
             self.fail(messages.too_small(number, self.least), param, ctx)
+        if self.most is not None and number > self.most:
+            self.fail(messages.too_large(number, self.most), param, ctx)
         return int(number)
 
 

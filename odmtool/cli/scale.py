@@ -73,7 +73,7 @@ class Settings(NamedTuple):
 )
 @click.option(
     "--digits",
-    type=click.IntRange(1, 17),
+    type=options.Whole(1, 17),
     default=6,
     show_default=True,
     help="Significant digits of a scaled value; 17 loses nothing.",

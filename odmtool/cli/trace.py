@@ -52,6 +52,9 @@ class Trace:
 
 
 def _accuracy(margins) -> str:
-    """The share of positive margins in percent; nothing where they are not known."""
+    """The share of positive margins in percent; nothing where they are not known.
+
+    All examples may have f(x) = 0 at the beginning, which counts as wrong.
+    """
     margins = margins() if callable(margins) else margins
     return "" if margins is None else format(100 * (margins > 0).mean(), ".6g")

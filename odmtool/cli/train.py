@@ -108,7 +108,7 @@ Examples:
                    "this option.")
 @click.option("--from", "start_from", metavar="MODEL",
               help="Start from the solution of a model, also one of other settings or data; for "
-                   "two classes and smooth losses (odm, l2svm, lssvm).")
+                   "two classes and smooth losses (odm, l2svm, lssvm, mamc).")
 @margins_option(
     "Write the margins of the training examples to FILE (- is stdout), with their "
     "minimum, mean, variance and quantiles."
@@ -124,12 +124,12 @@ Examples:
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
 @click.option("--trace", metavar="FILE",
               help="Write the course of the training as CSV: iteration, objective, relative gap, "
-                   "seconds so far, and the training accuracy in percent, a line whenever the "
-                   "solver reports. What it does not know then is left empty; the accuracy is "
-                   "known with the objective, but not of sodm, dsvrg, landmarks, kmomd and rows "
-                   "on the disk. For every further problem (one class against the rest, "
-                   "several starts) iterations count from the beginning. It is written when the "
-                   "training fails, too, but not when it is interrupted.")
+                   "seconds so far, and the training accuracy in percent (f(x) = 0 counts as "
+                   "wrong), a line whenever the solver reports. What it does not know then is left "
+                   "empty; the accuracy is known with the objective, but not of sodm, dsvrg, "
+                   "landmarks, kmomd and rows on the disk. For every further problem (one class "
+                   "against the rest, several starts) iterations count from the beginning. It is "
+                   "written when the training fails, too, but not when it is interrupted.")
 @common.quiet_option
 @common.verbose_option
 @common.version_option

@@ -55,7 +55,7 @@ class ODMClassifier(MachineClassifier):
         Bytes for kernel values; by default what is free.
     multiclass : {"auto", "ovr", "ovo", "ecoc"}
         More than two classes: one against the rest, one against one, or an error-correcting code;
-        "auto" is ovo with a kernel, ovr without.
+        "auto" is ovo with a kernel and up to 50 classes, else ovr.
     n_jobs : int, optional
         Threads for the problems of these; -1: as many as processors.
     landmarks : int

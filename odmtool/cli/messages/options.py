@@ -21,6 +21,7 @@ one_dash = sentence("-{name}: a long option has two dashes: write --{name}")
 not_whole = sentence("{text!q} is not a whole number; write 100, 1e3 or 2^4")
 not_a_size = sentence("{text!q} is not a size; write 4G, 500M or 100K")
 size_not_positive = sentence("memory must be positive, not {number:g}")
+too_large = sentence("{number:g} is too large; it must be at most {most}")
 too_small = sentence("{number:g} is too small; it must be at least {least}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odmtool.core.kernel_table import row_of
 from odmtool.messages.words import clock, counted, quoted, sentence, shortened
 
 
@@ -109,7 +110,7 @@ def summary(machine, data, seconds: dict[str, float]) -> str:
     facts = machine.model_.facts
     kernel = f"{machine.kernel} kernel" if machine.kernel != "linear" else "linear"
     gamma = getattr(machine.model_, "kernel", None) and machine.model_.kernel.gamma
-    gamma = f" (gamma {gamma:g})" if gamma and machine.kernel in ("rbf", "poly", "sigmoid") else ""
+    gamma = f" (gamma {gamma:g})" if gamma and "gamma" in row_of(machine.kernel).parameters else ""
     k = len(data.classes)
     classes = counted(k, "class", "classes")
     if k > 2 and hasattr(machine, "reduction"):
