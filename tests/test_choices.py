@@ -214,13 +214,13 @@ def test_the_most_iterations_of_every_solver():
     }  # fmt: skip
     epochs, rounds, steps = 1000, 2000, 200
     assert found == {
-        ("auto", "auto"): None, ("auto", "mcodm.auto"): rounds, ("auto", "kmomd"): steps,
+        ("auto", "auto"): None, ("auto", "mcodm.auto"): rounds, ("auto", "kmomd"): rounds,
         ("auto", "mcsvm.auto"): 10_000, ("auto", "m3svm.newton"): steps,
         ("dcd", "dcd"): epochs, ("dcd", "ldm.descent"): epochs, ("dcd", "mcodm.auto"): rounds,
         ("dcd", "mcsvm.descent"): 10_000, ("dcd", "large.block_descent"): epochs,
         ("newton", "newton"): steps, ("newton", "proximal"): steps, ("newton", "two_jumps"): steps,
         ("newton", "ldm.newton"): steps,
-        ("newton", "kmomd"): steps, ("newton", "mcodm.auto"): rounds,
+        ("newton", "kmomd"): rounds, ("newton", "mcodm.auto"): rounds,
         ("newton", "mcsvm.newton"): steps, ("newton", "m3svm.newton"): steps,
         ("newton", "large.passes"): steps, ("path", "path"): 1_000_000,
         ("landmarks", "engine.solve"): steps, ("landmarks", "engine.jumps"): rounds,

@@ -199,7 +199,7 @@ def test_coefficients_that_do_not_sum_to_1_are_judged_by_their_shares(kernel):
     p = tried(kernel)
     best, rows = solvers.solve(p, tolerance=1e-10), kmomd._Rows(p)
     far = rows.point(np.where(p.y > 0, 2.0, 3.0) * best.eta)
-    assert rows._demanded(far).gap > 0.1
+    assert rows.demanded(far).gap > 0.1
     found = rows.judged(far, 1e-6)
     assert found.gap <= 1e-9 and np.allclose(found.g, best.eta, rtol=1e-12)
     assert found.primal == pytest.approx(best.primal, rel=1e-9)
@@ -211,7 +211,7 @@ def test_what_rounding_may_hide_of_a_point():
     rows, g = kmomd._Rows(p), np.where(p.y > 0, 1 / (p.y > 0).sum(), 1 / (p.y < 0).sum())
     rows._error, coef = 1e-3, 1.5 * g
     point, unit = rows.point(coef), rows._error * rows._sizes
-    found = rows._demanded(point)
+    found = rows.demanded(point)
     h = found.g
     penalty, norm = (h**2 / (2 * rows.c)).sum(), h @ rows.margins(h)
     delta = unit * (np.maximum(coef, h) @ rows._sizes)
@@ -302,3 +302,15 @@ def test_a_large_gamma_hides_nothing_of_a_matrix_that_is_nearly_the_identity():
     X, y = examples()
     fitted = KMOMD(kernel="rbf", gamma=1e9, lambda_=1024, tolerance=1e-6).fit(X, y.astype(int))
     assert fitted.solution_.converged and fitted.solution_.gap <= 1e-6
+
+
+def test_large_costs_of_separable_classes():
+    """Newton's steps were few and short from one C to the next, and ended above w = 0."""
+    rng = np.random.default_rng(0)
+    X = rng.random((100, 50)) * np.exp(rng.normal(size=50))
+    labels = np.where(X @ rng.normal(size=50) + 0.3 * rng.normal(size=100) > 0, 1, -1)
+    labels[:2] = 1, -1
+    machine = KMOMD(lambda_=2.0**20, class_weight={1: 100.0})
+    for most in (0, 3, 20, 150):
+        solution = machine.copy(max_iter=most).fit(X, labels).solution_
+        assert solution.primal <= 0 and solution.converged == (most == 150)

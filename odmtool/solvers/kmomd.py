@@ -45,9 +45,13 @@ from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import regularised_gram
 from odmtool.solvers.rounding import Rounding
 
-# Each C is so many times the one before, which is solved to this gap.
+# Each C is so many times the one before, at first and at least, which is solved to this gap; many
+# steps for one C are a sign that the next one should be nearer.
 # speed only: where Newton's method begins
-_FACTOR, _ROUGH = 8.0, 0.1
+_GROWTH, _SLOW, _ROUGH, _MANY = 8.0, 1.4, 0.1, 6
+# Steps for one C at most, so that some are left for the last.
+# speed only: where Newton's method begins
+_LEVEL = 30
 # Halvings of the line in the search for the smallest P; a slope of this share is none.
 # speed only: how precisely a step is as long as it should be
 _HALVINGS, _FLAT = 60, 1e-12
@@ -117,7 +121,8 @@ def solve(
         coef, step = rows.share if start is None else np.array(start, dtype=float), 0
         if start is None:
             coef, step = _approached(rows, coef, stop, progress)
-        point = rows.renewed(coef)
+        # Newton's steps lower P, which then is no higher than without a model.
+        point = min(rows.renewed(coef), rows.point(np.zeros(problem.size)), key=rows.primal)
         while True:
             found = rows.judged(point, stop.tolerance, looks=True)
             if not np.isfinite([found.primal - found.dual, found.gap]).all():
@@ -130,6 +135,8 @@ def solve(
             if following is None:
                 break
             point, step = following, step + 1
+        if found.gap > stop.tolerance and found.primal > rows.primal(point):
+            found = rows.demanded(point)
     # Of one class g_i sums to 1, so that its sum of g_i t_i is the value of its point.
     middle = (found.g @ (problem.y * found.dual_t)) / 2
     coef = found.point.coef
@@ -143,13 +150,16 @@ def solve(
 def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np.ndarray, int]:
     """Coefficients for a C not much smaller than that of the problem, and the steps to there."""
     step, wanted = 0, rows.c
-    factor = rows.smallest_factor()
+    factor, growth = rows.smallest_factor(), _GROWTH
     # speed only: where Newton's method begins
     while factor < 1 and step < stop.max_iter:
         # speed only: where Newton's method begins
         rows.c = factor * wanted
-        point = rows.renewed(coef)
-        while step < stop.max_iter:
+        point, first, last = rows.point(coef), step, min(step + _LEVEL, stop.max_iter)
+        # speed only: where Newton's method begins
+        if rows.judged(point, _ROUGH).gap > _ROUGH:
+            point = rows.renewed(coef)
+        while step < last:
             # speed only: where Newton's method begins
             if not rows.judged(point, _ROUGH).gap > _ROUGH:
                 break
@@ -159,9 +169,19 @@ def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np
             point, step = following, step + 1
             progress(Progress(step, None, np.nan, int(np.count_nonzero(point.duals))))
         # speed only: where Newton's method begins
-        coef, factor = point.coef, _FACTOR * factor
+        coef, growth = point.coef, _growth(growth, step - first)
+        factor *= growth
     rows.c = wanted
     return coef, step
+
+
+def _growth(growth: float, steps: int) -> float:
+    """The growth of C after one that took so many steps."""
+    # speed only: where Newton's method begins
+    if steps > _MANY:
+        return max(growth / 2, _SLOW)
+    # speed only: where Newton's method begins
+    return min(_SLOW * growth, _GROWTH) if steps < _MANY / 2 else growth
 
 
 class _Rows:
@@ -219,7 +239,7 @@ class _Rows:
 
         ``looks`` is whether margins may be computed more exactly where the gap is too large.
         """
-        found = self._demanded(point)
+        found = self.demanded(point)
         if found.gap <= tolerance:
             return found
         g = np.maximum(point.coef, 0.0)
@@ -237,8 +257,8 @@ class _Rows:
             self._looks -= not found.gap <= tolerance
         return found
 
-    def _demanded(self, point: Point) -> Verdict:
-        """With the duals that the margins demand."""
+    def demanded(self, point: Point) -> Verdict:
+        """The verdict on a point with the duals that the margins demand."""
         g = point.duals
         penalty, dual_t = float((g**2 / (2 * self.c)).sum()), self.margins(g)
         total = np.maximum(np.abs(point.coef), g) @ self._sizes

@@ -133,7 +133,7 @@ _ROWS = (
         (
             Way("auto", _BINARY),
             Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
-            Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
+            Way("kmomd", (OF_KMOMD,), 2000, matrices=NEWTON_MATRICES),
             Way("mcsvm.auto", (OF_MCSVM,), 10_000),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
@@ -160,7 +160,7 @@ _ROWS = (
             Way("proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
             Way("two_jumps", (JUMPS,), 200, kernel=False),
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
-            Way("kmomd", (OF_KMOMD,), 200, matrices=NEWTON_MATRICES),
+            Way("kmomd", (OF_KMOMD,), 2000, matrices=NEWTON_MATRICES),
             Way("mcodm.auto", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
             Way("mcsvm.newton", (OF_MCSVM,), 200, kernel=False),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
