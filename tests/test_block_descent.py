@@ -132,3 +132,53 @@ def test_passes_are_counted_up_to_the_limit(limit):
     assert values[0].iteration == 0 and values[-1].iteration == limit
     assert values[-1].gap == pytest.approx(found.gap) and values[-1].primal == found.primal
     assert all(now.active == 60 for now in told)
+
+
+class LateAfter:
+    """A deadline that is over after so many looks at it."""
+
+    def __init__(self, looks: int):
+        self.looks = looks
+
+    def __call__(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def reads(known, monkeypatch) -> list:
+    """The numbers of the blocks that are read from now on."""
+    seen, block = [], known.block
+    monkeypatch.setattr(known, "block", lambda k: seen.append(k) or block(k))
+    return seen
+
+
+def test_nothing_is_read_when_the_time_is_over_before_it_begins(monkeypatch):
+    known, _, _, _, w, eta = setting()
+    seen = reads(known, monkeypatch)
+    monkeypatch.setattr(block_descent.Stop, "is_late", True)
+    found = block_descent.solve(known, LOSSES["odm"], Stop(1e-3, 9))
+    assert seen == [] and not found.w.any() and found.iterations == found.support_count == 0
+    without = _certify(known, LOSSES["odm"], 0 * w, 0 * eta)
+    assert (found.primal, found.gap) == pytest.approx((without.primal, without.relative))
+
+
+def test_no_block_is_begun_after_the_deadline_and_two_passes_certify(monkeypatch):
+    known, X, y, *_ = setting()
+    seen, late = reads(known, monkeypatch), LateAfter(4)
+    monkeypatch.setattr(block_descent.Stop, "is_late", property(lambda _: late()))
+    found = block_descent.solve(known, LOSSES["odm"], Stop(0.0, 9))
+    assert known.count < len(seen) <= 3 * known.count + 2
+    # What the blocks did is not lost.
+    assert found.iterations == 1 and found.w.any() and not found.converged
+
+
+def test_what_is_worse_than_none_takes_one_pass_after_the_deadline(monkeypatch):
+    known, _, _, _, _, eta = setting()
+    loss = LOSSES["odm"]
+    good = block_descent.solve(known, loss, Stop(1e-4, 500)).w
+    found = _certify(known, loss, 1e5 * good, eta)
+    seen = reads(known, monkeypatch)
+    monkeypatch.setattr(block_descent.Stop, "is_late", True)
+    given = _not_worse(known, loss, 1e5 * good, eta, found, 7, Stop(1e-4, 7))
+    assert len(seen) == known.count and given.w.any()
+    assert given.primal < _certify(known, loss, 0 * good, eta).primal

@@ -67,11 +67,12 @@ class Examples:
 
     def total_weight(self) -> float:
         """The sum of the u_i."""
-        total, starts = 0.0, self.store.starts
-        for k in range(self.count):
-            own = slice(starts[k], starts[k + 1])
-            total += self._meaning(self.store.labels(k), own)[1].sum()
-        return float(total)
+        return float(sum(self.weights(k).sum() for k in range(self.count)))
+
+    def weights(self, k: int) -> np.ndarray:
+        """The u_i of block k, whose rows are not read."""
+        own = slice(*self.store.starts[k : k + 2].tolist())
+        return self._meaning(self.store.labels(k), own)[1]
 
     def tasks(self) -> list[range]:
         """The blocks, in shares for the tasks of a pass."""

@@ -7,7 +7,8 @@ Update      a block is read, and its duals are updated for a few epochs with the
 Stop        when the relative duality gap over all blocks is at most the tolerance. The blocks'
             shares, added up as they are met, tell when it is worth a pass of its own, which
             takes w as it is and D from w(eta), so that rounding in w is no error of it, and adds
-            what rounding may hide (:mod:`odmtool.solvers.rounding`).
+            what rounding may hide (:mod:`odmtool.solvers.rounding`). When the time is over, no
+            other block is begun; what was done stays, and one pass says how good it is.
 Source      Yu, Hsieh, Chang & Lin, "Large linear classification when data cannot fit in
             memory", KDD 2010, Algorithms 1 and 2.
 """
@@ -27,10 +28,8 @@ from odmtool.solvers import dcd, dcd_epochs
 from odmtool.solvers.base import (
     Progress,
     ProgressCallback,
-    Solution,
     Stop,
     ignore_progress,
-    not_worse_than_zero,
     relative,
 )
 from odmtool.solvers.large.passes import Found
@@ -38,6 +37,10 @@ from odmtool.solvers.rounding import shares_error, sum_error
 
 # speed only: the gap decides when it ends
 _EPOCHS_PER_BLOCK = 3
+# The s w between 0 and w are looked at for so many s at once, each the one before times e to the
+# power of -0.6: more than half of it, so that hardly any valley lies between two. The last is no
+# longer of use. Every search but the first is between the neighbours of the best.
+_FACTORS, _LOG_RATIO, _LEAST_LOG, _SEARCHES = 30, 0.6, -80.0, 3
 
 
 class _Gap(NamedTuple):
@@ -81,8 +84,10 @@ def solve(
     m, d = examples.shape
     generator = np.random.default_rng(seed)
     w, eta, passes = np.zeros(d), np.zeros(m), 0
+    # After the deadline no pass says what is known without rows: there may be many classes.
+    found = _at_zero(examples, loss) if stop.is_late else None
     while True:
-        found = _certify(examples, loss, w, eta)
+        found = _certify(examples, loss, w, eta) if found is None else found
         if not np.isfinite(found.primal):
             raise DivergedError(messages.overflow())
         progress(Progress(passes, found.primal, found.relative, m))
@@ -90,14 +95,23 @@ def solve(
             break
         w, estimate = found.point, np.inf
         while passes < stop.max_iter and not estimate <= stop.tolerance * found.scale:
-            estimate = 0.0
-            for k in generator.permutation(examples.count):
-                estimate += _descend(examples.block(k), loss, eta, w, generator)
+            estimate = _epoch(examples, loss, eta, w, generator, stop)
             passes += 1
             if not np.isfinite(estimate):
                 break
             progress(Progress(passes, None, relative(estimate, found.scale), m))
+        found = None
     return _not_worse(examples, loss, w, eta, found, passes, stop)
+
+
+def _epoch(examples: Examples, loss: MarginLoss, eta, w, generator, stop: Stop) -> float:
+    """Update block after block; the blocks' share of the gap, NaN when the time ended meanwhile."""
+    estimate = 0.0
+    for k in generator.permutation(examples.count):
+        estimate += _descend(examples.block(k), loss, eta, w, generator)
+        if stop.is_late:
+            return np.nan
+    return estimate
 
 
 def _descend(block, loss: MarginLoss, eta: np.ndarray, w: np.ndarray, generator) -> float:
@@ -144,21 +158,68 @@ def _certify(examples: Examples, loss: MarginLoss, w: np.ndarray, eta: np.ndarra
     return _Gap(float(half + value), float(gap), float(half + size), point)
 
 
+def _at_zero(examples: Examples, loss: MarginLoss) -> _Gap:
+    """What :func:`_certify` says of no model and no duals, without a look at the rows."""
+    value, size, dual = 0.0, 0.0, 0.0
+    for k in range(examples.count):
+        u = examples.weights(k)
+        scaled, zero = losses.scaled(loss, u[u > 0]), np.zeros(np.count_nonzero(u))
+        values = losses.value(scaled, zero)
+        value, size = value + values.sum(), size + np.abs(values).sum()
+        dual += losses.dual_value(scaled, zero).sum()
+    return _Gap(float(value), float(value - dual), float(size), np.zeros(examples.shape[1]))
+
+
 def _not_worse(examples, loss, w, eta, found: _Gap, passes: int, stop: Stop) -> Found:
-    """The solution, or a multiple of w that is better than none at all."""
-    converged = found.relative <= stop.tolerance
-    solution = Solution(
-        w, eta, eta, found.primal, found.primal - found.gap, found.relative, passes, converged,
-        "dcd",
-    )  # fmt: skip
+    """The solution, or a multiple of w that is better than none at all.
 
-    def primal_at(s):
-        at = _certify(examples, loss, s * w, eta)
-        return at.primal, at.scale
-
-    at_zero = np.inf if converged else primal_at(0.0)[0]
-    solution = not_worse_than_zero(solution, primal_at, at_zero, stop)
+    Dual ascent that is stopped early can leave such a w, on features of very different scales.
+    """
+    primal, dual, scale = found.primal, found.primal - found.gap, found.scale
+    if found.relative > stop.tolerance:
+        at_zero = _at_zero(examples, loss)
+        if primal > at_zero.primal:
+            s, primal, scale = _best_multiple(examples, loss, w, at_zero.primal, stop)
+            if not primal < at_zero.primal:
+                s, primal, scale = 0.0, at_zero.primal, at_zero.scale
+            w, eta = s * w, s * eta
+    gap = relative(primal - dual, scale) if primal != found.primal else found.relative
     return Found(
-        solution.w, solution.primal, solution.gap, passes, solution.converged,
-        solution.support_count, "dcd",
-    )  # fmt: skip
+        w, primal, gap, passes, gap <= stop.tolerance, int(np.count_nonzero(eta)), "dcd"
+    )
+
+
+def _best_multiple(examples, loss, w, at_zero: float, stop: Stop) -> tuple[float, float, float]:
+    """The s of the lowest P(s w), P there and its scale; one pass if the time is over."""
+    # No longer one is better than none at all: its 1/2 |w|^2 alone is more than P(0).
+    longest = min(0.0, np.log(2 * at_zero) / 2 - np.log(np.linalg.norm(w)))
+    exponents = np.maximum(longest - _LOG_RATIO * np.arange(_FACTORS), _LEAST_LOG)
+    exponents[-1], best = _LEAST_LOG, (0.0, np.inf, 1.0)
+    for _ in range(_SEARCHES):
+        factors = np.exp(exponents)
+        primals, scales = _along(examples, loss, w, factors)
+        k = int(primals.argmin())
+        if primals[k] < best[1]:
+            best = float(factors[k]), float(primals[k]), float(scales[k])
+        if stop.is_late:
+            break
+        ends = exponents[max(k - 1, 0)], exponents[min(k + 1, _FACTORS - 1)]
+        exponents = np.linspace(*ends, _FACTORS)
+    return best
+
+
+def _along(examples: Examples, loss: MarginLoss, w, factors) -> tuple[np.ndarray, np.ndarray]:
+    """P(s w) for several factors s, infinite where it is no number, and the scales; one pass."""
+    sums, sizes = np.zeros(len(factors)), np.zeros(len(factors))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(examples.count):
+            block = examples.block(k)
+            used = block.u > 0
+            t = (block.y * np.asarray(block.X @ w))[used]
+            scaled = losses.scaled(loss, block.u[used])
+            for j, factor in enumerate(factors):
+                values = losses.value(scaled, factor * t)
+                sums[j], sizes[j] = sums[j] + values.sum(), sizes[j] + np.abs(values).sum()
+        halves = (factors * np.linalg.norm(w)) ** 2 / 2
+        primals = halves + sums
+        return np.where(np.isnan(primals), np.inf, primals), halves + sizes
