@@ -11,6 +11,8 @@ from odmtool import solvers
 from odmtool.core import deadline, kernels, losses
 from odmtool.machines import MACHINES
 from odmtool.machines.pairs import PairGrams
+from odmtool.rows.executor import Serial
+from odmtool.rows.spread import SpreadRows, gram_of
 from odmtool.solvers import run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Stop
@@ -107,3 +109,13 @@ def test_mcsvm_ends_with_descent(kernel):
             p, Stop(1e-12, 900), progress=lambda now: now.iteration > 2 and limit.end()
         )
     assert not found.converged and found.solver == "dcd" and found.iterations > 0
+
+
+@pytest.mark.parametrize("kernel", [None, "poly", "rbf"])
+def test_rows_in_pieces_are_looked_at_where_they_are(kernel):
+    p = problem(kernel)
+    rows = p.X if kernel is None else p.gram.X
+    spread = SpreadRows([rows[:25], rows[25:]], [25, 35], rows.shape[1], 0, Serial())
+    gram = None if kernel is None else gram_of(p.gram.kernel, spread, np.inf)
+    other = p._replace(X=spread if kernel is None else None, gram=gram)
+    assert untrained(other).dual == pytest.approx(untrained(p).dual)

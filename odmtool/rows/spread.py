@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -156,6 +157,10 @@ class SpreadGram(NamedTuple):
     @property
     def size(self) -> int:
         return self.X.shape[0]
+
+    def diagonal(self) -> np.ndarray:
+        """k(x_i, x_i), shape (m,)."""
+        return np.concatenate(self.X.each(partial(kernels.diagonal, self.kernel)))
 
     is_rounded = False
     """No values are kept."""

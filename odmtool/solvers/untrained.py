@@ -17,6 +17,7 @@ from odmtool.core import losses
 from odmtool.core.kernels import squares
 from odmtool.core.loss_table import OF_KMOMD, OF_LDM
 from odmtool.solvers.base import Problem, Solution, relative
+from odmtool.solvers.value_rounding import of_pieces
 
 NONE = "none"
 """The name of the solver."""
@@ -43,7 +44,9 @@ def with_a_bound(problem: Problem, solution: Solution) -> Solution:
 
 
 def _squares(problem: Problem) -> np.ndarray:
-    return squares(problem.X) if problem.gram is None else problem.gram.diagonal()
+    if problem.gram is not None:
+        return problem.gram.diagonal()
+    return np.concatenate(of_pieces(problem.X, squares))
 
 
 def _of_margins(problem: Problem) -> tuple[float, list]:
