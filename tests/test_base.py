@@ -337,6 +337,14 @@ def test_the_best_of_a_track_is_the_lowest_primal_and_the_highest_dual():
         assert (point.eta, eta, gap) == ("a", "a", 5.0)
 
 
+def test_a_point_of_a_track_is_looked_at_again_once():
+    track, seen = newton.Track(), []
+    point = SimpleNamespace(primal=1.0, gap=2.0, scale=10.0, eta=None, unsure=0.0)
+    track.add(point)
+    track.renewed(lambda one: seen.append(one) or one)
+    assert seen == [point]
+
+
 def test_the_trend_looks_at_doublings_only():
     trend = Trend()
     assert [trend.is_too_slow(n, 0.5, 1e-3, 1) for n in (1, 2, 3, 4, 5, 8, 15)] == [False] * 7

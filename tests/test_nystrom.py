@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 from stepping import dense
 
-from odmtool.core import losses
+from odmtool.core import kernels, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError
@@ -205,3 +205,22 @@ def test_a_basis_of_stored_rows(is_dense):
         is_single = name == "rbf" and tolerance == 1e-2
         assert basis.Z.dtype == (np.float32 if is_single else float)
         np.testing.assert_allclose(dense(basis.Z), dense(Z), atol=1e-6 if is_single else 0)
+
+
+@pytest.mark.parametrize("loss", ["odm", "l1svm"])
+def test_no_kernel_values_are_made_when_the_time_is_over_after_the_landmarks(loss, monkeypatch):
+    p, seen, block = problem("rbf"), [], kernels.block
+    p = p if loss == "odm" else p._replace(loss=OTHER_LOSSES[loss])
+    monkeypatch.setattr(Stop, "is_late", True)
+    monkeypatch.setattr(kernels, "block", lambda *a, **b: seen.append(a[1]) or block(*a, **b))
+    solution, captured = nystrom.solve(p, Stop(1e-3, 200), 12)
+    assert [rows.shape[0] for rows in seen] == [1] * 12 and captured > 0
+    assert solution.solver == "nystrom" and not solution.coef.any() and not solution.converged
+    assert solution.gap <= 1 and solution.iterations == 0
+
+
+def test_a_gap_that_a_second_look_cannot_change_is_not_looked_at_again(monkeypatch):
+    seen, gap = [], blocks.BlockSpace.gap
+    monkeypatch.setattr(blocks.BlockSpace, "gap", lambda *a: seen.append(1) or gap(*a))
+    assert not nystrom.solve(problem("rbf"), Stop(1e-14, 1), 12)[0].converged
+    assert len(seen) == 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from problems import DEFINITE, KERNELS, examples, precomputed_rows
 
-from odmtool.core import kernels
+from odmtool.core import deadline, kernels
 from odmtool.core.kernels import Kernel
 from odmtool.defaults import PARTITION_BY
 from odmtool.rows import kmeans, partition
@@ -36,6 +36,17 @@ def test_every_landmark_is_the_farthest_from_those_before(name, dense):
     assert np.allclose(found.factor @ found.factor.T, K[np.ix_(Z, Z)], rtol=1e-12, atol=1e-12)
     left = farthest(K, Z.tolist()).sum() / K.trace()
     assert found.captured == pytest.approx(1 - left, abs=1e-10)
+
+
+@pytest.mark.parametrize("given", [0, 1, 4])
+def test_landmarks_so_far_are_those_when_the_time_is_over(given, monkeypatch):
+    X, kernel, looks = examples()[0], KINDS["rbf"], []
+    whole = partition.landmarks(kernel, X, 9, seed=3)
+    monkeypatch.setattr(deadline, "is_over", lambda: looks.append(1) or len(looks) >= given)
+    found, count = partition.landmarks(kernel, X, 9, seed=3), max(1, given)
+    assert np.array_equal(found.rows, whole.rows[:count])
+    assert np.array_equal(found.factor, whole.factor[:count, :count])
+    assert found.captured < whole.captured
 
 
 def test_landmarks_of_a_precomputed_kernel_are_those_of_the_kernel():

@@ -7,7 +7,7 @@ Landmarks   Z = {z_1, ..., z_S} one after the other, each the example whose phi(
 
             These are the pivots of a pivoted Cholesky factorisation of K, whose
             residual diagonal is what is maximised: O(S) per example and landmark, no
-            inverse. It ends early when the residual is rounding only.
+            inverse. It ends early when the residual is rounding only, and when the time is over.
 Strata      an example belongs to its nearest landmark in the RKHS, the one with the
             smallest |phi(x) - phi(z)|^2 = k(x, x) - 2 k(x, z) + k(z, z).
 Partitions  stratified: every part gets a random share of every stratum, and within a
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.core import kernels
+from odmtool.core import deadline, kernels
 from odmtool.core.kernels import Kernel
 from odmtool.rows.kmeans import clusters, nearest
 from odmtool.rows.spread import pieces_of
@@ -90,6 +90,8 @@ def landmarks(
     else:
         first = int(residual.argmax())
     for s in range(count):
+        if s and deadline.is_over():
+            break
         pivot = int(residual.argmax()) if s else first
         if not residual[pivot] > smallest:
             break

@@ -101,7 +101,7 @@ def solve(
             steps.at_point(v), steps.step, stop, start is not None, progress
         )
         point, eta, gap = track.best(stop.tolerance)
-        if relative(gap, point.scale) > stop.tolerance:
+        if relative(gap, point.scale) > stop.tolerance and space.gap_depends_on_far:
             track = track.renewed(steps.looked_at_again)
             point, eta, gap = track.best(stop.tolerance)
     w, coef = space.solution(point.v, eta)
@@ -286,9 +286,9 @@ class Track:
             self._highest = point
 
     def renewed(self, renew: Callable[[Iterate], Iterate]) -> Track:
-        """The same of points that are looked at again."""
-        other = Track()
-        for point in (self._closest, self._lowest, self._highest):
+        """The same of points that are looked at again, each once: a look may be a pass."""
+        other, points = Track(), (self._closest, self._lowest, self._highest)
+        for point in {id(point): point for point in points}.values():
             other.add(renew(point))
         return other
 

@@ -96,6 +96,8 @@ class FunctionSpace:
         Rows of a linear problem, from which w is made at the end.
     """
 
+    gap_depends_on_far = True
+
     def __init__(self, gram: Gram, y: np.ndarray, X=None):
         self._K, self._y, self._X = gram.matrix(), y, None if X is None else _light(X)
         self._rounding = Rounding(gram, y=y if X is None else None)
@@ -204,6 +206,8 @@ class WeightSpace:
     executor : Serial, optional
         Where parts of the Hessian are made.
     """
+
+    gap_depends_on_far = False
 
     def __init__(self, X, y: np.ndarray, executor: Serial | None = None):
         X, self._y = _light(X), y

@@ -37,6 +37,7 @@ from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, igno
 from odmtool.solvers.large import blocks
 from odmtool.solvers.large.blocks import Blocks, KernelSource, NystromBasis, expansion
 from odmtool.solvers.large.parts import SINGLE_ROUNDING, single_is_enough
+from odmtool.solvers.untrained import untrained
 
 # speed only: how rows are split among threads
 _TASK_ROWS = 2**16
@@ -81,6 +82,9 @@ def solve(
     """
     gram, executor = problem.gram, executor or Serial()
     chosen = landmarks(gram.kernel, gram.X, count, seed=seed, memory=gram.memory)
+    if stop.is_late:
+        # Even the first gap of a problem on the features takes two passes over kernel values.
+        return untrained(problem)._replace(solver="nystrom"), chosen.captured
     if problem.loss.kind == SMOOTH:
         X = features(gram, chosen, stop.tolerance, executor)
         solution = blocks.solve(problem, X, stop, seed=seed, progress=progress)
