@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from clocks import moved_by_hand
 from problems import DEFINITE, OTHER_LOSSES, allowed, examples, problem, weights
 from scipy import sparse
 from test_certificates import assert_confirmed, certificate
@@ -431,3 +432,42 @@ def test_every_level_but_the_last_is_solved_roughly(stop_level, tolerance, expec
     assert np.array_equal(found.eta, levels[-1].eta) and found.converged == (found.gap <= tolerance)
     seconds = [s for level in levels for s in (level.solving, level.certifying)]
     assert min(seconds) >= 0 and sum(seconds) <= time.perf_counter() - began
+
+
+@pytest.mark.parametrize("some", [[], [2], [0, 7]])
+def test_parts_without_duals_are_not_multiplied_elsewhere(some, monkeypatch):
+    p, seen, products = problem("rbf"), [], parts.pair_products
+    ranges = [(a, a + 6) for a in range(0, 48, 6)] + [(48, 60)]
+    parted = parts_of(
+        p, np.arange(60), ranges, tolerance=1e-12, executor=Elsewhere(), cascade=False
+    )  # fmt: skip
+    monkeypatch.setattr(parts, "pair_products", lambda *a: seen.append(1) or products(*a))
+    eta = np.zeros(60)
+    for k in some:
+        eta[slice(*ranges[k])] = np.arange(1.0, 7.0)
+    _, f = parted.values(eta)
+    K = objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X)
+    assert f == pytest.approx(K @ (eta * p.y), rel=1e-12, abs=1e-12)
+    n = len(some)
+    assert len(seen) == 9 * n - n * (n - 1) // 2
+
+
+@pytest.mark.parametrize("executor", [Serial(), Elsewhere()], ids=["here", "elsewhere"])
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_pass_that_takes_too_long_after_the_deadline_is_given_up(ended, executor, monkeypatch):
+    """Then the level before is what there is; without one, the pass comes to its end."""
+    p, found, begun = problem("rbf"), [], []
+    clock, certify = moved_by_hand(deadline, monkeypatch), sodm.certify
+
+    def late(*arguments, **named):
+        begun.append(1)
+        clock.now = 50.0 if len(begun) > ended else 1.0
+        return certify(*arguments, **named)
+
+    monkeypatch.setattr(sodm, "certify", late)
+    with deadline.time_limit(10):
+        given = sodm.solve(p, Stop(1e-12), EIGHT, executor=executor, report=found.append)
+    assert len(begun) == 1 + ended and len(found) == 1 and found[0].parts == 8
+    assert given.eta.any() and np.array_equal(given.eta, found[0].eta)
+    assert given.gap == pytest.approx(certificate(p, given).gap, rel=1e-5)
+    assert given.solver == "sodm" and not given.converged

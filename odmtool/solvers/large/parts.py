@@ -17,6 +17,7 @@ from copy import copy
 
 import numpy as np
 
+from odmtool.core import deadline
 from odmtool.core.kernels import Kernel
 from odmtool.rows.compressed import compressed
 from odmtool.rows.executor import Serial
@@ -99,12 +100,13 @@ class _Parts:
             epochs = max(epochs, used)
         return epochs
 
-    def values(self, eta: np.ndarray, *, is_last: bool = False):
+    def values(self, eta: np.ndarray, *, is_last: bool = False, may_end: bool = False):
         """w (None for a kernel) and f(x_i), shape (m,), from the duals of the whole problem.
 
-        ``is_last``: no level comes after this one, and nothing need be kept for it.
+        ``is_last``: no level comes after this one, and nothing need be kept for it. If it
+        ``may_end``, it raises Exceeded when kernel values take too long after the deadline.
         """
-        w, self._values = self._products(self.y * eta, is_last)
+        w, self._values = self._products(self.y * eta, is_last, may_end)
         return w, self._values
 
 
@@ -134,11 +136,11 @@ class LocalParts(_Parts):
         ]
         return self.executor.map(solve_part, problems, *list(zip(*tasks, strict=True))[1:])
 
-    def _products(self, signed: np.ndarray, is_last: bool):
+    def _products(self, signed: np.ndarray, is_last: bool, may_end: bool):
         if self._tiles is None:
             w = np.asarray(self.X.T @ signed)
             return w, np.asarray(self.X @ w)
-        return None, self._tiles.times(signed, is_last=is_last)
+        return None, self._tiles.times(signed, is_last=is_last, may_end=may_end)
 
 
 class ResidentParts(_Parts):
@@ -178,13 +180,18 @@ class ResidentParts(_Parts):
                 )
             self._level, self._groups = ranges, groups
 
-    def _products(self, signed: np.ndarray, is_last: bool):
+    def _products(self, signed: np.ndarray, is_last: bool, may_end: bool):
         signed = [signed[a:b] for a, b in self.ranges]
         map_, kept = self.executor.map, self._kept
         if self.kernel is None:
             w = np.sum(map_(transposed_product, kept, signed), axis=0)
             return w, np.concatenate(map_(operator.matmul, kept, [w] * len(kept)))
-        pairs = [(i, j) for i in range(len(kept)) for j in range(i, len(kept))]
+        # What has no duals adds nothing: when no part was solved in time, there is nothing to do.
+        has_any, numbers = [bool(v.any()) for v in signed], range(len(kept))
+        pairs = [(i, j) for i in numbers for j in numbers[i:] if has_any[i] or has_any[j]]
+        f = np.zeros(len(self.y))
+        if not pairs:
+            return None, f
         # A few tasks for each worker: many small ones cost more than the work in them.
         # speed only: how work is split among workers
         count = min(len(pairs), _BATCHES * self.executor.jobs)
@@ -196,8 +203,7 @@ class ResidentParts(_Parts):
             self.executor.keep(together, *[kept[k] for k in parts], place=i / count)
             for i, parts in enumerate(needed)
         ]
-        same = [self.kernel] * count, [self._step] * count
-        f = np.zeros(len(self.y))
+        same = [self.kernel] * count, [self._step] * count, [may_end] * count
         for batch, results in zip(
             batches, map_(batch_products, *same, batches, needed, vectors, rows), strict=True
         ):
@@ -246,27 +252,30 @@ def together(*values) -> list:
     return list(values)
 
 
-def batch_products(kernel: Kernel, step: int, batch, numbers, vectors, rows) -> list:
+def batch_products(kernel: Kernel, step: int, may_end: bool, batch, numbers, vectors, rows) -> list:
     """:func:`pair_products` of the pairs of a batch, whose parts are ``numbers``."""
     place = {k: position for position, k in enumerate(numbers)}
     results = []
     for i, j in batch:
         a, b = place[i], place[j]
         results.append(
-            pair_products(kernel, rows[a], rows[b], vectors[a], vectors[b], i == j, step)
+            pair_products(kernel, rows[a], rows[b], vectors[a], vectors[b], i == j, step, may_end)
         )
     return results
 
 
-def pair_products(kernel: Kernel, A, B, a, b, is_same: bool, step: int):
+def pair_products(kernel: Kernel, A, B, a, b, is_same: bool, step: int, may_end: bool = False):
     """K(A, B) b and, if A and B are not the same, K(A, B)'a; zeros if they are.
 
     ``step`` is the size of the tiles, the same as everywhere: BLAS rounds as shapes tell it.
+    ``may_end`` as for :meth:`_Parts.values`.
     """
     above, left, nothing = np.zeros(A.shape[0]), np.zeros(B.shape[0]), np.zeros(step)
     for row in range(0, A.shape[0], step):
         rows = slice(row, row + step)
         for column in range(row if is_same else 0, B.shape[0], step):
+            if may_end:
+                deadline.check()
             columns = slice(column, column + step)
             on_diagonal = is_same and row == column
             tile = tile_values(kernel, A[rows], B[columns], on_diagonal)

@@ -13,7 +13,8 @@ Update      The examples are cut into parts (:mod:`odmtool.rows.partition`). Par
             before the last; level 0 is the whole problem.
 Stop        when the gap of the whole problem at w = sum_k q_k w_k is at most the tolerance,
             computed after every level at the price of one pass over all pairs of
-            examples; or after ``stop_level``, with that w.
+            examples; or after ``stop_level``, with that w. A pass that takes too long after
+            the deadline is given up where there is a level before, whose w it then is.
 Cascade     keeps only examples with nonzero duals for the next level (Cascade SVM); with
             parts that are clusters it is DC-SVM's scheme, with clusters as strata DiP-SVM's.
 Source      Wang et al., "Scalable optimal margin distribution machine", IJCAI 2023,
@@ -29,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import losses
+from odmtool.core.deadline import Exceeded
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.rows import partition
@@ -52,6 +54,16 @@ from odmtool.solvers.settings import Settings
 # speed only: where the next level begins
 LOCAL_TOLERANCE = 1e-2
 """Relative gap at which a part is left, unless its level is the last: merging changes more."""
+
+
+class _Certified(NamedTuple):
+    """w (None for a kernel), P, D and the relative gap of the whole problem, and its duals."""
+
+    w: np.ndarray | None
+    primal: float
+    dual: float
+    gap: float
+    eta: np.ndarray
 
 
 class Level(NamedTuple):
@@ -117,7 +129,7 @@ def solve(
         cascade=settings.cascade,
     )  # fmt: skip
     eta = np.zeros(problem.size) if start is None else np.asarray(start, dtype=float)[order]
-    place, epochs = np.argsort(order), 0
+    place, epochs, found = np.argsort(order), 0, None
     rounding = Rounding.of(problem).ordered(order)
     for level, ranges in zip(range(len(levels) - 1, -1, -1), levels, strict=True):
         began = time.perf_counter()
@@ -126,14 +138,21 @@ def solve(
         epochs += used
         solved = time.perf_counter()
         is_last = level == settings.stop_level or stop.is_late
-        w, primal, dual, gap = certify(parts, eta, rounding, is_last=is_last)
-        progress(Progress(epochs, primal, gap, int(np.count_nonzero(eta))))
-        seconds = solved - began, time.perf_counter() - solved
-        report(Level(level, len(ranges), used, primal, gap, *seconds, eta[place]))
-        if gap <= stop.tolerance or is_last or stop.is_late:
+        try:
+            # Without a level before, what was done would be lost.
+            may_end = found is not None
+            values = certify(parts, eta, rounding, is_last=is_last, may_end=may_end)
+        except Exceeded:
             break
+        found = _Certified(*values, eta[place])
+        progress(Progress(epochs, found.primal, found.gap, int(np.count_nonzero(eta))))
+        seconds = solved - began, time.perf_counter() - solved
+        report(Level(level, len(ranges), used, found.primal, found.gap, *seconds, found.eta))
+        if found.gap <= stop.tolerance or is_last or stop.is_late:
+            break
+    w, primal, dual, gap, eta = found
     return Solution(
-        w, eta[place], eta[place], primal, dual, gap, epochs, gap <= stop.tolerance, "sodm",
+        w, eta, eta, primal, dual, gap, epochs, gap <= stop.tolerance, "sodm",
         optimal=problem.is_definite,
     )  # fmt: skip
 
@@ -176,9 +195,11 @@ def arrange(problem: Problem, settings: Settings, seed: int):
     return order, [list(zip(e[:-1].tolist(), e[1:].tolist(), strict=True)) for e in levels]
 
 
-def certify(parts, eta: np.ndarray, rounding: Rounding, *, is_last: bool):
+def certify(
+    parts, eta: np.ndarray, rounding: Rounding, *, is_last: bool, may_end: bool = False
+):  # fmt: skip
     """w (None for a kernel), P, D and the relative gap of the whole problem at its duals."""
-    w, f = parts.values(eta, is_last=is_last)
+    w, f = parts.values(eta, is_last=is_last, may_end=may_end)
     t = parts.y * f
     norm = eta @ t
     loss = losses.scaled(parts.loss, parts.weight)
