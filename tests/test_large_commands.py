@@ -32,6 +32,14 @@ def test_levels_are_said_and_an_early_stop_is_no_warning(run, heart):
     assert "stopped at level 1 (--stop-level): the duality gap of the full problem" in outcome.err
 
 
+@pytest.mark.parametrize("tolerance, code", [("1e-9", 3), ("0.5", 0)])
+def test_an_early_stop_is_strict_about_the_gap(run, heart, tmp_path, tolerance, code):
+    options = [*RBF, "--solver", "sodm", *PARTS, "--stop-level", "1", "--strict", "-e", tolerance]
+    outcome = run("train", *options, heart, "m")
+    assert outcome.code == code and (tmp_path / "m").exists() == (code == 0)
+    assert outcome.err.count("no model was written (--strict)") == (code == 3)
+
+
 @pytest.mark.parametrize("options", [["--partition-by", "random"], ["--partition-by", "cluster"],
                                      ["--cascade"], ["-j", "2"], ["--strata", "3"]])  # fmt: skip
 def test_every_kind_of_parts(run, heart, options):

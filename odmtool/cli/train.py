@@ -94,7 +94,7 @@ Examples:
 @click.option(
     "--strict",
     is_flag=True,
-    help="If the tolerance is not reached, write no model and exit with 3.",
+    help="If the tolerance is not reached, with --stop-level, too, write no model and exit with 3.",
 )
 @click.option("--check", is_flag=True, expose_value=False,
               help="Only look at the data: TRAINING_FILE and any further files are read, described "
@@ -245,6 +245,9 @@ def _fit(place, machine, data, job: Job, report: Report, trace: Trace | None) ->
             max_time=job.max_time, keeps_best=job.keep_best, start_from=job.start_from,
             progress=trace, advises=True,
         )  # fmt: skip
+        if job.strict and not sentences and not machine.solution_.converged:
+            # An early stop that was wanted is no warning, but it has no model that is this near.
+            raise NotConvergedError(messages.too_far_at_level(machine.tolerance))
         if sentences and job.strict:
             raise NotConvergedError(messages.no_model_written(sentences[0]))
     except OdmError:

@@ -16,6 +16,10 @@ def level(found) -> str:
 stopped_at_level = sentence(
     "stopped at level {level} (--stop-level): the duality gap of the full problem is {gap:.2g}"
 )
+too_far_at_level = sentence(
+    "the tolerance {tolerance:g} was not reached at the last level that --stop-level allows; no "
+    "model was written (--strict)"
+)
 
 
 def captured(share: float, count: int) -> str:
