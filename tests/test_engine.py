@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from engine_problems import KERNELS, LOSSES, far_examples, forced, judged, own_matrix, problem_of
 
+from odmtool.core import deadline
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.rows import tiles
@@ -77,7 +78,7 @@ def test_steps_of_a_pass_each_go_on_while_any_problem_is_lower(monkeypatch):
     """Those that are not stay where they are; every pass is a step."""
     primals = iter([(10.0, 10.0), (9.0, 10.0), (9.0, 8.0), (9.0, 8.0)])
 
-    def evaluated(*_):
+    def evaluated(*_, **_named):
         return [SimpleNamespace(inside=1, scale=1, primal=p, crossed=[1.0]) for p in next(primals)]
 
     monkeypatch.setattr(thinned, "solve_in_span", lambda *_: (np.zeros((1, 2)), 3, None))
@@ -88,6 +89,21 @@ def test_steps_of_a_pass_each_go_on_while_any_problem_is_lower(monkeypatch):
     W, points, steps = thinned.solve(basis, None, None, some, None, 0.5)
     assert W.tolist() == [[1.0, 1.0]] and steps == 3 + 3
     assert [point.primal for point in points] == [9.0, 8.0]
+
+
+def test_a_pass_for_a_step_that_is_given_up_leaves_the_point_before(monkeypatch):
+    def evaluated(*_, may_end=False):
+        if may_end:
+            raise deadline.Exceeded
+        return [SimpleNamespace(inside=1, scale=1, primal=10.0, crossed=[1.0])]
+
+    monkeypatch.setattr(thinned, "solve_in_span", lambda *_: (np.zeros((1, 1)), 3, None))
+    monkeypatch.setattr(certificate, "evaluate", evaluated)
+    monkeypatch.setattr(thinned, "directions", lambda *_: np.ones((1, 1)))
+    basis = SimpleNamespace(points=SimpleNamespace(executor=None), inverse=np.eye(1))
+    some = SimpleNamespace(rows=lambda rows: None)
+    W, [point], steps = thinned.solve(basis, None, None, some, None, 0.5)
+    assert W.tolist() == [[0.0]] and steps == 3 and point.primal == 10.0
 
 
 @pytest.mark.parametrize("way, gamma", [("full", 2.0), ("drawn", 0.02)])

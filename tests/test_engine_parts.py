@@ -5,7 +5,7 @@ import pytest
 from engine_problems import own_matrix, points_of, problem_of
 from scipy import sparse
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.rows.executor import Serial
@@ -312,3 +312,25 @@ def test_solutions_in_the_span_are_counted_on(monkeypatch, way, size):
     # Later, of all examples, with as many landmarks as there is room for.
     run._room = run._room._replace(features=4.0 * m * 5 + 3)
     assert run._of_all(basis).Z.shape == (m, 5)
+
+
+@pytest.mark.parametrize("way", ["free", "drawn"])
+def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkeypatch):
+    """Of the first round are left those that a model needs, without a bound of the gap."""
+    problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**8, dense=True)
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    run, *_ = solve._run_of(columns, problem.gram, Stop(2.0**-10), 3, None, None)
+    m = run.points.size
+    columns, rows = Columns.of(run.Y, problem.weight[:m], problem.loss), np.arange(0, m, 2)
+    run.sample = sample.DrawnExamples(columns, run.points, rows, 9, 3, 2.0**-10)
+    run.sample.landmarks.grow(9)
+    assert run._in_span(Choice(way, 0.0))[2].left is not None
+    monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
+    points, basis, found, _ = run._in_span(Choice(way, 0.0))
+    assert found.left is None and found.Z.shape == (m, 9)
+    bound, failure = run._certify(points, basis, found, Choice(way, 0.0))
+    assert bound == [np.inf] and failure == [0.0]
+    with pytest.raises(deadline.Exceeded):
+        run._in_span(Choice(way, 0.0), True)
+    with pytest.raises(deadline.Exceeded):
+        run._of_all(basis)

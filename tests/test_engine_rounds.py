@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from odmtool.core import losses
+from odmtool.core import deadline, losses
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, full, shared, solve
 from odmtool.solvers.engine.choice import Choice
@@ -27,7 +27,7 @@ class Rounds:
                  further=(), is_sharpened=False, beyond=0.0):  # fmt: skip
         self.rounds, self.choices, self.space = iter(rounds), iter(choices), space
         self.first, self.rise, self.inside, self.beyond = 10.0, rise, inside, beyond
-        self.asked, self.told, self.further = [], [], further
+        self.asked, self.told, self.further, self.may_end = [], [], further, []
         q = len(rounds[0])
         run = self.run = object.__new__(solve.EngineRun)
         run.stop, run.iterations = Stop(0.25), 5
@@ -67,7 +67,8 @@ class Rounds:
     def take(self, left):
         self.asked.append(("take", left.tolist()))
 
-    def in_span(self, choice):
+    def in_span(self, choice, may_end):
+        self.may_end.append(may_end)
         self.gaps = np.array(next(self.rounds))
         points = [
             SimpleNamespace(scale=2.0, primal=self.first + k, a=np.array([0.0, 1.0, k]),
@@ -130,6 +131,28 @@ def test_problems_that_are_not_done_go_on_with_more_landmarks(monkeypatch):
     assert rounds.run._columns.row.tolist() == [1]
     assert [now.gap for now in rounds.told] == [0.5, 0.375, 0.25]
     assert rounds.run._states[3] == (11.0, 0.25, 2)
+    assert rounds.may_end == [False, True, True]
+
+
+@pytest.mark.parametrize("stage", ["span", "features"])
+def test_what_was_found_is_not_lost_when_what_follows_is_given_up(stage, monkeypatch):
+    """Long after the deadline."""
+    rounds = Rounds(
+        monkeypatch, [0.5, 0.75], [0.75], choices=["free"] * 2, is_full=stage == "features"
+    )  # fmt: skip
+
+    def given_up(basis):
+        raise deadline.Exceeded
+
+    def in_span(choice, may_end):
+        if may_end:
+            raise deadline.Exceeded
+        return rounds.in_span(choice, may_end)
+
+    rounds.run._of_all, rounds.run._in_span = given_up, in_span
+    found = rounds.result()
+    assert [(one.j, one.gap, one.further) for one in found] == [(0, 0.25, False), (1, 0.375, False)]
+    assert len(rounds.may_end) == 1 and rounds.run._found is found
 
 
 @pytest.mark.parametrize("rise, gap, is_taken", [

@@ -336,7 +336,7 @@ def test_a_pass_whose_objective_is_lower_by_rounding_is_the_last(monkeypatch, sh
     primals = iter([10.0, 10.0 - (share or 0.0) * 1e-12 * scale, 99.0])
     inside = 1.0 if share else scale / 16  # which is small enough
 
-    def evaluated(*_):
+    def evaluated(*_, **_named):
         return [SimpleNamespace(inside=inside, scale=scale, primal=next(primals), crossed=[1.0])]
 
     monkeypatch.setattr(thinned, "solve_in_span", lambda *_: (np.zeros((1, 1)), 2, None))

@@ -88,7 +88,9 @@ class SpanPoint(NamedTuple):
     rounding: float
 
 
-def evaluate(basis: Basis, columns: Columns, W: np.ndarray) -> list[SpanPoint]:
+def evaluate(
+    basis: Basis, columns: Columns, W: np.ndarray, *, may_end: bool = False
+) -> list[SpanPoint]:  # fmt: skip
     """The points of the full problems that the columns of W, for the features, stand for.
 
     Parameters
@@ -96,9 +98,13 @@ def evaluate(basis: Basis, columns: Columns, W: np.ndarray) -> list[SpanPoint]:
     basis : Basis
     columns : Columns
     W : ndarray, shape (r, q)
+    may_end : bool
+        Raise Exceeded when the pass takes too long after the deadline.
     """
 
     def demand(part: slice, f: np.ndarray):
+        if may_end:
+            deadline.check()
         block = columns.block(part)
         own = block.values(f)
         return block.demanded(f), own.sum(axis=0), np.abs(own).sum(axis=0)

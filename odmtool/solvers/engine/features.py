@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odmtool.core import deadline
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.factor import inverse_transposed
 from odmtool.solvers.rounding import UNIT
@@ -96,8 +97,9 @@ class Features(NamedTuple):
 
 
 def features(
-    basis: Basis, *, certified: bool, rows: np.ndarray | None = None, dtype=np.float32
-) -> Features:
+    basis: Basis, *, certified: bool, rows: np.ndarray | None = None, dtype=np.float32,
+    may_end: bool = False,
+) -> Features:  # fmt: skip
     """The features of all points.
 
     Parameters
@@ -109,6 +111,8 @@ def features(
         Z is wanted of these only.
     dtype : type
         Of Z.
+    may_end : bool
+        Raise Exceeded when the pass takes too long after the deadline.
     """
     points, r = basis.points, len(basis.members)
     if not certified and rows is not None:
@@ -119,6 +123,8 @@ def features(
     left = np.empty(points.size)
 
     def one(part: slice) -> None:
+        if may_end:
+            deadline.check()
         block = basis.in_span(points.values(X[part], landmarks))
         if certified:
             left[part] = points.diagonal[part] - np.einsum("ij,ij->i", block, block)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core import losses
+from odmtool.core.deadline import Exceeded
 from odmtool.core.gram import Gram
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.compressed import compressed
@@ -229,6 +230,7 @@ class EngineRun:
         )  # fmt: skip
         # speed only: the gap of the round after which examples were brought into the sample
         self._brought = np.inf
+        self._found = None
 
     def losses(self, j: int) -> MarginLoss:
         """The losses of the examples in problem j; problems that are alike share them."""
@@ -259,6 +261,8 @@ class EngineRun:
         """The solutions, or None, for one problem and ``slope`` as of :func:`solve`."""
         try:
             return self._result(slope)
+        except Exceeded:
+            return self._found
         finally:
             enter(self._progress, None)
 
@@ -270,11 +274,11 @@ class EngineRun:
         if may_leave and is_for_descent(choice, self.cost, self.stop.tolerance, slope):
             return None
         live = np.arange(self._columns.count)
-        solutions = [None] * len(live)
+        self._found = solutions = [None] * len(live)
         while True:
             count = len(self.sample.landmarks.members)
             self.enter("span", count)
-            points, basis, found, space = self._in_span(choice)
+            points, basis, found, space = self._in_span(choice, solutions[0] is not None)
             self._note(live, points, np.full(len(points), np.inf))
             self._tell(self.iterations)
             self.enter("certificate", count)
@@ -348,7 +352,7 @@ class EngineRun:
             return 0
         left = found.left
         if left is None:
-            left = features(basis, certified=True, rows=np.arange(0)).left
+            left = features(basis, certified=True, rows=np.arange(0), may_end=True).left
         rows = brought.far_examples(points, left - basis.error, sample.points.size)
         self._brought = gap
         return sample.bring(rows, left[rows], basis, self._columns)
@@ -361,9 +365,12 @@ class EngineRun:
         return FeatureSpace(found.Z, y, self.points.executor)
 
     def _in_span(
-        self, choice: Choice
+        self, choice: Choice, may_end: bool = False
     ) -> tuple[list[SpanPoint], Basis, Features, FeatureSpace | None]:
-        """The solutions in the span of the landmarks, as points of the full problems."""
+        """The solutions in the span of the landmarks, as points of the full problems.
+
+        If it ``may_end``, it raises Exceeded when this takes too long after the deadline.
+        """
         sample, m = self.sample, self.points.size
         basis = Basis(self.points, sample.members, sample.landmarks.factor)
         rows = thinned.kept_rows(m, self.seed)
@@ -373,8 +380,7 @@ class EngineRun:
             found = Features(sample.Z, bounded(sample.landmarks.left, basis))
         else:
             sample.rest()
-            is_certified = choice.way in ("free", "drawn")
-            found = features(basis, certified=is_certified, rows=rows, dtype=sample.dtype)
+            found = self._features(basis, rows, choice.way in ("free", "drawn"), may_end)
         inside, executor = _INSIDE * self.stop.tolerance, self.points.executor
         if rows is not None:
             sample.W, points, steps = thinned.solve(
@@ -386,11 +392,22 @@ class EngineRun:
         self.iterations += steps
         return certificate.evaluate(basis, self._columns, sample.W), basis, found, space
 
+    def _features(self, basis: Basis, rows, certified: bool, may_end: bool) -> Features:
+        """The features; only those that a model needs where others take too long."""
+        known = {"rows": rows, "dtype": self.sample.dtype}
+        try:
+            either = may_end or certified
+            return features(basis, certified=certified, may_end=either, **known)
+        except Exceeded:
+            if may_end:
+                raise
+            return features(basis, certified=False, **known)
+
     def _of_all(self, basis: Basis) -> Features:
         """Features of all examples, with as many landmarks as there is room for."""
         r = self._room.beyond(self.points.size, len(basis.members))
         basis = Basis(self.points, basis.members[:r], basis.factor[:r, :r])
-        return features(basis, certified=False)
+        return features(basis, certified=False, may_end=True)
 
     def _certify(self, points, basis, found: Features, choice: Choice):
         """P - D of the points or bounds of it, and the probabilities that these are wrong."""
@@ -409,7 +426,8 @@ class EngineRun:
                     return bound, failure
             # Where there are no more landmarks, these are cheaper than what comes then.
             count = count or _DRAWN
-        if choice.way == "full":
+        is_given_up = found.left is None and choice.way in ("free", "drawn")
+        if choice.way == "full" or is_given_up:
             return bound, failure
         left = np.flatnonzero(~(bound <= enough))
         # More rows where a pass is out of reach.

@@ -7,7 +7,7 @@ Update   the problem on n drawn examples, their weights scaled up, is solved fir
          one pass over kernel values with the landmarks, without features. H differs from the
          Hessian of all by about sqrt(r / n), so that few passes are enough.
 Stop     when the gap in the span, 1/2 |g|^2, is at most the tolerance times S, or P has ceased to
-         fall.
+         fall. A pass for a further step is given up when it takes too long after the deadline.
 Source   Erdogdu & Montanari, "Convergence rates of sub-sampled Newton methods", NIPS 2015.
 """
 
@@ -62,7 +62,11 @@ def solve(
             break
         crossed = np.column_stack([point.crossed for point in points])
         further = W + directions(Z, some, W, W - basis.inverse.T @ crossed, executor)
-        found, steps = certificate.evaluate(basis, columns, further), steps + 1
+        try:
+            found = certificate.evaluate(basis, columns, further, may_end=True)
+        except deadline.Exceeded:
+            break
+        steps += 1
         pairs = list(zip(found, points, strict=True))
         is_lower = [f.primal < p.primal - _LEAST * p.scale for f, p in pairs]
         if not any(is_lower):
