@@ -334,3 +334,22 @@ def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkey
         run._in_span(Choice(way, 0.0), True)
     with pytest.raises(deadline.Exceeded):
         run._of_all(basis)
+
+
+@pytest.mark.parametrize("way", ["free", "exact"])
+def test_no_features_of_some_are_made_when_no_step_follows(way, monkeypatch):
+    """The sample's solution, for more landmarks, is looked at as it is."""
+    problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**8, dense=True)
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    run, *_ = solve._run_of(columns, problem.gram, Stop(2.0**-10), 3, None, None)
+    m = run.points.size
+    columns, rows = Columns.of(run.Y, problem.weight[:m], problem.loss), np.arange(0, m, 2)
+    run.sample = sample.DrawnExamples(columns, run.points, rows, 9, 3, 2.0**-10)
+    run.sample.landmarks.grow(9)
+    run.sample.W = np.arange(1.0, 6.0)[:, None]
+    monkeypatch.setattr(solve.thinned, "kept_rows", lambda *_: np.arange(0, m, 3))
+    monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
+    (point,), basis, found, space = run._in_span(Choice(way, 0.0))
+    assert found.left is None and not found.Z.size and space is None and run.iterations == 0
+    assert run.sample.W[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0, 0.0, 0.0]
+    assert point.alpha == pytest.approx(basis.inverse @ run.sample.W[:, 0])

@@ -394,14 +394,17 @@ class EngineRun:
 
     def _features(self, basis: Basis, rows, certified: bool, may_end: bool) -> Features:
         """The features; only those that a model needs where others take too long."""
-        known = {"rows": rows, "dtype": self.sample.dtype}
+        known, none = {"rows": rows, "dtype": self.sample.dtype}, Features(np.empty((0, 0)), None)
+        # Those of some examples are for steps, of which none follows.
+        if self.stop.is_late and rows is not None and not certified:
+            return none
         try:
             either = may_end or certified
             return features(basis, certified=certified, may_end=either, **known)
         except Exceeded:
             if may_end:
                 raise
-            return features(basis, certified=False, **known)
+            return none if rows is not None else features(basis, certified=False, **known)
 
     def _of_all(self, basis: Basis) -> Features:
         """Features of all examples, with as many landmarks as there is room for."""

@@ -55,7 +55,12 @@ def solve(
         Of the gap in the span, relative to S.
     """
     executor, some = basis.points.executor, columns.rows(rows)
-    W, steps, _space = solve_in_span(Z, some, start, tolerance, executor)
+    if deadline.is_over():
+        # No step follows, and there may be no features.
+        missing = len(basis.members) - len(start)
+        W, steps = np.concatenate([start, np.zeros((missing, columns.count))]), 0
+    else:
+        W, steps, _space = solve_in_span(Z, some, start, tolerance, executor)
     points = certificate.evaluate(basis, columns, W)
     for _ in range(_STEPS):
         if all(p.inside <= tolerance * p.scale for p in points) or deadline.is_over():
