@@ -59,6 +59,20 @@ def test_a_kept_cache_serves_again_until_the_file_changes(tmp_path, open_store):
     assert len(os.listdir(folder)) == 1
 
 
+def test_a_kept_cache_is_read_where_nothing_can_be_written(tmp_path, monkeypatch, open_store):
+    path = write(tmp_path / "data", *examples())
+    open_store(tmp_path, path, keep=True)
+
+    def refuse(name):
+        raise FileError(f"{name} cannot be written")
+
+    monkeypatch.setattr(row_store, "check_writable", refuse)
+    assert [open_store(tmp_path, path, keep=keep)[1] for keep in (True, False)] == [True, True]
+    os.utime(path, ns=(5, 5))
+    with pytest.raises(FileError, match="cannot be written"):
+        open_store(tmp_path, path)
+
+
 def test_what_was_replaced_stays_for_those_who_have_opened_it(tmp_path, open_store):
     X, y = examples()
     path = write(tmp_path / "data", X, y)

@@ -307,10 +307,11 @@ def open_store(
     """
     identity = _identity(source, zero_based)
     path = None if identity is None else os.path.join(folder, _file_name(identity))
-    check_writable(path or os.path.join(folder, "cache"))
     with contextlib.suppress(OSError):
         if path and (known := _known(path, identity)):
             return known, True
+    # What is only read may lie where nothing can be written.
+    check_writable(path or os.path.join(folder, "cache"))
     blocks = iter_svmlight(
         source, zero_based=zero_based, jobs=jobs, block_bytes=block_bytes, compiled=compiled
     )
