@@ -73,6 +73,17 @@ def test_a_kept_cache_is_read_where_nothing_can_be_written(tmp_path, monkeypatch
         open_store(tmp_path, path)
 
 
+def test_an_older_cache_stays_until_the_new_one_is_complete(tmp_path, open_store):
+    path = Path(write(tmp_path / "data", *examples()))
+    open_store(tmp_path, path, keep=True)
+    (cache,) = tmp_path.glob("*.odmcache")
+    before = cache.read_bytes()
+    path.write_text("1 1:1\n1 1:x\n")
+    with pytest.raises(DataError):
+        open_store(tmp_path, path, keep=True)
+    assert cache.read_bytes() == before
+
+
 def test_what_was_replaced_stays_for_those_who_have_opened_it(tmp_path, open_store):
     X, y = examples()
     path = write(tmp_path / "data", X, y)

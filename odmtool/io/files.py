@@ -238,7 +238,7 @@ def _is_closed(stream: IO | None) -> bool:
 
 
 def atomic_output(
-    path: str | os.PathLike, binary: bool = False
+    path: str | os.PathLike, binary: bool = False, inherits: bool = True
 ) -> contextlib.AbstractContextManager[IO]:
     """Write a file so that it appears complete or not at all.
 
@@ -254,6 +254,9 @@ def atomic_output(
         is written directly, ``/dev/stdout`` and its like where they stand.
     binary : bool
         The file object takes bytes, not text.
+    inherits : bool
+        Otherwise the name itself is replaced, whatever has it: a link is not followed, and
+        nobody's permissions are taken over.
 
     Raises
     ------
@@ -264,6 +267,8 @@ def atomic_output(
     """
     name = display_name(path)
     check_writable(path)
+    if not inherits:
+        return _replaced(os.path.abspath(os.fsdecode(path)), None, name, binary)
     if os.fsdecode(path) == "-":
         return _standard_output(binary)
     descriptor = _descriptor(path)

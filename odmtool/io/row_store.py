@@ -316,8 +316,9 @@ def open_store(
         source, zero_based=zero_based, jobs=jobs, block_bytes=block_bytes, compiled=compiled
     )
     if keep and path is not None:
-        _make_way(path)
-        with atomic_output(path, binary=True) as stream:
+        # An older cache, or what somebody put in its place, leads nowhere and lends nothing; it
+        # is there until the new one is complete.
+        with atomic_output(path, binary=True, inherits=False) as stream:
             os.fchmod(stream.fileno(), 0o600)
             _write(blocks, stream, identity)
         try:
@@ -337,16 +338,6 @@ def open_store(
         return store, False
     except OSError as error:
         raise FileError(messages.cannot_write(shown, error.strerror)) from None
-
-
-def _make_way(path: str) -> None:
-    """Delete an older cache, or what somebody put in its place: it leads nowhere, lends nothing."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise FileError(messages.cannot_write(display_name(path), error.strerror)) from None
 
 
 def _identity(source, zero_based: bool) -> dict | None:
