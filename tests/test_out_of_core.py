@@ -390,7 +390,6 @@ def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch, open
 
     path = write(tmp_path / "data", *examples())
     monkeypatch.setattr(svmlight, "PLAIN_BYTES", 0)
-    monkeypatch.setattr(disk, "resident", lambda: 0.0)
     for memory, is_compiled in ((1e8, False), (1e12, True)):
         seen = []
 
@@ -407,6 +406,21 @@ def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch, open
     store, _ = open_store(tmp_path, path)
     monkeypatch.setattr(disk_memory, "sys", SimpleNamespace(modules={}))
     assert disk_memory.plan(MACHINES["odm"](solver="dcd"), store).parts["compiled code"] > 1e8
+
+
+def test_blocks_depend_neither_on_threads_nor_on_what_happens_to_be_free(tmp_path, monkeypatch):
+    monkeypatch.undo()  # blocks as they are for users
+    assert {disk.block_size(memory) for memory in (5.4e8, 1e9, 1e12)} == {1 << 22}
+    assert {disk.block_size(memory) for memory in (2.7e8, 3e8, 5e8)} == {1 << 21}
+    assert disk.block_size(0.0) == 1 << 16
+    rows = "+1 1:1 2:0.5\n-1 1:2\n" * 10_000
+    (tmp_path / "data").write_text(rows)
+    starts = []
+    for jobs in (1, 5):
+        source = Source(str(tmp_path / "data"), memory=1e7, jobs=jobs)
+        with contextlib.closing(disk.Disk(source, str(tmp_path))) as here:
+            starts.append(here.read().X.starts.tolist())
+    assert starts[0] == starts[1] and len(starts[0]) > 2
 
 
 def test_fewer_threads_before_another_solver(tmp_path, open_store):

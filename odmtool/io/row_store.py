@@ -3,10 +3,11 @@
 The text is parsed once. What is kept is the cache of one training run: an unnamed file that
 vanishes with the process, however it ends, or, if it shall serve again, a file with a name
 that appears when it is complete. Such a file is used again only for a source of the same
-path, size, inode and times (that of the last change cannot be set back), and is written anew
-otherwise. It is used only if it is this user's and nobody else may write to it. Any number of
-processes may make and read it at the same time: each writes a file of its own, and a file that
-has been replaced stays what it was for those who have opened it.
+path, size, inode and times (that of the last change cannot be set back), and for blocks of the
+same size, on which a model may depend; it is written anew otherwise. It is used only if it is
+this user's and nobody else may write to it. Any number of processes may make and read it at the
+same time: each writes a file of its own, and a file that has been replaced stays what it was for
+those who have opened it.
 
 Layout, in the byte order of the machine: a first line, the blocks, and a footer of JSON with
 its length and SHA-256. A block holds its labels (int32) and its rows, either dense (float64)
@@ -305,7 +306,7 @@ def open_store(
     ------
     DataError, FileError
     """
-    identity = _identity(source, zero_based)
+    identity = _identity(source, zero_based, block_bytes)
     path = None if identity is None else os.path.join(folder, _file_name(identity))
     with contextlib.suppress(OSError):
         if path and (known := _known(path, identity)):
@@ -340,7 +341,7 @@ def open_store(
         raise FileError(messages.cannot_write(shown, error.strerror)) from None
 
 
-def _identity(source, zero_based: bool) -> dict | None:
+def _identity(source, zero_based: bool, block_bytes: int) -> dict | None:
     """What must be the same for rows to be used again; None for a stream."""
     if is_stream(source):
         return None
@@ -353,7 +354,7 @@ def _identity(source, zero_based: bool) -> dict | None:
     return {
         "path": os.path.realpath(source), "size": status.st_size, "inode": status.st_ino,
         "times": [status.st_mtime_ns, status.st_ctime_ns],
-        "zero_based": zero_based, "byte_order": sys.byteorder,
+        "zero_based": zero_based, "byte_order": sys.byteorder, "block_bytes": block_bytes,
     }  # fmt: skip
 
 

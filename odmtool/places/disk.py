@@ -11,7 +11,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core.kernel_table import KERNELS
-from odmtool.core.memory import READER, resident
+from odmtool.core.memory import PROGRAM, READER, TEXT_COPIES
 from odmtool.errors import UsageError
 from odmtool.io.row_store import open_store
 from odmtool.places import disk_memory, disk_training
@@ -20,9 +20,20 @@ from odmtool.places.place import Place, Source, TrainingData
 from odmtool.solvers.base import ignore_progress
 from odmtool.solvers.table import DISK, names_for, way_of
 
-# A part of the memory that the text of a block may have; parsed and in threads it is more.
-_BLOCK_SHARE = 1 / 256
+# A part of the memory that the text of a block may have at most; parsed and in threads it is more.
+_BLOCK_SHARE = 1 / 128
 _LEAST_BLOCK, _LARGEST_BLOCK = 1 << 16, 1 << 22
+
+
+def block_size(memory: float) -> int:
+    """Bytes of text that make a block.
+
+    Coordinate descent goes from block to block, so its model depends on them. From half a
+    gigabyte on they are the same, whatever is free when the command begins; below that a power
+    of two, so that it takes much to change them. Threads change none.
+    """
+    most = max(1, int(memory * _BLOCK_SHARE))
+    return min(max(1 << most.bit_length() - 1, _LEAST_BLOCK), _LARGEST_BLOCK)
 
 
 class Disk(Place):
@@ -64,11 +75,13 @@ class Disk(Place):
     def rows(self, _note, detail) -> TrainingData:
         """The examples, X a RowStore."""
         source = self.source
-        size = int(source.limit() * _BLOCK_SHARE / source.jobs)
+        memory = source.limit()
+        size, is_compiled = block_size(memory), memory >= PROGRAM + READER
+        left = memory - PROGRAM - READER * is_compiled
+        readers = min(source.jobs, int(left / (TEXT_COPIES * size)))
         store, was_known = open_store(
             self._folder, source.path, zero_based=source.zero_based, keep=self._keep,
-            jobs=source.jobs, block_bytes=min(max(size, _LEAST_BLOCK), _LARGEST_BLOCK),
-            compiled=resident() + READER <= source.limit(),
+            jobs=max(1, readers), block_bytes=size, compiled=is_compiled,
         )  # fmt: skip
         self._store = store
         detail(messages.cached(store, was_known))
