@@ -19,7 +19,7 @@ import pytest
 from problems import OTHER_LOSSES, StoreInMemory, examples, weights, write
 
 from odmtool.core import losses
-from odmtool.core.memory import resident
+from odmtool.core.memory import PROGRAM
 from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.io.svmlight import read_svmlight
 from odmtool.judge import binary as objective
@@ -350,7 +350,8 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path, open_store, monke
     X, y = examples(60, 400, density=0.3)
     path = write(tmp_path / "data", X, y)
     store, _ = open_store(tmp_path, path, block_bytes=TINY)
-    base = resident()
+    base = PROGRAM
+    monkeypatch.setattr(disk_memory, "resident", lambda: base)
     machine = MACHINES["odm"](memory=base + 100e6)
     plan = disk_memory.plan(machine, store)
     assert plan.solver == "newton" and 0 < plan.total <= machine.memory
@@ -428,11 +429,39 @@ def test_fewer_threads_before_another_solver(tmp_path, open_store):
     store, _ = open_store(tmp_path, write(tmp_path / "data", X, labels))
     machine = MACHINES["odm"](jobs=64)
     one, all_of_them = (
-        sum(disk_memory._parts(machine.copy(jobs=jobs), "newton", store, None).values())
-        for jobs in (1, 64)
+        sum(disk_memory._parts(machine, "newton", store, None, jobs).values()) for jobs in (1, 64)
     )
     plan = disk_memory.plan(machine.copy(memory=(one + all_of_them) / 2), store)
-    assert (plan.solver, plan.jobs) == ("newton", 1)
+    assert plan.solver == "newton" and 1 < plan.jobs < 64
+    # One thread goes from block to block, and no other takes memory.
+    dcd = sum(disk_memory._parts(machine, "dcd", store, None, 1).values())
+    assert disk_memory.plan(machine.copy(solver="dcd", memory=dcd + 1e6), store).solver == "dcd"
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "nystrom"])
+def test_what_is_in_memory_at_the_moment_decides_nothing(
+    tmp_path, open_store, monkeypatch, solver
+):
+    """Neither the solver nor a sample; nor do threads."""
+    store, _ = open_store(tmp_path, write(tmp_path / "data", *examples()))
+    store.shape = (1_000_000, 60)
+    kernel = "rbf" if solver == "nystrom" else "linear"
+    machine = MACHINES["odm"](memory=2e8, solver=solver, kernel=kernel)
+    found = set()
+    for now, jobs in ((6e7, 1), (7.9e7, 1), (7e7, 3), (7e7, 64)):
+        monkeypatch.setattr(disk_memory, "resident", lambda now=now: now)
+        plan = disk_memory.plan(machine.copy(jobs=jobs), store)
+        assert plan.total + plan.sample <= plan.limit
+        found.add((plan.solver, plan.left, plan.sample))
+    assert len(found) == 1
+    lefts = set()
+    for limit in (5e8, 5.1e8, 4.9e8):  # without --memory, of what is free
+        monkeypatch.setattr("odmtool.machines.base.default_memory", lambda limit=limit: limit)
+        lefts.add(disk_memory.plan(machine.copy(memory=None), store).left)
+    assert len(lefts) == 1
+    monkeypatch.setattr(disk_memory, "resident", lambda: 1.9e8)
+    with pytest.raises(MemoryLimitError):
+        disk_memory.plan(machine, store)
 
 
 @pytest.mark.parametrize("start", [-1.5, 0.0, 1.0])

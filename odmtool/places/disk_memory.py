@@ -1,9 +1,16 @@
-"""What training from the disk keeps in memory; with it a solver is chosen, or refused."""
+"""What training from the disk keeps in memory; with it a solver is chosen, or refused.
+
+What the process takes at the moment differs from run to run. It only tells whether a training
+fits, and with how many threads; what a model depends on is decided by what the program takes at
+most, and with one thread, so that the same command gives the same model.
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import NamedTuple
+
+import numpy as np
 
 from odmtool import messages
 from odmtool.core.gram import BYTES
@@ -16,10 +23,13 @@ from odmtool.core.memory import (
     HESSIAN_MATRICES,
     LIBRARIES,
     NEWTON_NUMBERS,
+    PROGRAM,
+    READER,
     SAMPLE_COPIES,
     resident,
 )
 from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.io.svmlight import PLAIN_BYTES
 from odmtool.machines.data import too_wide
 from odmtool.rows import partition
 from odmtool.solvers.base import LARGEST_HESSIAN
@@ -27,6 +37,10 @@ from odmtool.solvers.large.blocks import gram_rows, sample_size
 
 # Of what is left, a sample of the rows may have so much.
 _SAMPLE_SHARE = 0.5
+# What compiled code that has read rows takes afterwards, in a part of what it may take (0.4).
+_READER_SHARE = 0.5
+# Text of rows that take less was short enough for the reader without compiled code.
+_LARGE_STORE = PLAIN_BYTES / 4
 
 
 class DiskPlan(NamedTuple):
@@ -39,8 +53,10 @@ class DiskPlan(NamedTuple):
         What for, and how much.
     limit : float
         The machine's memory.
+    left : float
+        What remains for samples of the rows; the same in every run, for any number of threads.
     sample : float
-        What the larger of the samples takes of what is left.
+        What the larger of the samples takes of it.
     jobs : int
         Threads; fewer than the machine's where the memory is too small for theirs.
     """
@@ -48,17 +64,13 @@ class DiskPlan(NamedTuple):
     solver: str
     parts: dict[str, float]
     limit: float
+    left: float
     sample: float
     jobs: int = 1
 
     @property
     def total(self) -> float:
         return sum(self.parts.values())
-
-    @property
-    def left(self) -> float:
-        """What remains of the machine's memory, for samples of the rows."""
-        return self.limit - self.total
 
     @property
     def sentence(self) -> str:
@@ -89,19 +101,41 @@ def plan(machine, store, weight=None) -> DiskPlan:
     is_auto = solver == "auto"
     if is_auto:
         solver = "newton" if has_newton(machine, store.shape[1]) else "dcd"
-    jobs, parts = machine.jobs, _parts(machine, solver, store, weight)
-    if sum(parts.values()) > memory:
-        jobs, parts = 1, _parts(machine.copy(jobs=1), solver, store, weight)
-    if sum(parts.values()) > memory and is_auto:
-        other = _parts(machine, "dcd", store, weight)
-        if sum(other.values()) < sum(parts.values()):
-            solver, parts = "dcd", other
-    left = memory - sum(parts.values())
+    known = _sum(machine, solver, store, weight)
+    if known > memory and is_auto and (other := _sum(machine, "dcd", store, weight)) < known:
+        solver, known = "dcd", other
+    left = max(0.0, memory - known)
+    if machine.memory is None:
+        # What is free at the moment decides nothing either, unless there is half or twice of it.
+        left = 2.0 ** int(np.log2(left)) if left >= 1 else 0.0
+    sample = _sample_bytes(machine, solver, store, left)
+    jobs = _threads(machine, solver, store, weight, memory - min(sample, left))
+    parts = _parts(machine, solver, store, weight, jobs)
     if parts.get("w", 0) > memory:
         raise too_wide(store.shape[1], store.widest_example(), parts["w"], memory)
-    if left < 0:
-        raise MemoryLimitError(messages.out_of_core_too_large(memory - left, memory))
-    return DiskPlan(solver, parts, memory, _sample_bytes(machine, solver, store, left), jobs)
+    needed = sum(parts.values()) + min(sample, left)
+    if needed > memory:
+        raise MemoryLimitError(messages.out_of_core_too_large(needed, memory))
+    return DiskPlan(solver, parts, memory, left, sample, jobs)
+
+
+def _sum(machine, solver: str, store, weight) -> float:
+    """Bytes besides samples, the same in every run."""
+    return sum(_parts(machine, solver, store, weight, 1, _program(machine, store)).values())
+
+
+def _program(machine, store) -> float:
+    """What the program takes at most when rows have been read, of whatever file."""
+    may_compile = machine.memory_limit() >= PROGRAM + READER and store.bytes >= _LARGE_STORE
+    return PROGRAM + _READER_SHARE * READER * may_compile
+
+
+def _threads(machine, solver: str, store, weight, memory: float) -> int:
+    """So many of the machine's threads as memory has room for, at least one."""
+    for jobs in range(machine.jobs, 1, -1):
+        if sum(_parts(machine, solver, store, weight, jobs).values()) <= memory:
+            return jobs
+    return 1
 
 
 def has_newton(machine, n_features: int) -> bool:
@@ -110,19 +144,24 @@ def has_newton(machine, n_features: int) -> bool:
     return machine.kernel == "linear" and machine.kind == SMOOTH and d <= LARGEST_HESSIAN
 
 
-def _parts(machine, solver: str, store, weight) -> dict[str, float]:
-    """What will be in memory with a solver, besides samples of the rows."""
+def _parts(
+    machine, solver: str, store, weight, jobs: int, program: float | None = None
+) -> dict[str, float]:
+    """What will be in memory with a solver and so many threads, besides samples of the rows."""
     m, d = store.shape[0], store.shape[1] + (machine.bias >= 0)
-    parts = {"the program": resident(), "weights": 0 if weight is None else weight.nbytes}
-    parts["libraries"] = LIBRARIES / 2 * machine.jobs
+    parts = {"the program": resident() if program is None else program}
+    parts["weights"] = 0 if weight is None else weight.nbytes
     if solver == "dcd":
+        # One thread goes from block to block, however many there may be.
+        parts["libraries"] = LIBRARIES / 2
         parts["rows"] = BLOCK_COPIES * store.block_bytes()
         if "numba" not in sys.modules:
             parts["compiled code"] = COMPILER
         return parts | {"dual variables": BYTES * m, "w": DESCENT_WEIGHTS * BYTES * d}
+    parts["libraries"] = LIBRARIES / 2 * jobs
     width = min(machine.settings.landmarks, m) if solver == "nystrom" else d
-    pieces = BLOCK_COPIES * machine.jobs * BYTES * gram_rows(width) * width
-    parts["rows"] = BLOCK_COPIES * machine.jobs * store.block_bytes()
+    pieces = BLOCK_COPIES * jobs * BYTES * gram_rows(width) * width
+    parts["rows"] = BLOCK_COPIES * jobs * store.block_bytes()
     parts["matrices"] = HESSIAN_MATRICES * BYTES * width * width + pieces
     if solver == "nystrom":
         parts["landmarks"] = BYTES * width * width + _row_bytes(store) * width
