@@ -438,6 +438,24 @@ def test_fewer_threads_before_another_solver(tmp_path, open_store):
     assert disk_memory.plan(machine.copy(solver="dcd", memory=dcd + 1e6), store).solver == "dcd"
 
 
+@pytest.mark.parametrize("options, copies", [([], 1), (["-B", "1"], 2)])
+def test_many_classes_from_the_disk_are_planned_for(start, tmp_path, options, copies):
+    """20 classes with 150,000 features, whose weights are 24 MB each time."""
+    generator = np.random.default_rng(0)
+    columns = np.sort(generator.integers(1, 150_000, (40, 2000)), axis=1)
+    with open(tmp_path / "many", "w") as file:
+        for k, row in enumerate(columns):
+            print(k % 20, *(f"{column}:1" for column in np.unique(row)), file=file)
+    options = ["--solver", "dcd", "-s", "odm", "--max-iter", "1", "--memory", "1G", *options]
+    process = start("train", "--verbose", "--cache", ".", *options, "many", "m")
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    (peak,) = re.findall(r"peak memory ([0-9.]+) MB", err.decode())
+    (most,) = re.findall(r"dcd in ([0-9.]+) MB", err.decode())
+    (classes,) = re.findall(r"classes ([0-9.]+) MB", err.decode())
+    assert float(classes) > 23 * copies and float(peak) <= float(most)
+
+
 @pytest.mark.parametrize("solver", ["auto", "newton", "nystrom"])
 def test_what_is_in_memory_at_the_moment_decides_nothing(
     tmp_path, open_store, monkeypatch, solver

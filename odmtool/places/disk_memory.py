@@ -18,6 +18,7 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.core.memory import (
     BLOCK_COPIES,
     COMPILER,
+    COPIES,
     DESCENT_WEIGHTS,
     ENTRY,
     HESSIAN_MATRICES,
@@ -26,11 +27,14 @@ from odmtool.core.memory import (
     PROGRAM,
     READER,
     SAMPLE_COPIES,
+    WRITTEN_COPIES,
+    WRITTEN_VECTORS,
     resident,
 )
 from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.io.svmlight import PLAIN_BYTES
 from odmtool.machines.data import too_wide
+from odmtool.machines.reduction import problems
 from odmtool.rows import partition
 from odmtool.solvers.base import LARGEST_HESSIAN
 from odmtool.solvers.large.blocks import gram_rows, sample_size
@@ -151,6 +155,8 @@ def _parts(
     m, d = store.shape[0], store.shape[1] + (machine.bias >= 0)
     parts = {"the program": resident() if program is None else program}
     parts["weights"] = 0 if weight is None else weight.nbytes
+    width = min(machine.settings.landmarks, m) if solver == "nystrom" else d
+    parts["classes"] = _class_bytes(machine, len(store.counts), width)
     if solver == "dcd":
         # One thread goes from block to block, however many there may be.
         parts["libraries"] = LIBRARIES / 2
@@ -159,13 +165,26 @@ def _parts(
             parts["compiled code"] = COMPILER
         return parts | {"dual variables": BYTES * m, "w": DESCENT_WEIGHTS * BYTES * d}
     parts["libraries"] = LIBRARIES / 2 * jobs
-    width = min(machine.settings.landmarks, m) if solver == "nystrom" else d
     pieces = BLOCK_COPIES * jobs * BYTES * gram_rows(width) * width
     parts["rows"] = BLOCK_COPIES * jobs * store.block_bytes()
     parts["matrices"] = HESSIAN_MATRICES * BYTES * width * width + pieces
     if solver == "nystrom":
         parts["landmarks"] = BYTES * width * width + _row_bytes(store) * width
     return parts
+
+
+def _class_bytes(machine, k: int, width: int) -> float:
+    """What the solutions of k classes take until the model is written, so wide each."""
+    count = len(problems(k, machine.reduction(k)))
+    if count == 1:
+        return 0.0
+    if machine.kernel != "linear":
+        copies = COPIES + 1  # in the span of the landmarks, and of the landmarks, in two orders
+    elif machine.decides_by_votes(k) or machine.model_format == "libsvm":
+        copies = WRITTEN_VECTORS
+    else:
+        copies = WRITTEN_COPIES + (machine.bias >= 0)
+    return float(BYTES) * copies * width * count
 
 
 def rows_that_fit(store, left: float, numbers: int) -> int:

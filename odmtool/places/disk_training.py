@@ -77,11 +77,17 @@ class _Training(NamedTuple):
 
     def linear(self):
         """The solution, what has the shape of the rows, and what a model needs of them."""
-        found = self.solve_all()
+        W, found = None, []
+        for column, problem in enumerate(self.problems()):
+            one = self.solve(self.signs(*problem))
+            if W is None:
+                W = np.empty((len(one.w), len(self.problems())))
+            W[:, column] = one.w
+            # Of many classes these are the largest arrays: none is kept twice.
+            found.append(one._replace(w=None))
         solution = reduction.joined(
-            found, W=np.column_stack([f.w for f in found]),
-            support_count=max(f.support_count for f in found),
-        )  # fmt: skip
+            found, W=W, support_count=max(one.support_count for one in found)
+        )
         return solution, self.store, self.prepared(np.zeros(0, dtype=int))
 
     def nystrom(self):
@@ -99,7 +105,8 @@ class _Training(NamedTuple):
         memory = min(machine.memory_limit(), landmark_memory(count, most))
         chosen = landmarks(kernel, store, count, seed=machine.seed, memory=memory)
         machine.captured_ = chosen.captured
-        found = self.solve_all(basis_of(store, kernel, chosen, machine.tolerance))
+        basis = basis_of(store, kernel, chosen, machine.tolerance)
+        found = [self.solve(self.signs(*problem), basis) for problem in self.problems()]
         order = np.argsort(chosen.rows)
         A = np.column_stack([expansion(chosen.factor, f.w) for f in found])[order]
         rows = sparse.csr_matrix(store[chosen.rows[order]])
@@ -107,10 +114,9 @@ class _Training(NamedTuple):
         solution = reduction.joined(found, coef=A, support_count=used)
         return solution._replace(solver="nystrom"), rows, self.prepared(chosen.rows[order])
 
-    def solve_all(self, basis=None) -> list:
-        """The solutions of the binary problems."""
-        problems = reduction.problems(len(self.classes), self.machine.reduction(len(self.classes)))
-        return [self.solve(self.signs(*problem), basis) for problem in problems]
+    def problems(self) -> list[tuple[int, int | None]]:
+        """The binary problems: which class is +1, and which -1."""
+        return reduction.problems(len(self.classes), self.machine.reduction(len(self.classes)))
 
     def signs(self, first: int, second: int | None) -> dict:
         """The sign of every label in a problem; 0 takes no part."""
