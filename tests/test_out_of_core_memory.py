@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from problems import examples, write
 
-from odmtool.core.memory import PROGRAM
+from odmtool.core.memory import COMPILER, LINKER, PROGRAM
 from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.machines import MACHINES
-from odmtool.places import disk, disk_memory
+from odmtool.places import disk, disk_memory, disk_training
 from odmtool.places.place import Source
+from odmtool.solvers import dcd
 
 TINY = 700
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
@@ -61,8 +62,7 @@ def test_a_sample_that_says_little_of_the_rest_is_given_up(tmp_path):
     assert machine.solution_.converged and machine.solution_.iterations < 20
 
 
-def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch, open_store):
-    """Neither to read, nor, uncounted, to train: it takes more than most blocks of rows."""
+def test_little_memory_is_not_spent_on_compiled_code_to_read(tmp_path, monkeypatch):
     from odmtool.io import svmlight
 
     path = write(tmp_path / "data", *examples())
@@ -80,9 +80,36 @@ def test_little_memory_is_not_spent_on_compiled_code(tmp_path, monkeypatch, open
         with contextlib.closing(here):
             here.read()
         assert set(seen) == {"odmtool.io._scan" if is_compiled else "odmtool.io._plain"}
-    store, _ = open_store(tmp_path, path)
+
+
+def test_only_code_that_is_not_kept_has_to_be_compiled(tmp_path, monkeypatch, open_store):
+    store, _ = open_store(tmp_path, write(tmp_path / "data", *examples()))
     monkeypatch.setattr(disk_memory, "sys", SimpleNamespace(modules={}))
-    assert disk_memory.plan(MACHINES["odm"](solver="dcd"), store).parts["compiled code"] > 1e8
+    machine, counted = MACHINES["odm"](solver="dcd"), []
+    for folder in (str(tmp_path), None):  # None: nothing can be kept
+        monkeypatch.setattr("odmtool._jit.folder.cache_folder", lambda folder=folder: folder)
+        monkeypatch.setattr(dcd.linear_epoch, "_codes", {})
+        counted.append(disk_memory.plan(machine, store).parts["compiled code"])
+    monkeypatch.undo()
+    disk_training.fit(machine, store, None, disk_memory.plan(machine, store))
+    counted.append(disk_memory.plan(machine, store).parts["compiled code"])
+    assert counted == [COMPILER, COMPILER, LINKER]
+
+
+def test_compiled_code_is_asked_for_as_it_is_called(tmp_path, start, heart):
+    """The second of two runs finds all of it: no other arguments are meant."""
+    planned = []
+    for model in ("first", "second"):
+        options = ["--cache", ".", "--solver", "dcd", "--max-iter", "1", "--memory", "1G"]
+        _, err = start("train", "--verbose", *options, heart, model).communicate()
+        planned.append(float(re.findall(r"compiled code ([0-9.]+) MB", err.decode())[0]))
+    assert planned[1] == LINKER / 1e6
+
+
+def test_a_refusal_names_the_data_and_what_takes_most(run, heart):
+    outcome = run("train", "--cache", ".", "--memory", "1M", heart, "m")
+    assert f"{heart}: even with --cache" in outcome.err and "is for the program" in outcome.err
+
 
 
 def test_blocks_depend_neither_on_threads_nor_on_what_happens_to_be_free(tmp_path, monkeypatch):

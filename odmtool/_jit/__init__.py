@@ -107,6 +107,15 @@ class Compiled:
         self._codes[self._types_of(arguments)] = made
         return made(*arguments)
 
+    def is_kept(self, *arguments) -> bool:
+        """Whether nothing has to be compiled for such arguments; nothing is run or loaded."""
+        from odmtool._jit import objects
+        from odmtool._jit.arguments import types_of
+
+        types = types_of(arguments)
+        place = None if types in self._codes else self.place_of(types)
+        return types in self._codes or place is not None and objects.is_whole(place)
+
     def place_of(self, types: tuple) -> Path | None:
         """Where code for these types is kept, None if it cannot be."""
         from odmtool._jit import arguments, folder
@@ -159,6 +168,11 @@ def cache_folder() -> str | None:
     from odmtool._jit import folder
 
     return folder.cache_folder()
+
+
+def is_kept(function, *arguments) -> bool:
+    """Whether a function that :func:`njit` made compiles nothing for such arguments."""
+    return not isinstance(function, Compiled) or function.is_kept(*arguments)
 
 
 def is_loaded() -> bool:

@@ -48,16 +48,29 @@ def is_marked(place: Path) -> bool:
     return False
 
 
+def is_whole(place: Path) -> bool:
+    """Whether there is code as it was kept."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        return _content(place) is not None
+    return False
+
+
 def load(place: Path) -> Callable | None:
     """The function whose code is kept there; None if there is none, or it is damaged."""
     try:
-        head, _, code = place.read_bytes().partition(b"\n")
-        known = json.loads(head)
-        if known["sha256"] != hashlib.sha256(code).hexdigest():
+        if (found := _content(place)) is None:
             return None
+        known, code = found
         return _function(known, *_linked(known["entry"], code))
     except Exception:  # of another version, or LLVM's linker is not there
         return None
+
+
+def _content(place: Path) -> tuple[dict, bytes] | None:
+    """What is to be known of the code, and the code; None if it is damaged."""
+    head, _, code = place.read_bytes().partition(b"\n")
+    known = json.loads(head)
+    return (known, code) if known["sha256"] == hashlib.sha256(code).hexdigest() else None
 
 
 @functools.cache

@@ -62,6 +62,9 @@ PREDICTION = 6 * 8 * 2**21
 COMPILER = 2.2e8
 """Bytes that numba takes when it is loaded, or compiles."""
 
+LINKER = 6e7
+"""Bytes that kept code takes: LLVM, and what it links (20 to 50 MB)."""
+
 LIBRARIES = 4e7
 """Bytes of what is loaded for a training besides: SciPy, joblib, and what they take."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from odmtool import _jit
 from odmtool._jit import njit
 from odmtool.io._powers import LARGEST_POWER, exact_product, powers_of_ten
 
@@ -153,3 +154,12 @@ def written(numbers: np.ndarray, ends: np.ndarray, indices: np.ndarray | None = 
         indices = np.full(n, NO_INDEX)
     text = np.empty(_LONGEST * n, np.uint8)
     return text[_text(numbers, digits, exponents, indices, ends, text) :].tobytes()
+
+
+def is_kept() -> bool:
+    """Whether the code for lines of numbers is kept on the disk: nothing will be compiled."""
+    integers, text = np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    numbers, ends = np.zeros(1), np.zeros(1, bool)
+    return _jit.is_kept(
+        _digits, numbers, powers_of_ten(), integers, integers, integers
+    ) and _jit.is_kept(_text, numbers, integers, integers, integers, ends, text)

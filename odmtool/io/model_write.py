@@ -91,6 +91,18 @@ def _linear_lines(model: LinearModel) -> Iterator[str | bytes]:
         yield lines_of(weights[rows])
 
 
+def compiles(n_numbers: int, is_loaded: bool) -> bool | None:
+    """Whether writing so many numbers compiles code first; None: it takes none.
+
+    ``is_loaded`` tells whether other compiled code will have been run.
+    """
+    if n_numbers < (_SOME_NUMBERS if is_loaded else _MANY_NUMBERS):
+        return None
+    from odmtool.io import _print
+
+    return not _print.is_kept()
+
+
 def _is_for_compiled(n_numbers: int) -> bool:
     is_cheap = _jit.is_loaded() and _jit.cache_folder() is not None
     return n_numbers >= (_SOME_NUMBERS if is_cheap else _MANY_NUMBERS)

@@ -18,10 +18,14 @@ def hessian_too_large(width: int, most: int) -> str:
     )
 
 
-out_of_core_too_large = sentence(
-    "even with ‹cache› training needs {needed!b}, more than the {memory!b} of "
-    "‹memory›; give more of it"
-)
+def out_of_core_too_large(
+    name: str, needed: float, parts: dict[str, float], memory: float
+) -> str:
+    largest = max(parts, key=parts.get)
+    return (
+        f"{name}: even with ‹cache› training needs {size(needed)}, more than the {size(memory)} "
+        f"of ‹memory›: most of it ({size(parts[largest])}) is for {largest}; give more memory"
+    )
 
 
 files_need_ovr = sentence(

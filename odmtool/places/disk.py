@@ -13,6 +13,7 @@ from odmtool import messages
 from odmtool.core.kernel_table import KERNELS
 from odmtool.core.memory import PROGRAM, READER, TEXT_COPIES
 from odmtool.errors import UsageError
+from odmtool.io.files import display_name
 from odmtool.io.row_store import open_store
 from odmtool.places import disk_memory, disk_training
 from odmtool.places.disk_memory import DiskPlan
@@ -106,7 +107,9 @@ class Disk(Place):
 
     def plan(self, machine, data: TrainingData) -> DiskPlan:
         """The solver, and what it will take; refused if that is too much."""
-        return disk_memory.plan(machine, data.X, data.weight)
+        return disk_memory.plan(
+            machine, data.X, data.weight, display_name(self.source.path)
+        )
 
     def fit(
         self, machine, data: TrainingData, plan: DiskPlan, progress=ignore_progress

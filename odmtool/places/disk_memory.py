@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool import messages
+from odmtool import _jit, messages
 from odmtool.core.gram import BYTES
 from odmtool.core.loss_table import SMOOTH
 from odmtool.core.memory import (
@@ -23,6 +23,7 @@ from odmtool.core.memory import (
     ENTRY,
     HESSIAN_MATRICES,
     LIBRARIES,
+    LINKER,
     NEWTON_NUMBERS,
     PROGRAM,
     READER,
@@ -32,10 +33,12 @@ from odmtool.core.memory import (
     resident,
 )
 from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.io.model_write import compiles
 from odmtool.io.svmlight import PLAIN_BYTES
 from odmtool.machines.data import too_wide
 from odmtool.machines.reduction import problems
 from odmtool.rows import partition
+from odmtool.solvers import dcd
 from odmtool.solvers.base import LARGEST_HESSIAN
 from odmtool.solvers.large.blocks import gram_rows, sample_size
 
@@ -88,8 +91,8 @@ class DiskPlan(NamedTuple):
         return ()
 
 
-def plan(machine, store, weight=None) -> DiskPlan:
-    """Choose the solver, and count what it will take.
+def plan(machine, store, weight=None, name: str = "the data") -> DiskPlan:
+    """Choose the solver, and count what it will take for data of a name.
 
     Raises
     ------
@@ -119,7 +122,7 @@ def plan(machine, store, weight=None) -> DiskPlan:
         raise too_wide(store.shape[1], store.widest_example(), parts["w"], memory)
     needed = sum(parts.values()) + min(sample, left)
     if needed > memory:
-        raise MemoryLimitError(messages.out_of_core_too_large(needed, memory))
+        raise MemoryLimitError(messages.out_of_core_too_large(name, needed, parts, memory))
     return DiskPlan(solver, parts, memory, left, sample, jobs)
 
 
@@ -157,12 +160,13 @@ def _parts(
     parts["weights"] = 0 if weight is None else weight.nbytes
     width = min(machine.settings.landmarks, m) if solver == "nystrom" else d
     parts["classes"] = _class_bytes(machine, len(store.counts), width)
+    if program is None:
+        # Only the first run compiles: it may be refused for that, but no model depends on it.
+        parts["compiled code"] = _code_bytes(machine, solver, store, width)
     if solver == "dcd":
         # One thread goes from block to block, however many there may be.
         parts["libraries"] = LIBRARIES / 2
         parts["rows"] = BLOCK_COPIES * store.block_bytes()
-        if "numba" not in sys.modules:
-            parts["compiled code"] = COMPILER
         return parts | {"dual variables": BYTES * m, "w": DESCENT_WEIGHTS * BYTES * d}
     parts["libraries"] = LIBRARIES / 2 * jobs
     pieces = BLOCK_COPIES * jobs * BYTES * gram_rows(width) * width
@@ -185,6 +189,19 @@ def _class_bytes(machine, k: int, width: int) -> float:
     else:
         copies = WRITTEN_COPIES + (machine.bias >= 0)
     return float(BYTES) * copies * width * count
+
+
+def _code_bytes(machine, solver: str, store, width: int) -> float:
+    """What compiled code takes that training and writing the model run."""
+    has_dcd, is_loaded = solver == "dcd", solver == "dcd" or _jit.is_loaded()
+    k, row = len(store.counts), 0 if machine.kernel == "linear" else store.entries / store.shape[0]
+    numbers = width * (len(problems(k, machine.reduction(k))) + row)
+    is_first = compiles(numbers, is_loaded)
+    if not has_dcd and is_first is None:
+        return 0.0
+    if is_first or has_dcd and not dcd.is_kept(machine.loss(1.0)):
+        return COMPILER if "numba" not in sys.modules else LINKER
+    return LINKER
 
 
 def rows_that_fit(store, left: float, numbers: int) -> int:

@@ -25,6 +25,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from odmtool import _jit
 from odmtool._jit import njit
 from odmtool.core import deadline, losses
 from odmtool.core.gram import epoch_in_runs, is_too_late_for_rows, runs
@@ -361,6 +362,16 @@ def row_squares(data, indices, indptr) -> np.ndarray:
     squares = np.zeros(len(indptr) - 1)
     add_squares(data, indptr, squares)
     return squares
+
+
+def is_kept(loss: losses.MarginLoss) -> bool:
+    """Whether the code that descends on rows is kept on the disk: nothing will be compiled."""
+    numbers, columns = np.zeros(1), np.zeros(1, np.uint32)
+    starts, order = np.zeros(2, np.int64), np.zeros(1, np.int64)
+    rows, vectors = (numbers, columns, starts), (numbers, numbers, numbers)
+    return _jit.is_kept(add_squares, numbers, starts, numbers) and _jit.is_kept(
+        linear_epoch, *rows, numbers, numbers, loss, *vectors, order, 1, np.inf
+    )
 
 
 @njit
