@@ -192,7 +192,8 @@ def _not_worse(examples, loss, w, eta, found: _Gap, passes: int, stop: Stop) -> 
 def _best_multiple(examples, loss, w, at_zero: float, stop: Stop) -> tuple[float, float, float]:
     """The s of the lowest P(s w), P there and its scale; one pass if the time is over."""
     # No longer one is better than none at all: its 1/2 |w|^2 alone is more than P(0).
-    longest = min(0.0, np.log(2 * at_zero) / 2 - np.log(np.linalg.norm(w)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # P(0) need not be positive
+        longest = min(0.0, np.log(2 * at_zero) / 2 - np.log(np.linalg.norm(w)))
     exponents = np.maximum(longest - _LOG_RATIO * np.arange(_FACTORS), _LEAST_LOG)
     exponents[-1], best = _LEAST_LOG, (0.0, np.inf, 1.0)
     for _ in range(_SEARCHES):
