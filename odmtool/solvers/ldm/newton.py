@@ -83,4 +83,4 @@ def _takes_rows(problem: Problem) -> bool:
     if problem.gram is not None:
         return False
     m, d = problem.X.shape
-    return d <= min(LARGEST_HESSIAN, m) and m * d <= _LARGEST_ROWS
+    return 0 < d <= min(LARGEST_HESSIAN, m) and m * d <= _LARGEST_ROWS
