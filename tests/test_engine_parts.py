@@ -314,9 +314,8 @@ def test_solutions_in_the_span_are_counted_on(monkeypatch, way, size):
     assert run._of_all(basis).Z.shape == (m, 5)
 
 
-@pytest.mark.parametrize("way", ["free", "drawn"])
-def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkeypatch):
-    """Of the first round are left those that a model needs, without a bound of the gap."""
+def run_of_half():
+    """A run whose sample is every other example, and how many examples there are."""
     problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**8, dense=True)
     columns = Columns.of(problem.y[None], problem.weight, problem.loss)
     run, *_ = solve._run_of(columns, problem.gram, Stop(2.0**-10), 3, None, None)
@@ -324,6 +323,13 @@ def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkey
     columns, rows = Columns.of(run.Y, problem.weight[:m], problem.loss), np.arange(0, m, 2)
     run.sample = sample.DrawnExamples(columns, run.points, rows, 9, 3, 2.0**-10)
     run.sample.landmarks.grow(9)
+    return run, m
+
+
+@pytest.mark.parametrize("way", ["free", "drawn"])
+def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkeypatch):
+    """Of the first round are left those that a model needs, without a bound of the gap."""
+    run, m = run_of_half()
     assert run._in_span(Choice(way, 0.0))[2].left is not None
     monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
     points, basis, found, _ = run._in_span(Choice(way, 0.0))
@@ -339,13 +345,7 @@ def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkey
 @pytest.mark.parametrize("way", ["free", "exact"])
 def test_no_features_of_some_are_made_when_no_step_follows(way, monkeypatch):
     """The sample's solution, for more landmarks, is looked at as it is."""
-    problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**8, dense=True)
-    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
-    run, *_ = solve._run_of(columns, problem.gram, Stop(2.0**-10), 3, None, None)
-    m = run.points.size
-    columns, rows = Columns.of(run.Y, problem.weight[:m], problem.loss), np.arange(0, m, 2)
-    run.sample = sample.DrawnExamples(columns, run.points, rows, 9, 3, 2.0**-10)
-    run.sample.landmarks.grow(9)
+    run, m = run_of_half()
     run.sample.W = np.arange(1.0, 6.0)[:, None]
     monkeypatch.setattr(solve.thinned, "kept_rows", lambda *_: np.arange(0, m, 3))
     monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)

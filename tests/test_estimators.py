@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from odmtool.estimators.labels import decode, encode
 from odmtool.io.model_file import read_model
 from odmtool.io.model_write import write_model
 from odmtool.io.svmlight import write_svmlight
+from odmtool.machines import ODM
 
 DATA = Path(__file__).parent.parent / "data"
 ESTIMATORS = [
@@ -345,6 +347,20 @@ def test_a_larger_limit_is_advised_where_it_ended_the_training(cancer):
         with pytest.warns(ConvergenceWarning) as caught:
             ODMClassifier(max_iter=limit, solver=solver, tol=1e-9).fit(factor * X, y)
         assert ("raise max_iter" in str(caught[0].message)) == (limit == 2)
+
+
+@pytest.mark.parametrize("solver, iterations, is_cut", [
+    ("newton", 199, False), ("newton", 200, True), ("newton, then dcd", 999, False),
+    ("dcd, then newton / newton / none", 199, False), ("dcd / newton", 200, True),
+    ("landmarks, then newton on the whole matrix", 199, False), ("none", 0, True),
+])  # fmt: skip
+def test_the_limit_is_that_of_the_last_solver(solver, iterations, is_cut):
+    machine = ODM(kernel="rbf")
+    machine.solution_ = SimpleNamespace(solver=solver, iterations=iterations)
+    assert machine.was_cut_short == is_cut
+    limited = machine.copy(max_iter=iterations + 1)
+    limited.solution_ = machine.solution_
+    assert not limited.was_cut_short
 
 
 @each_estimator

@@ -269,12 +269,14 @@ class Machine:
     @property
     def was_cut_short(self) -> bool:
         """Whether the limit of the iterations ended the training, as far as that is known."""
-        solution, limit = self.solution_, self.max_iter
-        if limit is None:
-            last = solution.solver.rpartition(", then ")[2].split()[0]
-            way = table.row_of(last).way(self.kind, self.kernel)
-            limit = None if way is None else way.limit
-        return limit is None or solution.iterations >= limit
+        solution, limits = self.solution_, [self.max_iter]
+        if self.max_iter is None:
+            # Of several problems the solvers may differ; what comes last was not enough.
+            lasts = (each.rpartition(", then ")[2] for each in solution.solver.split(" / "))
+            known = (table.SOLVERS.get(last.split()[0]) for last in lasts)
+            ways = (solver.way(self.kind, self.kernel) for solver in known if solver)
+            limits = [way.limit for way in ways if way and way.limit is not None]
+        return solution.iterations >= min(limits, default=0)
 
     def takes_landmarks(self, m: int) -> bool:
         """Whether its solver takes landmarks for m examples, and keeps no kernel matrix."""
