@@ -44,7 +44,7 @@ from odmtool.models.decide import votes
 from odmtool.models.linear import linear_model
 from odmtool.solvers import table
 from odmtool.solvers.auto import has_landmarks
-from odmtool.solvers.base import ProgressCallback, Solution, ignore_progress
+from odmtool.solvers.base import Solution, ignore_progress
 from odmtool.solvers.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Machine:
 
     def fit(
         self, X, labels, weight=None, *, gram: Gram | None = None, start=None,
-        classes: list[int] | None = None, progress: ProgressCallback = ignore_progress,
+        classes: list[int] | None = None, progress=ignore_progress,
     ) -> Machine:  # fmt: skip
         """Train.
 

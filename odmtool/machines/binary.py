@@ -90,7 +90,7 @@ class BinaryMachine(Machine):
         return facts | scale.facts(self)
 
     def solve(
-        self, prepared: Prepared, *, start=None, progress: ProgressCallback = ignore_progress
+        self, prepared: Prepared, *, start=None, progress=ignore_progress
     ) -> Solution | MultiSolution:
         """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
         if len(prepared.classes) > 2:
@@ -133,7 +133,7 @@ class BinaryMachine(Machine):
 
     def solve_part(
         self, problem: Problem, start, progress: ProgressCallback, is_one_of_many: bool = False
-    ) -> Solution:  # fmt: skip
+    ) -> Solution:
         """Solve one binary problem, if there is time; see :func:`odmtool.solvers.auto.choose`."""
         # A start is better than nothing.
         if start is None and deadline.is_over():

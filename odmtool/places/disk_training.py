@@ -28,10 +28,7 @@ from odmtool.solvers.large.blocks import expansion, sample_of
 from odmtool.solvers.table import DISK, way_of
 
 
-def fit(
-    machine: BinaryMachine, store, weight, plan: DiskPlan,
-    progress: ProgressCallback = ignore_progress,
-) -> None:  # fmt: skip
+def fit(machine: BinaryMachine, store, weight, plan: DiskPlan, progress=ignore_progress) -> None:
     """Train.
 
     Parameters

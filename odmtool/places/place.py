@@ -13,7 +13,7 @@ from odmtool.core.memory import default_memory
 from odmtool.errors import DataError, UsageError
 from odmtool.io.files import display_name, is_stream
 from odmtool.solvers.auto import newton_matrices_bytes
-from odmtool.solvers.base import ProgressCallback, ignore_progress
+from odmtool.solvers.base import ignore_progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -233,13 +233,7 @@ class Place:
         """
         raise NotImplementedError
 
-    def fit(
-        self,
-        machine,
-        data: TrainingData,
-        plan: MemoryPlan,
-        progress: ProgressCallback = ignore_progress,
-    ) -> None:
+    def fit(self, machine, data: TrainingData, plan: MemoryPlan, progress=ignore_progress) -> None:
         """Train the machine, as :meth:`odmtool.machines.Machine.fit` does.
 
         Parameters

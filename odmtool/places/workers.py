@@ -20,7 +20,7 @@ from odmtool.machines.data import Prepared, class_order, targets, too_wide, weig
 from odmtool.places.memory import matrix_warnings
 from odmtool.places.place import MemoryPlan, Place, Source, TrainingData
 from odmtool.rows import spread
-from odmtool.solvers.base import ProgressCallback, ignore_progress
+from odmtool.solvers.base import ignore_progress
 from odmtool.solvers.large import tasks
 from odmtool.solvers.large.scale import executor_for
 from odmtool.solvers.table import WORKERS, way_of
@@ -85,9 +85,8 @@ class Workers(Place):
         return MemoryPlan(needs, matrix_warnings(machine, data.X.shape[0], len(data.classes)))
 
     def fit(
-        self, machine: Machine, data: TrainingData, _plan=None,
-        progress: ProgressCallback = ignore_progress,
-    ) -> None:  # fmt: skip
+        self, machine: Machine, data: TrainingData, _plan=None, progress=ignore_progress
+    ) -> None:
         """See :meth:`Place.fit`."""
         X = data.X
         machine.check()

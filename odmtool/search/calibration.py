@@ -36,7 +36,7 @@ from odmtool.search.validation import (
     folds,
     shared_gram,
 )
-from odmtool.solvers.base import ProgressCallback, ignore_progress
+from odmtool.solvers.base import ignore_progress
 
 FOLDS = 5
 """Parts that the decision values of a sigmoid come from."""
@@ -155,9 +155,7 @@ def _sigmoids(values, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
     return A, B
 
 
-def fit_with_probabilities(
-    machine: Machine, data: Data, progress: ProgressCallback = ignore_progress
-) -> Calibration:
+def fit_with_probabilities(machine: Machine, data: Data, progress=ignore_progress) -> Calibration:
     """Train a machine on all examples and give its model the sigmoid.
 
     Raises

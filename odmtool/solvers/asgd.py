@@ -35,14 +35,7 @@ from odmtool import messages
 from odmtool._jit import njit
 from odmtool.errors import DivergedError
 from odmtool.solvers import stochastic
-from odmtool.solvers.base import (
-    Problem,
-    Progress,
-    ProgressCallback,
-    Solution,
-    Stop,
-    ignore_progress,
-)
+from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.stochastic import add_row, row_product
 
@@ -57,31 +50,13 @@ _RESTARTS = 10
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
     """Solve a linear problem whose loss is that of LDM.
 
-    Parameters
-    ----------
-    problem : Problem
-    stop : Stop
-        ``max_iter`` counts epochs of m pairs, and epochs for the dual point.
-    seed : int
-        Seeds the draws: the same seed gives the same w.
-    start : ndarray, shape (m,), optional
-        Dual variables; w starts at w(start).
-    progress : callable
-        The gap is not known before the end, and NaN.
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
+    ``stop.max_iter`` counts epochs of m pairs, and epochs for the dual point; w starts at
+    w(start). The gap is not known before the end, and NaN.
     """
     narrow, widen = stochastic.occupied_columns(problem)
     with np.errstate(over="ignore", invalid="ignore"):

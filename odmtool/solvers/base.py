@@ -5,9 +5,17 @@ A solver minimises
     P(w) = 1/2 |w|^2 + sum_i u_i l(t_i),    t_i = y_i <w, phi(x_i)>
 
 and stops when the relative duality gap (P - D) / S is at most the tolerance
-(see :mod:`odmtool.judge.binary` for D and S). It prints nothing and knows no file;
-after every iteration it calls ``progress``, so that the caller can report, or
-stop it by raising.
+(see :mod:`odmtool.judge.binary` for D and S). It prints nothing and knows no file, and is a
+function ``solve(problem, stop, *, seed, start, progress) -> Solution``:
+
+problem, stop   a Problem and a Stop, whose ``max_iter`` counts the solver's own iterations
+seed            of all that is drawn: the same seed gives the same solution
+start           dual variables, shape (m,), or None
+progress        called with a Progress after every iteration, so that the caller can report, or
+                stop it by raising
+
+All raise DivergedError where numbers overflow, or the kernel is not positive semidefinite and the
+dual unbounded. A solver says what it takes otherwise, or besides.
 """
 
 from __future__ import annotations

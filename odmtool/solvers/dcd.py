@@ -32,7 +32,6 @@ from odmtool.core.gram import epoch_in_runs, is_too_late_for_rows, runs
 from odmtool.solvers.base import (
     Problem,
     Progress,
-    ProgressCallback,
     Solution,
     Stop,
     ignore_progress,
@@ -57,33 +56,12 @@ _SUMMED = 16 * UNIT
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    values: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
-    """Solve a linear or kernel problem.
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    values: np.ndarray | None = None, progress=ignore_progress,
+) -> Solution:  # fmt: skip
+    """Solve a linear or kernel problem; ``stop.max_iter`` counts epochs.
 
-    Parameters
-    ----------
-    problem : Problem
-    stop : Stop
-        ``max_iter`` counts epochs.
-    seed : int
-        Seeds the order of the examples.
-    start : ndarray, shape (m,), optional
-        Dual variables to start from.
-    values : ndarray, shape (m,), optional
-        Of a kernel problem: f(x_i) at the start, if they are known.
-    progress : callable
-
-    Raises
-    ------
-    DivergedError
-        The dual is unbounded (only with a kernel that is not positive semidefinite).
+    ``values`` are the f(x_i) of a kernel problem at the start, if they are known.
     """
     state, rounding = state_of(problem, start, values), Rounding.of(problem)
     generator, order = np.random.default_rng(seed), np.arange(problem.size)

@@ -32,15 +32,7 @@ from odmtool import messages
 from odmtool.core import kernels
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError
-from odmtool.solvers.base import (
-    Problem,
-    Progress,
-    ProgressCallback,
-    Solution,
-    Stop,
-    ignore_progress,
-    relative,
-)
+from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import regularised_gram
 from odmtool.solvers.rounding import Rounding
@@ -85,31 +77,14 @@ class Verdict(NamedTuple):
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
     """Solve a linear problem, or one with a positive semidefinite kernel.
 
-    Parameters
-    ----------
-    problem : Problem
-        ``loss`` is an :class:`odmtool.core.losses.KMOMD`.
-    stop : Stop
-        ``max_iter`` counts Newton steps.
-    seed : int
-        Not used: nothing is random.
-    start : ndarray, shape (m,), optional
-        Coefficients to start from; by default w is the difference of the two means.
-    progress : callable
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
+    ``problem.loss`` is an :class:`odmtool.core.losses.KMOMD`. ``stop.max_iter`` counts Newton
+    steps; ``start`` are coefficients, by default w is the difference of the two means. Nothing is
+    random.
     """
     rows = _Rows(problem)
     if np.ptp(problem.y) == 0:

@@ -64,29 +64,16 @@ _SAMPLED, _SAMPLED_PER_COLUMN = 7, 10
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-    space: Space | None = None,
-    executor: Serial | None = None,
-) -> Solution:
-    """Solve a linear or kernel problem; parameters as in :func:`odmtool.solvers.dcd.solve`.
-
-    Nothing is random here: every ``seed`` gives the same solution.
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress, space: Space | None = None, executor: Serial | None = None,
+) -> Solution:  # fmt: skip
+    """Solve a linear or kernel problem; nothing is random.
 
     The loss must have a continuous derivative. For a kernel with negative
     eigenvalues the caller passes a shifted problem (:mod:`odmtool.solvers.indefinite`).
     A ``space`` made before for the same rows or Gram matrix is used again; so is one that
     reads its rows in passes (:class:`odmtool.solvers.large.blocks.BlockSpace`). ``executor`` is
     where the parts of a large Hessian are made.
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
     """
     loss = losses.scaled(problem.loss, problem.weight)
     is_new = space is None and start is None
@@ -227,21 +214,9 @@ def descend(
 ) -> tuple[Track, int]:
     """Step until the gap is small enough; the best points, and how many steps there were.
 
-    Parameters
-    ----------
-    point : Iterate
-    step : callable
-        ``step(point, gap)``, with the relative gap there, gives the next Iterate.
-    stop : Stop
-    has_start : bool
-        Without a start there is always a step: at w = 0 the gap is small for a small
-        lambda, but a model that answers nothing is of no use.
-    progress : callable
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
+    ``step(point, gap)``, with the relative gap there, gives the next Iterate. Without a start
+    there is always a step: at w = 0 the gap is small for a small lambda, but a model that answers
+    nothing is of no use.
     """
     track, iteration, least = Track(), 0, 0 if has_start else min(1, stop.max_iter)
     while True:

@@ -42,25 +42,18 @@ from odmtool.solvers.rounding import Rounding
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: Track | np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
+    problem: Problem, stop: Stop, *, seed: int = 0, start: Track | np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
     """Solve a linear or kernel problem.
 
-    Parameters are those of :func:`odmtool.solvers.dcd.solve`, but ``start`` is used only if it
-    is the ``warm_start`` of an earlier solution by this solver. ``stop.max_iter`` counts the
-    changes of the active set. Nothing is random here: every ``seed`` gives the same solution.
+    ``start`` is used only if it is the ``warm_start`` of an earlier solution by this solver.
+    ``stop.max_iter`` counts the changes of the active set. Nothing is random.
 
     Raises
     ------
     UsageError
         The kernel is not positive semidefinite, or a linear problem has too many examples.
-    DivergedError
-        Numbers overflow.
     """
     if problem.gram is None and problem.size > LARGEST_GRAM:
         raise UsageError(messages.path_too_large(LARGEST_GRAM, problem.size))

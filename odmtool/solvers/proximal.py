@@ -27,15 +27,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError
 from odmtool.solvers import newton
-from odmtool.solvers.base import (
-    Problem,
-    Progress,
-    ProgressCallback,
-    Solution,
-    Stop,
-    ignore_progress,
-    relative,
-)
+from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.spaces import FunctionSpace, space_of
 
@@ -53,22 +45,12 @@ _INNER_SHARE = 1e-4
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
-    """Solve a linear or kernel problem; parameters as in :func:`odmtool.solvers.dcd.solve`.
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
+    """Solve a linear or kernel problem; nothing is random.
 
     ``stop.max_iter`` counts Newton steps. The loss must have lo = hi and a jump there.
-    Nothing is random here: every ``seed`` gives the same solution.
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
     """
     loss, space = losses.scaled(problem.loss, problem.weight), _space_of(problem)
     rounding = Rounding.of(problem)

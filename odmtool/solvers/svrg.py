@@ -40,15 +40,7 @@ from odmtool.core import losses
 from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError
 from odmtool.solvers import stochastic
-from odmtool.solvers.base import (
-    Problem,
-    Progress,
-    ProgressCallback,
-    Solution,
-    Stop,
-    ignore_progress,
-    relative,
-)
+from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
 from odmtool.solvers.coordinate import loss_derivative
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.rounding import demanded_gap, primal_error
@@ -66,33 +58,14 @@ _LEAST_SNAPSHOTS = 8
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    snapshot: str = "last",
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    snapshot: str = "last", progress=ignore_progress,
+) -> Solution:  # fmt: skip
     """Solve a linear problem whose loss has a continuous derivative, or is that of LDM.
 
-    Parameters
-    ----------
-    problem : Problem
-    stop : Stop
-        ``max_iter`` counts stages of m steps, for LDM also epochs for the dual point.
-    seed : int
-        Seeds the draws: the same seed gives the same w.
-    start : ndarray, shape (m,), optional
-        Dual variables; w starts at w(start).
-    snapshot : str, one of SNAPSHOTS
-    progress : callable
-        For LDM the gap is not known before the end, and NaN.
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
+    ``stop.max_iter`` counts stages of m steps, for LDM also epochs for the dual point; w starts
+    at w(start). ``snapshot`` is one of SNAPSHOTS. For LDM the gap is not known before the end,
+    and NaN.
     """
     narrow, widen = stochastic.occupied_columns(problem)
     with np.errstate(over="ignore", invalid="ignore"):

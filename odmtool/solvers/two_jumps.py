@@ -15,24 +15,14 @@ import numpy as np
 
 from odmtool.core.losses import MarginLoss
 from odmtool.solvers import proximal
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
-    """Solve a linear problem; parameters as in :func:`odmtool.solvers.proximal.solve`.
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
-    """
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
+    """Solve a linear problem; see :func:`odmtool.solvers.proximal.solve`."""
     m, twice = problem.size, np.tile(np.arange(problem.size), 2)
     doubled = problem._replace(
         X=problem.X[twice], y=problem.y[twice], weight=problem.weight[twice],

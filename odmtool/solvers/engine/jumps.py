@@ -21,7 +21,6 @@ from odmtool.core.loss_table import OF_LDM
 from odmtool.solvers import dcd, proximal
 from odmtool.solvers.base import (
     Problem,
-    ProgressCallback,
     Solution,
     Stop,
     ignore_progress,
@@ -44,29 +43,10 @@ _EPOCHS, _EPOCHS_PER_EXAMPLE, _EPOCHS_ALONE = 100, 1 / 20, 300
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-    executor=None,
-) -> Solution:
-    """Solve a kernel problem; parameters as in :func:`odmtool.solvers.engine.solve.solve`.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a positive semidefinite kernel of rows that are known.
-    start : ndarray, shape (m,), optional
-        Dual variables to start from.
-
-    Returns
-    -------
-    Solution
-        ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is then a
-        bound, ``failure`` the probability with which it may be wrong.
-    """
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress, executor=None,
+) -> Solution:  # fmt: skip
+    """Solve a kernel problem; as :func:`odmtool.solvers.engine.solve.solve`, but for the losses."""
     run = _Run(problem, stop, seed, progress, executor)
     found, eta = run.in_span(start)
     return found or run.otherwise(eta)

@@ -31,7 +31,6 @@ from odmtool.rows.executor import Serial
 from odmtool.solvers.base import (
     Problem,
     Progress,
-    ProgressCallback,
     Solution,
     Stage,
     Stop,
@@ -72,24 +71,16 @@ _SMALL = 6_000_000
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-    executor=None,
-    slope: float | None = None,
-) -> Solution | None:
-    """Solve a kernel problem; parameters as in :func:`odmtool.solvers.newton.solve`.
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress, executor=None, slope: float | None = None,
+) -> Solution | None:  # fmt: skip
+    """Solve a kernel problem.
 
     Parameters
     ----------
     problem : Problem
         With a positive semidefinite kernel of rows that are known, and a loss whose derivative
         is continuous.
-    seed : int
-        Seeds the sample, the landmarks and the drawn rows.
     start : ignored
         The sample's solution is a better start than another problem's.
     executor : optional
@@ -112,12 +103,7 @@ def solve(
 
 
 def solve_all(
-    problems: list[Problem],
-    stop: Stop,
-    *,
-    seed: int = 0,
-    progress: ProgressCallback = ignore_progress,
-    executor=None,
+    problems: list[Problem], stop: Stop, *, seed: int = 0, progress=ignore_progress, executor=None
 ) -> list[Solution]:
     """Solve problems that have everything but their y in common; otherwise as :func:`solve`."""
     (_, gram, _, u, loss), *_ = problems
@@ -127,25 +113,13 @@ def solve_all(
 
 
 def solve_columns(
-    columns: Columns,
-    gram: Gram,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    progress: ProgressCallback = ignore_progress,
+    columns: Columns, gram: Gram, stop: Stop, *, seed: int = 0, progress=ignore_progress,
     executor=None,
-) -> list[Solution]:
+) -> list[Solution]:  # fmt: skip
     """Solve problems on the same examples, of which each may leave some out (the folds).
 
-    ``coef`` is that of y = 1 where an example takes no part: it may be a landmark all the same.
-
-    Parameters
-    ----------
-    columns : Columns
-    gram : Gram
-        Of all examples.
-    stop, seed, progress, executor
-        As of :func:`solve`.
+    ``gram`` is that of all examples. ``coef`` is that of y = 1 where an example takes no part: it
+    may be a landmark all the same.
     """
     count = together(len(columns.weight), columns.count, MEMORY * gram.memory)
     if count < columns.count:

@@ -25,13 +25,7 @@ from odmtool.core.losses import MarginLoss
 from odmtool.errors import DivergedError
 from odmtool.rows.examples import Examples
 from odmtool.solvers import dcd, dcd_epochs
-from odmtool.solvers.base import (
-    Progress,
-    ProgressCallback,
-    Stop,
-    ignore_progress,
-    relative,
-)
+from odmtool.solvers.base import Progress, Stop, ignore_progress, relative
 from odmtool.solvers.large.passes import Found
 from odmtool.solvers.rounding import shares_error, sum_error
 
@@ -57,30 +51,9 @@ class _Gap(NamedTuple):
 
 
 def solve(
-    examples: Examples,
-    loss: MarginLoss,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    progress: ProgressCallback = ignore_progress,
+    examples: Examples, loss: MarginLoss, stop: Stop, *, seed: int = 0, progress=ignore_progress
 ) -> Found:
-    """Solve a linear problem.
-
-    Parameters
-    ----------
-    examples : Examples
-    loss : MarginLoss
-    stop : Stop
-        ``max_iter`` counts passes that change the duals.
-    seed : int
-        Seeds the order of the blocks, and of the examples within.
-    progress : callable
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
-    """
+    """Solve a linear problem; ``stop.max_iter`` counts passes that change the duals."""
     m, d = examples.shape
     generator = np.random.default_rng(seed)
     w, eta, passes = np.zeros(d), np.zeros(m), 0

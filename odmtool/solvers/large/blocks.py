@@ -25,7 +25,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import gram_of, is_thin
 from odmtool.solvers.rounding import SpanRounding
@@ -211,9 +211,8 @@ def sample_size(m: int, width: int, largest: int) -> int:
 
 
 def solve(
-    problem: Problem, X: Blocks, stop: Stop, *, seed: int = 0,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:  # fmt: skip
+    problem: Problem, X: Blocks, stop: Stop, *, seed: int = 0, progress=ignore_progress
+) -> Solution:
     """Solve a linear problem with rows X by Newton's method; its loss must be smooth.
 
     With many more examples than columns it begins at the solution of a sample, and keeps

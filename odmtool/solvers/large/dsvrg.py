@@ -29,7 +29,7 @@ from odmtool.errors import DivergedError
 from odmtool.rows.executor import Serial, itself
 from odmtool.rows.spread import pieces_of
 from odmtool.solvers import stochastic, svrg
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.large.parts import transposed_product
 from odmtool.solvers.large.sodm import arrange
@@ -37,36 +37,21 @@ from odmtool.solvers.settings import Settings
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    settings: Settings,
-    *,
-    executor=None,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
+    problem: Problem, stop: Stop, settings: Settings, *, executor=None, seed: int = 0,
+    start: np.ndarray | None = None, progress=ignore_progress,
+) -> Solution:  # fmt: skip
     """Solve a linear problem whose loss has a continuous derivative.
 
     Parameters
     ----------
-    problem : Problem
     stop : Stop
         ``max_iter`` counts stages of m steps.
     settings : Settings
         Its ``partitions``, a number, ``partition_by`` and ``strata`` make the parts.
     executor : optional
         Where the parts are kept (:mod:`odmtool.rows.executor`); the same w everywhere.
-    seed : int
-        Seeds the parts and the draws.
     start : ndarray, shape (m,), optional
         Dual variables; w starts at w(start).
-    progress : callable
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
     """
     narrow, widen = problem, np.asarray
     if pieces_of(problem.X).is_here:

@@ -33,7 +33,7 @@ from odmtool.rows.executor import Serial
 from odmtool.rows.partition import PartitionLandmarks, landmarks
 from odmtool.rows.spread import largest_square, pieces_of
 from odmtool.solvers import dcd
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 from odmtool.solvers.large import blocks
 from odmtool.solvers.large.blocks import Blocks, KernelSource, NystromBasis, expansion
 from odmtool.solvers.large.parts import SINGLE_ROUNDING, single_is_enough
@@ -44,14 +44,9 @@ _TASK_ROWS = 2**16
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    count: int,
-    *,
-    executor=None,
-    seed: int = 0,
-    progress: ProgressCallback = ignore_progress,
-) -> tuple[Solution, float]:
+    problem: Problem, stop: Stop, count: int, *, executor=None, seed: int = 0,
+    progress=ignore_progress,
+) -> tuple[Solution, float]:  # fmt: skip
     """Solve a kernel problem in the span of ``count`` landmarks.
 
     Parameters
@@ -60,11 +55,6 @@ def solve(
         With a kernel.
     stop : Stop
         ``max_iter`` counts Newton steps, or epochs.
-    count : int, > 0
-    executor : optional
-    seed : int
-        Seeds the landmarks and the sample.
-    progress : callable
 
     Returns
     -------
@@ -78,7 +68,6 @@ def solve(
     ------
     MemoryLimitError
         The loss needs the features in memory, and they do not fit.
-    DivergedError
     """
     gram, executor = problem.gram, executor or Serial()
     chosen = landmarks(gram.kernel, gram.X, count, seed=seed, memory=gram.memory)

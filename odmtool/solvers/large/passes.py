@@ -26,13 +26,7 @@ from odmtool.core.losses import MarginLoss
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Serial
 from odmtool.solvers import newton
-from odmtool.solvers.base import (
-    SUFFICIENT_DECREASE,
-    ProgressCallback,
-    Stop,
-    ignore_progress,
-    relative,
-)
+from odmtool.solvers.base import SUFFICIENT_DECREASE, Stop, ignore_progress, relative
 from odmtool.solvers.large.blocks import (
     LEAST_SAMPLE,
     Blocks,
@@ -87,35 +81,19 @@ class Found(NamedTuple):
 
 
 def solve(
-    examples: Examples,
-    loss: MarginLoss,
-    stop: Stop,
-    *,
-    basis: NystromBasis | None = None,
-    sample: np.ndarray | None = None,
-    executor=None,
-    progress: ProgressCallback = ignore_progress,
-) -> Found:
-    """Solve a linear problem.
+    examples: Examples, loss: MarginLoss, stop: Stop, *, basis: NystromBasis | None = None,
+    sample: np.ndarray | None = None, executor=None, progress=ignore_progress,
+) -> Found:  # fmt: skip
+    """Solve a linear problem; ``stop.max_iter`` counts Newton steps.
 
     Parameters
     ----------
-    examples : Examples
     loss : MarginLoss
         With a continuous derivative.
-    stop : Stop
-        ``max_iter`` counts Newton steps.
     basis : NystromBasis, optional
         The problem is that of Nystrom's features.
     sample : int array, optional
         The examples of H, ascending (:func:`.blocks.sample_of`); all if None.
-    executor : optional
-    progress : callable
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
     """
     problem = _Passes(examples, loss, basis, executor or Serial())
     hessian, w = problem.hessian, np.zeros(problem.width)

@@ -40,7 +40,6 @@ from odmtool.solvers import dcd
 from odmtool.solvers.base import (
     Problem,
     Progress,
-    ProgressCallback,
     Solution,
     Stop,
     ignore_progress,
@@ -84,40 +83,24 @@ class Level(NamedTuple):
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    settings: Settings,
-    *,
-    executor=None,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
+    problem: Problem, stop: Stop, settings: Settings, *, executor=None, seed: int = 0,
+    start: np.ndarray | None = None, progress=ignore_progress,
     report: Callable[[Level], None] = lambda level: None,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Solve a linear or kernel problem.
 
     Parameters
     ----------
-    problem : Problem
     stop : Stop
         ``max_iter`` counts epochs, in every part of every level.
     settings : Settings
         How the data are cut and merged; ``partitions`` is a number.
     executor : optional
         Where the parts are solved (:mod:`odmtool.rows.executor`).
-    seed : int
-        Seeds the parts, and the order of the examples in each.
-    start : ndarray, shape (m,), optional
-        Dual variables of the whole problem to start from.
     progress : callable
         Called with the gap of the whole problem after every level.
     report : callable
         Called with a Level after every level.
-
-    Raises
-    ------
-    DivergedError
-        See :func:`odmtool.solvers.dcd.solve`.
     """
     if settings.partitions == 1:
         problem = brought_here(problem)

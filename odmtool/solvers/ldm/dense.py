@@ -19,7 +19,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.errors import UsageError
 from odmtool.solvers import dcd
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, ignore_progress
+from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
 from odmtool.solvers.ldm import descent as ldm
 from odmtool.solvers.ldm import reduced as ldm_reduced
 
@@ -28,22 +28,15 @@ LARGEST = 1000
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
-    """Solve a problem whose loss is an LDM; parameters of
-    :func:`odmtool.solvers.ldm.descent.solve`.
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
+    """Solve a problem whose loss is an LDM; see :func:`odmtool.solvers.ldm.descent.solve`.
 
     Raises
     ------
     UsageError
         More than LARGEST examples, or the kernel is not positive semidefinite.
-    DivergedError
-        Numbers overflow.
     """
     if problem.size > LARGEST:
         raise UsageError(messages.dense_too_large(problem.size, LARGEST))

@@ -27,15 +27,7 @@ import numpy as np
 
 from odmtool.core import deadline, losses
 from odmtool.solvers import dcd
-from odmtool.solvers.base import (
-    Problem,
-    Progress,
-    ProgressCallback,
-    Solution,
-    Stop,
-    ignore_progress,
-    relative,
-)
+from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
 from odmtool.solvers.diverged import diverged
 from odmtool.solvers.ldm.dual import bounded, feasible, is_bounded, not_worse
 from odmtool.solvers.rounding import Rounding
@@ -47,23 +39,13 @@ _PATIENT_GAP = 0.05
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
     """Solve a linear or kernel problem whose loss is an LDM.
 
-    Parameters are those of :func:`odmtool.solvers.dcd.solve`; ``start`` need not be
-    feasible. In the solution w = sum_i eta_i y_i phi(x_i), eta_i in -u_i l_b'(t_i).
-
-    Raises
-    ------
-    DivergedError
-        The dual is unbounded (only with a kernel that is not positive semidefinite), or
-        numbers overflow.
+    ``stop.max_iter`` counts epochs; ``start`` need not be feasible. In the solution
+    w = sum_i eta_i y_i phi(x_i), eta_i in -u_i l_b'(t_i).
     """
     loss, weight, is_new = problem.loss, problem.weight, start is None
     start = feasible(loss, weight, np.zeros(problem.size) if is_new else start)

@@ -22,7 +22,6 @@ from odmtool.solvers.base import (
     LARGEST_GRAM,
     LARGEST_HESSIAN,
     Problem,
-    ProgressCallback,
     Solution,
     Stop,
     ignore_progress,
@@ -35,18 +34,12 @@ _LARGEST_ROWS = 2**28
 
 
 def solve(
-    problem: Problem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> Solution:
-    """Solve a problem whose loss is an LDM; parameters of
-    :func:`odmtool.solvers.ldm.descent.solve`.
+    problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> Solution:  # fmt: skip
+    """Solve a problem whose loss is an LDM; ``stop.max_iter`` counts Newton steps.
 
-    ``stop.max_iter`` counts Newton steps. Nothing is random here: every ``seed`` gives the
-    same solution.
+    Nothing is random; see :func:`odmtool.solvers.ldm.descent.solve`.
 
     Raises
     ------
@@ -55,8 +48,6 @@ def solve(
         both directions.
     MemoryLimitError
         The matrices of a kernel problem do not fit.
-    DivergedError
-        Numbers overflow.
     """
     method = functools.partial(proximal.solve, progress=progress)
     if problem.loss.mu1 == 0:

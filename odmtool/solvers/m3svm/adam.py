@@ -21,7 +21,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import UsageError
-from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.base import Progress, Stop, ignore_progress
 from odmtool.solvers.m3svm.newton import gradient_at_zero, objective_of, solution, starting_point
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 
@@ -32,14 +32,10 @@ _FIRST, _SECOND, _SMALL = 0.9, 0.999, 1e-8
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
-    progress: ProgressCallback = ignore_progress,
+    problem: MultiProblem, stop: Stop, *, seed: int = 0,
+    start: tuple[np.ndarray, np.ndarray] | None = None, progress=ignore_progress,
     rate: float = RATE,
-) -> MultiSolution:
+) -> MultiSolution:  # fmt: skip
     """Solve a linear problem; parameters and errors as :func:`odmtool.solvers.m3svm.newton.solve`.
 
     ``seed`` decides where W and b begin unless ``start`` says so; ``rate`` > 0 is the step.

@@ -36,14 +36,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers.base import (
-    SUFFICIENT_DECREASE,
-    Progress,
-    ProgressCallback,
-    Stop,
-    ignore_progress,
-    relative,
-)
+from odmtool.solvers.base import SUFFICIENT_DECREASE, Progress, Stop, ignore_progress, relative
 from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check_parameters
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
@@ -66,34 +59,19 @@ _PATIENCE = 5
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> MultiSolution:
+    problem: MultiProblem, stop: Stop, *, seed: int = 0,
+    start: tuple[np.ndarray, np.ndarray] | None = None, progress=ignore_progress,
+) -> MultiSolution:  # fmt: skip
     """Solve a linear problem whose parameters are :class:`M3SVMParameters`.
 
-    Parameters
-    ----------
-    problem : MultiProblem
-    stop : Stop
-        ``tolerance`` is that of the gradient; ``max_iter`` counts Newton steps.
-    seed : int
-        Not used: nothing is random.
-    start : tuple of ndarrays of shapes (d, k) and (k,), optional
-        W and the class biases to start from.
-    progress : callable
-        Called with a Progress after every step; until the smoothing has its final value,
-        with the objective and the gap of the smoother problem.
+    ``stop.tolerance`` is that of the gradient; ``stop.max_iter`` counts Newton steps. ``start`` are
+    W and the class biases, shapes (d, k) and (k,). Until the smoothing has its final value,
+    ``progress`` is told the objective and the gap of the smoother problem. Nothing is random.
 
     Raises
     ------
     UsageError
         A parameter is out of range, or the problem has a kernel.
-    DivergedError
-        Numbers overflow.
     """
     objective = objective_of(problem)
     final = objective.smoothing

@@ -7,7 +7,7 @@ from odmtool.core.loss_table import OF_MCODM
 from odmtool.errors import UsageError
 from odmtool.rows.executor import Serial
 from odmtool.solvers import table
-from odmtool.solvers.base import ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.base import Stop, ignore_progress
 from odmtool.solvers.mcodm import rounds
 from odmtool.solvers.mcodm.starts import MOST_STARTS
 from odmtool.solvers.mcodm.way import choose
@@ -15,17 +15,10 @@ from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    *,
-    outer: str = "cccp",
-    starts: int = MOST_STARTS,
-    solver: str = "auto",
-    seed: int = 0,
-    start: Duals | None = None,
-    progress: ProgressCallback = ignore_progress,
+    problem: MultiProblem, stop: Stop, *, outer: str = "cccp", starts: int = MOST_STARTS,
+    solver: str = "auto", seed: int = 0, start: Duals | None = None, progress=ignore_progress,
     executor: Serial | None = None,
-) -> MultiSolution:
+) -> MultiSolution:  # fmt: skip
     """Find a nearly stationary point; parameters as in :func:`odmtool.solvers.mcodm.rounds.solve`.
 
     Raises

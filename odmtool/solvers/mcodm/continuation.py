@@ -29,14 +29,9 @@ _FACTOR, _TOLERANCE = 16.0, 1e-2
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    way: Way,
-    *,
-    seed: int = 0,
-    progress: ProgressCallback = ignore_progress,
+    problem: MultiProblem, stop: Stop, way: Way, *, seed: int = 0, progress=ignore_progress,
     executor: Serial | None = None,
-) -> MultiSolution:
+) -> MultiSolution:  # fmt: skip
     """Find a nearly stationary point; parameters as in :func:`odmtool.solvers.mcodm.rounds.solve`.
 
     ``max_iter`` holds for all problems together. After the deadline it is the point that there is.

@@ -44,11 +44,8 @@ def solve(
 ) -> MultiSolution:
     """Find a nearly stationary point; parameters as in :func:`odmtool.solvers.mcodm.rounds.solve`.
 
-    Returns
-    -------
-    MultiSolution
-        ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is then a
-        bound, ``failure`` the probability with which it may be wrong.
+    ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is then a bound,
+    ``failure`` the probability with which it may be wrong.
     """
     run = _Run(problem, stop, seed, progress, executor)
     found, duals = run.in_span(start)

@@ -45,7 +45,7 @@ from odmtool.core.csr import scipy_rows
 from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.rows.executor import Serial
-from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.base import Progress, Stop, ignore_progress, relative
 from odmtool.solvers.diverged import diverged
 from odmtool.solvers.mcodm import values
 from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
@@ -87,19 +87,10 @@ _FALLS, _WORTH = 12, 1e-3
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    way: Way,
-    *,
-    outer: str = "cccp",
-    starts: int = MOST_STARTS,
-    seed: int = 0,
-    start: Duals | None = None,
-    progress: ProgressCallback = ignore_progress,
-    rivals: np.ndarray | None = None,
-    W: np.ndarray | None = None,
-    executor: Serial | None = None,
-) -> MultiSolution:
+    problem: MultiProblem, stop: Stop, way: Way, *, outer: str = "cccp", starts: int = MOST_STARTS,
+    seed: int = 0, start: Duals | None = None, progress=ignore_progress,
+    rivals: np.ndarray | None = None, W: np.ndarray | None = None, executor: Serial | None = None,
+) -> MultiSolution:  # fmt: skip
     """Find a nearly stationary point.
 
     Parameters
@@ -108,13 +99,9 @@ def solve(
         ``parameters`` is an :class:`odmtool.core.losses.MulticlassODMLoss`.
     stop : Stop
         ``max_iter`` counts epochs and Newton steps of all rounds of a start together.
-    way : Way
-        How a round is solved.
     outer : str, "cccp" or "constant"
     starts : int
         Begin at so many places at most.
-    seed : int
-        Seeds the order of the examples.
     start : Duals, optional
         Of another solution of the same examples, for instance with another lambda.
     progress : callable
@@ -132,8 +119,6 @@ def solve(
     ------
     UsageError
         An unknown ``outer``.
-    DivergedError
-        Numbers overflow, or the kernel is not positive semidefinite and there is no solution.
     """
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))

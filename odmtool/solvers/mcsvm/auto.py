@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress
+from odmtool.solvers.base import Progress, Stop, ignore_progress
 from odmtool.solvers.mcsvm import descent, newton
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution
 
@@ -19,13 +19,9 @@ _EPOCHS, _STEPS = 300, 200
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> MultiSolution:
+    problem: MultiProblem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> MultiSolution:  # fmt: skip
     """Solve a linear or kernel problem; see :func:`odmtool.solvers.mcsvm.descent.solve`."""
     is_small = problem.gram is None and problem.X.shape[1] * problem.k <= LARGEST_WEIGHTS
     most = min(_EPOCHS, stop.limit) if is_small else stop.limit

@@ -29,7 +29,7 @@ import numpy as np
 from odmtool._jit import njit
 from odmtool.core.gram import Gram, RowCache, epoch_in_runs, is_too_late_for_rows, runs
 from odmtool.solvers import indefinite
-from odmtool.solvers.base import Progress, ProgressCallback, Stop, ignore_progress, relative
+from odmtool.solvers.base import Progress, Stop, ignore_progress, relative
 from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.diverged import diverged
 from odmtool.solvers.kernel_block import (
@@ -48,31 +48,13 @@ from odmtool.solvers.rounding import Rounding
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> MultiSolution:
-    """Solve a linear or kernel problem.
+    problem: MultiProblem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> MultiSolution:  # fmt: skip
+    """Solve a linear or kernel problem; ``stop.max_iter`` counts epochs.
 
-    Parameters
-    ----------
-    problem : MultiProblem
-        ``parameters`` is an :class:`odmtool.core.losses.MulticlassHinge`.
-    stop : Stop
-        ``max_iter`` counts epochs.
-    seed : int
-        Seeds the order of the examples.
-    start : ndarray, shape (m, k), optional
-        The ``duals`` of another solution of the same examples and the same C.
-    progress : callable
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow, or the kernel is not positive semidefinite and there is no solution.
+    ``problem.parameters`` is an :class:`odmtool.core.losses.MulticlassHinge`, ``start`` the
+    ``duals`` of another solution of the same examples and the same C, shape (m, k).
     """
     state = (_Linear if problem.gram is None else _Kernel)(problem, start)
     generator, order = np.random.default_rng(seed), np.arange(problem.size)

@@ -25,13 +25,7 @@ from numpy.linalg import LinAlgError
 from odmtool import messages
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers.base import (
-    SUFFICIENT_DECREASE,
-    Progress,
-    ProgressCallback,
-    Stop,
-    ignore_progress,
-)
+from odmtool.solvers.base import SUFFICIENT_DECREASE, Progress, Stop, ignore_progress
 from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.hessian import gram_of, is_thin
 from odmtool.solvers.mcsvm import descent
@@ -47,24 +41,18 @@ _SMALLEST_STEP = 1e-10
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    progress: ProgressCallback = ignore_progress,
-) -> MultiSolution:
+    problem: MultiProblem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
+    progress=ignore_progress,
+) -> MultiSolution:  # fmt: skip
     """Solve a linear problem.
 
     Parameters are those of :func:`odmtool.solvers.mcsvm.descent.solve`; ``stop.max_iter`` counts
-    Newton steps. Nothing is random here: every ``seed`` gives the same solution.
+    Newton steps. Nothing is random.
 
     Raises
     ------
     UsageError
         There are more than ``LARGEST_WEIGHTS`` weights.
-    DivergedError
-        Numbers overflow.
     """
     d, k = problem.X.shape[1], problem.k
     if d * k > LARGEST_WEIGHTS:
