@@ -62,7 +62,6 @@ def keep(place: Path, compiled) -> None:
 
     Parameters
     ----------
-    place : Path
     compiled : numba.core.compiler.CompileResult
     """
     with contextlib.suppress(OSError, MemoryError):  # then another process keeps it

@@ -18,7 +18,6 @@ def say_classes(confusion, names, json_file: str | None, report: Report) -> None
     names : odmtool.models.names.LabelNames
     json_file : str or None
         Where everything is written.
-    report : Report
     """
     classes, rest = _named(confusion, names), messages.all_in_json(json_file)
     shown, lines = classes, []

@@ -35,7 +35,6 @@ def check_files(inputs: list[str], outputs: list[str | None]) -> None:
 
     Parameters
     ----------
-    inputs : list of str
     outputs : list of str or None
         Those that are None are not written.
     """

@@ -16,7 +16,6 @@ class Flags:
 
     Parameters
     ----------
-    command : click.Command
     labels : dict of int to str, optional
         What :func:`name_labels` was told.
     """

@@ -46,7 +46,6 @@ def grid_of(choice: MachineChoice, name: str | None, is_repeated: bool) -> dict[
 
     Parameters
     ----------
-    choice : MachineChoice
     name : str or None
         The grid.
     is_repeated : bool
@@ -141,7 +140,6 @@ def with_gammas(settings: list[dict], data) -> list[dict]:
 
     Parameters
     ----------
-    settings : list of dict
     data : odmtool.search.validation.Data
     """
     from odmtool.core.kernels import mean_distance
@@ -179,7 +177,6 @@ def ends(rows: list, winner, settings: list[dict], metric: str) -> list[tuple[st
     winner : Trial
     settings : list of dict
         All that were tried.
-    metric : str
     """
     found, best, highest = [], winner.setting, winner.score(metric)
     for name in _ENDLESS:

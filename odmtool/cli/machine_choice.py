@@ -26,34 +26,19 @@ _SPECIAL = ("multiclass", "ism3_loss")
 
 
 class MachineChoice(NamedTuple):
-    """What is to be trained.
+    """What is to be trained."""
 
-    Attributes
-    ----------
-    asked : str
-        The machine of -s; auto until the classes are known.
-    parameters : dict
-        Those of :data:`PARAMETER_NAMES`: a value, of odm-cv a tuple of values; None is the
-        machine's default.
-    common : dict
-        Other keyword arguments, of every machine.
-    special : dict
-        Keyword arguments of some machines.
-    given : frozenset of str
-        The options that stand on the command line.
-    is_balanced : bool
-        Every class not named in ``common["class_weight"]`` weighs the same in all.
-    spread : float, optional
-        Of a search with the rbf kernel, once the data are known: its default gamma times the
-        summed variance of the features.
-    """
-
-    asked: str
+    asked: str  # the machine of -s; auto until the classes are known
+    # Those of :data:`PARAMETER_NAMES`: a value, of odm-cv a tuple of values; None is the machine's
+    # default.
     parameters: dict
-    common: dict
-    special: dict
-    given: frozenset[str]
+    common: dict  # other keyword arguments, of every machine
+    special: dict  # keyword arguments of some machines
+    given: frozenset[str]  # the options that stand on the command line
+    # Every class not named in ``common["class_weight"]`` weighs the same in all.
     is_balanced: bool = False
+    # Of a search with the rbf kernel, once the data are known: its default gamma times the summed
+    # variance of the features.
     spread: float | None = None
 
     @property

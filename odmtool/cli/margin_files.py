@@ -22,12 +22,10 @@ def write_margins(
 
     Parameters
     ----------
-    path : str
     data_file, model_file : str
         As the user wrote them.
     ruler : odmtool.measures.margins.Ruler
     names : odmtool.models.names.LabelNames
-    report : Report
     """
     from odmtool.io.files import atomic_output, display_name
 

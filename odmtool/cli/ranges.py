@@ -22,7 +22,6 @@ def expand(text: str, divisors: dict[str, type[float]] | None = None) -> tuple[f
 
     Parameters
     ----------
-    text : str
     divisors : dict, optional
         What may stand behind the slash of a part, and the kind of number that it then has.
 

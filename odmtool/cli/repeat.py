@@ -42,7 +42,6 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
 
     Parameters
     ----------
-    ctx : click.Context
     job : odmtool.cli.cv.Job
     inputs : list of str
         The training data, and perhaps their weights.
@@ -88,7 +87,6 @@ def repeat_search(
         As the user wrote it.
     own : callable
         From the rows of a training part to its machine and settings.
-    report : Report
     """
     from odmtool.cli.tables import split_records, write_csv, write_json
     from odmtool.search.repeats import Protocol, check_protocol, splits, summarise

@@ -73,24 +73,12 @@ def word(flag: str, *values: str) -> Word:
 
 
 class Manner(NamedTuple):
-    """What a stock program prints or writes at the end of a search, besides our own lines.
+    """What a stock program prints or writes at the end of a search, besides our own lines."""
 
-    Attributes
-    ----------
-    last_line : str
-        "" for nothing, ``C`` for that of LIBLINEAR's -C, ``grid`` for grid.py's.
-    table : str or None
-        grid.py's -out.
-    grid : tuple of str
-        The parameters that grid.py would have searched: cost, gamma.
-    flag : str
-        The option that asked for it.
-    """
-
-    last_line: str = ""
-    table: str | None = None
-    grid: tuple[str, ...] = ()
-    flag: str = ""
+    last_line: str = ""  # "" for nothing, ``C`` for that of LIBLINEAR's -C, ``grid`` for grid.py's
+    table: str | None = None  # grid.py's -out
+    grid: tuple[str, ...] = ()  # the parameters that grid.py would have searched: cost, gamma
+    flag: str = ""  # the option that asked for it
 
 
 class TrainingCommand(Command):
@@ -113,13 +101,7 @@ def say_remarks(ctx: click.Context, report: Report) -> None:
 
 
 class Reader:
-    """The words of a command line, and what becomes of them.
-
-    Parameters
-    ----------
-    command : click.Command
-    args : list of str
-    """
+    """The words of a command line, and what becomes of them."""
 
     def __init__(self, command: click.Command, args: list[str]):
         self.notes: list[str] = []

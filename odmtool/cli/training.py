@@ -167,7 +167,6 @@ def fit(
     machine : Machine
     data : TrainingData
         What the place has read.
-    report : Report
     probability : bool
         With a sigmoid; the place has all rows in memory.
     max_time : float, optional

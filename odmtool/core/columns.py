@@ -24,7 +24,6 @@ def with_constant_feature(X, bias: float):
     Parameters
     ----------
     X : CSR, csr_matrix or ndarray, shape (m, d)
-    bias : float
     """
     if bias < 0:
         return X

@@ -30,7 +30,6 @@ class Limit:
 
     Parameters
     ----------
-    moment : float
     began : float, optional
         Since when there was time; by default since now.
     """

@@ -24,7 +24,6 @@ class Gram:
 
     Parameters
     ----------
-    kernel : Kernel
     X : csr_matrix or ndarray, shape (m, d)
         In single precision if the kernel values shall be.
     memory : float
@@ -142,7 +141,6 @@ def epoch_in_runs(cache, order: np.ndarray, active: int, visit: Callable):
         Rows of kernel values, as :class:`RowCache` has them.
     order : int array, shape (m,)
         Those that stay are in front afterwards, and what was not visited stays.
-    active : int
     visit : callable
         Of a run, whose rows are there: how many examples stay, which it puts in front; how far
         they moved; and their share of the gap.

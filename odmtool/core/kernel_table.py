@@ -59,47 +59,26 @@ def _as_they_are(kernel: Kernel, z, maths):
 
 
 class KernelRow(NamedTuple):
-    """What there is to know about a kernel.
-
-    Attributes
-    ----------
-    name : str
-    word : str
-        The name in a model file; LIBSVM's, if it has one.
-    formula : str
-        As the help texts print it.
-    parameters : tuple of str
-        Those that it uses, in the order of a model file.
-    number : int or None
-        LIBSVM's, if LIBSVM has the kernel.
-    of : "products", "distances" or "stored"
-        What the values are computed from: inner products u'v, squared distances |u - v|^2,
-        or nothing, because they stand in the data.
-    values : callable
-        From the kernel, an array of these numbers, which may be overwritten, and the
-        functions exp and tanh (``maths``) to the kernel values.
-    is_positive_semidefinite : callable
-        From the kernel to whether no Gram matrix has a negative eigenvalue.
-    rounding : callable
-        From the kernel, the largest |z|, the share of it by which z may be off, and ``maths``,
-        to how far values may be off then: relatively, and absolutely.
-    factors : bool
-        Of distances: whether k(d + e) = k(d) k(e).
-    is_polynomial : bool
-        Whether the values are sums and products of inner products.
-    """
+    """What there is to know about a kernel."""
 
     name: str
-    word: str
-    formula: str
-    parameters: tuple[str, ...] = ()
-    number: int | None = None
+    word: str  # the name in a model file; LIBSVM's, if it has one
+    formula: str  # as the help texts print it
+    parameters: tuple[str, ...] = ()  # those that it uses, in the order of a model file
+    number: int | None = None  # LIBSVM's, if LIBSVM has the kernel
+    # "products", "distances" or "stored": what the values are computed from: inner products u'v,
+    # squared distances |u - v|^2, or nothing, because they stand in the data.
     of: str = PRODUCTS
+    # From the kernel, an array of these numbers, which may be overwritten, and the functions exp
+    # and tanh (``maths``) to the kernel values.
     values: Callable = _as_they_are
+    # From the kernel to whether no Gram matrix has a negative eigenvalue.
     is_positive_semidefinite: Callable[[Kernel], bool] = lambda kernel: True
+    # From the kernel, the largest |z|, the share of it by which z may be off, and ``maths``, to how
+    # far values may be off then: relatively, and absolutely.
     rounding: Callable = lambda kernel, size, share, maths: (0.0, share * size)
-    factors: bool = False
-    is_polynomial: bool = False
+    factors: bool = False  # of distances: whether k(d + e) = k(d) k(e)
+    is_polynomial: bool = False  # whether the values are sums and products of inner products
 
 
 def integer_power(base, degree: int):

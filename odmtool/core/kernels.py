@@ -79,7 +79,6 @@ def block(
 
     Parameters
     ----------
-    kernel : Kernel
     A, B : csr_matrix, CSR or ndarray, shapes (a, d) and (b, d)
     out : ndarray, shape (a, b), optional
         Where to put them.
@@ -307,7 +306,6 @@ def are_apart(kernel: Kernel, X) -> bool:
 
     Parameters
     ----------
-    kernel : Kernel
     X : CSR, csr_matrix or ndarray, shape (m, d)
     """
     m = X.shape[0]

@@ -264,32 +264,18 @@ def mcsvm(lambda_: float, total_weight: float) -> MulticlassHinge:
 
 
 class MachineRow(NamedTuple):
-    """What there is to know about a machine.
-
-    Attributes
-    ----------
-    name : str
-    about : str
-        What it is, and where from.
-    formula : str
-        Of a machine for two classes: what it adds to 1/2 |w|^2.
-    parameters : dict of str to float
-        The parameters besides those of the kernel, and their defaults.
-    loss : callable or None
-        From these and M, the total weight, to the loss; None if the solvers make it.
-    options : tuple of str
-        Options, not parameters, that only some machines use.
-    kind : str
-        The kind of its loss, at the default parameters.
-    """
+    """What there is to know about a machine."""
 
     name: str
-    about: str
-    formula: str
+    about: str  # what it is, and where from
+    formula: str  # of a machine for two classes: what it adds to 1/2 |w|^2
+    # The parameters besides those of the kernel, and their defaults.
     parameters: dict[str, float]
+    # From these and M, the total weight, to the loss; None if the solvers make it.
     loss: Callable | None
+    # Options, not parameters, that only some machines use.
     options: tuple[str, ...] = ("multiclass",)
-    kind: str = ""
+    kind: str = ""  # the kind of its loss, at the default parameters
 
     @property
     def is_binary(self) -> bool:

@@ -140,7 +140,6 @@ class Scaler:
 
     Parameters
     ----------
-    ranges : Ranges
     remembers : bool
         Whether ``unseen`` is wanted; it grows with the number of different features.
 

@@ -206,7 +206,6 @@ class _Numbers:
 
     Parameters
     ----------
-    text : bytes
     places, marks : ndarrays of int, shape (n,)
         See :func:`_marks`.
 

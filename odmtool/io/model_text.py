@@ -91,7 +91,6 @@ class ModelText:
         ----------
         start, end : int
             Positions of the first byte and behind the last newline.
-        n_coef : int
 
         Returns
         -------

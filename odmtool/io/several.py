@@ -28,37 +28,18 @@ if TYPE_CHECKING:
 
 
 class Several(NamedTuple):
-    """What :func:`read_several` found.
+    """What :func:`read_several` found."""
 
-    Attributes
-    ----------
-    pieces : list
-        The rows of each file, a csr_matrix, where the executor keeps it.
-    sizes : list of int
-        Their rows.
-    width, nnz : int
-        Columns of each, and entries of all.
-    labels : int array, shape (m,)
-        Of words their places in ``names``.
-    skipped : int
-        Blank and comment lines.
-    fingerprint : str
-        Of all files; the same data in other files have another one.
-    names : tuple of str, or None
-        The different labels, sorted, if they are words.
-    widest : str
-        The first file that is as wide as all.
-    """
-
-    pieces: list
-    sizes: list[int]
+    pieces: list  # the rows of each file, a csr_matrix, where the executor keeps it
+    sizes: list[int]  # their rows
+    # width, nnz: columns of each, and entries of all.
     width: int
     nnz: int
-    labels: np.ndarray
-    skipped: int
-    fingerprint: str
-    names: tuple[str, ...] | None
-    widest: str
+    labels: np.ndarray  # integers, shape (m,): of words their places in ``names``
+    skipped: int  # blank and comment lines
+    fingerprint: str  # of all files; the same data in other files have another one
+    names: tuple[str, ...] | None  # the different labels, sorted, if they are words
+    widest: str  # the first file that is as wide as all
 
 
 def is_several(name: str) -> bool:
@@ -71,10 +52,8 @@ def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
 
     Parameters
     ----------
-    names : str
     executor
         With ``map`` and ``keep_each`` (:mod:`odmtool.rows.executor`).
-    zero_based : bool
 
     Raises
     ------

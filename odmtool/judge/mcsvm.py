@@ -37,7 +37,6 @@ def certify_linear(X, target, weight, loss: MulticlassHinge, W, alpha) -> Certif
     X : csr_matrix or ndarray, shape (m, d)
     target : int array, shape (m,)
     weight : ndarray, shape (m,)
-    loss : MulticlassHinge
     W : ndarray, shape (d, k)
     alpha : ndarray, shape (m, k)
     """

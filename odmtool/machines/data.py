@@ -39,32 +39,19 @@ _MEDIANS = 16
 
 
 class Prepared(NamedTuple):
-    """Training data of a machine, ready for every lambda, mu and theta.
+    """Training data of a machine, ready for every lambda, mu and theta."""
 
-    Attributes
-    ----------
-    rows : CSR, csr_matrix or ndarray, shape (kept, d), or None
-        Of a linear machine, with the constant feature.
-    gram : Gram or None
-        Of a kernel machine.
-    target : int array, shape (kept,)
-        The class of each example: its place in ``classes``.
-    u : ndarray, shape (kept,)
-        Weights > 0.
-    classes : list of int
-    kept : int array, or slice(None) for all
-        The examples whose weight is not zero.
-    total_weight : float
-        M, the sum of the instance weights.
-    """
-
+    # CSR, csr_matrix or ndarray, shape (kept, d), or None: of a linear machine, with the constant
+    # feature.
     rows: object
-    gram: Gram | None
+    gram: Gram | None  # of a kernel machine
+    # Integers, shape (kept,): the class of each example, its place in ``classes``.
     target: np.ndarray
-    u: np.ndarray
+    u: np.ndarray  # shape (kept,): weights > 0
     classes: list[int]
+    # Integers, or slice(None) for all: the examples whose weight is not zero.
     kept: np.ndarray | slice
-    total_weight: float
+    total_weight: float  # M, the sum of the instance weights
 
     @property
     def y(self) -> np.ndarray:
@@ -102,7 +89,6 @@ def default_lambda(
         Of the machine.
     usual : float
         The machine's default for other kernels and data.
-    kernel : str
     X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
         Then ``usual`` holds for all linear machines, and rbf is a kernel like others.
     weight : ndarray, shape (m,), optional
@@ -219,7 +205,6 @@ def default_gamma(
 
     Parameters
     ----------
-    kernel : str
     X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
         Then it is 0.
     weight : ndarray, shape (m,), optional

@@ -44,18 +44,10 @@ from odmtool.solvers.untrained import NONE
 
 
 class Subproblem(NamedTuple):
-    """One of the binary problems.
+    """One of the binary problems."""
 
-    Attributes
-    ----------
-    examples : int array or None
-        Those that take part; None for all.
-    y : ndarray of +1.0 and -1.0
-        One per example that takes part.
-    """
-
-    examples: np.ndarray | None
-    y: np.ndarray
+    examples: np.ndarray | None  # integers: those that take part; None for all
+    y: np.ndarray  # +1.0 and -1.0: one per example that takes part
 
 
 def problems(k: int, reduction: str) -> list[tuple[int, int | None]]:
@@ -106,7 +98,6 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
     ----------
     machine : BinaryMachine
         Its ``reduction`` says which problems, its ``jobs`` how many threads.
-    prepared : Prepared
     start : sequence of ndarrays, optional
         The ``duals`` of an earlier solution.
     progress : callable

@@ -17,16 +17,10 @@ import numpy as np
 
 
 class ClassScore(NamedTuple):
-    """One class.
-
-    Attributes
-    ----------
-    label : int or str
-    examples, predicted, correct : int
-        Examples of the class; predicted as it; both.
-    """
+    """One class."""
 
     label: int | str
+    # examples, predicted, correct: examples of the class; predicted as it; both.
     examples: int
     predicted: int
     correct: int

@@ -56,35 +56,18 @@ class Bounds(NamedTuple):
 
 
 class Papers(NamedTuple):
-    """The papers' estimates of the number of errors; None where a paper has none.
+    """The papers' estimates of the number of errors; None where a paper has none."""
 
-    Attributes
-    ----------
-    count : int or None
-        Examples that the papers' proof cannot exclude.
-    total : float or None
-        The sum that bounds the expected number in the theorem.
-    """
-
-    count: int | None
-    total: float | None
+    count: int | None  # examples that the papers' proof cannot exclude
+    total: float | None  # the sum that bounds the expected number in the theorem
 
 
 class Exact(NamedTuple):
-    """Every example predicted by a machine trained without it.
+    """Every example predicted by a machine trained without it."""
 
-    Attributes
-    ----------
-    is_error : bool array, shape (m,)
-    refits : int
-        How many machines had to be trained; the bounds settle the others.
-    uncertain : int
-        How many of these have a value so near 0 that their gap does not tell its sign.
-    """
-
-    is_error: np.ndarray
-    refits: int
-    uncertain: int
+    is_error: np.ndarray  # booleans, shape (m,)
+    refits: int  # how many machines had to be trained; the bounds settle the others
+    uncertain: int  # how many of these have a value so near 0 that their gap does not tell its sign
 
 
 def check_leaving_out(problem: Problem) -> None:
@@ -110,7 +93,6 @@ def bounds(problem: Problem, solution: Solution) -> Bounds:
     ----------
     problem : Problem
         With a positive semidefinite kernel.
-    solution : Solution
     """
     k, eta, t = _diagonal(problem), solution.eta, _margins(problem, solution)
     if not isinstance(problem.loss, MarginLoss):
@@ -216,7 +198,6 @@ def exact(
 
     Parameters
     ----------
-    problem : Problem
     whole : Solution
         Of the problem; the smaller its gap, the less doubt.
     solve : callable

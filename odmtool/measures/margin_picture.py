@@ -28,7 +28,6 @@ def margin_figure(named: dict[str, Margins], normalised: list[bool], title: str 
         What the legend calls a model, and its margins.
     normalised : list of bool
         One panel each: of the normalised margins or of the plain ones.
-    title : str, optional
 
     Returns
     -------

@@ -31,40 +31,26 @@ _BLOCK_VALUES = 2**21
 
 
 class Statistics(NamedTuple):
-    """Of some margins; nan where it cannot be said.
+    """Of some margins; nan where it cannot be said."""
 
-    Attributes
-    ----------
-    minimum, mean, variance : float
-        The variance is the mean square deviation from the mean, as in the papers.
-    quantiles : tuple of float
-        Those of :data:`QUANTILES`.
-    """
-
+    # minimum, mean, variance: the variance is the mean square deviation from the mean, as in the
+    # papers.
     minimum: float
     mean: float
     variance: float
-    quantiles: tuple[float, ...]
+    quantiles: tuple[float, ...]  # those of :data:`QUANTILES`
 
 
 class Margins(NamedTuple):
-    """Of one model on the examples of a file.
+    """Of one model on the examples of a file."""
 
-    Attributes
-    ----------
-    labels : int array, shape (m,)
-    plain, normalised : ndarrays, shape (m,)
-        nan for an example whose label the model does not know. ``normalised`` is nan
-        everywhere if |w| cannot be had: of a precomputed kernel without its training
-        rows, of a kernel that is not positive definite, or of w = 0.
-    theta : float or None
-        The band's half width, if the model records one.
-    """
-
-    labels: np.ndarray
+    labels: np.ndarray  # integers, shape (m,)
+    # plain, normalised: shape (m,), nan for an example whose label the model does not know.
+    # ``normalised`` is nan everywhere if |w| cannot be had: of a precomputed kernel without its
+    # training rows, of a kernel that is not positive definite, or of w = 0.
     plain: np.ndarray
     normalised: np.ndarray
-    theta: float | None
+    theta: float | None  # the band's half width, if the model records one
 
     @property
     def known(self) -> np.ndarray:

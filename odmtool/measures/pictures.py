@@ -81,10 +81,8 @@ def search_figure(rows: list[Trial], plan: SearchPlan, title: str | None = None)
 
     Parameters
     ----------
-    rows : list of Trial
     plan : SearchPlan
         What was searched.
-    title : str, optional
 
     Returns
     -------
@@ -214,7 +212,6 @@ class _Axis:
         One of ``SYMBOLS``.
     rows : list of Trial
         Those whose values the axis has to hold.
-    plan : SearchPlan
     """
 
     def __init__(self, name: str, rows: list[Trial], plan: SearchPlan):

@@ -52,7 +52,6 @@ def written(sentence: str, names=PYTHON) -> str:
 
     Parameters
     ----------
-    sentence : str
     names
         Has the methods of :class:`PythonNames`.
     """

@@ -161,7 +161,6 @@ def logistic_probabilities(values: np.ndarray, k: int) -> np.ndarray:
     Parameters
     ----------
     values : ndarray, shape (m, 1) for two classes, else (m, k)
-    k : int
     """
     with np.errstate(all="ignore"):
         p = 1 / (1 + np.exp(-values))

@@ -29,7 +29,6 @@ class ScaledModel:
     ----------
     trained : LinearModel, KernelModel or CompactModel
         Of scaled rows.
-    ranges : Ranges
     """
 
     is_precomputed = False

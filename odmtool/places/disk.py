@@ -42,7 +42,6 @@ class Disk(Place):
 
     Parameters
     ----------
-    source : Source
     folder : str
         Where the cache is.
     keep : bool

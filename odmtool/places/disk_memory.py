@@ -51,29 +51,15 @@ _LARGE_STORE = PLAIN_BYTES / 4
 
 
 class DiskPlan(NamedTuple):
-    """What will be in memory, in bytes; answers as :class:`odmtool.places.place.MemoryPlan`.
-
-    Attributes
-    ----------
-    solver : str
-    parts : dict of str to float
-        What for, and how much.
-    limit : float
-        The machine's memory.
-    left : float
-        What remains for samples of the rows; the same in every run, for any number of threads.
-    sample : float
-        What the larger of the samples takes of it.
-    jobs : int
-        Threads; fewer than the machine's where the memory is too small for theirs.
-    """
+    """What will be in memory, in bytes; answers as :class:`odmtool.places.place.MemoryPlan`."""
 
     solver: str
-    parts: dict[str, float]
-    limit: float
+    parts: dict[str, float]  # what for, and how much
+    limit: float  # the machine's memory
+    # What remains for samples of the rows; the same in every run, for any number of threads.
     left: float
-    sample: float
-    jobs: int = 1
+    sample: float  # what the larger of the samples takes of it
+    jobs: int = 1  # threads; fewer than the machine's where the memory is too small for theirs
 
     @property
     def total(self) -> float:

@@ -38,7 +38,6 @@ def fit(machine: BinaryMachine, store, weight, plan: DiskPlan, progress=ignore_p
     store : RowStore
         Its labels are the classes.
     weight : ndarray, shape (m,), or None
-    plan : DiskPlan
     progress : callable
 
     Raises

@@ -130,7 +130,6 @@ def parts(machine, X, k: int) -> dict[str, float]:
     ----------
     machine : Machine
     X : CSR or csr_matrix, shape (m, d)
-    k : int
     """
     m, d = X.shape
     found = {"program and data": resident(), "vectors": BYTES * NEWTON_NUMBERS * m}

@@ -22,27 +22,16 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """The files of a training, as a user names them.
+    """The files of a training, as a user names them."""
 
-    Attributes
-    ----------
-    path : str
-        Of the examples; - is stdin.
-    weights : str or None
-        Of their weights.
-    zero_based, precomputed : bool
-        How the examples are written: see :func:`odmtool.io.svmlight.read_svmlight`.
-    jobs : int
-        Threads to read with.
-    memory : float or None
-        Bytes that may be planned with; by default a share of what is free.
-    """
-
-    path: str
-    weights: str | None = None
+    path: str  # of the examples; - is stdin
+    weights: str | None = None  # of their weights
+    # zero_based, precomputed: how the examples are written: see
+    # :func:`odmtool.io.svmlight.read_svmlight`.
     zero_based: bool = False
     precomputed: bool = False
-    jobs: int = 1
+    jobs: int = 1  # threads to read with
+    # Bytes that may be planned with; by default a share of what is free.
     memory: float | None = None
 
     def limit(self) -> float:
@@ -51,39 +40,20 @@ class Source(NamedTuple):
 
 
 class TrainingData(NamedTuple):
-    """What a place has read.
+    """What a place has read."""
 
-    Attributes
-    ----------
-    X : CSR, SpreadRows or RowStore, shape (m, d)
-    labels : int array, shape (m,), or None
-        None of a RowStore, which has them block by block. Of words their places in ``names``.
-    fingerprint : str
-    skipped : int
-        Blank and comment lines.
-    classes : frozenset of int
-        All labels.
-    learned : frozenset of int
-        Those of the examples with a weight above 0.
-    weight : ndarray, shape (m,), or None
-    unscaled : CSR or None
-        The rows as they were read, if those of X were scaled.
-    ranges : Ranges or None
-        By which they were.
-    names : tuple of str, or None
-        The different labels, sorted, if they are words.
-    """
-
-    X: object
+    X: object  # CSR, SpreadRows or RowStore, shape (m, d)
+    # Integers, shape (m,): none of a RowStore, which has them block by block. Of words their places
+    # in ``names``.
     labels: np.ndarray | None
     fingerprint: str
-    skipped: int
-    classes: frozenset[int]
-    learned: frozenset[int]
-    weight: np.ndarray | None = None
-    unscaled: object = None
-    ranges: Ranges | None = None
-    names: tuple[str, ...] | None = None
+    skipped: int  # blank and comment lines
+    classes: frozenset[int]  # all labels
+    learned: frozenset[int]  # those of the examples with a weight above 0
+    weight: np.ndarray | None = None  # shape (m,)
+    unscaled: object = None  # CSR or None: the rows as they were read, if those of X were scaled
+    ranges: Ranges | None = None  # by which they were
+    names: tuple[str, ...] | None = None  # the different labels, sorted, if they are words
 
     def matrix(self):
         """X with all that SciPy's csr_matrix can do."""
@@ -138,12 +108,7 @@ def ignore(_sentence: str) -> None:
 
 
 class Place:
-    """Where rows lie; see :mod:`odmtool.places`.
-
-    Parameters
-    ----------
-    source : Source
-    """
+    """Where rows lie; see :mod:`odmtool.places`."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -240,7 +205,6 @@ class Place:
         ----------
         machine : Machine
             What :meth:`suited` gives.
-        data : TrainingData
         plan : MemoryPlan
             That of :meth:`plan`.
         progress : callable

@@ -181,24 +181,13 @@ class Dask:
 
 
 class WorkerMeans(NamedTuple):
-    """What a worker has.
-
-    Attributes
-    ----------
-    versions : dict of str to str
-    host : str
-    threads : int
-    limit : float
-        Bytes at which Dask intervenes; infinite if there is no limit.
-    free : float
-        Bytes that programs on its host may plan with.
-    """
+    """What a worker has."""
 
     versions: dict[str, str]
     host: str
     threads: int
-    limit: float
-    free: float
+    limit: float  # bytes at which Dask intervenes; infinite if there is no limit
+    free: float  # bytes that programs on its host may plan with
 
 
 def _refuse_open_networks(scheduler: str) -> None:

@@ -19,21 +19,12 @@ _TASKS = 32
 
 
 class ExampleBlock(NamedTuple):
-    """Examples ``start``, ``start + 1``, ...
-
-    Attributes
-    ----------
-    start : int
-    X : csr_matrix or ndarray, shape (n, d)
-    y : ndarray of +1.0 and -1.0, shape (n,)
-    u : ndarray, shape (n,)
-        Weights >= 0; those of weight 0 take no part.
-    """
+    """Examples ``start``, ``start + 1``, ..."""
 
     start: int
-    X: object
-    y: np.ndarray
-    u: np.ndarray
+    X: object  # csr_matrix or ndarray, shape (n, d)
+    y: np.ndarray  # +1.0 and -1.0, shape (n,)
+    u: np.ndarray  # shape (n,): weights >= 0; those of weight 0 take no part
 
 
 class Examples:

@@ -43,21 +43,12 @@ _RESIDUAL = 1e-8
 
 
 class PartitionLandmarks(NamedTuple):
-    """Examples that span the rest.
+    """Examples that span the rest."""
 
-    Attributes
-    ----------
-    rows : int array, shape (S,)
-        Which examples, in the order in which they were chosen.
-    factor : ndarray, shape (S, S)
-        L, lower triangular, K_ZZ = L L'.
-    captured : float
-        The share of the trace of K that their span holds, between 0 and 1, on the
-        examples among which they were chosen.
-    """
-
-    rows: np.ndarray
-    factor: np.ndarray
+    rows: np.ndarray  # integers, shape (S,): which examples, in the order in which they were chosen
+    factor: np.ndarray  # shape (S, S): L, lower triangular, K_ZZ = L L'
+    # The share of the trace of K that their span holds, between 0 and 1, on the examples among
+    # which they were chosen.
     captured: float
 
 
@@ -131,7 +122,6 @@ def strata(kernel: Kernel, X, Z) -> np.ndarray:
 
     Parameters
     ----------
-    kernel : Kernel
     X : csr_matrix, ndarray or SpreadRows, shape (m, d)
         Examples.
     Z : csr_matrix or ndarray, shape (S, d)
@@ -150,7 +140,6 @@ def deal(stratum: np.ndarray, y: np.ndarray, parts: int, *, seed: int) -> np.nda
     y : ndarray, shape (m,)
         Classes.
     parts : int, > 0
-    seed : int
 
     Returns
     -------
@@ -173,7 +162,6 @@ def partition(
 
     Parameters
     ----------
-    kernel : Kernel
     X : csr_matrix or ndarray, shape (m, d)
     y : ndarray, shape (m,)
         Classes.
@@ -181,7 +169,6 @@ def partition(
     by : str, one of :data:`odmtool.defaults.PARTITION_BY`
     count : int
         Strata of the partitions that have some.
-    seed : int
     memory : float
         Bytes for the choice of the landmarks or centres.
     """

@@ -17,19 +17,11 @@ _SPARSE = 0.15
 
 
 class SparseTile(NamedTuple):
-    """The larger values of a tile.
+    """The larger values of a tile."""
 
-    Attributes
-    ----------
-    values : ndarray, shape (n,)
-    columns : uint16 ndarray, shape (n,)
-        Ascending in every row.
-    starts : int64 ndarray, shape (rows + 1,)
-        Row i has the values ``starts[i]`` to ``starts[i + 1]``.
-    """
-
-    values: np.ndarray
-    columns: np.ndarray
+    values: np.ndarray  # shape (n,)
+    columns: np.ndarray  # uint16, shape (n,): ascending in every row
+    # int64, shape (rows + 1,): row i has the values ``starts[i]`` to ``starts[i + 1]``.
     starts: np.ndarray
 
     @property

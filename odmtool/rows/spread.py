@@ -34,7 +34,6 @@ class SpreadRows:
         What ``executor.keep`` made, each a csr_matrix or ndarray.
     sizes : list of int
         Their rows.
-    width : int
     nnz : int
         Entries that are not zero, in all.
     executor

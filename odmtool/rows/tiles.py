@@ -115,7 +115,6 @@ class Tiles:
 
     Parameters
     ----------
-    kernel : Kernel
     X : csr_matrix or ndarray, shape (m, d)
         Examples in the order of their parts, in the precision that the values shall have.
     ranges : list of (start, end)

@@ -43,19 +43,13 @@ FOLDS = 5
 
 
 class Calibration(NamedTuple):
-    """The sigmoids of one setting.
+    """The sigmoids of one setting."""
 
-    Attributes
-    ----------
-    A, B : ndarrays, shape (k (k - 1) / 2,), or None
-        The sigmoids of the pairs of classes; None if there is no solution on some fold.
-    unconverged : int
-        Folds that did not reach the tolerance.
-    """
-
+    # A, B: shape (k (k - 1) / 2,), the sigmoids of the pairs of classes; None if there is no
+    # solution on some fold.
     A: np.ndarray | None
     B: np.ndarray | None
-    unconverged: int
+    unconverged: int  # folds that did not reach the tolerance
 
 
 def usable_rows(machine: Machine, data: Data, rows) -> np.ndarray:
@@ -179,7 +173,6 @@ def add_probabilities(machine: Machine, data: Data, gram: Gram | None) -> Calibr
     ----------
     machine : Machine
         Fitted on the data; ``model_`` gets probA, probB and a fact.
-    data : Data
     gram : Gram or None
         Kernel values of all rows; None for a linear machine.
 

@@ -42,30 +42,15 @@ _held: dict[tuple[int, int], int] = {}
 
 
 class Fit(NamedTuple):
-    """One setting on one fold.
+    """One setting on one fold."""
 
-    Attributes
-    ----------
-    setting : int
-        Its number in the grid.
-    fold : int
-    correct : int
-        Examples of the fold that were predicted correctly.
-    score : float
-        The metric on the fold.
-    gap : float
-    converged : bool
-    seconds : float
-        That its training took; lines of before have none.
-    """
-
-    setting: int
+    setting: int  # its number in the grid
     fold: int
-    correct: int
-    score: float
+    correct: int  # examples of the fold that were predicted correctly
+    score: float  # the metric on the fold
     gap: float
     converged: bool
-    seconds: float = 0.0
+    seconds: float = 0.0  # that its training took; lines of before have none
 
 
 def open_journal(path: str, search: dict, record: type = Fit) -> list:
@@ -73,7 +58,6 @@ def open_journal(path: str, search: dict, record: type = Fit) -> list:
 
     Parameters
     ----------
-    path : str
     search : dict
         What is searched; JSON values.
     record : type

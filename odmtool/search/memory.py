@@ -36,27 +36,14 @@ from odmtool.solvers.table import FOLD_MATRICES
 
 
 class SearchMemory(NamedTuple):
-    """What a search needs; see :func:`plan_memory`.
+    """What a search needs; see :func:`plan_memory`."""
 
-    Attributes
-    ----------
-    needed : float
-        About the bytes that one process takes, besides the program and the data.
-    limit : float
-        Bytes for all of them.
-    keeps_matrix : bool
-        Whether a process keeps the kernel matrix of all rows (True without a kernel).
-    jobs : int
-        The processes for which there is room, at least one.
-    parts : dict of str to float
-        What all of it takes at most, by purpose.
-    """
-
-    needed: float
-    limit: float
+    needed: float  # about the bytes that one process takes, besides the program and the data
+    limit: float  # bytes for all of them
+    # Whether a process keeps the kernel matrix of all rows (True without a kernel).
     keeps_matrix: bool
-    jobs: int
-    parts: dict[str, float]
+    jobs: int  # the processes for which there is room, at least one
+    parts: dict[str, float]  # what all of it takes at most, by purpose
 
 
 def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:

@@ -39,22 +39,14 @@ _ROUNDING = 1e-14
 
 
 class Split(NamedTuple):
-    """One division of the examples.
+    """One division of the examples."""
 
-    Attributes
-    ----------
-    number : int
-        From 1.
-    train, test : int arrays
-        Rows of the two parts, ascending.
-    machine : Machine, optional
-    settings : list of dict, optional
-        Those of this split, where they depend on the training part; else the plan's.
-    """
-
-    number: int
+    number: int  # from 1
+    # train, test: integers, rows of the two parts, ascending.
     train: np.ndarray
     test: np.ndarray
+    # machine, settings: those of this split, where they depend on the training part; else the
+    # plan's.
     machine: Machine | None = None
     settings: list[dict] | None = None
 
@@ -74,7 +66,6 @@ def splits(labels: np.ndarray, count: int, test_size: float, seed: int) -> list[
     count : int, >= 1
     test_size : float, between 0 and 1
         Share of the test part; of every class the nearest whole number of examples.
-    seed : int
 
     Raises
     ------
@@ -102,23 +93,12 @@ def splits(labels: np.ndarray, count: int, test_size: float, seed: int) -> list[
 
 
 class Protocol(NamedTuple):
-    """What is done.
+    """What is done."""
 
-    Attributes
-    ----------
-    plan : SearchPlan
-        The search that is repeated; its folds count, but not who is in them.
-    splits : list of Split
-    seed : int
-        Of the folds and the strategy within a training part.
-    strategy : str
-        One of :data:`odmtool.search.strategies.STRATEGIES`.
-    """
-
-    plan: SearchPlan
+    plan: SearchPlan  # the search that is repeated; its folds count, but not who is in them
     splits: list[Split]
-    seed: int
-    strategy: str = "full"
+    seed: int  # of the folds and the strategy within a training part
+    strategy: str = "full"  # one of :data:`odmtool.search.strategies.STRATEGIES`
 
     def plan_of(self, split: Split) -> SearchPlan:
         """The plan with the machine and the settings of a split."""
@@ -129,33 +109,19 @@ class Protocol(NamedTuple):
 
 
 class SplitResult(NamedTuple):
-    """What came out of one split; a line of the journal.
+    """What came out of one split; a line of the journal."""
 
-    Attributes
-    ----------
-    split : int
-        Its number.
-    setting : int
-        The best one in the cross validation, its number among those of the split.
-    cv, cv_score : float
-        Its accuracy in the cross validation (the share of all examples that were predicted
-        correctly), and the mean of the metric over the folds.
-    correct, size : int
-        Examples of the test part that were predicted correctly, and in all.
-    score : float
-        The metric on the test part.
-    unconverged : int
-        Fits that did not reach the tolerance.
-    """
-
-    split: int
-    setting: int
+    split: int  # its number
+    setting: int  # the best one in the cross validation, its number among those of the split
+    # cv, cv_score: its accuracy in the cross validation (the share of all examples that were
+    # predicted correctly), and the mean of the metric over the folds.
     cv: float
     cv_score: float
+    # correct, size: examples of the test part that were predicted correctly, and in all.
     correct: int
     size: int
-    score: float
-    unconverged: int
+    score: float  # the metric on the test part
+    unconverged: int  # fits that did not reach the tolerance
 
     @property
     def accuracy(self) -> float:
@@ -179,7 +145,6 @@ def repeat(
 
     Parameters
     ----------
-    protocol : Protocol
     jobs : int
         Processes; each does whole splits.
     finished : list of SplitResult
@@ -283,24 +248,17 @@ def summarise(scores: list[float]) -> Summary:
 
 
 class Comparison(NamedTuple):
-    """Two runs on the same splits, ours less theirs.
+    """Two runs on the same splits, ours less theirs."""
 
-    Attributes
-    ----------
-    mean, error : float
-        Mean difference and its standard error.
-    t, p : float
-        Statistic and two-sided p-value of the paired t-test. Equal differences in all splits
-        have no standard error: then t is 0 and p is 1 if they are zero, else t is infinite
-        and p is 0.
-    wins, ties, losses : int
-        Splits in which ours is the greater, equal, or smaller.
-    """
-
+    # mean, error: mean difference and its standard error.
     mean: float
     error: float
+    # t, p: statistic and two-sided p-value of the paired t-test. Equal differences in all splits
+    # have no standard error: then t is 0 and p is 1 if they are zero, else t is infinite and p is
+    # 0.
     t: float
     p: float
+    # wins, ties, losses: splits in which ours is the greater, equal, or smaller.
     wins: int
     ties: int
     losses: int

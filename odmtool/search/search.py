@@ -60,34 +60,18 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
 
 class SearchPlan(NamedTuple):
-    """What is searched.
+    """What is searched."""
 
-    Attributes
-    ----------
-    machine : Machine
-        Gives what a setting does not name; it is not fitted.
-    settings : list of dict
-        Those that share their kernel stand together, as :func:`grid` makes them.
-    data : Data
-    fold : int array, shape (m,)
-        See :func:`odmtool.search.validation.folds`.
-    metric : str
-        One of :data:`odmtool.search.metrics.METRICS`.
-    numbers : list of int, optional
-        What the settings are called in a journal; by default their places in the list.
-    probability : bool
-        Labels are those of the largest probability (:mod:`odmtool.search.calibration`).
-    coordinates : callable, optional
-        From a setting to the values whose grid was made, where these are not its own.
-    """
-
-    machine: Machine
-    settings: list[dict]
+    machine: Machine  # gives what a setting does not name; it is not fitted
+    settings: list[dict]  # those that share their kernel stand together, as :func:`grid` makes them
     data: Data
-    fold: np.ndarray
-    metric: str = "accuracy"
+    fold: np.ndarray  # integers, shape (m,): see :func:`odmtool.search.validation.folds`
+    metric: str = "accuracy"  # one of :data:`odmtool.search.metrics.METRICS`
+    # What the settings are called in a journal; by default their places in the list.
     numbers: list[int] | None = None
+    # Labels are those of the largest probability (:mod:`odmtool.search.calibration`).
     probability: bool = False
+    # From a setting to the values whose grid was made, where these are not its own.
     coordinates: Callable[[dict], dict] | None = None
 
     @property
@@ -106,35 +90,16 @@ class SearchPlan(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """One setting on all folds.
-
-    Attributes
-    ----------
-    setting : dict
-    accuracy : float
-        Share of all examples that were predicted correctly (not the mean over folds).
-    scores : ndarray, shape (n,)
-        The metric by fold.
-    unconverged : int
-        Folds that did not reach the tolerance.
-    has_solution : bool
-        On every fold.
-    gap : float
-        The largest of the folds.
-    seconds : float
-        That training on all folds took.
-    examples : int
-        In all folds together.
-    """
+    """One setting on all folds."""
 
     setting: dict
-    accuracy: float
-    scores: np.ndarray
-    unconverged: int
-    has_solution: bool = True
-    gap: float = 0.0
-    seconds: float = 0.0
-    examples: int = 0
+    accuracy: float  # share of all examples that were predicted correctly (not the mean over folds)
+    scores: np.ndarray  # shape (n,): the metric by fold
+    unconverged: int  # folds that did not reach the tolerance
+    has_solution: bool = True  # on every fold
+    gap: float = 0.0  # the largest of the folds
+    seconds: float = 0.0  # that training on all folds took
+    examples: int = 0  # in all folds together
 
     @property
     def mean(self) -> float:
@@ -176,7 +141,6 @@ def search(
 
     Parameters
     ----------
-    plan : SearchPlan
     jobs : int
         Processes.
     finished : list of Fit

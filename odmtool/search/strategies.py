@@ -56,12 +56,10 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
 
     Parameters
     ----------
-    plan : SearchPlan
     evaluate : callable
         Cross validates the settings of a plan, as :func:`odmtool.search.search.search`.
     announce : callable
         Told, before a round, the number of its settings and of its examples.
-    seed : int
     """
     survivors, before, sizes = list(plan.named().items()), [], subset_sizes(plan)
     for level, size in enumerate(sizes):

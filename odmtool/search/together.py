@@ -102,7 +102,6 @@ class Together:
         Gives what a setting does not name.
     settings : list of dict
         They agree in the kernel and its parameters.
-    data : Data
     fold : int array, shape (m,)
     jobs : int
         Threads; they change no result.

@@ -49,25 +49,17 @@ _LARGEST_LINEAR_PATH = 700
 
 
 class Data(NamedTuple):
-    """What is cross validated.
+    """What is cross validated."""
 
-    Attributes
-    ----------
-    X : csr_matrix, shape (m, d)
-    labels : int array, shape (m,)
-    weight : ndarray, shape (m,), or None
-        Used in training; every example counts once in the accuracy.
-    classes : list of int, optional
-        Their order; by default that of the labels. A part keeps the order of the whole, so
-        that the first class, on which the metrics depend, is the same in every part.
-    scale : tuple of two floats, optional
-        To what the features are to be scaled, by the ranges of the examples that train.
-    """
-
-    X: object
-    labels: np.ndarray
+    X: object  # csr_matrix, shape (m, d)
+    labels: np.ndarray  # integers, shape (m,)
+    # Shape (m,): used in training; every example counts once in the accuracy.
     weight: np.ndarray | None = None
+    # Their order; by default that of the labels. A part keeps the order of the whole, so that the
+    # first class, on which the metrics depend, is the same in every part.
     classes: list[int] | None = None
+    # To what the features are to be scaled, by the ranges of the examples that
+    # train.
     scale: tuple[float, float] | None = None
 
     def to_be_scaled(self, lower: float, upper: float, limit: float) -> Data:
@@ -103,24 +95,15 @@ class Data(NamedTuple):
 
 
 class FoldResult(NamedTuple):
-    """One setting on one fold: what was predicted for the examples left out.
+    """One setting on one fold: what was predicted for the examples left out."""
 
-    Attributes
-    ----------
-    predicted : int array, shape (examples of the fold,)
-    values : ndarray, shape (examples of the fold, c)
-        Decision values: of two classes one, positive for the first class.
-    gap : float
-    converged : bool
-    has_pairs : bool
-        There is a value for each pair of more than two classes.
-    """
-
-    predicted: np.ndarray
+    predicted: np.ndarray  # integers, shape (examples of the fold,)
+    # Shape : decision values, of two classes one, positive for the first
+    # class.
     values: np.ndarray
     gap: float
     converged: bool
-    has_pairs: bool = False
+    has_pairs: bool = False  # there is a value for each pair of more than two classes
 
 
 NO_SOLUTION = FoldResult(np.empty(0), np.empty(0), math.inf, False)
@@ -136,7 +119,6 @@ def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
     ----------
     labels : int array, shape (m,)
     n : int, 2 <= n <= m
-    seed : int
 
     Returns
     -------
@@ -209,7 +191,6 @@ def evaluate_chain(
         Gives what a setting does not name.
     settings : list of dict
         They agree in the kernel and its parameters; those that differ in mu only follow each other.
-    data : Data
     train, test : int arrays
         Rows of the two parts.
     gram : Gram or None

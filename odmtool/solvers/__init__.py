@@ -32,8 +32,6 @@ def solve(
         One of :data:`odmtool.solvers.table.SOLVERS`.
     tolerance : float, > 0
         Relative duality gap at which to stop.
-    max_iter : int, optional
-    seed : int
     settings : Settings
         What only some solvers read.
     jobs : int

@@ -32,26 +32,15 @@ from odmtool.solvers.table import LDM_MATRICES
 
 
 class Problem(NamedTuple):
-    """A binary problem: linear if ``gram`` is None, otherwise known by its kernel values.
+    """A binary problem: linear if ``gram`` is None, otherwise known by its kernel values."""
 
-    Attributes
-    ----------
-    X : CSR, csr_matrix or ndarray, shape (m, d), or None
-        Rows of a linear problem; a constant feature (``-B``) is its last column.
-    gram : Gram or None
-        Kernel values of a kernel problem.
-    y : ndarray of +1.0 and -1.0, shape (m,)
-    weight : ndarray, shape (m,)
-        u_i > 0, by which the whole loss of example i is multiplied.
-    loss : MarginLoss
-        Scalars.
-    """
-
+    # CSR, csr_matrix or ndarray, shape (m, d), or None: rows of a linear problem; a constant
+    # feature (``-B``) is its last column.
     X: object
-    gram: Gram | None
-    y: np.ndarray
-    weight: np.ndarray
-    loss: MarginLoss
+    gram: Gram | None  # kernel values of a kernel problem
+    y: np.ndarray  # +1.0 and -1.0, shape (m,)
+    weight: np.ndarray  # shape (m,): u_i > 0, by which the whole loss of example i is multiplied
+    loss: MarginLoss  # scalars
 
     @property
     def size(self) -> int:
@@ -119,22 +108,14 @@ class Progress(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A part of a training that may take minutes, told when it begins.
+    """A part of a training that may take minutes, told when it begins."""
 
-    Attributes
-    ----------
-    name : {"landmarks", "span", "certificate", "features", "passes"}
-        Landmarks are chosen on a sample; the problem is solved in their span; the gap of what was
-        found is bounded; passes are prepared; a pass over the kernel matrix.
-    count : int
-        Landmarks so far; which of the passes.
-    most : int
-        About so many passes; 0 where that is not known.
-    """
-
+    # {"landmarks", "span", "certificate", "features", "passes"}: landmarks are chosen on a sample;
+    # the problem is solved in their span; the gap of what was found is bounded; passes are
+    # prepared; a pass over the kernel matrix.
     name: str
-    count: int
-    most: int = 0
+    count: int  # landmarks so far; which of the passes
+    most: int = 0  # about so many passes; 0 where that is not known
 
 
 def enter(progress: ProgressCallback, stage: Stage | None) -> None:
@@ -152,45 +133,25 @@ def progress_of(progress: ProgressCallback, number: int) -> ProgressCallback:
 
 
 class Solution(NamedTuple):
-    """What a solver found.
+    """What a solver found."""
 
-    Attributes
-    ----------
-    w : ndarray, shape (d,), or None
-        Weights of a linear problem.
-    coef : ndarray, shape (m,)
-        For a kernel problem w = sum_i coef_i y_i phi(x_i).
-    eta : ndarray, shape (m,)
-        Dual variables; they prove the gap and start another solver.
-    primal, dual, gap : float
-        P(w), D(eta), and (P - D) / S.
-    iterations : int
-    converged : bool
-        The gap is at most the tolerance.
-    solver : str
-    optimal : bool
-        False if the kernel has negative eigenvalues such that a small gap shows a
-        stationary point only.
-    failure : float, optional
-        Where the gap is a bound: the probability with which it may be wrong, 0 if it is proved.
-    track : object, optional
-        What another fit by the solver ``path`` goes on from.
-    bias : float
-        Of machines that have an intercept of their own: what is added to <w, phi(x)>.
-    """
-
-    w: np.ndarray | None
-    coef: np.ndarray
-    eta: np.ndarray
+    w: np.ndarray | None  # shape (d,): weights of a linear problem
+    coef: np.ndarray  # shape (m,): for a kernel problem w = sum_i coef_i y_i phi(x_i)
+    eta: np.ndarray  # shape (m,): dual variables; they prove the gap and start another solver
+    # primal, dual, gap: P(w), D(eta), and (P - D) / S.
     primal: float
     dual: float
     gap: float
     iterations: int
-    converged: bool
+    converged: bool  # the gap is at most the tolerance
     solver: str
+    # False if the kernel has negative eigenvalues such that a small gap shows a stationary point
+    # only.
     optimal: bool = True
+    # Where the gap is a bound: the probability with which it may be wrong, 0 if it is proved.
     failure: float | None = None
-    track: object = None
+    track: object = None  # what another fit by the solver ``path`` goes on from
+    # Of machines that have an intercept of their own: what is added to <w, phi(x)>.
     bias: float = 0.0
 
     @property
@@ -253,12 +214,10 @@ def not_worse_than_zero(
 
     Parameters
     ----------
-    solution : Solution
     primal_at : callable
         From s to P(s w) and the scale S there.
     at_zero : float
         P(0).
-    stop : Stop
     is_definite : bool
         Else D may be above P, and what is between them shows nothing where w and the duals are not
         each other's: a w that seems to have converged then stays as it was.

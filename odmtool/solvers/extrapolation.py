@@ -47,7 +47,6 @@ class Extrapolation:
 
     Parameters
     ----------
-    problem : Problem
     state : LinearState or KernelState
         Its duals, and w or the decision values, which it may replace
         (:func:`odmtool.solvers.dcd.state_of`).

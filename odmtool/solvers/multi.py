@@ -40,30 +40,17 @@ def margins_of(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 class MultiProblem(NamedTuple):
-    """A multi-class problem: linear if ``gram`` is None, otherwise known by its kernel values.
+    """A multi-class problem: linear if ``gram`` is None, otherwise known by its kernel values."""
 
-    Attributes
-    ----------
-    X : CSR, csr_matrix or ndarray, shape (m, d), or None
-        Rows of a linear problem (a CSR for mcODM only); a constant feature (``-B``) is its last
-        column.
-    gram : Gram or None
-        Kernel values of a kernel problem.
-    target : ndarray of int, shape (m,)
-        The class of each example, 0..k-1.
-    k : int, >= 2
-        Number of classes; one that has no example is allowed.
-    weight : ndarray, shape (m,)
-        u_i > 0.
-    parameters : NamedTuple
-        Of the machine, scalars only: for mcODM an :class:`odmtool.core.losses.MulticlassODMLoss`.
-    """
-
+    # CSR, csr_matrix or ndarray, shape (m, d), or None: rows of a linear problem (a CSR for mcODM
+    # only); a constant feature (``-B``) is its last column.
     X: object
-    gram: Gram | None
-    target: np.ndarray
-    k: int
-    weight: np.ndarray
+    gram: Gram | None  # kernel values of a kernel problem
+    target: np.ndarray  # integers, shape (m,): the class of each example, 0..k-1
+    k: int  # >= 2: number of classes; one that has no example is allowed
+    weight: np.ndarray  # shape (m,): u_i > 0
+    # Of the machine, scalars only: for mcODM an
+    # :class:`odmtool.core.losses.MulticlassODMLoss`.
     parameters: tuple
 
     @property
@@ -77,23 +64,15 @@ class MultiProblem(NamedTuple):
 
 
 class Duals(NamedTuple):
-    """Dual variables of a sub-problem of mcODM; they prove its gap and start another training.
+    """Dual variables of a sub-problem of mcODM; they prove its gap and start another training."""
 
-    Attributes
-    ----------
-    alpha : ndarray, shape (m, k)
-        Of the constraints from below: rows sum to 0 and only the example's class is positive.
-    beta : ndarray, shape (m,)
-        Of the constraint from above, >= 0.
-    rival : ndarray of int, shape (m,)
-        The class l*_i of that constraint; -1 if it names none.
-    upper : ndarray, shape (m,)
-        Its right-hand side; infinite if there is no constraint from above.
-    """
-
+    # Shape (m, k): of the constraints from below: rows sum to 0 and only the example's class is
+    # positive.
     alpha: np.ndarray
-    beta: np.ndarray
+    beta: np.ndarray  # shape (m,): of the constraint from above, >= 0
+    # Integers, shape (m,): the class l*_i of that constraint; -1 if it names none.
     rival: np.ndarray
+    # Shape (m,): its right-hand side; infinite if there is no constraint from above.
     upper: np.ndarray
 
     def copy(self) -> Duals:
@@ -124,54 +103,30 @@ class Round(NamedTuple):
 
 
 class MultiSolution(NamedTuple):
-    """What a multi-class solver found.
+    """What a multi-class solver found."""
 
-    Attributes
-    ----------
-    W : ndarray, shape (d, k), or None
-        Weights of a linear problem.
-    coef : ndarray, shape (m, k), or None
-        For a kernel problem w_l = sum_i coef_il phi(x_i).
-    objective : float
-    gap : float
-        How far the objective may be from the best, relative to the objective itself; for
-        mcODM the best of the last convex sub-problem.
-    iterations : int
-    converged : bool
-        The solver's stopping rule is met.
-    solver : str
-    optimal : bool
-        False if a small gap shows a stationary point only.
-    bias : ndarray, shape (k,), or None
-        Class biases, of machines that have them.
-    duals : Duals, or ndarrays of the binary problems, or None
-    rounds : tuple of Round
-        The course of an outer loop, empty without one.
-    support_count : int or None
-        Examples with a nonzero coefficient; None where the solver has no duals.
-    gradient : float or None
-        Norm of the objective's gradient, relative to that at zero, of solvers whose stopping
-        rule it is.
-    failure : float, optional
-        Where the gap is a bound: the probability with which it may be wrong.
-    problems, untrained : int
-        Of binary problems: how many there are, and for how many there was no time.
-    """
-
-    W: np.ndarray | None
-    coef: np.ndarray | None
+    W: np.ndarray | None  # shape (d, k): weights of a linear problem
+    coef: np.ndarray | None  # shape (m, k): for a kernel problem w_l = sum_i coef_il phi(x_i)
     objective: float
+    # How far the objective may be from the best, relative to the objective itself; for mcODM the
+    # best of the last convex sub-problem.
     gap: float
     iterations: int
-    converged: bool
+    converged: bool  # the solver's stopping rule is met
     solver: str
-    optimal: bool = True
-    bias: np.ndarray | None = None
-    duals: Duals | tuple | None = None
-    rounds: tuple[Round, ...] = ()
+    optimal: bool = True  # False if a small gap shows a stationary point only
+    bias: np.ndarray | None = None  # shape (k,): class biases, of machines that have them
+    duals: Duals | tuple | None = None  # Duals, or ndarrays of the binary problems
+    rounds: tuple[Round, ...] = ()  # the course of an outer loop, empty without one
+    # Examples with a nonzero coefficient; None where the solver has no duals.
     support_count: int | None = None
+    # Norm of the objective's gradient, relative to that at zero, of solvers whose stopping rule it
+    # is.
     gradient: float | None = None
+    # Where the gap is a bound: the probability with which it may be wrong.
     failure: float | None = None
+    # problems, untrained: of binary problems: how many there are, and for how many there was no
+    # time.
     problems: int = 1
     untrained: int = 0
 

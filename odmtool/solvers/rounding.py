@@ -242,7 +242,6 @@ class Rounding:
         weight : ndarray, shape (m,)
         C : ndarray, shape (m, k)
             The coefficients of w_l.
-        objective : float
         norm : float, optional
             At least |W| of a linear problem, from which scores are computed.
         enough : float
@@ -300,7 +299,6 @@ class ExactMargins:
 
     Parameters
     ----------
-    kernel : Kernel
     X : csr_matrix or ndarray, shape (m, d)
     y : ndarray of +1.0 and -1.0, shape (m,)
     """

@@ -11,42 +11,23 @@ _LEAST = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks
 
 
 class Settings(NamedTuple):
-    """Settings of single solvers; each takes from here what it knows.
+    """Settings of single solvers; each takes from here what it knows."""
 
-    Attributes
-    ----------
-    snapshot : str, one of :data:`odmtool.defaults.SNAPSHOTS`
-        Of svrg, see :func:`odmtool.solvers.svrg.solve`.
-    outer : str, one of :data:`odmtool.defaults.OUTER`
-        Of mcodm, see :mod:`odmtool.solvers.mcodm.rounds`.
-    partitions : int or None
-        Of sodm and dsvrg: parts at the first level; by default a power of ``branch``, with
-        parts of at least 1000 examples.
-    strata : int
-        Strata of their partitions, landmarks or clusters.
-    branch : int
-        So many parts sodm merges at a time.
-    stop_level : int
-        The last level that sodm solves; 0 is the whole problem.
-    partition_by : str, one of :data:`odmtool.defaults.PARTITION_BY`
-    cascade : bool
-        Whether only examples with nonzero duals go on to sodm's next level.
-    landmarks : int
-        The basis of nystrom.
-    scheduler : str or None
-        Address of a Dask scheduler, or its file, for the tasks of sodm, nystrom and dsvrg, and
-        for problems and folds side by side; None is this process.
-    """
-
+    # One of :data:`odmtool.defaults.SNAPSHOTS`: of svrg, see :func:`odmtool.solvers.svrg.solve`.
     snapshot: str = "last"
+    # One of :data:`odmtool.defaults.OUTER`: of mcodm, see :mod:`odmtool.solvers.mcodm.rounds`.
     outer: str = "cccp"
+    # Of sodm and dsvrg: parts at the first level; by default a power of ``branch``, with parts of
+    # at least 1000 examples.
     partitions: int | None = None
-    strata: int = 64
-    branch: int = 4
-    stop_level: int = 0
-    partition_by: str = "stratified"
-    cascade: bool = False
-    landmarks: int = 1000
+    strata: int = 64  # strata of their partitions, landmarks or clusters
+    branch: int = 4  # so many parts sodm merges at a time
+    stop_level: int = 0  # the last level that sodm solves; 0 is the whole problem
+    partition_by: str = "stratified"  # one of :data:`odmtool.defaults.PARTITION_BY`
+    cascade: bool = False  # whether only examples with nonzero duals go on to sodm's next level
+    landmarks: int = 1000  # the basis of nystrom
+    # Address of a Dask scheduler, or its file, for the tasks of sodm, nystrom and dsvrg, and for
+    # problems and folds side by side; None is this process.
     scheduler: str | None = None
 
     def check(self) -> None:

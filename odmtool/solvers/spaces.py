@@ -90,7 +90,6 @@ class FunctionSpace:
 
     Parameters
     ----------
-    gram : Gram
     y : ndarray of +1.0 and -1.0, shape (m,)
     X : CSR, csr_matrix or ndarray, shape (m, d), optional
         Rows of a linear problem, from which w is made at the end.

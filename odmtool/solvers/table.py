@@ -45,37 +45,21 @@ FOLD_MATRICES = 3
 
 
 class Way(NamedTuple):
-    """What one module of a solver takes.
+    """What one module of a solver takes."""
 
-    Attributes
-    ----------
-    module : str
-        Its name below ``odmtool.solvers``.
-    losses : tuple of str
-        The kinds of losses (:mod:`odmtool.core.loss_table`).
-    limit : int or None
-        The most iterations, unless the caller says otherwise; None if other solvers do the work.
-    linear, kernel, stored : bool
-        Whether it takes linear machines, kernels, and the precomputed kernel.
-    places : tuple of str
-    matrices : int
-        Kernel matrices that have to fit in the memory; 0 if it needs none as a whole.
-    reads : tuple of str
-        What it is told of :class:`odmtool.solvers.settings.Settings`.
-    has_jobs : bool
-        Whether it works in several threads, and is told where.
-    """
-
-    module: str
-    losses: tuple[str, ...]
+    module: str  # its name below ``odmtool.solvers``
+    losses: tuple[str, ...]  # the kinds of losses (:mod:`odmtool.core.loss_table`)
+    # The most iterations, unless the caller says otherwise; None if other solvers do the work.
     limit: int | None = None
+    # linear, kernel, stored: whether it takes linear machines, kernels, and the precomputed kernel.
     linear: bool = True
     kernel: bool = True
     stored: bool = True
     places: tuple[str, ...] = (MEMORY,)
+    # Kernel matrices that have to fit in the memory; 0 if it needs none as a whole.
     matrices: int = 0
-    reads: tuple[str, ...] = ()
-    has_jobs: bool = False
+    reads: tuple[str, ...] = ()  # what it is told of :class:`odmtool.solvers.settings.Settings`
+    has_jobs: bool = False  # whether it works in several threads, and is told where
 
     def takes_kernel(self, name: str) -> bool:
         """Whether it takes a kernel, or "linear"."""
@@ -91,28 +75,14 @@ class Way(NamedTuple):
 
 
 class Solver(NamedTuple):
-    """What there is to know about a solver.
-
-    Attributes
-    ----------
-    name : str
-    title : str
-        For the help text.
-    iteration : str
-        What its iterations are; plural.
-    ways : tuple of Way
-    about : str
-        What else the manual page says; with marks (:mod:`odmtool.messages.words`).
-    in_parts : bool
-        Whether it works on parts of the data side by side.
-    """
+    """What there is to know about a solver."""
 
     name: str
-    title: str
-    iteration: str
+    title: str  # for the help text
+    iteration: str  # what its iterations are; plural
     ways: tuple[Way, ...]
-    about: str = ""
-    in_parts: bool = False
+    about: str = ""  # what else the manual page says; with marks (:mod:`odmtool.messages.words`)
+    in_parts: bool = False  # whether it works on parts of the data side by side
 
     def way(self, kind: str, kernel: str, place: str = MEMORY) -> Way | None:
         """The module for a kind of loss, a kernel (or "linear") and a place, if there is one."""

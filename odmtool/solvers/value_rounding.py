@@ -32,7 +32,6 @@ def value_error(kernel: Kernel, X, most: float) -> float:
 
     Parameters
     ----------
-    kernel : Kernel
     X : CSR, csr_matrix or ndarray, shape (m, d)
     most : float
         The largest |k(x, x)|.

@@ -30,7 +30,6 @@ def far_examples(points: list[SpanPoint], left: np.ndarray, sample: int) -> np.n
 
     Parameters
     ----------
-    points : list of SpanPoint
     left : ndarray, shape (m,)
         e_i, without bounds of their rounding errors.
     sample : int

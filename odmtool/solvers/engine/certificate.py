@@ -54,38 +54,20 @@ _PILOTS, _BEYOND = 0.1, 1.5
 
 
 class SpanPoint(NamedTuple):
-    """A model in the span of landmarks as a point of the full problem.
+    """A model in the span of landmarks as a point of the full problem."""
 
-    Attributes
-    ----------
-    alpha : ndarray, shape (r,)
-        Coefficients of the landmarks.
-    f, eta : ndarrays, shape (m,)
-        Values of the decision function, and the duals that the margins demand.
-    a : ndarray, shape (m,)
-        y eta.
-    crossed : ndarray, shape (r,)
-        C'a.
-    norm : float
-        |w|^2.
-    primal, scale : float
-        P and S.
-    inside : float
-        The gap's part in the span, rounding included.
-    rounding : float
-        What rounding of the margins can have changed.
-    """
-
-    alpha: np.ndarray
+    alpha: np.ndarray  # shape (r,): coefficients of the landmarks
+    # f, eta: shape (m,), values of the decision function, and the duals that the margins demand.
     f: np.ndarray
     eta: np.ndarray
-    a: np.ndarray
-    crossed: np.ndarray
-    norm: float
+    a: np.ndarray  # shape (m,): y eta
+    crossed: np.ndarray  # shape (r,): C'a
+    norm: float  # |w|^2
+    # primal, scale: P and S.
     primal: float
     scale: float
-    inside: float
-    rounding: float
+    inside: float  # the gap's part in the span, rounding included
+    rounding: float  # what rounding of the margins can have changed
 
 
 def evaluate(
@@ -95,8 +77,6 @@ def evaluate(
 
     Parameters
     ----------
-    basis : Basis
-    columns : Columns
     W : ndarray, shape (r, q)
     may_end : bool
         Raise Exceeded when the pass takes too long after the deadline.
@@ -124,7 +104,6 @@ def located(basis: Basis, W: np.ndarray, demand) -> list[SpanPoint]:
 
     Parameters
     ----------
-    basis : Basis
     W : ndarray, shape (r, q)
     demand : callable
         From a slice of the examples and their f, shape (n, q), to a, shape (n, q), and to the
@@ -180,14 +159,11 @@ def drawn(
 
     Parameters
     ----------
-    points : list of SpanPoint
-    basis : Basis
     left : ndarray, shape (m,)
         Upper bounds of e_i.
     count : int, > 2
         The rows to draw.
     seed : int or tuple of int
-    delta : float
     """
     return bounds(points, basis, outsides(points, basis, left, count, seed), count, delta)
 
@@ -240,24 +216,14 @@ class Draw(NamedTuple):
     """What drawn rows tell of a'Ea.
 
     Where rows are drawn for several a together, T is the largest |a_i| sqrt(e_i) / p_i.
-
-    Attributes
-    ----------
-    total : float
-        T.
-    limit : float
-        c.
-    mean, variance : float
-        Of the clipped X.
-    beyond : float
-        The share of the X that were clipped.
     """
 
-    total: float
-    limit: float
+    total: float  # T
+    limit: float  # c
+    # mean, variance: of the clipped X.
     mean: float
     variance: float
-    beyond: float
+    beyond: float  # the share of the X that were clipped
 
     @classmethod
     def of(cls, total: float, samples: np.ndarray) -> Draw:
@@ -310,14 +276,12 @@ def draw(points: Points, A: np.ndarray, left, of_span, count: int, seed: int, X=
 
     Parameters
     ----------
-    points : Points
     A : ndarray, shape (m, q)
     left : ndarray, shape (m,)
         Upper bounds of e_i.
     of_span : callable
         From rows (an int array) to (C K_ZZ^-1 C'A) there.
     count : int, > 2
-    seed : int
     X : csr_matrix or ndarray, optional
         The rows in another precision.
     """
@@ -342,7 +306,6 @@ def rows_times(points: Points, rows: np.ndarray, A: np.ndarray, X=None, start=No
 
     Parameters
     ----------
-    points : Points
     rows : int array, shape (n,)
     A : ndarray, shape (m, q)
     X : csr_matrix or ndarray, optional

@@ -37,41 +37,23 @@ _ROUNDED = 1 + 1e-6
 
 
 class Known(NamedTuple):
-    """A point in single precision.
+    """A point in single precision."""
 
-    Attributes
-    ----------
-    y, a, f, eta : ndarrays, shape (m,)
-        f is near K a.
-    size : float
-        |a|_1, or the sum of the |v|_1 of the products K v of which f is made.
-    loss : MarginLoss of arrays, shape (m,)
-    """
-
+    # y, a, f, eta: shape (m,), f is near K a.
     y: np.ndarray
     a: np.ndarray
     f: np.ndarray
     eta: np.ndarray
-    size: float
-    loss: MarginLoss
+    size: float  # |a|_1, or the sum of the |v|_1 of the products K v of which f is made
+    loss: MarginLoss  # MarginLoss of arrays, shape (m,)
 
 
 class More(NamedTuple):
-    """What rounding to single precision has changed.
+    """What rounding to single precision has changed."""
 
-    Attributes
-    ----------
-    gap : float
-        P - D is at most so much larger; infinity where this needs too many rows.
-    primal : float
-        P is about so much larger, as far as that is seen.
-    failure : float
-        The probability that ``gap`` is wrong.
-    """
-
-    gap: float
-    primal: float = 0.0
-    failure: float = 0.0
+    gap: float  # P - D is at most so much larger; infinity where this needs too many rows
+    primal: float = 0.0  # P is about so much larger, as far as that is seen
+    failure: float = 0.0  # the probability that ``gap`` is wrong
 
 
 def more(points: Points, known: Known, allowed: float, most: int, drawn: Callable) -> More:
@@ -79,8 +61,6 @@ def more(points: Points, known: Known, allowed: float, most: int, drawn: Callabl
 
     Parameters
     ----------
-    points : Points
-    known : Known
     allowed : float
         What is hoped for; if it is infinite, as many rows as may be are drawn.
     most : int

@@ -33,24 +33,12 @@ _MISLED = 3.0
 
 
 class Choice(NamedTuple):
-    """A way to a certificate.
+    """A way to a certificate."""
 
-    Attributes
-    ----------
-    way : {"free", "drawn", "exact", "full"}
-        "full": landmarks are not enough.
-    seconds : float
-        Expected, of one core.
-    count : int
-        Rows to draw.
-    forecast : Forecast, optional
-        By the landmarks that were chosen.
-    """
-
-    way: str
-    seconds: float
-    count: int = 0
-    forecast: object = None
+    way: str  # "free", "drawn", "exact", or "full": landmarks are not enough
+    seconds: float  # expected, of one core
+    count: int = 0  # rows to draw
+    forecast: object = None  # a Forecast, by the landmarks that were chosen
 
 
 def most_landmarks(m: int, room: float, bytes_each: float, least: int = STAGES[0]) -> int:
@@ -70,7 +58,6 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0, further: int = 0) -> 
         names.
     cost : Cost
         Of the whole problem.
-    stop : Stop
     known : int
         So many landmarks were not enough.
     further : int
@@ -131,8 +118,6 @@ def is_better_left(
         The way that was taken.
     gap : float
         What it ended with, relative.
-    cost : Cost
-    tolerance : float
     further : int
         So many more are enough, if it is known.
     """
@@ -152,10 +137,8 @@ def _is_more_worth(best: Choice | None, seen: list, cost: Cost, drawn: int, tole
 
     Parameters
     ----------
-    best : Choice or None
     seen : list of Forecast
         By the landmarks so far.
-    cost : Cost
     drawn : int
         Size of the sample.
     tolerance : float

@@ -49,23 +49,13 @@ _ROUNDINGS = 4.0
 
 
 class Columns(NamedTuple):
-    """Problems on the same m examples.
+    """Problems on the same m examples."""
 
-    Attributes
-    ----------
-    loss : MarginLoss of arrays, shape (q,)
-    signs : int8 ndarray, shape (s, m)
-        Rows of 1, -1, and 0 for an example that takes no part.
-    row : int array, shape (q,)
-        The row of ``signs`` of each problem.
-    weight : ndarray, shape (m,)
-        u_i.
-    """
-
-    loss: MarginLoss
+    loss: MarginLoss  # MarginLoss of arrays, shape (q,)
+    # int8, shape (s, m): rows of 1, -1, and 0 for an example that takes no part.
     signs: np.ndarray
-    row: np.ndarray
-    weight: np.ndarray
+    row: np.ndarray  # integers, shape (q,): the row of ``signs`` of each problem
+    weight: np.ndarray  # shape (m,): u_i
 
     @property
     def count(self) -> int:
@@ -127,18 +117,11 @@ class Columns(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The losses of n examples in q columns.
+    """The losses of n examples in q columns."""
 
-    Attributes
-    ----------
-    loss : MarginLoss of arrays, shape (q,)
-    sign : ndarray, shape (n, q)
-    weight : ndarray, shape (n, 1)
-    """
-
-    loss: MarginLoss
-    sign: np.ndarray
-    weight: np.ndarray
+    loss: MarginLoss  # MarginLoss of arrays, shape (q,)
+    sign: np.ndarray  # shape (n, q)
+    weight: np.ndarray  # shape (n, 1)
 
     def values(self, f: np.ndarray) -> np.ndarray:
         """u l(t), shape (n, q), from the values f of the columns' functions."""
@@ -313,7 +296,6 @@ def solve(
     ----------
     Z : ndarray, shape (m, r)
         Features, in single or double precision.
-    columns : Columns
     start : ndarray, shape (r, q)
     tolerance : float
         Of 1/2 |gradient|^2, relative to S; single precision may not reach it.

@@ -46,26 +46,13 @@ NEAR = 0.5
 
 
 class Cost(NamedTuple):
-    """Seconds for a problem of this shape.
+    """Seconds for a problem of this shape."""
 
-    Attributes
-    ----------
-    size : int
-        Examples.
-    entries : float
-        Entries of a row that take part in an inner product.
-    is_sparse : bool
-    tiles : float
-        Bytes for kernel values that are kept.
-    is_hidden : bool
-        Single precision hides the solution.
-    """
-
-    size: int
-    entries: float
+    size: int  # examples
+    entries: float  # entries of a row that take part in an inner product
     is_sparse: bool
-    tiles: float = 0.0
-    is_hidden: bool = False
+    tiles: float = 0.0  # bytes for kernel values that are kept
+    is_hidden: bool = False  # single precision hides the solution
 
     @classmethod
     def of(cls, X, tiles: float = 0.0) -> Cost:

@@ -34,7 +34,6 @@ class Basis:
 
     Parameters
     ----------
-    points : Points
     members : int array, shape (r,)
         The landmarks, among the points.
     factor : ndarray, shape (r, r)
@@ -82,17 +81,10 @@ class Basis:
 
 
 class Features(NamedTuple):
-    """The features of all examples.
+    """The features of all examples."""
 
-    Attributes
-    ----------
-    Z : ndarray, shape (m, r)
-        Or of some examples only; in single or double precision.
-    left : ndarray, shape (m,), or None
-        Upper bounds of e_i, rounding included; None where no more than Z was asked for.
-    """
-
-    Z: np.ndarray
+    Z: np.ndarray  # shape (m, r): or of some examples only; in single or double precision
+    # Shape (m,): upper bounds of e_i, rounding included; None where no more than Z was asked for.
     left: np.ndarray | None
 
 
@@ -104,7 +96,6 @@ def features(
 
     Parameters
     ----------
-    basis : Basis
     certified : bool
         Also e_i, for which everything is in double precision.
     rows : int array, ascending, optional

@@ -35,7 +35,6 @@ class Landmarks:
         The sample.
     most : int
         As many landmarks can be chosen.
-    seed : int
 
     Attributes
     ----------

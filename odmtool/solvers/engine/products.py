@@ -260,23 +260,12 @@ def times(points: Points, a: np.ndarray) -> np.ndarray:
 
 
 class Asked(NamedTuple):
-    """A product with K that a problem waits for.
+    """A product with K that a problem waits for."""
 
-    Attributes
-    ----------
-    v : ndarray, shape (m,)
-    wanted : bool ndarray, shape (m,), or None
-        Where the product is needed.
-    exactly : bool
-        In double precision.
-    roughly : bool
-        Values may be rounded to two bytes.
-    """
-
-    v: np.ndarray
-    wanted: np.ndarray | None = None
-    exactly: bool = False
-    roughly: bool = False
+    v: np.ndarray  # shape (m,)
+    wanted: np.ndarray | None = None  # booleans, shape (m,): where the product is needed
+    exactly: bool = False  # in double precision
+    roughly: bool = False  # values may be rounded to two bytes
 
 
 # speed only: when compiled code is loaded

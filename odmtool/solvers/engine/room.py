@@ -32,24 +32,12 @@ _TILE = 1024
 
 
 class Room(NamedTuple):
-    """How a problem of m examples divides the memory.
+    """How a problem of m examples divides the memory."""
 
-    Attributes
-    ----------
-    sample : int
-        Examples on which landmarks are chosen.
-    tiles : float
-        Bytes for tiles of the kernel matrix.
-    features : float
-        Bytes for features.
-    landmarks : int
-        At most.
-    """
-
-    sample: int
-    tiles: float
-    features: float
-    landmarks: int
+    sample: int  # examples on which landmarks are chosen
+    tiles: float  # bytes for tiles of the kernel matrix
+    features: float  # bytes for features
+    landmarks: int  # at most
 
     @classmethod
     def of(cls, m: int, memory: float, q: int = 1) -> Room:

@@ -54,30 +54,16 @@ def drawn_rows(m: int, seed: int) -> np.ndarray:
 
 
 class Forecast(NamedTuple):
-    """What r landmarks are expected to give, relative to S.
-
-    Attributes
-    ----------
-    landmarks : int
-    free : float
-        The bound without a look at K.
-    inside : float
-        The gap in the span.
-    outsides : list of Draw
-        Of every function (one of two classes, k of several): what the drawn rows tell, in
-        units of S; nothing where the free bound is enough.
-    active : float
-        The share of examples with a dual variable.
-    demanded : float
-        The gap of the duals that the model demands, if it is known.
-    """
+    """What r landmarks are expected to give, relative to S."""
 
     landmarks: int
-    free: float
-    inside: float
+    free: float  # the bound without a look at K
+    inside: float  # the gap in the span
+    # Of every function (one of two classes, k of several): what the drawn rows tell, in units of S;
+    # nothing where the free bound is enough.
     outsides: list[Draw]
-    active: float
-    demanded: float = np.inf
+    active: float  # the share of examples with a dual variable
+    demanded: float = np.inf  # the gap of the duals that the model demands, if it is known
 
     @property
     def exact(self) -> float:
@@ -113,7 +99,6 @@ def forecast(
         S.
     m : int
         All examples; n if the sample is all there is.
-    seed : int
     enough : float
         A free bound that ends the search, so that no rows need be drawn.
     own_weight : bool array, shape (n,), optional
@@ -168,7 +153,6 @@ class DrawnExamples:
         The sample at first; it is changed.
     most : int
         Landmarks at most.
-    seed : int
     tolerance : float
         What is wanted of the whole problems.
     most_in_double : int

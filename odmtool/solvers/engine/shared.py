@@ -72,26 +72,13 @@ def _feature_bytes(m: int) -> float:
 
 
 class Found(NamedTuple):
-    """The solutions of some problems.
+    """The solutions of some problems."""
 
-    Attributes
-    ----------
-    W : ndarray, shape (r, q)
-        Coefficients of the features, to start from.
-    F : ndarray, shape (m, q)
-        Values of the decision functions at all rows.
-    gap : ndarray, shape (q,)
-        Bounds of the relative gaps.
-    converged : bool ndarray, shape (q,)
-    failure : float
-        The probability with which one of the bounds may be wrong.
-    """
-
-    W: np.ndarray
-    F: np.ndarray
-    gap: np.ndarray
-    converged: np.ndarray
-    failure: float = 0.0
+    W: np.ndarray  # shape (r, q): coefficients of the features, to start from
+    F: np.ndarray  # shape (m, q): values of the decision functions at all rows
+    gap: np.ndarray  # shape (q,): bounds of the relative gaps
+    converged: np.ndarray  # booleans, shape (q,)
+    failure: float = 0.0  # the probability with which one of the bounds may be wrong
 
 
 class Shared:
@@ -102,8 +89,6 @@ class Shared:
     kernel : Kernel
         Positive semidefinite.
     X : csr_matrix or ndarray, shape (m, d)
-    tolerance : float
-    seed : int
     memory : float
         Bytes.
     executor

@@ -182,7 +182,6 @@ class EngineRun:
 
     Parameters
     ----------
-    columns : Columns
     points, stop, seed, progress
         As of :func:`solve`.
     memory : float

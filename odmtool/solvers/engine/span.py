@@ -55,7 +55,6 @@ class SpanRun:
     ----------
     gram : Gram
         Its rows are known.
-    stop : Stop
     seed : int
         Seeds the sample, the landmarks and the drawn rows.
     progress : callable

@@ -43,7 +43,6 @@ def solve(
 
     Parameters
     ----------
-    basis : Basis
     Z : ndarray, shape (n, r)
         Features of the examples ``rows``.
     rows : int array, shape (n,)

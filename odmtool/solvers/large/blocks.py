@@ -82,7 +82,6 @@ class KernelSource(RowSource):
     Parameters
     ----------
     X : csr_matrix or ndarray, shape (m, d)
-    kernel : Kernel
     Z : csr_matrix or ndarray, shape (S, d)
         Landmarks. In the precision of Z and x the values are computed; they come in double.
     """
@@ -112,23 +111,14 @@ class KernelSource(RowSource):
 
 
 class NystromBasis(NamedTuple):
-    """Landmarks, whose features of a row x are L^-1 k(Z, x).
-
-    Attributes
-    ----------
-    kernel : Kernel
-    Z : ndarray or csr_matrix, shape (S, d)
-        Landmarks, less ``centre``, in the precision of the kernel values.
-    factor : ndarray, shape (S, S)
-        L, lower triangular, K_ZZ = L L'.
-    centre : ndarray, shape (d,), or None
-        Taken from every row.
-    """
+    """Landmarks, whose features of a row x are L^-1 k(Z, x)."""
 
     kernel: Kernel
+    # ndarray or csr_matrix, shape (S, d): landmarks, less ``centre``, in the precision of the
+    # kernel values.
     Z: object
-    factor: np.ndarray
-    centre: np.ndarray | None = None
+    factor: np.ndarray  # shape (S, S): L, lower triangular, K_ZZ = L L'
+    centre: np.ndarray | None = None  # shape (d,): taken from every row
 
     def source(self, X) -> KernelSource:
         """The rows k(x, Z)."""
@@ -196,7 +186,6 @@ def sample_of(m: int, width: int, largest: int, seed: int) -> np.ndarray | None:
         Rows and columns.
     largest : int
         So many fit in memory.
-    seed : int
     """
     count = sample_size(m, width, largest)
     if count == 0:
@@ -311,7 +300,6 @@ class SampledGram:
     y, u : ndarrays, shape (n,)
     total : float
         The sum of all weights.
-    loss : MarginLoss
     """
 
     def __init__(self, X: Blocks, y: np.ndarray, u: np.ndarray, total: float, loss: MarginLoss):
@@ -345,7 +333,6 @@ class BlockSpace(WeightSpace):
 
     Parameters
     ----------
-    X : Blocks
     y : ndarray of +1.0 and -1.0, shape (m,)
     first : ndarray, shape (d,)
         Where to begin.

@@ -87,13 +87,11 @@ class Spread:
 
     Parameters
     ----------
-    problem : Problem
     order : int array, shape (m,)
         The examples, part by part.
     ranges : list of (start, end)
         The parts.
     executor
-    seed : int
     """
 
     def __init__(self, problem: Problem, order, ranges, executor, seed: int):

@@ -104,8 +104,6 @@ def basis_of(store, kernel: Kernel, chosen: PartitionLandmarks, tolerance: float
     ----------
     store
         Also with ``is_dense`` and ``largest_square``.
-    kernel : Kernel
-    chosen : PartitionLandmarks
     tolerance : float
         The gap that is wanted.
     """

@@ -44,7 +44,6 @@ def parts_of(problem: Problem, order, ranges, *, tolerance: float, executor, cas
 
     Parameters
     ----------
-    problem : Problem
     order : int array, shape (m,)
         The examples, part by part.
     ranges : list of (start, end)

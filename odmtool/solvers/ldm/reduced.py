@@ -67,7 +67,6 @@ def solve(
         From :func:`by_gram` or :func:`by_rows`.
     method : callable
         ``method(reduced, stop, start=eta)`` solves a problem with a row of the table.
-    stop : Stop
     start : ndarray, shape (m,), optional
         Dual variables of LDM.
     name : str

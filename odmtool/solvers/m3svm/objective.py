@@ -41,27 +41,14 @@ LOSSES = ("hinge", "pairwise", "softmax")
 
 
 class M3SVMParameters(NamedTuple):
-    """What is to be minimised.
+    """What is to be minimised."""
 
-    Attributes
-    ----------
-    loss : str
-        One of LOSSES: ``hinge`` is M3SVM, the others are ISM3.
-    lambda_ : float, > 0
-        Weight of the regulariser (not, as for ODM, of the loss).
-    power : float, > 0
-        p.
-    delta : float, > 0
-        Smoothing of the hinge in units of the margin, and of |v|^p where p < 2.
-    ridge : float, > 0
-        eps of the paper; makes the optimum unique.
-    """
-
-    loss: str
-    lambda_: float
-    power: float = 4.0
+    loss: str  # one of LOSSES: ``hinge`` is M3SVM, the others are ISM3
+    lambda_: float  # > 0: weight of the regulariser (not, as for ODM, of the loss)
+    power: float = 4.0  # > 0: p
+    # > 0: smoothing of the hinge in units of the margin, and of |v|^p where p < 2.
     delta: float = 1e-3
-    ridge: float = 1e-6
+    ridge: float = 1e-6  # > 0: eps of the paper; makes the optimum unique
 
     kind = OF_PAIRS
 

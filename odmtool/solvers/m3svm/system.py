@@ -31,23 +31,13 @@ _LEAST_SHARE = 1e-5
 
 
 class System(NamedTuple):
-    """H, by its parts.
+    """H, by its parts."""
 
-    Attributes
-    ----------
-    X : csr_matrix or ndarray, shape (m, d)
-    curvature : Star or Simplex
-        Second derivatives of the loss by the scores.
-    pairs : Pairs
-    ridge : float
-    weight : ndarray, shape (m,)
-        Of the examples; a heavy one does not make the others negligible.
-    """
-
-    X: object
-    curvature: object
-    pairs: object
+    X: object  # csr_matrix or ndarray, shape (m, d)
+    curvature: object  # Star or Simplex: second derivatives of the loss by the scores
+    pairs: object  # Pairs
     ridge: float
+    # Shape (m,): of the examples; a heavy one does not make the others negligible.
     weight: np.ndarray
 
     def direction(self, gradient: np.ndarray, accuracy: float) -> np.ndarray:

@@ -62,62 +62,39 @@ _FEW = 0.7
 
 
 class Members(NamedTuple):
-    """The classes in T of some rows.
+    """The classes in T of some rows."""
 
-    Attributes
-    ----------
-    classes, examples : int arrays, shape (n,)
-        Every pair of them once; examples are numbered from the first of these rows.
-    count : int array, shape (rows,)
-        |T| of each.
-    """
-
+    # classes, examples: integers, shape (n,), every pair of them once; examples are numbered from
+    # the first of these rows.
     classes: np.ndarray
     examples: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # integers, shape (rows,): |T| of each
 
 
 class Edges(NamedTuple):
-    """Edges of the graphs of some examples.
+    """Edges of the graphs of some examples."""
 
-    Attributes
-    ----------
-    examples : int array, shape (n,)
-    ends : two int arrays, shape (n,)
-        Classes; both the same for a loop, w e_a e_a'.
-    weight : ndarray, shape (n,)
-    """
-
-    examples: np.ndarray
+    examples: np.ndarray  # integers, shape (n,)
+    # Two int arrays, shape (n,): classes; both the same for a loop, w e_a e_a'.
     ends: tuple[np.ndarray, np.ndarray]
-    weight: np.ndarray
+    weight: np.ndarray  # shape (n,)
 
 
 class Bend(NamedTuple):
     """The H_i of those of some rows whose losses are not flat; places are those of a (k, n) array.
-
-    Attributes
-    ----------
-    X : ndarray, shape (n, d)
-    own : int array, shape (n,)
-        Places of their own classes.
-    members, at, steepness : arrays
-        Places of the classes in T, their examples, and 1 / tau of these.
-    share : ndarray, shape (n,)
-        1 / (|T| D + tau).
-    more : float
-        D / tau.
-    above, rival, weight : arrays
-        Examples with a loss from above, places of their rivals, -1 for none, and g.
     """
 
-    X: np.ndarray
-    own: np.ndarray
+    X: np.ndarray  # shape (n, d)
+    own: np.ndarray  # integers, shape (n,): places of their own classes
+    # members, at, steepness: arrays, places of the classes in T, their examples, and 1 / tau of
+    # these.
     members: np.ndarray
     at: np.ndarray
     steepness: np.ndarray
-    share: np.ndarray
-    more: float
+    share: np.ndarray  # shape (n,): 1 / (|T| D + tau)
+    more: float  # D / tau
+    # above, rival, weight: arrays, examples with a loss from above, places of their rivals, -1 for
+    # none, and g.
     above: np.ndarray
     rival: np.ndarray
     weight: np.ndarray

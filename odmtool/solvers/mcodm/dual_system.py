@@ -20,20 +20,14 @@ from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 
 
 class Columns(NamedTuple):
-    """The columns of B, and M. Those of an example's T stand side by side.
+    """The columns of B, and M. Those of an example's T stand side by side."""
 
-    Attributes
-    ----------
-    examples : int array, shape (n,)
-    plus, minus : int arrays, shape (n,)
-        The classes a and b of (e_a - e_b) (x) x_i; ``minus`` is -1 where there is no second one.
-    own, shared : ndarrays, shape (n,)
-        The diagonal of M without D, and D; 0 of losses from above.
-    """
-
-    examples: np.ndarray
+    examples: np.ndarray  # integers, shape (n,)
+    # plus, minus: integers, shape (n,), the classes a and b of (e_a - e_b) (x) x_i; ``minus`` is -1
+    # where there is no second one.
     plus: np.ndarray
     minus: np.ndarray
+    # own, shared: shape (n,), the diagonal of M without D, and D; 0 of losses from above.
     own: np.ndarray
     shared: np.ndarray
 
@@ -46,7 +40,6 @@ def division(X: np.ndarray, K: np.ndarray, columns: Columns, k: int) -> Callable
     X : ndarray, shape (m, d)
     K : ndarray, shape (m, m)
         X X'.
-    columns : Columns
     k : int
         Number of classes.
 

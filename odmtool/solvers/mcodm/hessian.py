@@ -28,17 +28,11 @@ from odmtool.solvers.mcodm.step import alpha_step
 
 
 class Pieces(NamedTuple):
-    """The pieces of the losses on which the scores lie.
+    """The pieces of the losses on which the scores lie."""
 
-    Attributes
-    ----------
-    members : int array, shape (m, k)
-        Row i begins with ``count[i]`` classes: T without order.
-    count : int array, shape (m,)
-    """
-
+    # Integers, shape (m, k): row i begins with ``count[i]`` classes: T without order.
     members: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # integers, shape (m,)
 
 
 @njit

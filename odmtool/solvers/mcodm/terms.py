@@ -10,28 +10,15 @@ from odmtool.solvers.multi import Duals, MultiProblem
 
 
 class Terms(NamedTuple):
-    """Losses and what follows from the scores f_l(x_i).
+    """Losses and what follows from the scores f_l(x_i)."""
 
-    Attributes
-    ----------
-    true_loss, relaxed_loss : float
-        The objective and the sub-problem without 1/2 |W|^2.
-    dual_terms : float
-        The dual plus 1/2 |W|^2.
-    rival : int array, shape (m,)
-        The best class besides the example's own.
-    best : ndarray, shape (m,)
-        Its score.
-    margins : ndarray, shape (m,)
-        By how much the score of the example's own class is larger.
-    """
-
+    # true_loss, relaxed_loss: the objective and the sub-problem without 1/2 |W|^2.
     true_loss: float
     relaxed_loss: float
-    dual_terms: float
-    rival: np.ndarray
-    best: np.ndarray
-    margins: np.ndarray
+    dual_terms: float  # the dual plus 1/2 |W|^2
+    rival: np.ndarray  # integers, shape (m,): the best class besides the example's own
+    best: np.ndarray  # shape (m,): its score
+    margins: np.ndarray  # shape (m,): by how much the score of the example's own class is larger
 
 
 def evaluate(

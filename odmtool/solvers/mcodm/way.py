@@ -51,23 +51,12 @@ _FEW_NUMBERS = 1_000_000
 
 
 class Way(NamedTuple):
-    """How the convex problem of a round is solved.
+    """How the convex problem of a round is solved."""
 
-    Attributes
-    ----------
-    epochs : float
-        Of coordinate descent, before Newton's method; infinite if that never comes.
-    is_sparse : bool
-        Newton's method is for sparse rows, else for an array.
-    has_landmarks : bool
-        The rounds are those of :mod:`odmtool.solvers.mcodm.landmarks`.
-    is_continued : bool
-        Smaller lambdas come before (:mod:`odmtool.solvers.mcodm.continuation`).
-    """
-
-    epochs: float
-    is_sparse: bool = False
-    has_landmarks: bool = False
+    epochs: float  # of coordinate descent, before Newton's method; infinite if that never comes
+    is_sparse: bool = False  # Newton's method is for sparse rows, else for an array
+    has_landmarks: bool = False  # the rounds are those of :mod:`odmtool.solvers.mcodm.landmarks`
+    # Smaller lambdas come before (:mod:`odmtool.solvers.mcodm.continuation`).
     is_continued: bool = False
 
 
