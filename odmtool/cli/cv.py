@@ -71,14 +71,8 @@ Examples:
 )
 @click.argument("training_file")
 @machine_options(many=True)
-@click.option(
-    "-v",
-    "--folds",
-    type=common.Whole(),
-    default=defaults.FOLDS,
-    show_default=True,
-    help="Number of folds; they depend on the labels, this number and the seed only.",
-)
+@click.option("-v", "--folds", type=common.Whole(), default=defaults.FOLDS, show_default=True,
+              help="Number of folds; they depend on the labels, this number and the seed only.")
 @click.option(
     "--grid",
     type=click.Choice(defaults.GRIDS),
@@ -95,48 +89,27 @@ Examples:
     "C2 2^0:10:2 and D 0:0.5:0.1 with C2 <= C1.  [default: quick, if none of them is given, "
     "nor --repeat]",
 )
-@click.option(
-    "--search",
-    "strategy",
-    type=click.Choice(defaults.STRATEGIES),
-    help="full: every setting; halving: all on a small subset, the better third on one three times "
-    "as large, and so on, until three or fewer are left for all examples, or for about 100000 "
-    "where there are twice as many; what is plainly worse than the best is dropped at once; "
-    "coarse: every fourth value first, then around the best.  [default: full; for --grid quick "
-    "halving]",
-)
-@click.option(
-    "--metric",
-    type=click.Choice(defaults.METRICS),
-    default="accuracy",
-    show_default=True,
-    help="Score that decides which setting is best.",
-)
-@click.option(
-    "--csv",
-    "csv_file",
-    metavar="FILE",
-    help="Write all rows as CSV, with results by fold and gap; scores "
-    "are between 0 and 1 (- is stdout, then the lines go to stderr).",
-)
+@click.option("--search", "strategy", type=click.Choice(defaults.STRATEGIES),
+              help="full: every setting; halving: all on a small subset, the better third on one "
+                   "three times as large, and so on, until three or fewer are left for all "
+                   "examples, or for about 100000 where there are twice as many; what is plainly "
+                   "worse than the best is dropped at once; coarse: every fourth value first, then "
+                   "around the best.  [default: full; for --grid quick halving]")
+@click.option("--metric", type=click.Choice(defaults.METRICS), default="accuracy",
+              show_default=True, help="Score that decides which setting is best.")
+@click.option("--csv", "csv_file", metavar="FILE",
+              help="Write all rows as CSV, with results by fold and gap; scores are between 0 and "
+                   "1 (- is stdout, then the lines go to stderr).")
 @click.option("--json", "json_file", metavar="FILE", help="Write the same and the seconds as JSON.")
 @click.option("--seconds", is_flag=True, help="Write the seconds of training to --csv, too: they "
               "differ from run to run, all else does not (of --journal gaps may, by rounding).")
-@click.option(
-    "--journal",
-    metavar="FILE",
-    help="Keep what is finished; after an interruption the same command resumes there.",
-)
+@click.option("--journal", metavar="FILE",
+              help="Keep what is finished; after an interruption the same command resumes there.")
 @click.option("--max-time", type=common.Number(), metavar="SECONDS",
               help="Stop the search after this time with the best setting so far; a warning says "
                    "of how many, and on how many examples. The training of -o comes after it.")
-@click.option(
-    "-o",
-    "--output",
-    "model_file",
-    metavar="MODEL_FILE",
-    help="Train the best setting on all data and write the model.",
-)
+@click.option("-o", "--output", "model_file", metavar="MODEL_FILE",
+              help="Train the best setting on all data and write the model.")
 @click.option("--cache", hidden=True)
 @repeat_options
 @plot_options

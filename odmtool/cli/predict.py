@@ -83,44 +83,25 @@ class Tally:
 @click.argument("test", metavar="TEST_FILE")
 @click.argument("model", metavar="MODEL_FILE")
 @click.argument("output", metavar="OUTPUT_FILE")
-@click.option(
-    "-d",
-    "--decision-values",
-    is_flag=True,
-    help="Write 'labels L1 L2 ...', then after every label its decision values: one for two "
-    "classes (positive means L1); for more, one per class, or of a model that lets pairs of "
-    "classes vote one per pair (1-2, 1-3, ..., 2-3, ...).",
-)
-@click.option(
-    "-b",
-    "--probability",
-    type=click.Choice(["0", "1"]),
-    default="0",
-    help="1: write 'labels L1 L2 ...', then after every label the probabilities of the classes, "
-    "as svm-predict does; the label is that of the largest. The model must have them.",
-)
-@click.option(
-    "--zero-based", is_flag=True, help="Feature indices of TEST_FILE start at 0; add 1 to each."
-)
+@click.option("-d", "--decision-values", is_flag=True,
+              help="Write 'labels L1 L2 ...', then after every label its decision values: one for "
+                   "two classes (positive means L1); for more, one per class, or of a model that "
+                   "lets pairs of classes vote one per pair (1-2, 1-3, ..., 2-3, ...).")
+@click.option("-b", "--probability", type=click.Choice(["0", "1"]), default="0",
+              help="1: write 'labels L1 L2 ...', then after every label the probabilities of the "
+                   "classes, as svm-predict does; the label is that of the largest. The model must "
+                   "have them.")
+@click.option("--zero-based", is_flag=True,
+              help="Feature indices of TEST_FILE start at 0; add 1 to each.")
 @margins_option("Write the margins of the test examples to FILE (- is stdout), with their "
                 "minimum, mean, variance and quantiles.")
-@click.option(
-    "--report",
-    is_flag=True,
-    help="Also print precision, recall and F1 of every class, and the confusion matrix.",
-)
-@click.option(
-    "--json",
-    "json_file",
-    metavar="FILE",
-    help="Write the accuracy and all that --report prints as JSON (- is stdout).",
-)
-@click.option(
-    "--line-buffered",
-    is_flag=True,
-    help="Write every prediction when its row has arrived, for use as a service; this "
-    "is so anyway from a pipe (TEST_FILE -) to stdout (OUTPUT_FILE -).",
-)
+@click.option("--report", is_flag=True,
+              help="Also print precision, recall and F1 of every class, and the confusion matrix.")
+@click.option("--json", "json_file", metavar="FILE",
+              help="Write the accuracy and all that --report prints as JSON (- is stdout).")
+@click.option("--line-buffered", is_flag=True,
+              help="Write every prediction when its row has arrived, for use as a service; this is "
+                   "so anyway from a pipe (TEST_FILE -) to stdout (OUTPUT_FILE -).")
 @options.jobs_option("Threads (kernel models).")
 @options.quiet_option_of("Print nothing but warnings and errors, and what was asked for.")
 @options.verbose_option

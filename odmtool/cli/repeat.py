@@ -92,9 +92,7 @@ def repeat_search(
     from odmtool.search.repeats import Protocol, check_protocol, splits, summarise
 
     with naming(data_file):
-        chosen = splits(
-            plan.data.labels, job.repeat, job.test_size, job.seed
-        )  # fmt: skip
+        chosen = splits(plan.data.labels, job.repeat, job.test_size, job.seed)
         check_protocol(Protocol(plan, chosen, job.seed, job.strategy))
         chosen = [_settled(plan, split, own) for split in chosen]
         protocol = Protocol(plan, chosen, job.seed, job.strategy)

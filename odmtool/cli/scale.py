@@ -43,44 +43,21 @@ class Settings(NamedTuple):
 
 @options.command()
 @click.argument("data", metavar="FILE")
-@click.option(
-    "-l", "--lower", type=options.Number(), help="What a minimum becomes.  [default: -1]"
-)
+@click.option("-l", "--lower", type=options.Number(), help="What a minimum becomes.  [default: -1]")
 @click.option("-u", "--upper", type=options.Number(), help="What a maximum becomes.  [default: 1]")
-@click.option(
-    "-y",
-    "--scale-labels",
-    nargs=2,
-    type=options.Number(),
-    metavar="LOWER UPPER",
-    help="Scale the labels too, to this range.",
-)
+@click.option("-y", "--scale-labels", nargs=2, type=options.Number(), metavar="LOWER UPPER",
+              help="Scale the labels too, to this range.")
 @click.option("-s", "--save", metavar="RANGE_FILE", help="Write the ranges found in the data.")
-@click.option(
-    "-r",
-    "--restore",
-    metavar="RANGE_FILE",
-    help="Scale by these ranges, not by those of the data; -l, -u and -y come from the file. A "
-    "model of odm-train --scale serves, too.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="-",
-    help="Where the scaled data go; FILE itself is replaced when all is scaled.  "
-    "[default: stdout]",
-)
-@click.option(
-    "--digits",
-    type=options.Whole(1, 17),
-    default=6,
-    show_default=True,
-    help="Significant digits of a scaled value; 17 loses nothing.",
-)
-@click.option(
-    "--zero-based", is_flag=True, help="Feature indices of FILE start at 0; add 1 to each."
-)
+@click.option("-r", "--restore", metavar="RANGE_FILE",
+              help="Scale by these ranges, not by those of the data; -l, -u and -y come from the "
+                   "file. A model of odm-train --scale serves, too.")
+@click.option("-o", "--output", metavar="FILE", default="-",
+              help="Where the scaled data go; FILE itself is replaced when all is scaled.  "
+                   "[default: stdout]")
+@click.option("--digits", type=options.Whole(1, 17), default=6, show_default=True,
+              help="Significant digits of a scaled value; 17 loses nothing.")
+@click.option("--zero-based", is_flag=True,
+              help="Feature indices of FILE start at 0; add 1 to each.")
 @options.quiet_option
 @options.verbose_option
 @options.version_option

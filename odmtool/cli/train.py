@@ -85,17 +85,14 @@ Examples:
 @click.argument("training_file")
 @click.argument("model_file", required=False)
 @machine_options(many=False)
-@click.option(
-    "-v", "--folds", type=common.Whole(), help="Cross validate with this number of folds; no model."
-)
+@click.option("-v", "--folds", type=common.Whole(),
+              help="Cross validate with this number of folds; no model.")
 @probability_option
 @format_option
 @cache_options
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="If the tolerance is not reached, with --stop-level, too, write no model and exit with 3.",
-)
+@click.option("--strict", is_flag=True,
+              help="If the tolerance is not reached, with --stop-level, too, write no model and "
+                   "exit with 3.")
 @click.option("--check", is_flag=True, expose_value=False,
               help="Only look at the data: TRAINING_FILE and any further files are read, described "
                    "and not trained on.")
@@ -113,14 +110,10 @@ Examples:
     "Write the margins of the training examples to FILE (- is stdout), with their "
     "minimum, mean, variance and quantiles."
 )
-@click.option(
-    "--loo",
-    cls=common.OptionalChoice,
-    choices=("estimate", "exact"),
-    metavar="[estimate|exact]",
-    help="Bound the leave-one-out errors from the dual variables; with exact, also "
-    "count them by training again without each example that is in doubt.",
-)
+@click.option("--loo", cls=common.OptionalChoice, choices=("estimate", "exact"),
+              metavar="[estimate|exact]",
+              help="Bound the leave-one-out errors from the dual variables; with exact, also count "
+                   "them by training again without each example that is in doubt.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
 @click.option("--trace", metavar="FILE",
               help="Write the course of the training as CSV: iteration, objective, relative gap, "

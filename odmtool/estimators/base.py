@@ -62,6 +62,12 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
 
     _machine: str
 
+    def _keep(self, known: dict) -> None:
+        """Keep what ``__init__`` was given, its ``locals()``, as scikit-learn wants it."""
+        for name, value in known.items():
+            if name != "self":
+                setattr(self, name, value)
+
     def fit(self, X, y, sample_weight=None):
         """Train.
 

@@ -70,25 +70,7 @@ class ODMClassifier(MachineClassifier):
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="auto", n_jobs=None, landmarks=DEFAULTS.landmarks,
     ):  # fmt: skip
-        self.lambda_ = lambda_
-        self.mu = mu
-        self.theta = theta
-        self.cost = cost
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.bias = bias
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
-        self.memory = memory
-        self.multiclass = multiclass
-        self.n_jobs = n_jobs
-        self.landmarks = landmarks
+        self._keep(locals())
 
 
 class LDMClassifier(MachineClassifier):
@@ -115,24 +97,7 @@ class LDMClassifier(MachineClassifier):
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="auto", n_jobs=None,
     ):  # fmt: skip
-        self.lambda_ = lambda_
-        self.mu1 = mu1
-        self.mu2 = mu2
-        self.cost = cost
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.bias = bias
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
-        self.memory = memory
-        self.multiclass = multiclass
-        self.n_jobs = n_jobs
+        self._keep(locals())
 
 
 class MulticlassODMClassifier(MachineClassifier):
@@ -158,23 +123,7 @@ class MulticlassODMClassifier(MachineClassifier):
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         outer=DEFAULTS.outer,
     ):  # fmt: skip
-        self.lambda_ = lambda_
-        self.mu = mu
-        self.theta = theta
-        self.cost = cost
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.bias = bias
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
-        self.memory = memory
-        self.outer = outer
+        self._keep(locals())
 
 
 class M3SVMClassifier(MachineClassifier):
@@ -202,12 +151,4 @@ class M3SVMClassifier(MachineClassifier):
         self, *, lambda_=None, power=M3SVM.power, cost=None, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED,
     ):  # fmt: skip
-        self.lambda_ = lambda_
-        self.power = power
-        self.cost = cost
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
+        self._keep(locals())

@@ -40,11 +40,7 @@ from odmtool.solvers.dcd import compressed_rows, row_squares
 from odmtool.solvers.stochastic import add_row, row_product
 
 # speed only: steps that are too long are made shorter
-_SAMPLE = 1000
-# speed only: steps that are too long are made shorter
-_MOMENTS = 10
-# speed only: steps that are too long are made shorter
-_SMALLEST_STEP = 2.0**-30
+_SAMPLE, _MOMENTS, _SMALLEST_STEP = 1000, 10, 2.0**-30
 _LEAST_EPOCHS = 4
 _RESTARTS = 10
 
