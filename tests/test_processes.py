@@ -10,10 +10,11 @@ import threading
 import time
 from pathlib import Path
 
+import click
 import pytest
 from conftest import ENDLESS, restore_signals
 
-from odmtool.cli import process
+from odmtool.cli import options, process
 from odmtool.core import deadline
 
 
@@ -391,3 +392,11 @@ def test_results_for_a_closed_stdout_are_an_error(tmp_path, heart, command):
     result = subprocess.run(["sh", "-c", f"{run} {command} >&-"], cwd=tmp_path, capture_output=True)
     assert result.returncode == 1
     assert result.stderr.endswith(b"odmtool: stdout: cannot be written: Bad file descriptor\n")
+
+
+def test_a_system_without_affinity_has_as_many_threads_as_processors(monkeypatch):
+    """macOS has no ``os.sched_getaffinity``, without which every command with -j failed."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    command = click.command()(options.jobs_option("")(lambda jobs: jobs))
+    assert command.main(["-j", "8"], standalone_mode=False) == 2
