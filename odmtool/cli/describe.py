@@ -84,9 +84,7 @@ def _weights(model, labels: list, names: list[str] | None, top: int) -> list[str
         return []
     heads = ["feature", *([_head(labels[0])] if model.weights.shape[1] == 1
                           else map(_head, labels))]  # fmt: skip
-    rows = [
-        [_name(i, names), *(f"{value:.6g}" for value in model.weights[i])] for i in order
-    ]
+    rows = [[_name(i, names), *(f"{value:.6g}" for value in model.weights[i])] for i in order]
     return [messages.largest_weights(len(order)), *messages.aligned([heads, *rows])]
 
 

@@ -219,9 +219,7 @@ def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
         found = form.parameters(*options[name])
         if isinstance(parameters["kernel"], tuple):
             found = {k: v if isinstance(v, tuple) else (v,) for k, v in found.items()}
-        choice = choice._replace(
-            parameters=parameters | found, given=choice.given | found.keys()
-        )
+        choice = choice._replace(parameters=parameters | found, given=choice.given | found.keys())
     return choice
 
 

@@ -15,9 +15,7 @@ def margins_option(text: str):
     return click.option("--margins", metavar="FILE", help=text)
 
 
-def write_margins(
-    path: str, data_file: str, model_file: str, ruler, names, report: Report
-) -> None:
+def write_margins(path: str, data_file: str, model_file: str, ruler, names, report: Report) -> None:
     """Write what a ruler has measured: statistics as comments, then one line per example.
 
     Parameters

@@ -71,9 +71,7 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
             raise UsageError(messages.two_from_stdin("the data", "the table of --against"))
 
 
-def repeat_search(
-    plan, identity: dict, job, data_file: str, own: Callable, report: Report
-) -> None:
+def repeat_search(plan, identity: dict, job, data_file: str, own: Callable, report: Report) -> None:
     """Do every split, say it when it is final, write the tables, and compare.
 
     Parameters

@@ -32,9 +32,7 @@ class Gram:
         Nobody else has X, so that it may be written to.
     """
 
-    def __init__(
-        self, kernel: Kernel, X, memory: float = float("inf"), *, is_own: bool = False
-    ):  # fmt: skip
+    def __init__(self, kernel: Kernel, X, memory: float = float("inf"), *, is_own: bool = False):
         self.kernel = kernel
         of = kernel.row.of
         self.X = X if of == STORED else kernels.prepare(X, memory / 4)

@@ -247,6 +247,4 @@ class Scaler:
         unseen = ~known
         unseen[unseen] = ~np.isin(X.indices[unseen].astype(np.int64) + 1, self._removed)
         indptr = np.concatenate([[0], np.cumsum(unseen)])[X.indptr]
-        self.unseen.update(
-            CSR(X.data[unseen], X.indices[unseen], indptr, X.shape)
-        )
+        self.unseen.update(CSR(X.data[unseen], X.indices[unseen], indptr, X.shape))

@@ -87,10 +87,7 @@ COMPRESSIONS = (
     Compression(_BZIP2, "bzip2", _bzip2),
     Compression((b"\xfd7zXZ\x00",), "xz", _xz),
 )
-UNSUPPORTED = (
-    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
-    (b"PK\x03\x04", "zip", "unzip"),
-)
+UNSUPPORTED = ((b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"), (b"PK\x03\x04", "zip", "unzip"))
 MAGICS = sum((each.magics for each in COMPRESSIONS), tuple(magic for magic, *_ in UNSUPPORTED))
 """How a file that is no plain text may begin."""
 

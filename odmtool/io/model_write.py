@@ -12,14 +12,7 @@ from odmtool import _jit
 from odmtool.core.csr import CSR
 from odmtool.io.checksum import Checksum
 from odmtool.io.files import atomic_output
-from odmtool.io.model_grammar import (
-    BLOCK,
-    FACT_KEY,
-    RANGES,
-    SIGMOIDS,
-    VERSION,
-    VERSION_WITH_RANGES,
-)
+from odmtool.io.model_grammar import BLOCK, FACT_KEY, RANGES, SIGMOIDS, VERSION, VERSION_WITH_RANGES
 from odmtool.models import LinearModel
 
 if TYPE_CHECKING:
@@ -30,9 +23,7 @@ _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 4096, 2**18
 _MANY_NUMBERS, _SOME_NUMBERS = 2**17, 2**14
 
 
-def write_model(
-    path: str, model: LinearModel | KernelModel | CompactModel | ScaledModel
-) -> None:
+def write_model(path: str, model: LinearModel | KernelModel | CompactModel | ScaledModel) -> None:
     """Write a model, replacing the file only when all is written.
 
     Raises

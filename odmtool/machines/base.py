@@ -22,13 +22,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
 from odmtool.core.loss_table import BINARY, MachineRow
 from odmtool.core.memory import default_memory
-from odmtool.defaults import (
-    BIAS,
-    COEF0,
-    DEGREE,
-    SEED,
-    TOLERANCE,
-)
+from odmtool.defaults import BIAS, COEF0, DEGREE, SEED, TOLERANCE
 from odmtool.errors import DivergedError, UsageError
 from odmtool.machines.data import (
     Prepared,

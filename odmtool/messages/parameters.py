@@ -21,9 +21,7 @@ must_not_be_negative = sentence("‹{name}:› must not be negative, but is {val
 must_be_whole = sentence("‹{name}:› must be a whole number, not {value:g}")
 mu_range = sentence("‹mu:› must satisfy 0 < mu <= 1, not {mu:g}")
 theta_range = sentence("‹theta:› must satisfy 0 <= theta < 1, not {theta:g}")
-power_range = sentence(
-    "‹power:› must be a number > 0, got {power:g}"
-)
+power_range = sentence("‹power:› must be a number > 0, got {power:g}")
 
 
 def _unknown(what: str) -> Callable[..., str]:

@@ -18,9 +18,7 @@ def hessian_too_large(width: int, most: int) -> str:
     )
 
 
-def out_of_core_too_large(
-    name: str, needed: float, parts: dict[str, float], memory: float
-) -> str:
+def out_of_core_too_large(name: str, needed: float, parts: dict[str, float], memory: float) -> str:
     largest = max(parts, key=parts.get)
     return (
         f"{name}: even with ‹cache› training needs {size(needed)}, more than the {size(memory)} "
@@ -51,9 +49,7 @@ no_workers = sentence("the scheduler {scheduler!q} has no workers: start some wi
 scheduler_lost = sentence(
     "the connection to the scheduler {scheduler!q}, or its last worker, was lost"
 )
-workers_keep_dying = sentence(
-    "workers keep dying, possibly out of memory; see their logs"
-)
+workers_keep_dying = sentence("workers keep dying, possibly out of memory; see their logs")
 
 
 def other_version(worker: str, name: str, theirs: str | None, ours: str) -> str:

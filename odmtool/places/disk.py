@@ -106,12 +106,8 @@ class Disk(Place):
 
     def plan(self, machine, data: TrainingData) -> DiskPlan:
         """The solver, and what it will take; refused if that is too much."""
-        return disk_memory.plan(
-            machine, data.X, data.weight, display_name(self.source.path)
-        )
+        return disk_memory.plan(machine, data.X, data.weight, display_name(self.source.path))
 
-    def fit(
-        self, machine, data: TrainingData, plan: DiskPlan, progress=ignore_progress
-    ) -> None:
+    def fit(self, machine, data: TrainingData, plan: DiskPlan, progress=ignore_progress) -> None:
         """See :meth:`Place.fit`."""
         disk_training.fit(machine, data.X, data.weight, plan, progress)

@@ -152,6 +152,4 @@ class _Training(NamedTuple):
     def prepared(self, rows: np.ndarray) -> Prepared:
         """What a model needs to know of the examples that it keeps."""
         target = targets(labels_of(self.store, rows), self.classes)
-        return Prepared(
-            None, None, target, None, self.classes, slice(None), self.total_weight
-        )
+        return Prepared(None, None, target, None, self.classes, slice(None), self.total_weight)

@@ -27,9 +27,7 @@ _TABLES = 3
 _BLOCK_BYTES = 2**22
 
 
-def clusters(
-    kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = np.inf
-) -> np.ndarray:
+def clusters(kernel: Kernel, X, count: int, *, seed: int = 0, memory: float = np.inf) -> np.ndarray:
     """The cluster of each example, int array of shape (m,); none of them is empty.
 
     Parameters

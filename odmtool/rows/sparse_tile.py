@@ -36,9 +36,7 @@ def sparse_tile(tile: np.ndarray, least: float) -> SparseTile | None:
     count_large(tile, least, starts)
     if starts[-1] > _SPARSE * rows * columns or columns > np.iinfo(np.uint16).max:
         return None
-    found = SparseTile(
-        np.empty(starts[-1], tile.dtype), np.empty(starts[-1], np.uint16), starts
-    )  # fmt: skip
+    found = SparseTile(np.empty(starts[-1], tile.dtype), np.empty(starts[-1], np.uint16), starts)
     take_large(tile, least, found)
     return found
 

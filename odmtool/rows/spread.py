@@ -95,9 +95,7 @@ class SpreadRows:
         rows = sparse.csr_matrix(self[used])
         counts = np.zeros(self.shape[0] + 1, dtype=np.int64)
         counts[used + 1] = np.diff(rows.indptr)
-        return sparse.csr_matrix(
-            (rows.data, rows.indices, np.cumsum(counts)), shape=self.shape
-        )
+        return sparse.csr_matrix((rows.data, rows.indices, np.cumsum(counts)), shape=self.shape)
 
     def _cut(self, rows: np.ndarray) -> tuple[list, list[np.ndarray], np.ndarray]:
         """The pieces in which rows lie, their places there, and which of these is each row's."""

@@ -8,14 +8,7 @@ from typing import NamedTuple
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.loss_table import SMOOTH
-from odmtool.core.memory import (
-    COMPILER,
-    COPIES,
-    HELPER,
-    LIBRARIES,
-    NEWTON_NUMBERS,
-    resident,
-)
+from odmtool.core.memory import COMPILER, COPIES, HELPER, LIBRARIES, NEWTON_NUMBERS, resident
 from odmtool.machines.data import refuse_too_wide
 from odmtool.places.memory import (
     bytes_of,

@@ -274,9 +274,7 @@ def _fit(plan: SearchPlan, number: int, k: int, labels, result: FoldResult, seco
     return Fit(number, k, correct, value, gap, converged, round(seconds, 6))
 
 
-def _run(
-    plan: SearchPlan, units, n: int, jobs: int, journal, known: set
-) -> Iterator[list[Fit]]:
+def _run(plan: SearchPlan, units, n: int, jobs: int, journal, known: set) -> Iterator[list[Fit]]:
     """The fits of every unit that is not empty; unit i is on fold i modulo n."""
     work = [(unit, i % n) for i, unit in enumerate(units) if unit]
     if plan.machine.settings.scheduler is not None:

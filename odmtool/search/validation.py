@@ -25,11 +25,7 @@ from odmtool.core.csr import CSR
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.loss_table import OF_LDM, ONE_JUMP, SMOOTH
 from odmtool.errors import DataError, DivergedError, UsageError
-from odmtool.machines import (
-    Machine,
-    Prepared,
-    class_order,
-)
+from odmtool.machines import Machine, Prepared, class_order
 from odmtool.machines.data import canonical_rows
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, path_bytes
@@ -58,8 +54,7 @@ class Data(NamedTuple):
     # Their order; by default that of the labels. A part keeps the order of the whole, so that the
     # first class, on which the metrics depend, is the same in every part.
     classes: list[int] | None = None
-    # To what the features are to be scaled, by the ranges of the examples that
-    # train.
+    # To what the features are to be scaled, by the ranges of the examples that train.
     scale: tuple[float, float] | None = None
 
     def to_be_scaled(self, lower: float, upper: float, limit: float) -> Data:
@@ -98,8 +93,7 @@ class FoldResult(NamedTuple):
     """One setting on one fold: what was predicted for the examples left out."""
 
     predicted: np.ndarray  # integers, shape (examples of the fold,)
-    # Shape : decision values, of two classes one, positive for the first
-    # class.
+    # Shape (examples of the fold, c): decision values, of two classes one, positive for the first.
     values: np.ndarray
     gap: float
     converged: bool

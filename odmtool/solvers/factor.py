@@ -80,9 +80,7 @@ def conjugate_gradients(
     is_over : callable
         It also ends when this says so.
     """
-    steps = gradient_steps(
-        right, precondition, atol=atol, most=most, share=share, is_over=is_over
-    )
+    steps = gradient_steps(right, precondition, atol=atol, most=most, share=share, is_over=is_over)
     answer = None
     try:
         while True:

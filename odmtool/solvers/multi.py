@@ -49,8 +49,7 @@ class MultiProblem(NamedTuple):
     target: np.ndarray  # integers, shape (m,): the class of each example, 0..k-1
     k: int  # >= 2: number of classes; one that has no example is allowed
     weight: np.ndarray  # shape (m,): u_i > 0
-    # Of the machine, scalars only: for mcODM an
-    # :class:`odmtool.core.losses.MulticlassODMLoss`.
+    # Of the machine, scalars only: for mcODM :class:`odmtool.core.losses.MulticlassODMLoss`.
     parameters: tuple
 
     @property
@@ -94,12 +93,9 @@ class Round(NamedTuple):
     """The state after a round of an outer loop."""
 
     number: int
-    epochs: int
-    """Passes over the data so far."""
-    objective: float
-    """The true objective."""
-    gap: float
-    """Relative gap of the round's sub-problem."""
+    epochs: int  # passes over the data so far
+    objective: float  # the true one
+    gap: float  # relative, of the round's sub-problem
 
 
 class MultiSolution(NamedTuple):

@@ -84,9 +84,7 @@ def solve(
     v = _beginning(space, start, sample)
     with np.errstate(over="ignore", invalid="ignore"):
         # No name for the first iterate here: its arrays are as large as the examples are many.
-        track, iteration = descend(
-            steps.at_point(v), steps.step, stop, start is not None, progress
-        )
+        track, iteration = descend(steps.at_point(v), steps.step, stop, start is not None, progress)
         point, eta, gap = track.best(stop.tolerance)
         if relative(gap, point.scale) > stop.tolerance and space.gap_depends_on_far:
             track = track.renewed(steps.looked_at_again)

@@ -23,14 +23,7 @@ from odmtool.solvers.auto import (
     largest_slope,
     newton_follows,
 )
-from odmtool.solvers.base import (
-    Problem,
-    ProgressCallback,
-    Solution,
-    Stop,
-    better,
-    ignore_progress,
-)
+from odmtool.solvers.base import Problem, ProgressCallback, Solution, Stop, better, ignore_progress
 from odmtool.solvers.settings import Settings
 
 # Below this gap of Newton's method coordinate descent would find nothing lower.

@@ -259,9 +259,7 @@ def dual_at_zero(problem: Problem) -> float:
 
 
 @njit
-def stage(
-    data, indices, indptr, y, weight, loss, margins, drift, inflation, order, step, a, k, z
-):  # fmt: skip
+def stage(data, indices, indptr, y, weight, loss, margins, drift, inflation, order, step, a, k, z):
     """Steps with the examples of ``order``; e = w - s = a z + k g, at first with a = 1.
 
     Parameters
@@ -294,9 +292,7 @@ def stage(
 
 
 @njit
-def pair_stage(
-    data, indices, indptr, y, variance, hinge, margins, drift, first, second, step, z
-):  # fmt: skip
+def pair_stage(data, indices, indptr, y, variance, hinge, margins, drift, first, second, step, z):
     """Steps of LDM with the pairs ``first[q], second[q]``; the rest as in :func:`stage`.
 
     ``variance`` and ``hinge`` are those of :func:`odmtool.solvers.stochastic.pair_terms`;

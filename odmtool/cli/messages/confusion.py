@@ -43,9 +43,7 @@ def confusion_matrix(labels: list, counts) -> list[str]:
     return ["Confusion matrix", *aligned([head, *rows])]
 
 
-def most_frequent_mistakes(
-    mistakes: list[tuple], shown: int, rest: str
-) -> list[str]:
+def most_frequent_mistakes(mistakes: list[tuple], shown: int, rest: str) -> list[str]:
     """Lines with true label, predicted label and number of the first mistakes."""
     if not mistakes:
         return ["No mistakes"]

@@ -13,9 +13,7 @@ largest_weights = sentence("the {count} largest weights:")
 not_text = sentence("this is not UTF-8 text")
 
 
-def data_shape(
-    path: str, m: int, d: int, noun: str, values: int, low: float, high: float
-) -> str:
+def data_shape(path: str, m: int, d: int, noun: str, values: int, low: float, high: float) -> str:
     """``noun`` says what the columns are."""
     density = f"{100 * values / (m * d):.3g} %" if d else "0 %"
     return (

@@ -14,11 +14,7 @@ from odmtool.core import kernels
 from odmtool.core.kernels import Kernel
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, is_narrow, tile_values
 from odmtool.solvers.rounding import sum_error
-from odmtool.solvers.value_rounding import (
-    narrow_value_error,
-    single_value_error,
-    value_error,
-)
+from odmtool.solvers.value_rounding import narrow_value_error, single_value_error, value_error
 
 # speed only: rows of a block, for the processor's cache
 BLOCK = 512

@@ -15,14 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import kernels
-from odmtool.rows.tiles import (
-    Tiles,
-    is_narrow,
-    is_one_by_one,
-    narrow_rows,
-    one_by_one,
-    tile_values,
-)
+from odmtool.rows.tiles import Tiles, is_narrow, is_one_by_one, narrow_rows, one_by_one, tile_values
 from odmtool.solvers.engine.points import NOTHING, Points
 
 # What a product takes longer without compiled code, in kernel values.
@@ -328,9 +321,7 @@ class Products:
             self._begin()
         tiles.is_rough = all(one.roughly for one in asked)
         points.is_narrow &= points.is_compiled
-        return self._in_order(
-            self._order, V, lambda v: tiles.times(v, wanted=wanted, may_end=True)
-        )  # fmt: skip
+        return self._in_order(self._order, V, lambda v: tiles.times(v, wanted=wanted, may_end=True))
 
     def _move_up(self, is_active: np.ndarray) -> None:
         """Let the examples with new duals follow those that have had some, where that is faster."""

@@ -40,13 +40,7 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import brought, certificate, full, thinned
 from odmtool.solvers.engine.certificate import SpanPoint
-from odmtool.solvers.engine.choice import (
-    Choice,
-    choose,
-    is_better_left,
-    is_for_descent,
-    is_misled,
-)
+from odmtool.solvers.engine.choice import Choice, choose, is_better_left, is_for_descent, is_misled
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import MOST, Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features

@@ -157,9 +157,7 @@ def _not_worse(examples, loss, w, eta, found: _Gap, passes: int, stop: Stop) -> 
                 s, primal, scale = 0.0, at_zero.primal, at_zero.scale
             w, eta = s * w, s * eta
     gap = relative(primal - dual, scale) if primal != found.primal else found.relative
-    return Found(
-        w, primal, gap, passes, gap <= stop.tolerance, int(np.count_nonzero(eta)), "dcd"
-    )
+    return Found(w, primal, gap, passes, gap <= stop.tolerance, int(np.count_nonzero(eta)), "dcd")
 
 
 def _best_multiple(examples, loss, w, at_zero: float, stop: Stop) -> tuple[float, float, float]:

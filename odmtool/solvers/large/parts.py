@@ -224,9 +224,7 @@ def solve_part(problem: Problem, start, values, stop: Stop, seed):
     return solution.eta, solution.iterations
 
 
-def solve_kept(
-    X, kernel, memory, chosen, tiles, y, loss, weight, start, values, stop: Stop, seed
-):  # fmt: skip
+def solve_kept(X, kernel, memory, chosen, tiles, y, loss, weight, start, values, stop: Stop, seed):
     """The duals of the chosen rows of a kept part, and the epochs they took.
 
     ``memory`` are the bytes for kernel values and for the rows of the part.

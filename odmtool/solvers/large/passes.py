@@ -117,9 +117,7 @@ def solve(
     track, iteration = newton.descend(problem.at(w), step, stop, False, progress)
     best, _, gap = track.best(stop.tolerance)
     gap = relative(gap, best.scale)
-    return Found(
-        best.v, best.primal, gap, iteration, gap <= stop.tolerance, best.support, "newton"
-    )  # fmt: skip
+    return Found(best.v, best.primal, gap, iteration, gap <= stop.tolerance, best.support, "newton")
 
 
 class _Passes:

@@ -178,9 +178,7 @@ def arrange(problem: Problem, settings: Settings, seed: int):
     return order, [list(zip(e[:-1].tolist(), e[1:].tolist(), strict=True)) for e in levels]
 
 
-def certify(
-    parts, eta: np.ndarray, rounding: Rounding, *, is_last: bool, may_end: bool = False
-):  # fmt: skip
+def certify(parts, eta: np.ndarray, rounding: Rounding, *, is_last: bool, may_end: bool = False):
     """w (None for a kernel), P, D and the relative gap of the whole problem at its duals."""
     w, f = parts.values(eta, is_last=is_last, may_end=may_end)
     t = parts.y * f

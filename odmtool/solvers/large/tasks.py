@@ -59,9 +59,7 @@ def needs(machine, X) -> dict[str, float]:
     if machine.solver == "nystrom":
         count, share = min(machine.settings.landmarks, m), min(1.0, _TASK_ROWS / m)
         landmarks = rows * count / m + COPIES * BYTES * count**2
-        return {
-            "rows": COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE,
-        }  # fmt: skip
+        return {"rows": COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE}
     parts = parts_at_first(m, machine.solver, machine.settings)
     if machine.solver == "sodm":
         parts = min(parts, machine.settings.branch**machine.settings.stop_level)
