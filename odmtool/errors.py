@@ -31,11 +31,8 @@ EXIT_CLOSED_PIPE = 141
 class OdmError(Exception):
     """Base of every error that is the input's or the caller's, not ours.
 
-    Parameters
-    ----------
-    message : str
-        One sentence, from :mod:`odmtool.messages`; it may have marks
-        (:mod:`odmtool.messages.words`).
+    ``message``: one sentence, from :mod:`odmtool.messages`; it may have marks
+    (:mod:`odmtool.messages.words`).
     """
 
     exit_code = 1

@@ -60,9 +60,7 @@ class NotKeptError(Exception):
 def keep(place: Path, compiled) -> None:
     """Keep what numba has compiled; a mark if the code alone cannot be run.
 
-    Parameters
-    ----------
-    compiled : numba.core.compiler.CompileResult
+    ``compiled``: numba.core.compiler.CompileResult.
     """
     with contextlib.suppress(OSError, MemoryError):  # then another process keeps it
         try:

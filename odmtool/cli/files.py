@@ -33,10 +33,7 @@ def naming(data_file: str, skipped: int | None = None):
 def check_files(inputs: list[str], outputs: list[str | None]) -> None:
     """Raise before anything is read if a file cannot be read or written, or is two things.
 
-    Parameters
-    ----------
-    outputs : list of str or None
-        Those that are None are not written.
+    ``outputs`` (list of str or None): those that are None are not written.
     """
     from odmtool.io.files import check_readable, check_writable
 

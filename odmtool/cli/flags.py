@@ -14,10 +14,7 @@ from odmtool.messages.words import shortened, written
 class Flags:
     """The names to put into sentences, as :class:`odmtool.messages.words.PythonNames`.
 
-    Parameters
-    ----------
-    labels : dict of int to str, optional
-        What :func:`name_labels` was told.
+    ``labels`` (dict of int to str, optional): what :func:`name_labels` was told.
     """
 
     def __init__(self, command: click.Command, labels: dict[int, str] | None = None):

@@ -138,9 +138,7 @@ def machine_and_settings(choice: MachineChoice, values: dict[str, tuple], name: 
 def with_gammas(settings: list[dict], data) -> list[dict]:
     """The settings with numbers in place of gammas that depend on the data.
 
-    Parameters
-    ----------
-    data : odmtool.search.validation.Data
+    ``data`` is a :class:`odmtool.search.validation.Data`.
     """
     from odmtool.core.kernels import mean_distance
     from odmtool.machines import gamma_for

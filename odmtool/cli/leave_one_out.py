@@ -15,6 +15,8 @@ _TOLERANCE = 1e-8
 def checked_data(machine, data, data_file: str):
     """The data as the machine takes them, if leaving one out makes sense; before training.
 
+    Returns Prepared. Raises UsageError: there are not two classes, or the bound would not hold.
+
     Parameters
     ----------
     machine
@@ -22,15 +24,6 @@ def checked_data(machine, data, data_file: str):
     data : odmtool.places.place.TrainingData
     data_file : str
         As the user wrote it.
-
-    Returns
-    -------
-    Prepared
-
-    Raises
-    ------
-    UsageError
-        There are not two classes, or the bound would not hold.
     """
     from odmtool.measures import loo
 

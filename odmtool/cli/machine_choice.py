@@ -60,10 +60,7 @@ class MachineChoice(NamedTuple):
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
         if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be.
 
-        Raises
-        ------
-        DataError, MemoryLimitError
-            See :meth:`odmtool.places.place.TrainingData.scaled`.
+        Raises DataError, MemoryLimitError: see :meth:`odmtool.places.place.TrainingData.scaled`.
         """
         choice = self
         if self.asked == "auto":
@@ -192,10 +189,7 @@ def balanced_weights(labels, weight) -> dict[int, float]:
 def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     """The choice that the options make.
 
-    Raises
-    ------
-    UsageError
-        Two of them name the same thing.
+    Raises UsageError: two of them name the same thing.
     """
     from odmtool.solvers.settings import Settings
 

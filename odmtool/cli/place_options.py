@@ -27,10 +27,7 @@ def cache_options(function):
 def place_of(options: dict):
     """The place of :mod:`odmtool.places` that the options of odm-train or odm-cv mean.
 
-    Raises
-    ------
-    UsageError
-        They do not go together.
+    Raises UsageError: they do not go together.
     """
     from odmtool.io.files import is_stream
     from odmtool.places.place import Source

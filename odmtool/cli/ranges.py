@@ -20,10 +20,8 @@ _POWER = Pattern(r"(.+?)(?:\^|\*\*)(.+)")
 def expand(text: str, divisors: dict[str, type[float]] | None = None) -> tuple[float, ...]:
     """The values of a list.
 
-    Parameters
-    ----------
-    divisors : dict, optional
-        What may stand behind the slash of a part, and the kind of number that it then has.
+    ``divisors`` (dict, optional): what may stand behind the slash of a part, and the kind of number
+    that it then has.
 
     Raises
     ------

@@ -105,10 +105,7 @@ def write_json(path: str, content, *, indent: int | None = 1, allow_nan: bool = 
 def read_splits(path: str, metric: str) -> list[SplitScore]:
     """The table of an earlier run with repeated splits, in its order.
 
-    Raises
-    ------
-    FileError, DataError
-        Among others, the table does not have the metric.
+    Raises FileError, DataError: among others, the table does not have the metric.
     """
     from odmtool.io.files import display_name, lines, open_input
 

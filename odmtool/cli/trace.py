@@ -12,10 +12,7 @@ COLUMNS = ("iteration", "objective", "gap", "seconds", "accuracy")
 class Trace:
     """What a solver tells, kept until the training is over.
 
-    Parameters
-    ----------
-    tell : callable
-        Is also told.
+    ``tell``: is also told.
     """
 
     def __init__(self, tell: Callable):

@@ -161,6 +161,8 @@ def fit(
 ) -> list[str]:  # fmt: skip
     """Train the machine; say what happens, and before it what will take long.
 
+    Returns list of str: a sentence for everything that did not reach the tolerance.
+
     Parameters
     ----------
     place : odmtool.places.place.Place
@@ -179,11 +181,6 @@ def fit(
         Told of every iteration, instead of the report.
     advises : bool
         Say that there is --max-time where it takes minutes.
-
-    Returns
-    -------
-    list of str
-        A sentence for everything that did not reach the tolerance.
     """
     from odmtool.core import deadline
 

@@ -21,9 +21,7 @@ def canonical(X):
 def with_constant_feature(X, bias: float):
     """X with a last column of ``bias`` if that is not negative.
 
-    Parameters
-    ----------
-    X : CSR, csr_matrix or ndarray, shape (m, d)
+    ``X``: CSR, csr_matrix or ndarray, shape (m, d).
     """
     if bias < 0:
         return X

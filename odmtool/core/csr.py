@@ -30,10 +30,7 @@ _ENTRIES = 2**16
 def compiled(package: str, name: str) -> ModuleType:
     """A compiled module of SciPy: alone if it can be, else with its package.
 
-    Parameters
-    ----------
-    package, name : str
-        ``"sparse", "_sparsetools"`` or ``"linalg", "_flapack"``.
+    ``package`` and ``name``: ``"sparse", "_sparsetools"`` or ``"linalg", "_flapack"``.
     """
     try:
         (folder,) = util.find_spec("scipy").submodule_search_locations

@@ -28,10 +28,7 @@ class Exceeded(Exception):
 class Limit:
     """A moment by the clock of this process; :meth:`end` makes it now, if it was later.
 
-    Parameters
-    ----------
-    began : float, optional
-        Since when there was time; by default since now.
+    ``began``: since when there was time; by default since now.
     """
 
     def __init__(self, moment: float = math.inf, began: float | None = None):

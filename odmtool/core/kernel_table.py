@@ -31,10 +31,7 @@ class _Fields(NamedTuple):
 class Kernel(_Fields):
     """A kernel and its parameters; those that its name does not use are ignored.
 
-    Raises
-    ------
-    UsageError
-        There is no kernel of this name.
+    Raises UsageError: there is no kernel of this name.
     """
 
     __slots__ = ()

@@ -47,16 +47,14 @@ _BIAS_SHARE = 1e8
 def prepare(X, limit: float = 1e9):
     """The rows in the form in which blocks of kernel values are fastest.
 
+    Returns csr_matrix or ndarray, shape (m, d): an array when enough entries are nonzero, else the
+    sparse matrix.
+
     Parameters
     ----------
     X : csr_matrix or ndarray, shape (m, d)
     limit : float
         Bytes that a dense copy may take.
-
-    Returns
-    -------
-    csr_matrix or ndarray, shape (m, d)
-        An array when enough entries are nonzero, else the sparse matrix.
     """
     if isinstance(X, np.ndarray):
         return X
@@ -77,6 +75,8 @@ def block(
 ) -> np.ndarray:  # fmt: skip
     """Kernel values between the rows of A and the rows of B, in their precision.
 
+    Returns ndarray, shape (a, b).
+
     Parameters
     ----------
     A, B : csr_matrix, CSR or ndarray, shapes (a, d) and (b, d)
@@ -86,10 +86,6 @@ def block(
         ``squares(B)``, if the same B comes again and again.
     beyond : ndarray, shape (a,), optional
         Squares of columns that were left out of A, because B has nothing there.
-
-    Returns
-    -------
-    ndarray, shape (a, b)
     """
     row = kernel.row
     if row.of == STORED:
@@ -164,10 +160,7 @@ def serial_numbers(X) -> np.ndarray:
 def check_precomputed(X) -> None:
     """Raise DataError unless the rows of X are those of a symmetric matrix.
 
-    Parameters
-    ----------
-    X : csr_matrix or ndarray, shape (m, 1 + n)
-        Serial number, then n kernel values.
+    ``X`` (csr_matrix or ndarray, shape (m, 1 + n)): serial number, then n kernel values.
     """
     serials, width = serial_numbers(X), X.shape[1] - 1
     beyond = np.flatnonzero(serials > width)
@@ -233,9 +226,7 @@ def squares(A) -> np.ndarray:
 def mean_distance(X) -> float:
     """The mean distance between two rows; of many those of a sample, the same in every run.
 
-    Parameters
-    ----------
-    X : csr_matrix, shape (m, d)
+    ``X``: csr_matrix, shape (m, d).
     """
     some = X[np.random.default_rng(0).permutation(X.shape[0])[:_SAMPLE]]
     lengths = squares(some)
@@ -304,9 +295,7 @@ def are_apart(kernel: Kernel, X) -> bool:
 
     Those whose values are in the range of scaled ones are taken to be meant so.
 
-    Parameters
-    ----------
-    X : CSR, csr_matrix or ndarray, shape (m, d)
+    ``X``: CSR, csr_matrix or ndarray, shape (m, d).
     """
     m = X.shape[0]
     if kernel.row.of != DISTANCES or m < 2:

@@ -19,9 +19,7 @@ from odmtool.errors import ModelError
 def distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What ``np.unique`` gives with ``return_index``, without the modules that it loads.
 
-    Parameters
-    ----------
-    labels : ndarray, shape (m,)
+    ``labels``: ndarray, shape (m,).
 
     Returns
     -------
@@ -46,10 +44,7 @@ def label_names(codes: list[int], facts: dict[str, str], file: str | None = None
 
     ``file`` is the name that an error gives to the model.
 
-    Raises
-    ------
-    ModelError
-        A text is not written as :func:`label_facts` writes it.
+    Raises ModelError: a text is not written as :func:`label_facts` writes it.
     """
     keys = {code: f"label_{code}" for code in sorted(codes)}
     if not all(key in facts for key in keys.values()):

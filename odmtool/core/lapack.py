@@ -28,15 +28,9 @@ _LENGTH = ctypes.c_size_t(1)
 def cholesky_factor(A: np.ndarray) -> None:
     """Overwrite the lower triangle of A with L, A = L L'.
 
-    Parameters
-    ----------
-    A : ndarray, shape (n, n), n >= 1, rows contiguous
-        Symmetric positive definite; only the lower triangle is read and changed.
-
-    Raises
-    ------
-    LinAlgError
-        A is not positive definite to working precision.
+    ``A`` (ndarray, shape (n, n), n >= 1, rows contiguous): symmetric positive definite; only the
+    lower triangle is read and changed. Raises LinAlgError: A is not positive definite to working
+    precision.
     """
     info = ctypes.c_int64(0)
     assert A.shape == (len(A), len(A)), "not square"
@@ -86,10 +80,8 @@ def solve_rows(L: np.ndarray, B: np.ndarray) -> None:
 def invert_lower(L: np.ndarray) -> None:
     """Overwrite L, lower triangular with a diagonal without zeros, with its inverse.
 
-    Parameters
-    ----------
-    L : ndarray, shape (n, n), n >= 1, rows contiguous
-        Only the lower triangle is read and changed.
+    ``L`` (ndarray, shape (n, n), n >= 1, rows contiguous): only the lower triangle is read and
+    changed.
     """
     info = ctypes.c_int64(0)
     assert L.shape == (len(L), len(L)), "not square"

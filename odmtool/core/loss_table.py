@@ -101,6 +101,8 @@ class MarginLoss(NamedTuple):
 def odm(lambda_: float, mu: float, theta: float, total_weight: float) -> MarginLoss:
     """The loss of the optimal margin distribution machine.
 
+    Raises UsageError: a parameter is out of range.
+
     Parameters
     ----------
     lambda_ : float, > 0
@@ -111,11 +113,6 @@ def odm(lambda_: float, mu: float, theta: float, total_weight: float) -> MarginL
         Half width of the band around margin 1 in which there is no loss.
     total_weight : float, > 0
         Sum of the instance weights; the number of examples without weights.
-
-    Raises
-    ------
-    UsageError
-        A parameter is out of range.
     """
     c1, c2 = _odm_costs(lambda_, mu, theta, total_weight)
     return MarginLoss(1.0 - theta, 1.0 + theta, 2 * c1, 0.0, 0.0, 0.0, 2 * c2, 0.0, 0.0)
@@ -189,17 +186,14 @@ class LDM(NamedTuple):
 def ldm(mu1: float, mu2: float, lambda_: float, total_weight: float) -> LDM:
     """The loss of LDM.
 
+    Raises UsageError: a parameter is out of range or not finite.
+
     Parameters
     ----------
     mu1, mu2 : float, >= 0
         Weights of the margins' variance and mean.
     lambda_, total_weight
         As in :func:`odm`.
-
-    Raises
-    ------
-    UsageError
-        A parameter is out of range or not finite.
     """
     for name, number in (("mu1", mu1), ("mu2", mu2), ("lambda_", lambda_)):
         if not math.isfinite(number):

@@ -248,14 +248,8 @@ def has_bounded_duals(loss: MarginLoss) -> bool:
 def dual_value(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
     """min over t of l(t) + eta t, which is -l*(-eta); -inf outside its domain.
 
-    Parameters
-    ----------
-    eta : ndarray, shape (m,)
-        Signed dual variables, -eta in the range of l' where this is finite.
-
-    Returns
-    -------
-    ndarray, shape (m,)
+    ``eta`` (ndarray, shape (m,)): signed dual variables, -eta in the range of l' where this is
+    finite. Returns ndarray, shape (m,).
     """
     t = minimiser(loss, eta)
     finite = np.isfinite(t)

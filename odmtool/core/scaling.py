@@ -114,10 +114,7 @@ def interpolate(values, minimum, maximum, lower: float, upper: float) -> np.ndar
     Where max - min or a product overflows (svm-scale writes nan or inf there), the
     same number is computed in an order that does not.
 
-    Raises
-    ------
-    DataError
-        A result is too large for a double.
+    Raises DataError: a result is too large for a double.
     """
     values, minimum, maximum = np.broadcast_arrays(values, minimum, maximum)
     with np.errstate(all="ignore"):
@@ -138,10 +135,7 @@ def interpolate(values, minimum, maximum, lower: float, upper: float) -> np.ndar
 class Scaler:
     """Scales blocks of rows by one set of ranges.
 
-    Parameters
-    ----------
-    remembers : bool
-        Whether ``unseen`` is wanted; it grows with the number of different features.
+    ``remembers``: whether ``unseen`` is wanted; it grows with the number of different features.
 
     Attributes
     ----------

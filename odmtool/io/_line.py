@@ -115,10 +115,7 @@ def not_a_word(token: bytes, first: str) -> str:
 def parse_line(line: bytes, number: int, file: str, grammar: Grammar) -> ParsedLine | None:
     """Read one line, without its newline; None if it is blank or a comment.
 
-    Raises
-    ------
-    DataError
-        The line is wrong; the sentence says how.
+    Raises DataError: the line is wrong; the sentence says how.
     """
     try:
         return _parse(line, number == 1, grammar)

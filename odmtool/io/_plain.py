@@ -24,10 +24,7 @@ from odmtool.io._part import ParsedLines, WrongLine, assemble, joined
 def read_block(block: bytes, grammar: Grammar) -> ParsedLines:
     """Read a block of whole lines, each ended by LF.
 
-    Raises
-    ------
-    WrongLine
-        The first line that the grammar does not allow.
+    Raises WrongLine for the first line that the grammar does not allow.
     """
     parts = []
     for piece in _pieces(block):
@@ -44,10 +41,7 @@ def read_block(block: bytes, grammar: Grammar) -> ParsedLines:
 def read_line_by_line(block: bytes, grammar: Grammar) -> ParsedLines:
     """Read a block with :func:`~odmtool.io._line.parse_line`.
 
-    Raises
-    ------
-    WrongLine
-        The first line that the grammar does not allow.
+    Raises WrongLine for the first line that the grammar does not allow.
     """
     labels, counts, indices, values = [], [], [], []
     for before, line in enumerate(block.split(b"\n")[:-1]):
@@ -204,10 +198,7 @@ class _Numbers:
     are doubles, so that only the division rounds (Clinger, How to read floating point numbers
     accurately, 1990). The numbers of which this is not true are left to Python.
 
-    Parameters
-    ----------
-    places, marks : ndarrays of int, shape (n,)
-        See :func:`_marks`.
+    ``places`` and ``marks`` (ndarrays of int, shape (n,)): see :func:`_marks`.
 
     Attributes
     ----------

@@ -245,10 +245,7 @@ _room = _Room()
 def read_block(block: bytes, grammar: Grammar) -> ParsedLines:
     """Read a block of whole lines, each ended by LF. Other threads run meanwhile.
 
-    Raises
-    ------
-    WrongLine
-        The first line that the grammar does not allow.
+    Raises WrongLine for the first line that the grammar does not allow.
     """
     text = np.frombuffer(block, np.uint8)
     labels, counts, indices, values = _room.arrays(len(block))

@@ -216,11 +216,8 @@ def check_writable(path: str | os.PathLike) -> None:
 
     Nothing is created or opened.
 
-    Raises
-    ------
-    FileError
-        It is a folder or write-protected, no file can be made in its folder, or it is
-        stdout, which is closed.
+    Raises FileError: it is a folder or write-protected, no file can be made in its folder, or it is
+    stdout, which is closed.
     """
     stream = output_stream(path)
     if stream is None:
@@ -286,10 +283,7 @@ def stop_writing() -> list[str]:
     For a process that is about to end; may be called from any thread, once. No file is
     replaced afterwards: a thread that tries waits for ever.
 
-    Returns
-    -------
-    list of str
-        The names of the files that have been replaced before.
+    Returns list of str: the names of the files that have been replaced before.
     """
     _ending.set()
     _lock.acquire()

@@ -159,10 +159,7 @@ def _read_all(path: str) -> bytes:
 def _read_block(text: ModelText) -> tuple[int, dict[str, str] | None]:
     """Where the stock part ends, and the facts; None for a stock model.
 
-    Raises
-    ------
-    ModelError
-        The file is ours and incomplete or changed, or does not end a line.
+    Raises ModelError: the file is ours and incomplete or changed, or does not end a line.
     """
     data = text.data
     first_line = data[: data.find(b"\n") + 1]

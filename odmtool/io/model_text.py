@@ -76,10 +76,7 @@ class ModelText:
     def numbers(self, start: int, end: int) -> np.ndarray:
         """All numbers between two positions, separated by white space, shape (n,).
 
-        Raises
-        ------
-        ModelError
-            A token is no finite decimal number.
+        Raises ModelError: a token is no finite decimal number.
         """
         parts = [self._floats(low, self.data[low:high]) for low, high in self._chunks(start, end)]
         return np.concatenate(parts) if parts else np.empty(0)
@@ -87,10 +84,8 @@ class ModelText:
     def sparse_rows(self, start: int, end: int, n_coef: int) -> tuple[np.ndarray, ...]:
         """Lines of ``n_coef`` numbers followed by ``index:value`` pairs.
 
-        Parameters
-        ----------
-        start, end : int
-            Positions of the first byte and behind the last newline.
+        ``start`` and ``end``: positions of the first byte and behind the last newline. Raises
+        ModelError: a line has another form.
 
         Returns
         -------
@@ -99,11 +94,6 @@ class ModelText:
         indices : ndarray of int64, shape (n_pairs,)
             As written, ascending in every line, 0 to 2^31 - 1.
         indptr : ndarray of int64, shape (n_lines + 1,)
-
-        Raises
-        ------
-        ModelError
-            A line has another form.
         """
         parts = [self._sparse_chunk(low, high, n_coef) for low, high in self._chunks(start, end)]
         if not parts:

@@ -39,12 +39,9 @@ class WrongLabel(Exception):
 class RowLabels:
     """Makes integers of the labels of a file, block by block.
 
-    Parameters
-    ----------
-    may_miss : bool
-        The first row may begin with ``index:value``: then no row has a label. Blank lines of
-        such a file are rows, too; lines of a comment only are none. The blocks must have passed
-        :func:`from_first_row`.
+    ``may_miss``: the first row may begin with ``index:value``: then no row has a label. Blank lines
+    of such a file are rows, too; lines of a comment only are none. The blocks must have passed
+    :func:`from_first_row`.
 
     Attributes
     ----------

@@ -135,10 +135,7 @@ class RowStore:
     def read(self, k: int) -> tuple[csr_matrix | np.ndarray, np.ndarray]:
         """Rows and labels (int64) of block k; for any thread.
 
-        Raises
-        ------
-        DataError
-            The block is not what was written.
+        Raises DataError: the block is not what was written.
         """
         block, d = self.blocks[k], self.shape[1]
         labels, arrays = self._parts(k)
@@ -281,6 +278,8 @@ def open_store(
 ) -> tuple[RowStore, bool]:
     """The rows of a file: those that were kept in the folder, or parsed anew.
 
+    Raises DataError, FileError.
+
     Parameters
     ----------
     folder : str
@@ -301,10 +300,6 @@ def open_store(
     RowStore
     bool
         Whether it was there already.
-
-    Raises
-    ------
-    DataError, FileError
     """
     identity = _identity(source, zero_based, block_bytes)
     path = None if identity is None else os.path.join(folder, _file_name(identity))

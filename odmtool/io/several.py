@@ -50,10 +50,7 @@ def is_several(name: str) -> bool:
 def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
     """Have an executor's workers read files, and agree on their width.
 
-    Parameters
-    ----------
-    executor
-        With ``map`` and ``keep_each`` (:mod:`odmtool.rows.executor`).
+    ``executor``: with ``map`` and ``keep_each`` (:mod:`odmtool.rows.executor`).
 
     Raises
     ------

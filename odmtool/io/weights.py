@@ -19,17 +19,14 @@ from odmtool.io.files import display_name, lines, open_input
 def read_weights(path: str, most: int) -> np.ndarray:
     """Read a weight file.
 
+    Returns ndarray, shape (number of weights,): all finite and >= 0.
+
     Parameters
     ----------
     path : str
         "-" is stdin.
     most : int
         The number of examples.
-
-    Returns
-    -------
-    ndarray, shape (number of weights,)
-        All finite and >= 0.
 
     Raises
     ------

@@ -254,9 +254,7 @@ def _ldm_margin(b: float, pull: float, jump: float) -> float:
 def kkt_violation(margins, weight, loss: MarginLoss, eta) -> float:
     """Largest distance of eta_i to the interval [-u l'(t+), -u l'(t-)] that optimality demands.
 
-    Parameters
-    ----------
-    margins, weight, eta : ndarrays, shape (m,)
+    ``margins``, ``weight`` and ``eta``: ndarrays, shape (m,).
     """
     worst = 0.0
     for t, u, e in zip(margins, weight, eta, strict=True):

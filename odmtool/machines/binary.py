@@ -107,6 +107,8 @@ class BinaryMachine(Machine):
     def start_from(self, model, X, labels, weight=None, *, seen=None) -> np.ndarray:
         """Duals from which a fit goes on where a model stands: eta = -l'(t) at its margins t.
 
+        Raises UsageError: there are other classes, or the loss is not smooth.
+
         Parameters
         ----------
         model : LinearModel or KernelModel
@@ -115,11 +117,6 @@ class BinaryMachine(Machine):
             As those of :meth:`fit`.
         seen : csr_matrix, optional
             The rows as the model takes them, if that is not X (which was scaled).
-
-        Raises
-        ------
-        UsageError
-            There are other classes, or the loss is not smooth.
         """
         prepared = self.prepare(X, labels, weight)
         classes = prepared.classes

@@ -245,6 +245,8 @@ def targets(labels: np.ndarray, classes: list[int]) -> np.ndarray:
 def weights_in_use(labels, weight, class_weight) -> tuple[np.ndarray | None, np.ndarray]:
     """The rows with u_i > 0 (None if all are), and their u.
 
+    Raises DataError.
+
     Parameters
     ----------
     labels : int array, shape (m,)
@@ -252,10 +254,6 @@ def weights_in_use(labels, weight, class_weight) -> tuple[np.ndarray | None, np.
         v_i >= 0.
     class_weight : dict or None
         Label to weight.
-
-    Raises
-    ------
-    DataError
     """
     check_weights(weight, len(labels))
     u = weight.copy()

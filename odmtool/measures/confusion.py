@@ -46,11 +46,8 @@ MEASURES = ("precision", "recall", "f1")
 class Confusion:
     """Counts of pairs of a true and a predicted label, added block by block.
 
-    Parameters
-    ----------
-    order : callable, optional
-        What of a label, for which it is called at the end, says where it stands among the others;
-        without it the label itself.
+    ``order``: what of a label, for which it is called at the end, says where it stands among the
+    others; without it the label itself.
     """
 
     def __init__(self, order: Callable[[int], int | str] = int) -> None:

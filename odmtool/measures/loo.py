@@ -89,10 +89,7 @@ def check_leaving_out(problem: Problem) -> None:
 def bounds(problem: Problem, solution: Solution) -> Bounds:
     """Bounds of s_i from a primal and a dual point; for LDM they need a small gap.
 
-    Parameters
-    ----------
-    problem : Problem
-        With a positive semidefinite kernel.
+    ``problem``: with a positive semidefinite kernel.
     """
     k, eta, t = _diagonal(problem), solution.eta, _margins(problem, solution)
     if not isinstance(problem.loss, MarginLoss):

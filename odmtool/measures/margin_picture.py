@@ -22,21 +22,15 @@ _PANEL = (3.5, 2.9)
 def margin_figure(named: dict[str, Margins], normalised: list[bool], title: str | None = None):
     """Cumulative distributions of the margins of several models.
 
+    Returns matplotlib.figure.Figure. Raises UsageError: no model has normalised margins, which a
+    panel should show.
+
     Parameters
     ----------
     named : dict
         What the legend calls a model, and its margins.
     normalised : list of bool
         One panel each: of the normalised margins or of the plain ones.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    UsageError
-        No model has normalised margins, which a panel should show.
     """
     from matplotlib.figure import Figure
 

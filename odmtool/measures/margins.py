@@ -87,17 +87,14 @@ def statistics(values: np.ndarray) -> Statistics:
 class Ruler:
     """Measures the margins of one model, block by block.
 
+    Raises DataError: the model knows one class only.
+
     Parameters
     ----------
     model : LinearModel, KernelModel, CompactModel or ScaledModel
     training_rows : csr_matrix, optional
         Of a precomputed kernel: the rows that the model was trained on, without which
         |w| is not known.
-
-    Raises
-    ------
-    DataError
-        The model knows one class only.
     """
 
     def __init__(self, model: LinearModel | KernelModel, training_rows=None):
@@ -130,10 +127,7 @@ class Ruler:
     def result(self) -> Margins:
         """The margins of what was added.
 
-        Raises
-        ------
-        DataError
-            No example has a label that the model knows.
+        Raises DataError: no example has a label that the model knows.
         """
         labels, plain, normalised = (
             np.concatenate(pieces) for pieces in zip(*self._parts, strict=True)

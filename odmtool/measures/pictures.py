@@ -79,14 +79,7 @@ def search_figure(rows: list[Trial], plan: SearchPlan, title: str | None = None)
     A cell shows the best of all rows with its two values. Of several kernels the best is
     shown, among those that have a parameter which varies.
 
-    Parameters
-    ----------
-    plan : SearchPlan
-        What was searched.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    ``plan``: what was searched. Returns matplotlib.figure.Figure.
     """
     kernels, rows = {row.setting["kernel"] for row in rows}, _rows_of_one_kernel(rows, plan)
     names = parameters_by_importance(rows, plan)[:2] or [strength(rows[0].setting)]

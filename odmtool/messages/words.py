@@ -50,10 +50,7 @@ PYTHON = PythonNames()
 def written(sentence: str, names=PYTHON) -> str:
     """The sentence, with names in the place of its marks.
 
-    Parameters
-    ----------
-    names
-        Has the methods of :class:`PythonNames`.
+    ``names``: has the methods of :class:`PythonNames`.
     """
 
     def name_of(mark: re.Match) -> str:

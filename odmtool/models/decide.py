@@ -10,14 +10,8 @@ from odmtool.models.probability import class_probabilities
 def votes(values: np.ndarray, k: int) -> np.ndarray:
     """How many pairs of classes vote for each class.
 
-    Parameters
-    ----------
-    values : ndarray, shape (m, k (k - 1) / 2)
-        In LIBSVM's order of pairs; positive is a vote for the first of the pair.
-
-    Returns
-    -------
-    int array, shape (m, k)
+    ``values`` (ndarray, shape (m, k (k - 1) / 2)): in LIBSVM's order of pairs; positive is a vote
+    for the first of the pair. Returns int array, shape (m, k).
     """
     is_first = values > 0
     return _count(is_first, ~is_first, k)
@@ -37,14 +31,8 @@ def _count(for_first: np.ndarray, for_second: np.ndarray, k: int) -> np.ndarray:
 def sure_winners(values: np.ndarray, bound: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes with most votes, and where values that are off could give another one.
 
-    Parameters
-    ----------
-    values, bound : ndarray, shape (m, k (k - 1) / 2)
-        Values as those of :func:`votes`, and how far off they may be.
-
-    Returns
-    -------
-    (int array, shape (m,), bool array, shape (m,))
+    ``values`` and ``bound`` (ndarray, shape (m, k (k - 1) / 2)): values as those of :func:`votes`,
+    and how far off they may be. Returns (int array, shape (m,), bool array, shape (m,)).
     """
     rows, wins, losses = np.arange(len(values)), values > bound, values < -bound
     least, most = _count(wins, losses, k), k - 1 - _count(losses, wins, k)

@@ -48,10 +48,7 @@ class LabelNames:
 
         Integers of the data are those of the model file, unless all its words are integers.
 
-        Raises
-        ------
-        DataError
-            The data have words, and the model has not.
+        Raises DataError: the data have words, and the model has not.
         """
         if names is None and self._are_numbers:
             found, places = np.unique(labels, return_inverse=True)

@@ -55,6 +55,8 @@ class Sigmoid(NamedTuple):
 def fit_sigmoid(values: np.ndarray, is_first: np.ndarray, weight=None) -> Sigmoid:
     """Fit Platt's sigmoid.
 
+    Returns Sigmoid: A = 0 if the values are constant.
+
     Parameters
     ----------
     values : ndarray, shape (m,)
@@ -63,11 +65,6 @@ def fit_sigmoid(values: np.ndarray, is_first: np.ndarray, weight=None) -> Sigmoi
         Which examples belong to the first class.
     weight : ndarray, shape (m,), optional
         v_i >= 0, not all 0; an example of weight 2 counts as two examples.
-
-    Returns
-    -------
-    Sigmoid
-        A = 0 if the values are constant.
     """
     v = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=float)
     first, other = float(v[is_first].sum()), float(v[~is_first].sum())
@@ -128,6 +125,8 @@ def sigmoid(values: np.ndarray, A, B) -> np.ndarray:
 def class_probabilities(values: np.ndarray, A, B, k: int) -> np.ndarray:
     """Probabilities of k classes, as svm-predict gives them.
 
+    Returns ndarray, shape (m, k): rows of sum 1.
+
     Parameters
     ----------
     values : ndarray, shape (m, k (k - 1) / 2)
@@ -135,11 +134,6 @@ def class_probabilities(values: np.ndarray, A, B, k: int) -> np.ndarray:
     A, B : ndarrays, shape (k (k - 1) / 2,)
         The sigmoids of the pairs.
     k : int, >= 1
-
-    Returns
-    -------
-    ndarray, shape (m, k)
-        Rows of sum 1.
     """
     if k == 1:
         return np.ones((len(values), 1))
@@ -158,9 +152,7 @@ def class_probabilities(values: np.ndarray, A, B, k: int) -> np.ndarray:
 def logistic_probabilities(values: np.ndarray, k: int) -> np.ndarray:
     """Probabilities of k classes of LIBLINEAR's logistic regression, shape (m, k).
 
-    Parameters
-    ----------
-    values : ndarray, shape (m, 1) for two classes, else (m, k)
+    ``values``: ndarray, shape (m, 1) for two classes, else (m, k).
     """
     with np.errstate(all="ignore"):
         p = 1 / (1 + np.exp(-values))

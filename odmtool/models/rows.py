@@ -119,6 +119,8 @@ class KernelRows:
     ) -> tuple[np.ndarray, np.ndarray]:
         """K coef and |K| weight over groups of neighbouring support vectors.
 
+        Returns (ndarray, shape (g, rows, c), ndarray, shape (g, rows)).
+
         Parameters
         ----------
         X : csr_matrix, shape (rows, d)
@@ -127,10 +129,6 @@ class KernelRows:
         groups : list of g slices
         coef : ndarray, shape (n_sv, c)
         weight : ndarray, shape (n_sv,)
-
-        Returns
-        -------
-        (ndarray, shape (g, rows, c), ndarray, shape (g, rows))
         """
         products = np.zeros((len(groups), X.shape[0], coef.shape[1]))
         sizes = np.zeros((len(groups), X.shape[0]))

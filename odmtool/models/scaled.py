@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 class ScaledModel:
     """See :mod:`odmtool.models.scaled`; the methods are those of the other models.
 
-    Parameters
-    ----------
-    trained : LinearModel, KernelModel or CompactModel
-        Of scaled rows.
+    ``trained`` (LinearModel, KernelModel or CompactModel): of scaled rows.
     """
 
     is_precomputed = False

@@ -175,9 +175,7 @@ def _rivals(scores: np.ndarray, bound: np.ndarray) -> np.ndarray:
 def of_pairs(model) -> Scores | None:
     """The scores in a model of LIBSVM's form; None if its pairs are no differences of scores.
 
-    Parameters
-    ----------
-    model : KernelModel
+    ``model``: KernelModel.
     """
     k, n = len(model.labels), len(model.coef)
     if model.facts.get("decision") != "argmax" or k < 3:
@@ -201,9 +199,7 @@ def of_pairs(model) -> Scores | None:
 def of_functions(model) -> Scores:
     """The scores of a model in the compact form.
 
-    Parameters
-    ----------
-    model : CompactModel
+    ``model``: CompactModel.
     """
     columns = model.coef.T[::-1]
     blocks = [ClassVectors(used, c[used]) for c in columns for used in [np.flatnonzero(c)]]

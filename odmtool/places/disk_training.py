@@ -31,6 +31,8 @@ from odmtool.solvers.table import DISK, way_of
 def fit(machine: BinaryMachine, store, weight, plan: DiskPlan, progress=ignore_progress) -> None:
     """Train.
 
+    Raises UsageError, DataError, MemoryLimitError, DivergedError.
+
     Parameters
     ----------
     machine : BinaryMachine
@@ -39,10 +41,6 @@ def fit(machine: BinaryMachine, store, weight, plan: DiskPlan, progress=ignore_p
         Its labels are the classes.
     weight : ndarray, shape (m,), or None
     progress : callable
-
-    Raises
-    ------
-    UsageError, DataError, MemoryLimitError, DivergedError
     """
     classes = class_order(np.array(list(store.counts)))
     machine.check_format(len(classes))

@@ -118,10 +118,7 @@ class Place:
     def suited(self, machine):
         """The machine as it is trained here, what is open in it settled; needs no data.
 
-        Raises
-        ------
-        UsageError
-            It cannot be trained here.
+        Raises UsageError: it cannot be trained here.
         """
         return machine
 
@@ -154,14 +151,8 @@ class Place:
     ) -> TrainingData:
         """The examples and their weights.
 
-        Parameters
-        ----------
-        note, detail : callable
-            Told what was read, the latter what few want to know.
-
-        Raises
-        ------
-        FileError, DataError, MemoryLimitError
+        ``note`` and ``detail``: told what was read, the latter what few want to know. Raises
+        FileError, DataError, MemoryLimitError.
         """
         file = self.source.weights
         data = self.rows(note, detail)
@@ -191,15 +182,14 @@ class Place:
     def plan(self, machine, data: TrainingData) -> MemoryPlan:
         """What the training will take.
 
-        Raises
-        ------
-        UsageError, MemoryLimitError
-            It takes more than there may be.
+        Raises UsageError, MemoryLimitError: it takes more than there may be.
         """
         raise NotImplementedError
 
     def fit(self, machine, data: TrainingData, plan: MemoryPlan, progress=ignore_progress) -> None:
         """Train the machine, as :meth:`odmtool.machines.Machine.fit` does.
+
+        Raises UsageError, DataError, MemoryLimitError, DivergedError, ClusterError.
 
         Parameters
         ----------
@@ -208,9 +198,5 @@ class Place:
         plan : MemoryPlan
             That of :meth:`plan`.
         progress : callable
-
-        Raises
-        ------
-        UsageError, DataError, MemoryLimitError, DivergedError, ClusterError
         """
         raise NotImplementedError

@@ -271,10 +271,7 @@ def task_memory(workers: list[WorkerMeans]) -> float:
 class Kept:
     """A value on the cluster, and how to make it again.
 
-    Parameters
-    ----------
-    make : callable
-        Returns the future of the value.
+    ``make``: returns the future of the value.
     """
 
     def __init__(self, make: Callable):

@@ -27,14 +27,8 @@ _SAMPLE = 1001
 def compressed(X):
     """Dense rows as sparse ones without their commonest values, if that pays; else X.
 
-    Parameters
-    ----------
-    X : ndarray, csr_matrix or SpreadRows, shape (m, d)
-
-    Returns
-    -------
-    ndarray, csr_matrix or SpreadRows, shape (m, d)
-        Distances between rows are those of X.
+    ``X``: ndarray, csr_matrix or SpreadRows, shape (m, d). Returns ndarray, csr_matrix or
+    SpreadRows, shape (m, d): distances between rows are those of X.
     """
     m, d = X.shape
     # speed only: whatever is taken from all rows, distances stay the same

@@ -56,9 +56,7 @@ class Threads(Serial):
     They are started for every call, which takes a tenth of a millisecond, so that a task may have
     threads of its own.
 
-    Parameters
-    ----------
-    jobs : int, > 0
+    ``jobs``: int, > 0.
     """
 
     def __init__(self, jobs: int):

@@ -133,6 +133,8 @@ def strata(kernel: Kernel, X, Z) -> np.ndarray:
 def deal(stratum: np.ndarray, y: np.ndarray, parts: int, *, seed: int) -> np.ndarray:
     """Deal the examples out like cards, stratum by stratum and class by class.
 
+    Returns int array, shape (m,): the part of each example; sizes differ by one at most.
+
     Parameters
     ----------
     stratum : int array, shape (m,)
@@ -140,11 +142,6 @@ def deal(stratum: np.ndarray, y: np.ndarray, parts: int, *, seed: int) -> np.nda
     y : ndarray, shape (m,)
         Classes.
     parts : int, > 0
-
-    Returns
-    -------
-    int array, shape (m,)
-        The part of each example; sizes differ by one at most.
     """
     shuffled = np.random.default_rng(seed).permutation(len(stratum))
     order = shuffled[np.lexsort((y[shuffled], stratum[shuffled]))]

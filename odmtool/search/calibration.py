@@ -80,10 +80,7 @@ def calibrate_chain(
 ) -> list[Calibration]:
     """Fit the sigmoids of settings that share their kernel; parameters as evaluate_chain's.
 
-    Raises
-    ------
-    DataError, UsageError
-        See :func:`usable_rows`.
+    Raises DataError, UsageError: see :func:`usable_rows`.
     """
     rows = usable_rows(machine, data, np.asarray(rows))
     fold = folds(data.labels[rows], FOLDS, machine.seed)
@@ -152,10 +149,8 @@ def _sigmoids(values, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
 def fit_with_probabilities(machine: Machine, data: Data, progress=ignore_progress) -> Calibration:
     """Train a machine on all examples and give its model the sigmoid.
 
-    Raises
-    ------
-    UsageError, DataError, MemoryLimitError, DivergedError
-        Those of :meth:`Machine.fit` and :func:`add_probabilities`.
+    Raises UsageError, DataError, MemoryLimitError, DivergedError: those of :meth:`Machine.fit` and
+    :func:`add_probabilities`.
     """
     # Before the machine is trained, which may take long.
     usable_rows(machine, data, np.arange(len(data.labels)))

@@ -56,17 +56,14 @@ class Fit(NamedTuple):
 def open_journal(path: str, search: dict, record: type = Fit) -> list:
     """Begin a journal, or read the one that an earlier run of the same search left.
 
+    Returns list of records: what is finished already.
+
     Parameters
     ----------
     search : dict
         What is searched; JSON values.
     record : type
         A NamedTuple of int, float, str and bool: what one line holds.
-
-    Returns
-    -------
-    list of records
-        What is finished already.
 
     Raises
     ------

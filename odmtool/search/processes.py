@@ -22,17 +22,14 @@ _LOOK_SECONDS = 0.5
 def in_processes(function: Callable, rows: Iterable[tuple], jobs: int) -> Iterator:
     """function(*row) for every row, as many side by side as there are jobs; in order.
 
+    Raises ProcessLostError: one of the processes was killed.
+
     Parameters
     ----------
     function : callable
         At the top level of a module, so that it can be sent to a process.
     rows : iterable of tuples
     jobs : int, > 1
-
-    Raises
-    ------
-    ProcessLostError
-        One of the processes was killed.
     """
     from joblib import Parallel, delayed
 

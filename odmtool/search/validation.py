@@ -109,19 +109,12 @@ def folds(labels: np.ndarray, n: int, seed: int) -> np.ndarray:
 
     Depends on the labels, n and the seed only.
 
+    Returns int array, shape (m,): fold of each example, 0 to n - 1. Raises UsageError.
+
     Parameters
     ----------
     labels : int array, shape (m,)
     n : int, 2 <= n <= m
-
-    Returns
-    -------
-    int array, shape (m,)
-        Fold of each example, 0 to n - 1.
-
-    Raises
-    ------
-    UsageError
     """
     if not 2 <= n <= len(labels):
         raise UsageError(messages.fold_count(n, len(labels)))
@@ -155,10 +148,7 @@ def check_classes(labels: np.ndarray, n: int, metric: str, is_part: bool = False
 
     Leaving one out serves where only the predictions are counted.
 
-    Raises
-    ------
-    DataError
-        A fold or what is left without it would lack a class.
+    Raises DataError: a fold or what is left without it would lack a class.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) == 1:

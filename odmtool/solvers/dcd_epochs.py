@@ -116,6 +116,8 @@ def kernel_epoch(
 def block_sweeps(values, f, change, part, stays, y, weight, loss, curvature, eta, threshold):
     """Visit the examples of a block again and again.
 
+    Returns largest and estimate: as of :func:`linear_epoch`, the latter by the first visits.
+
     Parameters
     ----------
     values : ndarray, shape (at least b, at least b)
@@ -125,11 +127,6 @@ def block_sweeps(values, f, change, part, stays, y, weight, loss, curvature, eta
         examples stay.
     part : int array, shape (b,)
         The examples.
-
-    Returns
-    -------
-    largest, estimate : float
-        As of :func:`linear_epoch`, the latter by the first visits.
     """
     largest, estimate, b = 0.0, 0.0, len(part)
     change[:], stays[:] = 0.0, True

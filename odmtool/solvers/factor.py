@@ -19,16 +19,9 @@ _PANEL = 2048
 def cholesky_in_place(A: np.ndarray) -> np.ndarray:
     """Overwrite the lower triangle of A with L, A = L L'.
 
-    Parameters
-    ----------
-    A : ndarray, shape (n, n), C order
-        Symmetric positive definite; only the lower triangle is read, the upper one
-        is left with arbitrary values.
-
-    Raises
-    ------
-    LinAlgError
-        A is not positive definite to working precision.
+    ``A`` (ndarray, shape (n, n), C order): symmetric positive definite; only the lower triangle is
+    read, the upper one is left with arbitrary values. Raises LinAlgError: A is not positive
+    definite to working precision.
     """
     n = len(A)
     for start in range(0, n, _PANEL):

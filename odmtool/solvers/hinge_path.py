@@ -147,6 +147,8 @@ class HingePath:
 def follow(Q, u, target, side, t, g, active, alpha, inverse, rho, n, goal, most):
     """Go along the path from change to change, while they come before rho = goal.
 
+    Returns rho, n, changes, reason: where it stands, just after a change, and why it ends there.
+
     Parameters
     ----------
     Q : ndarray, shape (m, m)
@@ -163,11 +165,6 @@ def follow(Q, u, target, side, t, g, active, alpha, inverse, rho, n, goal, most)
         Of their part of Q.
     rho, goal : float
     n, most : int
-
-    Returns
-    -------
-    rho, n, changes, reason
-        Where it stands, just after a change, and why it ends there.
     """
     m, room = len(u), len(inverse)
     slope, moving = np.empty(room), np.empty(m)

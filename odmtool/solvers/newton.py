@@ -285,16 +285,14 @@ class Track:
 def step_length(loss, t, change, products) -> float:
     """How far to go from margins t towards t + change.
 
+    Returns float, 0 < step <= 1.
+
     Parameters
     ----------
     loss : MarginLoss of arrays, shape (m,)
     t, change : ndarrays, shape (m,)
     products : tuple of two floats
         <w, p> and <p, p> of the point w and the direction p.
-
-    Returns
-    -------
-    float, 0 < step <= 1
     """
     pieces = losses.Pieces(loss, np.ones_like(t))
     if takes_whole_step(pieces.at(t), pieces.at(t + change), change, products):

@@ -50,10 +50,8 @@ def solve(
     ``start`` is used only if it is the ``warm_start`` of an earlier solution by this solver.
     ``stop.max_iter`` counts the changes of the active set. Nothing is random.
 
-    Raises
-    ------
-    UsageError
-        The kernel is not positive semidefinite, or a linear problem has too many examples.
+    Raises UsageError: the kernel is not positive semidefinite, or a linear problem has too many
+    examples.
     """
     if problem.gram is None and problem.size > LARGEST_GRAM:
         raise UsageError(messages.path_too_large(LARGEST_GRAM, problem.size))

@@ -171,9 +171,7 @@ class Rounding:
         None where that is not known. Values next to nothing, as those of a large gamma, are then
         off by next to nothing, too. The cost is that of a product with the kernel matrix.
 
-        Parameters
-        ----------
-        coef : ndarray, shape (m,) or (m, k)
+        ``coef``: ndarray, shape (m,) or (m, k).
         """
         is_known = self._gram is not None and self._gram.is_computed
         if not is_known or self._relative > _LARGEST_RELATIVE:

@@ -33,9 +33,7 @@ _NEAR = 0.01
 def checked_way(problem: Problem, name: str) -> table.Way:
     """The module of a solver for a problem, before any long work.
 
-    Raises
-    ------
-    UsageError, MemoryLimitError
+    Raises UsageError, MemoryLimitError.
     """
     if name in table.IN_PARTS:
         # These are called by their machines, which tell them more.

@@ -64,10 +64,7 @@ def point_at(problem: Problem, w: np.ndarray) -> Point:
 def first_point(problem: Problem, start: np.ndarray | None) -> Point:
     """The point w(start) of dual variables, w = 0 without them.
 
-    Raises
-    ------
-    DivergedError
-        Numbers overflow already here.
+    Raises DivergedError: numbers overflow already here.
     """
     if start is None:
         w = np.zeros(problem.X.shape[1])

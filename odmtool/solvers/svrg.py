@@ -128,16 +128,13 @@ def _until_rest(run: Stages, stop: Stop, progress) -> int:
 class Stages:
     """The snapshot, its gradient, and the step.
 
+    Raises DivergedError: numbers overflow.
+
     Parameters
     ----------
     rows : StageRows
     point
         The first snapshot, as ``rows.at`` gives it: with ``w``, ``primal`` and ``scale``.
-
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
     """
 
     def __init__(self, rows, point):
@@ -262,6 +259,8 @@ def dual_at_zero(problem: Problem) -> float:
 def stage(data, indices, indptr, y, weight, loss, margins, drift, inflation, order, step, a, k, z):
     """Steps with the examples of ``order``; e = w - s = a z + k g, at first with a = 1.
 
+    Returns a and k.
+
     Parameters
     ----------
     data, indices, indptr : ndarrays
@@ -274,10 +273,6 @@ def stage(data, indices, indptr, y, weight, loss, margins, drift, inflation, ord
     a, k : float
     z : ndarray, shape (d,)
         Changed in place.
-
-    Returns
-    -------
-    a, k : float
     """
     shrink = 1.0 / (1.0 + step)
     for i in order:

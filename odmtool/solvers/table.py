@@ -248,6 +248,9 @@ def machines_of(name: str, kernel: str | None = None, place: str = MEMORY) -> li
 def way_of(name: str, kind: str, kernel: str, place: str = MEMORY) -> Way:
     """The module of a solver for a problem: the one check of what solvers can do.
 
+    Raises UsageError: an unknown name, or the solver does not take such problems; the sentence says
+    what is missing, and which solvers do.
+
     Parameters
     ----------
     name : str
@@ -258,12 +261,6 @@ def way_of(name: str, kind: str, kernel: str, place: str = MEMORY) -> Way:
         One of the kernels; "linear" is none.
     place : str
         One of PLACES.
-
-    Raises
-    ------
-    UsageError
-        An unknown name, or the solver does not take such problems; the sentence says what is
-        missing, and which solvers do.
     """
     row = row_of(name)
     if way := row.way(kind, kernel, place):

@@ -70,6 +70,10 @@ def solve(
 ) -> Solution | None:  # fmt: skip
     """Solve a kernel problem.
 
+    Returns Solution or None: ``coef`` is nonzero for landmarks only, unless they were not enough.
+    ``gap`` is a bound of the full problem's gap, ``failure`` the probability with which it may be
+    wrong. None with a ``slope`` where they are not enough, and coordinate descent is cheaper.
+
     Parameters
     ----------
     problem : Problem
@@ -81,13 +85,6 @@ def solve(
         See :mod:`odmtool.rows.executor`; it must share this process's memory.
     slope : float, optional
         The largest u l'' k(x, x), if coordinate descent can have the problem.
-
-    Returns
-    -------
-    Solution or None
-        ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is a bound
-        of the full problem's gap, ``failure`` the probability with which it may be wrong. None
-        with a ``slope`` where they are not enough, and coordinate descent is cheaper.
     """
     columns = Columns.of(problem.y[None], problem.weight, problem.loss)
     run, first, member = _run_of(columns, problem.gram, stop, seed, progress, executor)

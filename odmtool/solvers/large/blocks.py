@@ -50,9 +50,7 @@ LEAST_SAMPLE = 10
 class RowSource:
     """Rows at hand.
 
-    Parameters
-    ----------
-    X : csr_matrix or ndarray, shape (m, d)
+    ``X``: csr_matrix or ndarray, shape (m, d).
     """
 
     def __init__(self, X):

@@ -49,6 +49,8 @@ def solve(
 ) -> tuple[Solution, float]:  # fmt: skip
     """Solve a kernel problem in the span of ``count`` landmarks.
 
+    Raises MemoryLimitError: the loss needs the features in memory, and they do not fit.
+
     Parameters
     ----------
     problem : Problem
@@ -63,11 +65,6 @@ def solve(
         in the span.
     float
         The share of the trace of the kernel matrix that the span holds.
-
-    Raises
-    ------
-    MemoryLimitError
-        The loss needs the features in memory, and they do not fit.
     """
     gram, executor = problem.gram, executor or Serial()
     chosen = landmarks(gram.kernel, gram.X, count, seed=seed, memory=gram.memory)

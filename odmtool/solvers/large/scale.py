@@ -74,10 +74,7 @@ def executor_for(scheduler: str | None, jobs: int, memory: float | None):
 
     ``memory`` are the most bytes that a task on a cluster may plan with, if that is limited.
 
-    Raises
-    ------
-    UsageError, ClusterError
-        See :class:`odmtool.rows.cluster.Dask`.
+    Raises UsageError, ClusterError: see :class:`odmtool.rows.cluster.Dask`.
     """
     from odmtool.rows.executor import local_executor
 

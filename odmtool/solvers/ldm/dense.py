@@ -33,10 +33,7 @@ def solve(
 ) -> Solution:  # fmt: skip
     """Solve a problem whose loss is an LDM; see :func:`odmtool.solvers.ldm.descent.solve`.
 
-    Raises
-    ------
-    UsageError
-        More than LARGEST examples, or the kernel is not positive semidefinite.
+    Raises UsageError: more than LARGEST examples, or the kernel is not positive semidefinite.
     """
     if problem.size > LARGEST:
         raise UsageError(messages.dense_too_large(problem.size, LARGEST))

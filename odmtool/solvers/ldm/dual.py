@@ -49,9 +49,7 @@ def is_bounded(problem: Problem, primal: float, dual: float) -> bool:
 def feasible(loss: LDM, weight: np.ndarray, eta: np.ndarray) -> np.ndarray:
     """Dual variables with a finite dual value, near eta; eta itself if it has one.
 
-    Parameters
-    ----------
-    weight, eta : ndarrays, shape (m,)
+    ``weight`` and ``eta``: ndarrays, shape (m,).
     """
     if loss.mu1 == 0:
         row = losses.scaled(losses.ldm_row(loss, 0.0), weight)
@@ -128,10 +126,7 @@ def certified(
 
     The kernel is positive semidefinite. ``rounding`` is that of the problem, if it is known.
 
-    Raises
-    ------
-    DivergedError
-        Numbers overflow.
+    Raises DivergedError: numbers overflow.
     """
     eta = feasible(problem.loss, problem.weight, eta)
     rounding = Rounding.of(problem) if rounding is None else rounding

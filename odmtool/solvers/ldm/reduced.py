@@ -126,10 +126,7 @@ def by_rows(problem: Problem) -> Problem:
 def by_gram(problem: Problem) -> Problem:
     """The reduced problem of a kernel problem, or of a linear one with few rows.
 
-    Raises
-    ------
-    UsageError
-        The kernel is not positive semidefinite.
+    Raises UsageError: the kernel is not positive semidefinite.
     """
     gram = problem.gram or Gram(Kernel("linear"), problem.X)
     K = gram.matrix()

@@ -68,10 +68,7 @@ def solve(
     W and the class biases, shapes (d, k) and (k,). Until the smoothing has its final value,
     ``progress`` is told the objective and the gap of the smoother problem. Nothing is random.
 
-    Raises
-    ------
-    UsageError
-        A parameter is out of range, or the problem has a kernel.
+    Raises UsageError: a parameter is out of range, or the problem has a kernel.
     """
     objective = objective_of(problem)
     final = objective.smoothing

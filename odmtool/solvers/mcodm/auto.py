@@ -21,11 +21,8 @@ def solve(
 ) -> MultiSolution:  # fmt: skip
     """Find a nearly stationary point; parameters as in :func:`odmtool.solvers.mcodm.rounds.solve`.
 
-    Raises
-    ------
-    UsageError
-        An unknown ``solver``, one that does not take the kernel, or "landmarks" for a kernel that
-        may have negative eigenvalues.
+    Raises UsageError: an unknown ``solver``, one that does not take the kernel, or "landmarks" for
+    a kernel that may have negative eigenvalues.
     """
     table.way_of(solver, OF_MCODM, problem.kernel_name)
     if solver == "landmarks" and not problem.gram.kernel.is_positive_semidefinite:

@@ -35,6 +35,8 @@ class Columns(NamedTuple):
 def division(X: np.ndarray, K: np.ndarray, columns: Columns, k: int) -> Callable:
     """A function that makes S, shape (d, k), of G.
 
+    Raises LinAlgError: M + B'B is not positive definite to working precision.
+
     Parameters
     ----------
     X : ndarray, shape (m, d)
@@ -42,11 +44,6 @@ def division(X: np.ndarray, K: np.ndarray, columns: Columns, k: int) -> Callable
         X X'.
     k : int
         Number of classes.
-
-    Raises
-    ------
-    LinAlgError
-        M + B'B is not positive definite to working precision.
     """
     at, plus, minus = columns[:3]
     m, named = len(X), np.flatnonzero(minus >= 0)

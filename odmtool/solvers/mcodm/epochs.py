@@ -236,6 +236,8 @@ def kernel_epoch(
 def block_sweeps(values, f, change, part, stays, loss, examples, duals, lists, work, threshold):
     """Visit the examples of a block again and again.
 
+    Returns total and estimate: as of :func:`linear_epoch`, by the first visits.
+
     Parameters
     ----------
     values : ndarray, shape (at least b, at least b)
@@ -246,11 +248,6 @@ def block_sweeps(values, f, change, part, stays, loss, examples, duals, lists, w
         Receive the changes of the coefficients, and which examples stay.
     part : int array, shape (b,)
         The examples.
-
-    Returns
-    -------
-    total, estimate : float
-        As of :func:`linear_epoch`, by the first visits.
     """
     total, estimate, b = 0.0, 0.0, len(part)
     change[:], stays[:] = 0.0, True

@@ -93,6 +93,8 @@ def solve(
 ) -> MultiSolution:  # fmt: skip
     """Find a nearly stationary point.
 
+    Raises UsageError: an unknown ``outer``.
+
     Parameters
     ----------
     problem : MultiProblem
@@ -114,11 +116,6 @@ def solve(
         duals make else.
     executor : Serial, optional
         Where Newton's method for arrays works on parts of the rows.
-
-    Raises
-    ------
-    UsageError
-        An unknown ``outer``.
     """
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))

@@ -33,6 +33,8 @@ from odmtool._jit import njit
 def alpha_step(B, classes, n, y, A, threshold, c, alpha):
     """Set alpha to its best value.
 
+    Returns float: nu - e, the multiplier from B_y - 1 + theta on: >= 0.
+
     Parameters
     ----------
     B : ndarray, shape (k,)
@@ -48,11 +50,6 @@ def alpha_step(B, classes, n, y, A, threshold, c, alpha):
         c1 u.
     alpha : ndarray, shape (k,)
         Changed in place, at the classes to look at.
-
-    Returns
-    -------
-    float
-        nu - e, the multiplier from B_y - 1 + theta on: >= 0.
     """
     e = B[y] - threshold
     D = A + 0.5 / c

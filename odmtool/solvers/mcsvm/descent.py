@@ -193,6 +193,8 @@ class _Kernel(_State):
 def simplex_step(B, y, A, cap, alpha):
     """Set alpha to its best value.
 
+    Returns float: 1 + the largest other B_l, less B_y; alpha is 0 where that is not positive.
+
     Parameters
     ----------
     B : ndarray, shape (k,)
@@ -202,11 +204,6 @@ def simplex_step(B, y, A, cap, alpha):
         k(x, x) >= 0 and C u > 0.
     alpha : ndarray, shape (k,)
         Changed in place.
-
-    Returns
-    -------
-    float
-        1 + the largest other B_l, less B_y; alpha is 0 where that is not positive.
     """
     k, best = len(B), 1 if y == 0 else 0
     for j in range(k):
@@ -379,6 +376,8 @@ def kernel_epoch(
 def block_sweeps(values, f, change, part, stays, target, cost, curvature, alpha, threshold):
     """Visit the examples of a block again and again.
 
+    Returns largest and estimate: as of :func:`linear_epoch`, the latter by the first visits.
+
     Parameters
     ----------
     values : ndarray, shape (at least b, at least b)
@@ -389,11 +388,6 @@ def block_sweeps(values, f, change, part, stays, target, cost, curvature, alpha,
         Receive the changes of alpha, and which examples stay.
     part : int array, shape (b,)
         The examples.
-
-    Returns
-    -------
-    largest, estimate : float
-        As of :func:`linear_epoch`, the latter by the first visits.
     """
     k, b, largest, estimate = len(f), len(part), 0.0, 0.0
     g, delta, changed = np.empty(k), np.empty(k), np.arange(k)

@@ -49,10 +49,7 @@ def solve(
     Parameters are those of :func:`odmtool.solvers.mcsvm.descent.solve`; ``stop.max_iter`` counts
     Newton steps. Nothing is random.
 
-    Raises
-    ------
-    UsageError
-        There are more than ``LARGEST_WEIGHTS`` weights.
+    Raises UsageError: there are more than ``LARGEST_WEIGHTS`` weights.
     """
     d, k = problem.X.shape[1], problem.k
     if d * k > LARGEST_WEIGHTS:
