@@ -71,17 +71,11 @@ def shifted(loss: MarginLoss, sigma: float) -> MarginLoss:
     below, between, above = (
         1 - sigma * slope for slope in (loss.slope_below, loss.slope_between, loss.slope_above)
     )
-    return MarginLoss(
-        loss.lo - sigma * loss.right_lo,
-        loss.hi - sigma * loss.right_hi,
-        loss.slope_below / below,
-        loss.left_lo,
-        loss.slope_between / between,
-        loss.right_lo,
-        loss.slope_above / above,
-        loss.right_hi,
-        loss.value_lo,
-    )
+    return loss._replace(
+        lo=loss.lo - sigma * loss.right_lo, hi=loss.hi - sigma * loss.right_hi,
+        slope_below=loss.slope_below / below, slope_between=loss.slope_between / between,
+        slope_above=loss.slope_above / above,
+    )  # fmt: skip
 
 
 _LEAST_JUMP = 1e-290
@@ -105,18 +99,13 @@ def smoothed(loss: MarginLoss, width: float, eta: np.ndarray) -> MarginLoss:
     """
     # A jump beside which the derivative is large may be 0 as a difference.
     sigma = width / np.maximum(loss.right_hi - loss.left_lo, _LEAST_JUMP)
-    most = -loss.left_lo
-    return MarginLoss(
-        loss.lo + sigma * (loss.left_lo + eta),
-        loss.lo + sigma * (loss.right_hi + eta),
-        loss.slope_below / (1 + sigma * loss.slope_below),
-        loss.left_lo,
-        1 / sigma,
-        loss.left_lo,
-        loss.slope_above / (1 + sigma * loss.slope_above),
-        loss.right_hi,
-        loss.value_lo + sigma / 2 * (most**2 - eta**2),
-    )
+    return loss._replace(
+        lo=loss.lo + sigma * (loss.left_lo + eta), hi=loss.lo + sigma * (loss.right_hi + eta),
+        slope_below=loss.slope_below / (1 + sigma * loss.slope_below),
+        slope_between=1 / sigma, right_lo=loss.left_lo,
+        slope_above=loss.slope_above / (1 + sigma * loss.slope_above),
+        value_lo=loss.value_lo + sigma / 2 * (loss.left_lo**2 - eta**2),
+    )  # fmt: skip
 
 
 def value(loss: MarginLoss, t: np.ndarray) -> np.ndarray:

@@ -267,15 +267,9 @@ def _checksum(arrays) -> int:
 
 
 def open_store(
-    folder: str | os.PathLike,
-    source: str | os.PathLike,
-    *,
-    zero_based: bool = False,
-    keep: bool = False,
-    jobs: int = 1,
-    block_bytes: int = 4 * BLOCK_BYTES,
-    compiled: bool = True,
-) -> tuple[RowStore, bool]:
+    folder: str | os.PathLike, source: str | os.PathLike, *, zero_based: bool = False,
+    keep: bool = False, jobs: int = 1, block_bytes: int = 4 * BLOCK_BYTES, compiled: bool = True,
+) -> tuple[RowStore, bool]:  # fmt: skip
     """The rows of a file: those that were kept in the folder, or parsed anew.
 
     Raises DataError, FileError.

@@ -71,15 +71,10 @@ class Dataset(NamedTuple):
 
 
 def read_svmlight(
-    path: str | os.PathLike,
-    *,
-    zero_based: bool = False,
-    real_labels: bool = False,
-    precomputed: bool = False,
-    n_features: int | None = None,
-    jobs: int = 1,
+    path: str | os.PathLike, *, zero_based: bool = False, real_labels: bool = False,
+    precomputed: bool = False, n_features: int | None = None, jobs: int = 1,
     memory: float = math.inf,
-) -> Dataset:
+) -> Dataset:  # fmt: skip
     """Read a whole file.
 
     Parameters
@@ -133,19 +128,11 @@ def read_svmlight(
 
 
 def iter_svmlight(
-    path: str | os.PathLike,
-    *,
-    zero_based: bool = False,
-    real_labels: bool = False,
-    precomputed: bool = False,
-    any_serial: bool = False,
-    n_features: int | None = None,
-    jobs: int = 1,
-    block_bytes: int = 4 * BLOCK_BYTES,
-    labels: RowLabels | None = None,
-    compiled: bool = True,
-    unread: Unread | None = None,
-) -> Iterator[Dataset]:
+    path: str | os.PathLike, *, zero_based: bool = False, real_labels: bool = False,
+    precomputed: bool = False, any_serial: bool = False, n_features: int | None = None,
+    jobs: int = 1, block_bytes: int = 4 * BLOCK_BYTES, labels: RowLabels | None = None,
+    compiled: bool = True, unread: Unread | None = None,
+) -> Iterator[Dataset]:  # fmt: skip
     """Read a file in blocks of rows; the memory used does not depend on its length.
 
     Parameters as :func:`read_svmlight`, whose errors are raised when the reading

@@ -351,13 +351,9 @@ def _on_cluster(plan: SearchPlan, work: list[tuple], journal, known: set) -> Ite
 
 
 def run_unit(
-    plan: SearchPlan,
-    unit: list[int],
-    k: int,
-    journal,
-    gram: Gram | None = None,
+    plan: SearchPlan, unit: list[int], k: int, journal, gram: Gram | None = None,
     known: set = frozenset(),
-) -> list[Fit]:
+) -> list[Fit]:  # fmt: skip
     """The settings with these numbers, which share their kernel, on fold k.
 
     Those that are known serve as starts only.

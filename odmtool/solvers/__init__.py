@@ -11,18 +11,10 @@ from odmtool.solvers.settings import DEFAULTS, Settings
 
 
 def solve(
-    problem,
-    *,
-    solver: str = "auto",
-    tolerance: float = 1e-3,
-    max_iter: int | None = None,
-    seed: int = 0,
-    settings: Settings = DEFAULTS,
-    jobs: int = 1,
-    is_one_of_many: bool = False,
-    start=None,
-    progress=None,
-):
+    problem, *, solver: str = "auto", tolerance: float = 1e-3, max_iter: int | None = None,
+    seed: int = 0, settings: Settings = DEFAULTS, jobs: int = 1, is_one_of_many: bool = False,
+    start=None, progress=None,
+):  # fmt: skip
     """Solve a problem with the named solver, or with those that ``auto`` chooses.
 
     Parameters

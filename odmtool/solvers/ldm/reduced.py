@@ -50,13 +50,9 @@ _EPSILON = np.finfo(float).eps
 
 
 def solve(
-    problem: Problem,
-    reduced: Problem,
-    method: Callable[..., Solution],
-    stop: Stop,
-    start: np.ndarray | None,
-    name: str,
-) -> Solution:
+    problem: Problem, reduced: Problem, method: Callable[..., Solution], stop: Stop,
+    start: np.ndarray | None, name: str,
+) -> Solution:  # fmt: skip
     """Solve LDM by solving the reduced problem.
 
     Parameters

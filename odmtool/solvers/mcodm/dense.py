@@ -81,8 +81,7 @@ class Edges(NamedTuple):
 
 
 class Bend(NamedTuple):
-    """The H_i of those of some rows whose losses are not flat; places are those of a (k, n) array.
-    """
+    """The H_i of rows whose losses are not flat; places are those of a (k, n) array."""
 
     X: np.ndarray  # shape (n, d)
     own: np.ndarray  # integers, shape (n,): places of their own classes

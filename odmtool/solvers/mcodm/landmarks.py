@@ -34,14 +34,9 @@ _EPOCHS = 50
 
 
 def solve(
-    problem: MultiProblem,
-    stop: Stop,
-    *,
-    seed: int,
-    start: Duals | None,
-    progress: ProgressCallback,
-    executor: Serial | None = None,
-) -> MultiSolution:
+    problem: MultiProblem, stop: Stop, *, seed: int, start: Duals | None,
+    progress: ProgressCallback, executor: Serial | None = None,
+) -> MultiSolution:  # fmt: skip
     """Find a nearly stationary point; parameters as in :func:`odmtool.solvers.mcodm.rounds.solve`.
 
     ``coef`` is nonzero for landmarks only, unless they were not enough. ``gap`` is then a bound,
