@@ -68,15 +68,12 @@ class BinaryMachine(Machine):
 
     @property
     def kind(self) -> str:
-        """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
         return self.loss(total_weight=1.0).kind
 
     def takes_compressed(self, k: int) -> bool:
-        """See :meth:`Machine.takes_compressed`."""
         return self.kernel == "linear" and k <= 2 and self.kind == SMOOTH and self.solver in _LIGHT
 
     def facts(self, prepared: Prepared, solution) -> dict[str, str]:
-        """What the model file records about how the model was made."""
         facts, classes = super().facts(prepared, solution), prepared.classes
         if len(classes) > 2 and self.reduction(len(classes)) == "ecoc":
             from odmtool.machines import codes
@@ -92,7 +89,6 @@ class BinaryMachine(Machine):
     def solve(
         self, prepared: Prepared, *, start=None, progress=ignore_progress
     ) -> Solution | MultiSolution:
-        """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
         if len(prepared.classes) > 2:
             from odmtool.machines import reduction
 
@@ -153,7 +149,6 @@ class BinaryMachine(Machine):
         )  # fmt: skip
 
     def decides_by_votes(self, k: int) -> bool:
-        """Whether there is a decision function for each pair of the k classes."""
         return k > 2 and self.reduction(k) == "ovo"
 
     def reduction(self, k: int) -> str:

@@ -30,7 +30,6 @@ class MulticlassMachine(Machine):
 
     @property
     def kind(self) -> str:
-        """The kind of its loss (:mod:`odmtool.core.loss_table`)."""
         return self.parameters(1.0).kind
 
     def check(self) -> None:
@@ -77,11 +76,9 @@ class MCODM(MulticlassMachine):
         return losses.mcodm(self.lambda_for(total_weight), self.mu, self.theta, total_weight)
 
     def takes_compressed(self, k: int) -> bool:
-        """See :meth:`Machine.takes_compressed`."""
         return self.kernel == "linear"
 
     def takes_landmarks(self, m: int) -> bool:
-        """See :meth:`Machine.takes_landmarks`."""
         if self.solver != "auto" or self.kernel == "linear" or self.settings.outer != "cccp":
             return self.solver == "landmarks"
         return takes_landmarks(self.kernel_for(1), m, self.memory_limit())
@@ -110,7 +107,6 @@ class _PairwiseMachine(MulticlassMachine):
     """M3SVM and ISM3: linear, with class biases, and a power of |w_k - w_l| as regulariser."""
 
     def check(self) -> None:
-        """Raise UsageError if a parameter is out of range; needs no data."""
         if kernel_table.row_of(self.kernel).name != "linear":
             raise UsageError(messages.machine_is_linear(self.name))
         if self.bias >= 0:
@@ -126,11 +122,13 @@ class _PairwiseMachine(MulticlassMachine):
         """Grows with the weight of the loss."""
         return 1 / self.lambda_ if self.cost is None else self.cost
 
-    def _parameters(self, loss: str):
-        from odmtool.solvers.m3svm import objective as m3svm_objective
+    def parameters(self, total_weight: float):
+        """The objective's."""
+        from odmtool.solvers.m3svm.objective import M3SVMParameters, check_parameters
 
-        parameters = m3svm_objective.M3SVMParameters(loss, self.lambda_for(1.0), self.power)
-        m3svm_objective.check_parameters(parameters)
+        loss = getattr(self, "ism3_loss", "hinge")
+        parameters = M3SVMParameters(loss, self.lambda_for(total_weight), self.power)
+        check_parameters(parameters)
         return parameters
 
 
@@ -143,10 +141,6 @@ class M3SVM(_PairwiseMachine):
     """
 
     name = "m3svm"
-
-    def parameters(self, total_weight: float):
-        """The objective's."""
-        return self._parameters("hinge")
 
 
 @machine
@@ -161,7 +155,3 @@ class ISM3(_PairwiseMachine):
     name = "ism3"
 
     ism3_loss: str = "pairwise"
-
-    def parameters(self, total_weight: float):
-        """The objective's."""
-        return self._parameters(self.ism3_loss)

@@ -51,10 +51,7 @@ class LinearModel:
     probB: np.ndarray | None = None
     facts: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def is_precomputed(self) -> bool:
-        """Whether the rows to predict are rows of kernel values."""
-        return False
+    is_precomputed = False
 
     @property
     def has_scores(self) -> bool:

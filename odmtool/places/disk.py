@@ -53,7 +53,6 @@ class Disk(Place):
         self._folder, self._keep, self._store = folder, keep, None
 
     def suited(self, machine):
-        """See :meth:`Place.suited`."""
         if not any(names_for(machine.kind, kernel, DISK) for kernel in KERNELS):
             raise UsageError(messages.cache_not_for_machine(machine.name))
         way_of(machine.solver, machine.kind, machine.kernel, DISK)
@@ -69,7 +68,6 @@ class Disk(Place):
         raise UsageError(messages.cache_only_for_a_model(wish))
 
     def could_be_newton(self, machine, data: TrainingData) -> bool:
-        """Whether Newton's method could train the machine."""
         return disk_memory.has_newton(machine, data.X.shape[1])
 
     def rows(self, _note, detail) -> TrainingData:
@@ -97,7 +95,6 @@ class Disk(Place):
             self._store.close()
 
     def labels_of(self, data: TrainingData, used: np.ndarray) -> frozenset[int]:
-        """The labels of some examples, of which ``used``, shape (m,), is True."""
         store, found = data.X, set()
         for k in range(len(store.blocks)):
             own = used[store.starts[k] : store.starts[k + 1]]
@@ -109,5 +106,4 @@ class Disk(Place):
         return disk_memory.plan(machine, data.X, data.weight, display_name(self.source.path))
 
     def fit(self, machine, data: TrainingData, plan: DiskPlan, progress=ignore_progress) -> None:
-        """See :meth:`Place.fit`."""
         disk_training.fit(machine, data.X, data.weight, plan, progress)

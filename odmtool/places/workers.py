@@ -53,7 +53,6 @@ class Workers(Place):
         raise UsageError(messages.files_are_elsewhere(wish))
 
     def inputs(self) -> list[str]:
-        """The files that are read here, by this process."""
         return [] if self.source.weights is None else [self.source.weights]
 
     def model_name(self) -> str:
@@ -87,7 +86,6 @@ class Workers(Place):
     def fit(
         self, machine: Machine, data: TrainingData, _plan=None, progress=ignore_progress
     ) -> None:
-        """See :meth:`Place.fit`."""
         X = data.X
         machine.check()
         machine.check_format(len(data.classes))

@@ -60,11 +60,9 @@ class _Run(SpanRun):
         self._problem = problem
 
     def cost(self) -> DescentCost:
-        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         return DescentCost.of(self.points.X, self.gram.memory)
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
-        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         problem = self._problem
         weight = problem.weight[rows] * (problem.weight.sum() / problem.weight[rows].sum())
         sample = Problem(Z, None, problem.y[rows], weight, problem.loss)
@@ -72,7 +70,6 @@ class _Run(SpanRun):
         return found.eta, (sample.y * found.eta)[:, None], found.primal
 
     def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
-        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         inside = self._problem._replace(X=Z, gram=None)
         epochs = _EPOCHS if _newton(inside) else _EPOCHS_ALONE
         found = self._solve(inside, epochs, duals, tolerance)
@@ -109,7 +106,6 @@ class _Run(SpanRun):
         return found
 
     def certified(self, solution, basis: Basis, found: Features, choice: Choice) -> Solution:
-        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         problem, eta, none = self._problem, solution.eta, np.zeros(1)
         a = (problem.y * eta)[:, None]
         points = certificate.located(basis, solution.w[:, None], lambda p, f: (a[p], none, none))

@@ -360,7 +360,6 @@ class BlockSpace(WeightSpace):
         return self._X.rounding.gap(self._gradient, self._X.expansion(w), size, bent), eta, t
 
     def unsure(self, loss, w, eta):
-        """By how much P may differ from what the margins say, which demand the duals eta."""
         return self._X.rounding.unsure(self._X.expansion(w), *self._size_and_bent(loss, eta))
 
     def _size_and_bent(self, loss, eta) -> tuple[float, float]:

@@ -130,7 +130,6 @@ class DenseNewton(SmoothedNewton):
 
     @property
     def active(self) -> int:
-        """Examples whose loss is not flat."""
         is_active = self.duals.beta > 0
         for rows, members in zip(self._parts, self._members, strict=True):
             is_active[rows] |= members.count > 0
@@ -271,7 +270,6 @@ class DenseNewton(SmoothedNewton):
         )  # fmt: skip
 
     def _hessian_weights(self) -> np.ndarray:
-        """The diagonals of the H_i, shape (m, k)."""
         duals, weights = self.duals, np.zeros(self._scores.shape)
         examples = np.arange(len(weights))
         for rows, (classes, at, count) in zip(self._parts, self._members, strict=True):

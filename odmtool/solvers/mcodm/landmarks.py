@@ -55,7 +55,6 @@ class _Run(SpanRun):
         self._problem = problem
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
-        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         problem = self._problem
         share = problem.weight.sum() / problem.weight[rows].sum()
         sample = problem._replace(
@@ -69,7 +68,6 @@ class _Run(SpanRun):
         return solution.duals, solution.duals.coefficients(sample.target), solution.objective
 
     def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
-        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         inside = self._problem._replace(X=Z, gram=None)
         way = Way(max(_EPOCHS, for_rounds(inside).epochs))
         solution = self.rounds(inside, duals, way, tolerance)
@@ -88,7 +86,6 @@ class _Run(SpanRun):
         return solution._replace(iterations=self.iterations)
 
     def certified(self, solution, basis: Basis, found: Features, choice: Choice) -> MultiSolution:
-        """See :class:`odmtool.solvers.engine.span.SpanRun`."""
         problem, duals = self._problem, solution.duals
         C, none = duals.coefficients(problem.target), np.zeros(problem.k)
         points = certificate.located(basis, solution.W, lambda part, f: (C[part], none, none))

@@ -30,11 +30,9 @@ class SparseNewton(SmoothedNewton):
 
     @property
     def active(self) -> int:
-        """Examples whose loss is not flat."""
         return int(np.count_nonzero(self._pieces.count + (self.duals.beta > 0)))
 
     def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
-        """Take the betas of these examples to other columns; W does not depend on them."""
         move_betas(*self._rows, examples, before, self.duals, self._dual_W)
 
     def _rebuild_dual_weights(self) -> None:
