@@ -287,3 +287,21 @@ def test_memory_of_blocks_does_not_grow(reader, tmp_path):
         # Threads that other tests left behind allocate, too, now and then.
         peaks.append(min(peak_of(work) for _ in range(3)))
     assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_file_that_is_cut_while_it_is_read_is_an_error(reader, tmp_path, left):
+    """Its first rows alone would pass for the data; a file that grows has them all."""
+    path, line = tmp_path / "d", b"1 1:0.5 2:0.25\n"
+    path.write_bytes(line * 100_000)
+    blocks = iter_svmlight(str(path), block_bytes=len(line) * 1000)
+    next(blocks)
+    os.truncate(path, left * len(line) * 1000)
+    with pytest.raises(DataError, match="became shorter while it was read"):
+        list(blocks)
+    grown = iter_svmlight(str(path.with_name("grown")), block_bytes=len(line))
+    path.with_name("grown").write_bytes(line * 10)
+    next(grown)
+    with open(path.with_name("grown"), "ab") as stream:
+        stream.write(line * 2)
+    assert sum(len(block.labels) for block in grown) >= 8

@@ -286,6 +286,7 @@ def _parts(
     name = display_name(path)
     lines, rows = 0, 0
     with open_input(path, unread) as stream:
+        size = _regular_size(stream)
         parts = _in_order(_tasks(stream, grammar, block_bytes, labels, compiled), jobs)
         try:
             for part in parts:
@@ -302,6 +303,8 @@ def _parts(
         except WrongLabel as wrong:
             sentence = messages.wrong_format(lines + 1, wrong.sentence)
             raise DataError(sentence, name, lines + 1) from None
+        if _regular_size(stream) < size:
+            raise DataError(messages.shortened_while_read(), name)
     if rows == 0:
         raise DataError(messages.no_rows(lines), name)
 

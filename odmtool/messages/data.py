@@ -16,6 +16,9 @@ def no_rows(lines: int) -> str:
     return "the file has no data, only blank lines and comments"
 
 
+shortened_while_read = sentence(
+    "the file became shorter while it was read: another program writes it"
+)
 no_row_so_far = sentence("the first {limit} bytes have no row, only blank lines and comments")
 
 
