@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shlex
 import shutil
@@ -133,6 +134,20 @@ def test_the_best_command_can_be_pasted_and_gives_the_same_accuracy(run, heart):
     words = shlex.split(best)[2:]
     again = run("train", "-v", "5", *words)
     assert again.out == outcome.out.splitlines()[-1] + "\n"
+
+
+@pytest.mark.parametrize("name", [b"a b\n'c\\'", b"\xff\xfe1", "\u00fc\x1b[31m".encode()])
+def test_the_best_command_names_any_file_on_one_line(run, heart, tmp_path, name):
+    """The shell reads back what cannot be printed, also bytes that are no UTF-8."""
+    (tmp_path / os.fsdecode(name)).symlink_to(heart)
+    outcome = run("cv", "-l", "1", "-o", "m", os.fsdecode(name))
+    best = next(line for line in outcome.out.splitlines() if line.startswith("Best: odm-train "))
+    assert best.isprintable() and len(outcome.out.splitlines()) == 4
+    command = next(line for line in Path("m").read_text().splitlines() if "command" in line)
+    for words in (best, command):
+        line = ["bash", "-c", f"printf '%s\\0' {words}"]
+        told = subprocess.run(line, capture_output=True, check=True).stdout
+        assert told.split(b"\0")[-2] == name
 
 
 def test_same_as_train_v(run, heart):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
 import click
@@ -12,7 +13,7 @@ from odmtool.cli.machine_options import FLAGS, PARAMETER_NAMES, Bytes
 
 def command_line(ctx: click.Context) -> str:
     """The command as it was typed."""
-    return shlex.join([*ctx.command_path.split(), *ctx.meta["args"]])
+    return _joined([*ctx.command_path.split(), *ctx.meta["args"]])
 
 
 def train_command(
@@ -38,7 +39,28 @@ def train_command(
     # A name that begins as an option does needs its folder.
     named = f"./{path}" if path.startswith("-") else path
     words += ["-", "stdin.model"] if is_stream(path) else [named]
-    return shlex.join(words)
+    return _joined(words)
+
+
+def _joined(words: list[str]) -> str:
+    """The words as a shell reads them, on one line."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """A word for a shell; what cannot be printed, as bytes that are no UTF-8, stands in octal.
+
+    ``$'...'`` is in POSIX since 2024, and in bash, zsh and ksh since long before.
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_within_quotes, word)) + "'"
+
+
+def _within_quotes(character: str) -> str:
+    if not character.isprintable():
+        return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
+    return f"\\{character}" if character in "\\'" else character
 
 
 def _text(value) -> str:
