@@ -1,5 +1,7 @@
 """odmtool check and describe, and balanced weights."""
 
+import io
+
 import pytest
 
 from odmtool.cli import entry
@@ -34,6 +36,26 @@ def test_check_counts_and_names_the_first_mistake_of_each_file(ask, heart, tmp_p
     assert "large: 2 examples, 2 features, 2 values (50 %), from 0 to 300" in out
     assert "large: 1 class: 5 (2)" in out and "odm-scale" in out
     assert ask("train", "--check", heart)[1].splitlines() == out.splitlines()[:2]
+
+
+def test_check_shows_names_as_errors_do(ask, tmp_path, monkeypatch):
+    """Those of the standard input, and of files with line breaks, in all lines."""
+    text = b"# nothing\n1 1:300\n-1 1:1\n"
+    (tmp_path / "a\nb").write_bytes(text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    for name, shown in (("-", "stdin"), ("a\nb", "a\\nb")):
+        code, out, _ = ask("check", name)
+        assert code == 0 and len(out.splitlines()) == 4
+        assert all(line.startswith(f"{shown}: ") for line in out.splitlines())
+
+
+def test_the_standard_input_is_one_file(ask, heart):
+    assert ask("train", "-q", heart, "m")[0] == 0
+    for words in (["describe", "--names", "-", "-"], ["check", "-", heart, "-"],
+                  ["train", "--from", "-", "-", "n"],
+                  ["train", "-W", "-", "--from", "-", heart, "n"]):  # fmt: skip
+        code, out, err = ask(*words)
+        assert (code, out) == (2, "") and "'-' is stdin and can be named only once" in err
 
 
 def test_describe_tells_how_a_model_was_trained_and_what_weighs_most(ask, tmp_path):

@@ -6,7 +6,7 @@ import click
 
 from odmtool.cli import messages
 from odmtool.cli import options as common
-from odmtool.cli.files import naming
+from odmtool.cli.files import naming, refuse_shared_stdin
 from odmtool.cli.flags import names_in
 from odmtool.cli.machine_options import KernelName
 from odmtool.cli.report import Report
@@ -33,6 +33,7 @@ def check(ctx, files: tuple[str, ...], zero_based: bool, kernel: str):
     are printed, or its first mistake. The exit code is 1 if a file has one.
     """
     common.limit_threads(1)
+    refuse_shared_stdin(*files)
     report, faults = Report(ctx.command_path), 0
     for path in files:
         try:
@@ -50,6 +51,7 @@ def _described(path: str, zero_based: bool, precomputed: bool) -> list[str]:
     import numpy as np
 
     from odmtool.core.kernels import SCALED, check_precomputed
+    from odmtool.io.files import display_name
     from odmtool.io.svmlight import read_svmlight
 
     data = read_svmlight(path, zero_based=zero_based, precomputed=precomputed)
@@ -63,16 +65,17 @@ def _described(path: str, zero_based: bool, precomputed: bool) -> list[str]:
     low, high = (0.0, 0.0) if not len(values) else (values.min(), values.max())
     if len(values) < m * d:
         low, high = min(low, 0.0), max(high, 0.0)
+    name = display_name(path)
     noun = "kernel value" if precomputed else "feature"
-    lines = [messages.data_shape(path, m, d, noun, len(values), low, high)]
+    lines = [messages.data_shape(name, m, d, noun, len(values), low, high)]
     if len(classes) <= _MOST_CLASSES:
         labels = classes.tolist() if data.names is None else data.names
         pairs = zip(labels, counts.tolist(), strict=True)
-        lines.append(messages.data_classes(path, list(pairs)))
+        lines.append(messages.data_classes(name, list(pairs)))
     else:
-        lines.append(messages.many_classes(path, len(classes), counts.min(), counts.max()))
+        lines.append(messages.many_classes(name, len(classes), counts.min(), counts.max()))
     if data.skipped:
-        lines.append(f"{path}: {messages.lines_skipped(data.skipped)}")
+        lines.append(f"{name}: {messages.lines_skipped(data.skipped)}")
     if max(abs(low), abs(high)) > SCALED and not precomputed:
-        lines.append(messages.scale_first(path))
+        lines.append(messages.scale_first(name))
     return lines

@@ -37,6 +37,7 @@ def check_files(inputs: list[str], outputs: list[str | None]) -> None:
     """
     from odmtool.io.files import check_readable, check_writable
 
+    refuse_shared_stdin(*inputs)
     for path in inputs:
         check_readable(path)
     outputs = [name for name in outputs if name is not None]
@@ -63,6 +64,12 @@ def is_in_use(output: str, inputs: list[str], others: list[str]) -> bool:
     except (OSError, ValueError):
         return False  # stdin is closed; or there is nothing to be replaced
     return stat.S_ISREG(given.st_mode) and os.path.samestat(given, replaced)
+
+
+def refuse_shared_stdin(*inputs: str | None) -> None:
+    """Raise UsageError if two inputs come from stdin: the second would find its end."""
+    if inputs.count("-") > 1:
+        raise UsageError(messages.dash_twice("stdin"))
 
 
 def refuse_shared_stream(*outputs: str | None) -> None:

@@ -103,8 +103,6 @@ def _names(job: Job) -> list[str]:
 def _check(job: Job) -> None:
     """Complain before anything is read."""
     inputs = [job.test_file, *job.models]
-    if inputs.count("-") > 1:
-        raise UsageError(messages.dash_twice("stdin"))
     check_files(inputs, [job.csv_file, job.plot_file])
     if job.plot_file is not None:
         from odmtool.measures import pictures as plots

@@ -14,7 +14,13 @@ from typing import NamedTuple
 import click
 
 from odmtool.cli import class_report, messages, options, report
-from odmtool.cli.files import is_in_use, is_on_stdout, naming, refuse_shared_stream
+from odmtool.cli.files import (
+    is_in_use,
+    is_on_stdout,
+    naming,
+    refuse_shared_stdin,
+    refuse_shared_stream,
+)
 from odmtool.cli.flags import name_labels
 from odmtool.cli.margin_files import margins_option
 from odmtool.errors import DataError, ModelError, UsageError
@@ -171,8 +177,7 @@ def _memory(job: Settings, model, jobs: int) -> dict[str, float]:
 def _check(job: Settings) -> None:
     if job.probability == "1" and job.decision_values:
         raise UsageError(messages.probability_or_decision_values())
-    if job.test == job.model == "-":
-        raise UsageError(messages.dash_twice("stdin"))
+    refuse_shared_stdin(job.test, job.model)
     inputs, others = [job.test, job.model], [job.output]
     if is_in_use(job.output, inputs, []):
         raise UsageError(messages.predict_over(job.output))

@@ -13,7 +13,12 @@ from typing import NamedTuple
 import click
 
 from odmtool.cli import messages, options, report
-from odmtool.cli.files import is_in_use, is_on_stdout, refuse_shared_stream
+from odmtool.cli.files import (
+    is_in_use,
+    is_on_stdout,
+    refuse_shared_stdin,
+    refuse_shared_stream,
+)
 from odmtool.errors import DataError, ModelError, UsageError
 
 LOWER, UPPER = -1.0, 1.0
@@ -91,8 +96,7 @@ def _check(job: Settings) -> None:
         raise UsageError(messages.range_not_rising("-l", lower, "-u", upper))
     if job.scale_labels and not job.scale_labels[0] < job.scale_labels[1]:
         raise UsageError(messages.range_not_rising("-y", *job.scale_labels))
-    if job.data == job.restore == "-":
-        raise UsageError(messages.dash_twice("stdin"))
+    refuse_shared_stdin(job.data, job.restore)
     refuse_shared_stream(job.save, job.output)
     if job.restore is not None and is_in_use(job.output, [job.restore], []):
         raise UsageError(messages.restore_over(job.restore))

@@ -11,7 +11,7 @@ import click
 from odmtool.cli import messages
 from odmtool.cli import options as common
 from odmtool.cli.command_lines import command_line
-from odmtool.cli.files import check_files, check_training_files, naming
+from odmtool.cli.files import check_files, check_training_files, naming, refuse_shared_stdin
 from odmtool.cli.machine_choice import MachineChoice, machine_choice
 from odmtool.cli.machine_options import format_option, machine_options, probability_option
 from odmtool.cli.margin_files import margins_option
@@ -183,6 +183,7 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
     machine = place.suited(choice.make())
     check_training_files(place.inputs(), [path, job.json_file, job.margins, job.trace])
     if job.start_from is not None:  # the new model may take the place of this one
+        refuse_shared_stdin(*place.inputs(), job.start_from)
         check_files([job.start_from], [job.json_file, job.margins, job.trace])
     started = time.perf_counter()
     data = training.read_data(place, choice.class_weight, report)
