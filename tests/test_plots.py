@@ -394,6 +394,15 @@ def test_without_matplotlib(run, heart, monkeypatch):
     assert run("cv", "-l", "1,2", heart).code == 0
 
 
+def test_a_broken_matplotlib_is_no_internal_error(start, heart, tmp_path):
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "__init__.py").write_text("raise ValueError('no such\\nbackend')")
+    process = start("cv", "-l", "1,2", "--plot", "a.png", heart)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, b"")
+    assert err.endswith(b"matplotlib, which does not load: no such\\nbackend\n")
+
+
 def test_gammas_that_turn_out_equal_are_drawn(run, heart, tmp_path):
     outcome = run("cv", "-t", "rbf", "-g", "0,1/13", "-v", "2", "--plot", "a.svg", heart)
     assert outcome.code == 0 and (tmp_path / "a.svg").exists()

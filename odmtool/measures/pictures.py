@@ -58,6 +58,10 @@ def check_library() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         raise UsageError(messages.no_matplotlib()) from None
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever it finds wrong with its settings or its own files
+        raise UsageError(messages.broken_matplotlib(str(error))) from None
 
 
 def has_axis(settings: list[dict]) -> bool:

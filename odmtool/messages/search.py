@@ -68,6 +68,7 @@ journal_in_use = sentence(
     "{path!l}: another odm-cv goes on with this journal; wait for it, or choose another file"
 )
 no_matplotlib = sentence("pictures need matplotlib: pip install 'odmtool[plot]'")
+broken_matplotlib = sentence("pictures need matplotlib, which does not load: {reason!l}")
 
 
 def score_label(metric: str) -> str:
