@@ -175,7 +175,7 @@ def test_a_full_disk(tmp_path, monkeypatch, open_store):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(row_store, "_write", full)
-    with pytest.raises(FileError, match="cannot be written: No space left on device"):
+    with pytest.raises(FileError, match="^the cache in the folder .*: cannot be written: No space"):
         open_store(tmp_path, path)
     monkeypatch.undo()
     if os.path.exists("/dev/full"):

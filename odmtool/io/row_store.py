@@ -319,7 +319,7 @@ def open_store(
         if store is None:
             raise DataError(messages.cache_damaged(), display_name(path))
         return store, False
-    shown = display_name(folder)
+    shown = messages.cache_in(os.fspath(folder))
     try:
         with contextlib.ExitStack() as stack:
             stream = stack.enter_context(tempfile.TemporaryFile(dir=folder))

@@ -23,6 +23,7 @@ compressed_trailing = sentence("something that is not {kind} follows the {kind} 
 unknown_compression = sentence(
     "{kind} files cannot be read (gzip, bzip2 and xz can); decompress it first: {remedy}"
 )
+cache_in = sentence("the cache in the folder {folder!q}")
 cache_damaged = sentence(
     "the cache is damaged, or was cut off while it was read: remove the file, then train again"
 )
