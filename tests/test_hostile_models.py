@@ -67,6 +67,14 @@ def test_our_mark_needs_our_block(read):
             read(f"{body}end sha256 {checksum}\n")
 
 
+def test_line_ends_that_were_converted(read):
+    marked = LINEAR.replace("DUAL\n", "DUAL \n") + "odmtool-model 1\n"
+    ours = f"{marked}end sha256 {hashlib.sha256(marked.encode()).hexdigest()}\n"
+    assert read(ours).bias == 1
+    with pytest.raises(ModelError, match="end with CR LF"):
+        read(ours.replace("\n", "\r\n"))
+
+
 HOSTILE = [
     ("empty", "", "is empty"),
     ("blank", " \n\n", "is empty"),

@@ -170,6 +170,8 @@ def _read_block(text: ModelText) -> tuple[int, dict[str, str] | None]:
         return len(data), None
     last_line = data.rfind(b"\n", 0, len(data) - 1) + 1
     end = END.fullmatch(data, last_line)
+    if start and end is None and data.endswith(b"\r\n"):
+        raise text.error(messages.model_converted(), len(data) - 1)
     if start == 0 or end is None or last_line < start:
         raise text.error(messages.model_end_missing(), len(data) - 1)
     digest = Checksum()

@@ -41,6 +41,10 @@ model_split = sentence("the model is damaged: total_sv is {total}, but nr_sv add
 model_end_missing = sentence(
     "the model is cut short or was added to: its end mark is not the last line"
 )
+model_converted = sentence(
+    "the lines of the model end with CR LF, as a transfer in text mode leaves them: "
+    "convert them to LF again, as dos2unix does"
+)
 model_checksum = sentence("the model was changed or damaged: its checksum does not fit")
 model_newer = sentence("the model has format {version!q}; this odmtool reads formats 1 and 2")
 ranges_by_format = sentence("a model has ranges of features if its format is 2, and only then")
