@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -411,6 +412,24 @@ def test_the_file_that_is_stdin_is_not_replaced(run, tmp_path, file, command):
         os.close(kept)
     assert outcome.code == 2 and "name another" in outcome.err and outcome.err.count("\n") == 1
     assert all((tmp_path / name).read_text() == "as it was" for name in "dmrw")
+
+
+@pytest.mark.parametrize("command", [
+    "predict d m -", "predict - m -", "predict d m /dev/stdout", "predict m d -", "scale d",
+    "scale -r r d", "scale -o - -", "scale -r d r", "train d -", "cv --csv - d",
+    "margins --csv - d m",
+])  # fmt: skip
+def test_the_file_that_is_stdout_is_not_read(heart, tmp_path, command):
+    """``FILE >> FILE`` would read what it writes, without an end."""
+    for name in "dmr":
+        (tmp_path / name).write_text(Path(heart).read_text())
+    with open(tmp_path / "d", "ab") as output, open(tmp_path / "d") as stdin:
+        program = [sys.executable, "-m", "odmtool", *command.split()]
+        done = subprocess.run(
+            program, cwd=tmp_path, stdin=stdin, stdout=output, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2 and "name another" in done.stderr, done.stderr
+    assert (tmp_path / "d").read_text() == Path(heart).read_text()
 
 
 @pytest.mark.parametrize("option", ["--json", "--margins", "--trace"])

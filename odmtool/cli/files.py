@@ -51,19 +51,27 @@ def check_files(inputs: list[str], outputs: list[str | None]) -> None:
 def is_in_use(output: str, inputs: list[str], others: list[str]) -> bool:
     """Whether to write a file would replace an input, or another output.
 
-    An input ``-`` is the file that the shell has opened for ``< FILE``, if it is one.
+    ``-`` is the file that the shell has opened for ``< FILE``, ``> FILE`` or ``>> FILE``, if it
+    is one: what is read block by block would come to what has been appended to it.
     """
-    from odmtool.io.files import is_same_file
+    from odmtool.io.files import is_same_file, output_stream
 
     if any(is_same_file(output, other) for other in inputs + others):
         return True
-    if "-" not in inputs or output == "-":
-        return False
+    written = _regular(output, output_stream(output))
+    read = [_regular(name, 0 if name == "-" else None) for name in inputs]
+    return written is not None and any(
+        status is not None and os.path.samestat(status, written) for status in read
+    )
+
+
+def _regular(path: str, descriptor: int | None) -> os.stat_result | None:
+    """The regular file that a name leads to, or this descriptor; None if there is none."""
     try:
-        given, replaced = os.fstat(0), os.stat(output)
+        status = os.stat(path) if descriptor is None else os.fstat(descriptor)
     except (OSError, ValueError):
-        return False  # stdin is closed; or there is nothing to be replaced
-    return stat.S_ISREG(given.st_mode) and os.path.samestat(given, replaced)
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def refuse_shared_stdin(*inputs: str | None) -> None:
