@@ -175,6 +175,21 @@ def test_no_worker_stays_behind(start, ill_conditioned, which, after):
 
 
 @needs_proc
+@pytest.mark.parametrize("after", [0.0, 0.2, 0.5])
+def test_ctrl_c_goes_to_the_workers_too(start, ill_conditioned, after):
+    """A terminal sends it to all of them, perhaps while they are loading."""
+    options = ["--solver", "dcd", *ENDLESS, "-j", "2", ill_conditioned]
+    process = start("cv", *options, start_new_session=True)
+    wait_for_workers(process)
+    time.sleep(after)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    lines = [line for line in said.decode().splitlines() if "compiling" not in line]
+    assert lines == ["odm-cv: interrupted; no file was changed"]
+
+
+@needs_proc
 def test_a_killed_worker_ends_a_search_with_one_sentence(start, ill_conditioned):
     process = start("cv", "--solver", "dcd", *ENDLESS, "-j", "2", ill_conditioned)
     workers = wait_for_workers(process)

@@ -7,10 +7,12 @@ its stdout and their memory meanwhile. Ours look after their parent from their f
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 from odmtool import messages
 from odmtool.core.memory import keep_freed
@@ -35,19 +37,42 @@ def in_processes(function: Callable, rows: Iterable[tuple], jobs: int) -> Iterat
 
     tasks = (delayed(function)(*row) for row in rows)
     try:
-        yield from Parallel(n_jobs=jobs, backend=_backend(), return_as="generator")(tasks)
+        with _signals_as_before():
+            results = Parallel(n_jobs=jobs, backend=_backend(), return_as="generator")(tasks)
+        yield from results
     except BrokenProcessPool:
         raise ProcessLostError(messages.process_lost()) from None
 
 
+@contextmanager
+def _signals_as_before() -> Iterator[None]:
+    """After it this thread hears the signals that it heard before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _backend():
-    """joblib's processes, each of which calls :func:`leave_with` before anything else."""
+    """joblib's processes, each of which calls :func:`leave_with` before anything else.
+
+    They do not hear SIGINT, which a terminal sends to all of them: this process does, and they
+    end with it. One that is still loading would say where it was.
+    """
+    from multiprocessing import resource_tracker
+
     from joblib.parallel import LokyBackend
 
     class Backend(LokyBackend):
         def configure(self, *args, **settings):
             watch = {"initializer": leave_with, "initargs": (os.getpid(),)}
-            return super().configure(*args, **watch | settings)
+            jobs = super().configure(*args, **watch | settings)
+            # They inherit this from the thread that starts them, with the first task. Python's and
+            # joblib's helpers must be there before: to start one lets the thread hear it again.
+            resource_tracker.ensure_running()
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            return jobs
 
     return Backend()
 
