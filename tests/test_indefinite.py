@@ -345,3 +345,11 @@ def test_a_shifted_solution_is_judged_in_the_problem_itself():
             assert found.dual == pytest.approx(dual, rel=1e-9) and found.dual < dual
             assert found.gap == pytest.approx((found.primal - found.dual) / scale, rel=1e-6)
             assert found.converged == (tolerance == 1e-6) and found.iterations == 3
+
+
+@pytest.mark.parametrize("machine", ["ldm", "l1svm"])
+def test_newton_is_not_advised_where_it_would_be_refused(run, heart, machine):
+    options = ["-s", machine, "-t", "sigmoid", "-g", "1", "-r", "-1", "-l", "2^10"]
+    outcome = run("train", *options, "--max-iter", "1", heart, "m")
+    assert "was not reached" in outcome.err and "--solver newton" not in outcome.err
+    assert "needs a convex dual" in run("train", *options, "--solver", "newton", heart, "m").err

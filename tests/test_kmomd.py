@@ -167,6 +167,22 @@ def test_one_class_has_no_points():
     assert set(KMOMD(kernel="precomputed").fit(K, np.ones(60, int)).predict(K)) == {1}
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("reduction", ["ovr", "ovo", "ecoc"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_class_without_weight_is_not_predicted(k, reduction, kernel):
+    """Where it is one side of a problem alone, f is on the other side."""
+    X, _ = examples()
+    labels = np.arange(60) % k
+    for without in range(k):
+        weights = {label: float(label != without) for label in range(k)}
+        machine = KMOMD(kernel=kernel, gamma=1.0, multiclass=reduction, class_weight=weights)
+        if k == 2:
+            assert set(machine.fit(X, labels).predict(X)) == {1 - without}
+        else:
+            assert without not in machine.fit(X, labels).predict(X)
+
+
 def test_where_the_costs_begin_that_newton_follows():
     """All examples count alike: sum c_i |x_i|^2 is 1, unless that is 0 or no number."""
     p = tried(weight=weights())

@@ -126,7 +126,9 @@ class Place:
         """Raise UsageError unless all rows are in memory, which ``wish`` needs."""
 
     def could_be_newton(self, machine, data: TrainingData) -> bool:
-        """Whether Newton's method could train the machine."""
+        """Whether Newton's method could train the machine; not with a kernel that is not convex."""
+        if machine.kernel != "linear" and not machine.solution_.optimal:
+            return False
         try:
             machine.copy(solver="newton").check()
         except UsageError:

@@ -12,6 +12,7 @@ Update      r is exact: sum over a class of c_i max(0, r - t_i) = 1. Of the exam
             is smallest. A large C is reached by smaller ones, each from the solution before:
             with one at once few examples count, and others with every step.
 Intercept   f(x) = <w, x> + b is 0 half way between the two points sum over a class of g_i phi(x_i).
+            Where only one class has weight, there is no w, and f is 1 on its side.
 Stop        when (P - D) / (1/2 |w|^2 + sum_i g_i^2 / (2 c_i)) is at most the tolerance. g are
             the duals c_i max(0, r - t_i) that the margins demand, or the coefficients of w
             themselves: with kernel values of 1e13, which features that nobody scaled make, the
@@ -88,10 +89,12 @@ def solve(
     """
     rows = _Rows(problem)
     if np.ptp(problem.y) == 0:
-        # One class: there are no two points, and no w either.
+        # One class: there are no two points, and no w either. All is on the side of that class.
         nothing = np.zeros(problem.size)
         w = None if rows.X is None else rows.weights(nothing)
-        return Solution(w, nothing, nothing, 0.0, 0.0, 0.0, 0, True, "newton")
+        return Solution(
+            w, nothing, nothing, 0.0, 0.0, 0.0, 0, True, "newton", bias=float(problem.y[0])
+        )
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         coef, step = rows.share if start is None else np.array(start, dtype=float), 0
         if start is None:
