@@ -294,7 +294,8 @@ _ROWS = (
     MachineRow(
         "ldm",
         "the large margin distribution machine (Zhang and Zhou, KDD 2014), called ODM^L in the "
-        "TKDE paper: variance and mean of the margins, weighted by u, beside the hinge loss. "
+        "TKDE paper: variance and mean of the margins beside the hinge loss. With weights they are "
+        "sum_i u_i (t_i - a)^2 / M and sum_i u_i t_i / M, where a = sum_i u_i t_i / sum_i u_i. "
         "mu1 >= 0, mu2 >= 0.",
         "mu1 var(t) - mu2 mean(t) + C sum_i u_i max(0, 1 - t_i)",
         {"lambda_": COMPARATOR_LAMBDA, "mu1": MU1, "mu2": MU2},
