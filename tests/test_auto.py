@@ -102,6 +102,33 @@ def test_with_a_jump_too_each_of_many_begins_with_descent(loss):
     assert auto.choose(p, is_one_of_many=True) == auto.Schedule("dcd", 20)
 
 
+@pytest.mark.parametrize("m, memory, plan", [
+    (390, 1e9, auto.Schedule("newton", then="dcd")), (390, 72 * 389**2, auto.Schedule("dcd")),
+    (400, 1e9, auto.Schedule("dcd", 20)), (1251, 1e9, auto.Schedule("dcd")),
+])  # fmt: skip
+def test_with_two_jumps_newton_has_every_example_twice(m, memory, plan):
+    y, loss = np.where(np.arange(m) % 2, 1.0, -1.0), losses.svr(64.0, 0.1, m)
+    p = Problem(None, Gram(Kernel("rbf", 1.0), np.zeros((m, 2)), memory), y, np.ones(m), loss)
+    assert auto.choose(p) == plan
+
+
+@pytest.mark.parametrize("lambda_", [2.0**4, 2.0**16])
+def test_newton_with_two_jumps_and_a_kernel_is_where_descent_ends(lambda_):
+    """At a large lambda descent does not get there."""
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((60, 2))
+    y, loss = np.where(X[:, 0] * X[:, 1] > 0.2, 1.0, -1.0), losses.svr(lambda_, 0.1, 60)
+    p = Problem(None, Gram(Kernel("rbf", 0.5), X), y, np.ones(60), loss)
+    newton = solvers.solve(p, solver="newton", tolerance=1e-6)
+    descent = solvers.solve(p, solver="dcd", tolerance=1e-6)
+    assert newton.converged and solvers.solve(p).solver == "newton"
+    if lambda_ < 100:
+        assert descent.converged and newton.coef == pytest.approx(descent.coef, abs=1e-2)
+    else:
+        assert not descent.converged
+    assert newton.primal <= descent.primal * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("d, gamma, solver", [(2, 0.5, "landmarks"), (40, 0.02, "dcd")])
 def test_auto_tells_by_a_sample_whether_landmarks_are_enough(d, gamma, solver):
     """Of middling problems coordinate descent takes those that they do not span."""

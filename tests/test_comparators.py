@@ -132,13 +132,15 @@ def test_options_that_are_not_numbers_are_no_exception(run, heart, options, sent
 
 
 @pytest.mark.parametrize("machine, kernel, has_newton", [
-    ("svr", "rbf", False), ("svr", "linear", True), ("l1svm", "linear", True),
+    ("mcsvm", "rbf", False), ("svr", "rbf", True), ("svr", "linear", True),
+    ("l1svm", "linear", True),
 ])  # fmt: skip
 def test_newton_is_advised_where_there_is_one(run, heart, machine, kernel, has_newton):
     options = ["-s", machine, "-t", kernel, "-l", "2^20", "--solver", "dcd", "--max-iter", "1"]
     outcome = run("train", *options, heart, "m")
-    assert "was not reached" in outcome.err and outcome.err.count("\n") == 2
-    assert ("--solver newton" in outcome.err) == has_newton
+    lines = [line for line in outcome.err.splitlines() if "compiling (once" not in line]
+    assert "was not reached" in lines[0] and len(lines) == 2
+    assert ("--solver newton" in lines[0]) == has_newton
 
 
 @pytest.mark.parametrize("options, end", [
@@ -154,7 +156,7 @@ def test_mamc_with_any_kernel(run, heart, options, end):
 
 @pytest.mark.parametrize("arguments, sentence", [
     (["-s", "ldm", "--solver", "adam"], "--solver adam is for -s m3svm or -s ism3"),
-    (["-s", "svr", "-t", "rbf", "--solver", "newton"], "--solver newton is for linear machines"),
+    (["-s", "mcsvm", "-t", "rbf", "--solver", "newton"], "--solver newton is for linear machines"),
     (["-s", "l2svm", "--solver", "asgd"], "--solver asgd is for -s ldm"),
     (["-t", "rbf", "--solver", "svrg"], "--solver svrg is for linear machines"),
     (["-s", "l1svm", "--solver", "svrg"], "--solver svrg is for -s odm, -s ldm, -s l2svm"),

@@ -8,6 +8,7 @@ from scipy import sparse
 from test_choices import Rows, multi, of_kernel
 
 from odmtool.core import memory
+from odmtool.core.loss_table import JUMPS, SMOOTH
 from odmtool.errors import MemoryLimitError
 from odmtool.rows import cluster, kmeans, partition
 from odmtool.solvers.base import path_bytes
@@ -27,8 +28,9 @@ def singles(*shape):
     return 4 * int(np.prod(shape))
 
 
-def machine(solver, kernel="linear", **settings):
-    return SimpleNamespace(solver=solver, kernel=kernel, settings=Settings(**settings))
+def machine(solver, kernel="linear", kind=SMOOTH, **settings):
+    settings = Settings(**settings)
+    return SimpleNamespace(solver=solver, kernel=kernel, kind=kind, settings=settings)
 
 
 def test_what_a_task_takes():
@@ -42,6 +44,8 @@ def test_what_a_task_takes():
     }  # fmt: skip
     assert tasks.needs(machine("dcd"), thin) == {"rows": 2 * 12 * 7000, "matrices": 0}
     assert tasks.needs(machine("dcd", "rbf"), X)["kernel values"] == 2 * doubles(m, m)
+    twice = tasks.needs(machine("dcd", "rbf", JUMPS), X)["kernel values"]
+    assert twice == 2 * doubles(2 * m, 2 * m) + doubles(m, m)
     assert tasks.needs(machine("nystrom", "rbf", landmarks=50), X) == {
         "rows": pytest.approx(2 * doubles(2**16, d)),
         "landmarks": pytest.approx(doubles(50, d) + 2 * doubles(50, 50)),

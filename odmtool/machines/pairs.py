@@ -85,7 +85,7 @@ class PairGrams:
         self.memory /= self.jobs
 
     def _fits(self, m: float, memory: float) -> bool:
-        return newton_matrices_bytes(m) <= memory
+        return newton_matrices_bytes(m, self._machine.kind) <= memory
 
     def _ways(self, sizes: np.ndarray, memory: float) -> list[tuple]:
         """What is solved how in so many bytes: by a matrix, or by how many landmarks."""

@@ -39,7 +39,7 @@ from odmtool.solvers.base import (
 from odmtool.solvers.large import scale as scaling_out
 from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
-from odmtool.solvers.table import IN_PARTS, NEWTON_MATRICES
+from odmtool.solvers.table import IN_PARTS, newton_matrices
 from odmtool.solvers.untrained import NONE
 
 
@@ -218,7 +218,7 @@ def _in_threads(machine, prepared, todo, starts, progress) -> list[Solution]:
 
 def _threads_for(machine, gram: Gram) -> int:
     """As many threads as leave room for Newton's method where one has: -j changes no solver."""
-    needed = NEWTON_MATRICES * gram.bytes
+    needed = newton_matrices(machine.kind) * gram.bytes
     if machine.solver == "newton" and needed > gram.memory:
         return 1  # refused, in terms of the whole of --memory
     fits = needed <= gram.memory

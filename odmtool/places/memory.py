@@ -14,7 +14,7 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import are_apart, dense_bytes
 from odmtool.core.labels import distinct
-from odmtool.core.loss_table import OF_KMOMD, OF_LDM, SMOOTH
+from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.core.memory import (
     CLASS_DUALS,
     CLASS_SCORES,
@@ -36,7 +36,7 @@ from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
 from odmtool.solvers.linear_cost import is_surely_newton
 from odmtool.solvers.spaces import array_bytes, matrix_bytes
-from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, LDM_MATRICES, NEWTON_MATRICES
+from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, NEWTON_MATRICES, newton_matrices
 
 
 class Memory(Place):
@@ -194,7 +194,7 @@ def matrices(machine, X, k: int, folds: int = 1, rows: int | None = None) -> dic
 
 def fit_matrices(machine) -> int:
     """How many kernel matrices a fit makes that keeps them."""
-    return LDM_MATRICES if machine.kind == OF_LDM else NEWTON_MATRICES
+    return newton_matrices(machine.kind)
 
 
 def problem_count(machine, k: int) -> int:

@@ -133,7 +133,7 @@ class Place:
             machine.copy(solver="newton").check()
         except UsageError:
             return False
-        matrices = newton_matrices_bytes(len(data.labels))
+        matrices = newton_matrices_bytes(len(data.labels), machine.kind)
         return machine.kernel == "linear" or matrices <= machine.memory_limit()
 
     # ---- read ------------------------------------------------------------------

@@ -21,10 +21,9 @@ from odmtool.core import losses
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.kernels import Kernel, are_apart
-from odmtool.core.loss_table import OF_KMOMD, SMOOTH
+from odmtool.core.loss_table import JUMPS, OF_KMOMD, SMOOTH
 from odmtool.solvers import linear_cost, table
 from odmtool.solvers.base import Problem
-from odmtool.solvers.table import NEWTON_MATRICES
 
 # Up to these sizes Newton is done before compiled code has been loaded.
 _SMALL_GRAM = 1500
@@ -171,9 +170,9 @@ def has_room(m: int, memory: float) -> bool:
     return newton_matrices_bytes(m) <= most
 
 
-def newton_matrices_bytes(m: int) -> float:
-    """What the kernel matrix of m examples and its factor take."""
-    return NEWTON_MATRICES * BYTES * m * m
+def newton_matrices_bytes(m: int, kind: str = SMOOTH) -> float:
+    """What the kernel matrix of m examples, and what Newton's method makes of it, take."""
+    return table.newton_matrices(kind) * BYTES * m * m
 
 
 def _descent_first(epochs: float) -> Schedule:
@@ -210,10 +209,16 @@ def _choose_with_jump(problem: Problem, is_one_of_many: bool) -> Schedule:
     """The same for LDM and for losses with a jump, where Newton takes more steps."""
     from odmtool.solvers.ldm import newton as ldm_newton
 
-    if not ldm_newton.fits(problem):
+    has_two = problem.loss.kind == JUMPS
+    newton = table.SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
+    if not (newton.fits(problem) and ldm_newton.fits(problem)):
         return Schedule("dcd")
     if problem.gram is not None:
-        is_small = problem.size**3 <= _SMALL_PRODUCT
+        # Where the loss jumps twice, Newton's method has every example twice.
+        size = 2 * problem.size if has_two else problem.size
+        if has_two and size > DESCENT_GRAM:
+            return Schedule("dcd")
+        is_small = size**3 <= _SMALL_PRODUCT
         if is_small and not is_one_of_many:
             return _SMALL
         return _descent_first(problem.size * _EPOCHS_WITH_JUMP)

@@ -40,6 +40,9 @@ NEWTON_MATRICES = 2
 LDM_MATRICES = 4
 """For LDM: the matrix, the reduced one, and two for the factorisation."""
 
+TWO_JUMPS_MATRICES = NEWTON_MATRICES * 4 + 1
+"""Where the loss jumps twice: those of Newton's method on every example twice, and the matrix."""
+
 FOLD_MATRICES = 3
 """Of cross validations: the matrix of all rows, the part of a fold, and what Newton makes of it."""
 
@@ -128,7 +131,7 @@ _ROWS = (
         (
             Way("newton", (SMOOTH,), 200, matrices=NEWTON_MATRICES, has_jobs=True),
             Way("proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
-            Way("two_jumps", (JUMPS,), 200, kernel=False),
+            Way("two_jumps", (JUMPS,), 200, matrices=TWO_JUMPS_MATRICES),
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
             Way("kmomd", (OF_KMOMD,), 2000, matrices=NEWTON_MATRICES),
             Way("mcodm.auto", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
@@ -136,8 +139,9 @@ _ROWS = (
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("large.passes", (SMOOTH,), 200, kernel=False, places=(DISK,)),
         ),
-        "With a kernel it needs memory for two matrices of all pairs of examples (ldm: for four); "
-        "ldm, linear, needs few examples or few features, mcsvm at most 1000 weights.",
+        "With a kernel it needs memory for two matrices of all pairs of examples (ldm: for four, "
+        "svr: for nine); ldm, linear, needs few examples or few features, mcsvm at most 1000 "
+        "weights.",
     ),
     Solver(
         "path", "exact solutions along lambda", "changes of the active set",
@@ -211,6 +215,11 @@ _ROWS = (
 
 SOLVERS = {row.name: row for row in _ROWS}
 """The rows by name."""
+
+def newton_matrices(kind: str) -> int:
+    """How many kernel matrices Newton's method makes for a kind of loss."""
+    return {OF_LDM: LDM_MATRICES, JUMPS: TWO_JUMPS_MATRICES}.get(kind, NEWTON_MATRICES)
+
 
 IN_PARTS = tuple(row.name for row in _ROWS if row.in_parts)
 """The solvers for large data."""

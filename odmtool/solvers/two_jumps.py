@@ -22,10 +22,15 @@ def solve(
     problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
     progress=ignore_progress,
 ) -> Solution:  # fmt: skip
-    """Solve a linear problem; see :func:`odmtool.solvers.proximal.solve`."""
+    """Solve a linear or kernel problem; see :func:`odmtool.solvers.proximal.solve`."""
     m, twice = problem.size, np.tile(np.arange(problem.size), 2)
+    if problem.gram is None:
+        rows = {"X": problem.X[twice]}
+    else:
+        problem.gram.matrix()  # made once, and not of every example twice
+        rows = {"gram": problem.gram.subset(twice)}
     doubled = problem._replace(
-        X=problem.X[twice], y=problem.y[twice], weight=problem.weight[twice],
+        **rows, y=problem.y[twice], weight=problem.weight[twice],
         loss=MarginLoss(*(np.repeat(pair, m) for pair in zip(*parts(problem.loss), strict=True))),
     )  # fmt: skip
     first = None if start is None else np.concatenate([np.maximum(start, 0), np.minimum(start, 0)])

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core import deadline, losses
-from odmtool.core.loss_table import OF_LDM
+from odmtool.core.loss_table import OF_LDM, ONE_JUMP
 from odmtool.solvers import dcd, proximal
 from odmtool.solvers.base import (
     Problem,
@@ -141,8 +141,10 @@ def _newton(problem: Problem):
     """The module of Newton's method for a problem, if there is one, and room for its matrices."""
     if problem.loss.kind == OF_LDM:
         return ldm_newton if ldm_newton.fits(problem) else None
+    if problem.loss.kind != ONE_JUMP:
+        return None  # it would take every row of features twice
     way = SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
-    return proximal if way and way.fits(problem) else None
+    return proximal if way.fits(problem) else None
 
 
 def _row(problem: Problem, t: np.ndarray):

@@ -53,7 +53,7 @@ def needs(machine, X) -> dict[str, float]:
     is_dense = isinstance(X, np.ndarray) or dense_bytes(X, math.inf) > 0
     rows = BYTES * m * d if is_dense else ENTRY * X.nnz
     if machine.solver not in IN_PARTS:
-        values = {"kernel values": newton_matrices_bytes(m)}
+        values = {"kernel values": newton_matrices_bytes(m, machine.kind)}
         linear = {"matrices": HESSIAN_MATRICES / 2 * matrix_bytes(m, d)}
         return {"rows": COPIES * rows} | (linear if machine.kernel == "linear" else values)
     if machine.solver == "nystrom":
