@@ -19,6 +19,9 @@ LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 # With rbf at most this, or the number of examples if that is more, over the spread of the examples:
 # gamma times the summed variance of the features, and at most 1.
 LAMBDA_OF_NARROW = 2.0**10
+# With sigmoid this over the same spread to the power 1.5: that kernel is not positive definite, and
+# there is no minimum where the loss weighs more than its negative part allows.
+LAMBDA_OF_SIGMOID = 2.0
 # Of the rbf kernel, whose gamma is 1 / number of features: between which gamma times the summed
 # variance of the features stays, where nobody names it. odmtool.machines.data.default_gamma.
 SPREAD_OF_RBF = 2.0**-8, 1.0

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from odmtool import MulticlassODMClassifier, ODMClassifier
-from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
+from odmtool import MulticlassODMClassifier, ODMClassifier, load_svmlight
+from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, LAMBDA_OF_SIGMOID, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
 from odmtool.machines.data import default_lambda
 
@@ -178,6 +178,27 @@ def test_the_default_lambda_with_rbf_is_less_for_a_narrow_kernel(run, tmp_path):
     cut = variances[:4].sum() + 16 * variances[2]
     assert recorded("-g", "0.01") == wanted(0.01 * cut)
     assert recorded() == LAMBDA
+
+
+@pytest.mark.parametrize("options", [[], ["-s", "l2svm"], ["-g", "0.3"], ["--scale", "0,1"]])
+def test_the_sigmoid_kernel_has_a_minimum_at_the_default_lambda(run, heart, options):
+    """At 2^14, the usual one with a kernel, there is none here."""
+    given = ["train", "-t", "sigmoid", *options, heart, "m"]
+    result = run(*given)
+    assert result.code == 0 and "converged" in result.err and "not converged" not in result.err
+    used = float(read_model("m").facts["lambda"])
+    if not options:
+        X, y = load_svmlight(heart)
+        V = X.toarray().var(axis=0).sum() / 13
+        assert used == pytest.approx(2 / V**1.5, rel=6e-3)
+        estimator = ODMClassifier(kernel="sigmoid", bias=None).fit(X, y)
+        assert float(estimator.model_.facts["lambda"]) == used
+        assert run(*given, "-v", "3").code == 0
+        assert run("cv", "-t", "sigmoid", "-g", "1/d", "-v", "3", "--csv", "t", heart).code == 0
+        with Path("t").open() as stream:
+            assert {float(row["lambda"]) for row in csv.DictReader(stream)} == {used}
+    assert default_lambda("odm", LAMBDA, "sigmoid", np.eye(3)) == LAMBDA_OF_SIGMOID
+    assert default_lambda("ldm", COMPARATOR_LAMBDA, "sigmoid", np.eye(3)) == COMPARATOR_LAMBDA
 
 
 def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):

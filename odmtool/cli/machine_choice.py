@@ -98,7 +98,7 @@ class MachineChoice(NamedTuple):
 
     def _with_defaults(self, data, scaling) -> MachineChoice:
         """With the default gamma and lambda for the data, where these are not the usual ones."""
-        from odmtool.machines.data import counted, feature_variances, may_be_wide
+        from odmtool.machines.data import OF_SPREAD, counted, feature_variances, may_be_wide
 
         m, d = data.X.shape
         kernel, *others = self._kernels
@@ -108,7 +108,7 @@ class MachineChoice(NamedTuple):
         has_lambda = is_open and not others
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
-        is_spread = has_lambda and kernel == "rbf" and self.name in WITH_KERNEL_LAMBDA
+        is_spread = has_lambda and kernel in OF_SPREAD and self.name in WITH_KERNEL_LAMBDA
         needs_rows = is_wide or is_spread or has_gamma
         if scaling is not None and needs_rows and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)

@@ -173,7 +173,9 @@ _PARAMETERS = (
      f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number). With rbf, one gamma "
      f"and rows in memory they take at most {defaults.LAMBDA_OF_NARROW:g}, or the number of "
      "examples if that is more, over gamma times the sum of the features' variances, or over 1 "
-     "if that is less: that matters where these are standardised (docs/defaults.md)."),
+     "if that is less: that matters where these are standardised (docs/defaults.md). With sigmoid "
+     f"they take {defaults.LAMBDA_OF_SIGMOID:g} over the same number to the power 1.5, or over 1: "
+     "with much more there is no minimum."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),

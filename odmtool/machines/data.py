@@ -25,6 +25,7 @@ from odmtool.defaults import (
     LAMBDA,
     LAMBDA_OF_MANY,
     LAMBDA_OF_NARROW,
+    LAMBDA_OF_SIGMOID,
     LAMBDA_PER_EXAMPLE,
     SPREAD_OF_RBF,
     WIDE_FROM,
@@ -59,6 +60,10 @@ class Prepared(NamedTuple):
         return np.where(self.target == 0, 1.0, -1.0)
 
 
+OF_SPREAD = ("rbf", "sigmoid")
+"""Kernels whose default lambda depends on gamma and on the variances of the features."""
+
+
 def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
     """The number that a gamma of the command line means; 0 is 1 / number of features.
 
@@ -79,7 +84,8 @@ def default_lambda(
     """The lambda of a machine that nobody named (docs/defaults.md).
 
     With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
-    example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`.
+    example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`,
+    with sigmoid :func:`_sigmoid_lambda`.
     Of linear odm and mcodm less than ``usual`` for wide data. An example of weight 2 is two, but
     weights that are 1 / m, as boosting hands them on, do not make the examples one.
 
@@ -90,10 +96,11 @@ def default_lambda(
     usual : float
         The machine's default for other kernels and data.
     X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
-        Then ``usual`` holds for all linear machines, and rbf is a kernel like others.
+        Then ``usual`` holds for all linear machines, rbf is a kernel like others, and of sigmoid
+        features are taken to be standardised.
     weight : ndarray, shape (m,), optional
     gamma : float, optional
-        Of rbf, which is a kernel like others without it; 0 is 1 / d.
+        Of rbf and sigmoid, which without it are as where there are no rows; 0 is 1 / d.
     variances : ndarray, optional
         Those of :func:`feature_variances`, where they are known.
     """
@@ -103,11 +110,14 @@ def default_lambda(
     if name not in WITH_KERNEL_LAMBDA:
         return usual
     of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
-    if kernel != "rbf" or gamma is None:
+    if kernel not in OF_SPREAD:
         return of_kernel
-    gamma = gamma_for(gamma, X.shape[1])
-    variances = feature_variances(X, weight) if variances is None else variances
-    return min(of_kernel, _narrow_lambda(gamma, variances, total))
+    spread = 0.0
+    if gamma is not None:
+        variances = feature_variances(X, weight) if variances is None else variances
+        spread = _spread(gamma_for(gamma, X.shape[1]), variances)
+    own = _sigmoid_lambda(spread) if kernel == "sigmoid" else _narrow_lambda(spread, total)
+    return min(of_kernel, own)
 
 
 def counted(m: int, weight: np.ndarray | None) -> tuple[float, np.ndarray | None]:
@@ -121,18 +131,34 @@ def counted(m: int, weight: np.ndarray | None) -> tuple[float, np.ndarray | None
     return (total, weight) if total >= used else (used, weight * (used / total))
 
 
-def _narrow_lambda(gamma: float, variances: np.ndarray, total: float) -> float:
-    """What lambda is at most with the rbf kernel, for the variances of the features.
+def _spread(gamma: float, variances: np.ndarray) -> float:
+    """gamma times the summed variance of the features, and at most 1; 0 where it is not known.
 
-    gamma times their sum is 1 for standardised features and gamma 1 / d: examples tell little of
-    each other, and a large lambda fits noise. One for each example, or 2^10, is right there, and
-    the more the smaller the product is, which is some hundredths for features in [0, 1]. Where
-    some features are much larger than the others, as in :func:`_wide_lambda`, they do not count.
-    The number has three digits, which no order of summation changes.
+    It is 1 for standardised features and gamma 1 / d, and some hundredths for features in [0, 1].
+    Where some features are much larger than the others, as in :func:`_wide_lambda`, they do not
+    count.
     """
     spread = gamma * float(_cut_off(np.sort(variances[variances > 0])).sum())
-    most = max(LAMBDA_OF_NARROW, total)
-    return float(f"{most / min(spread, 1.0):.3g}") if 0 < spread < np.inf else np.inf
+    return min(spread, 1.0) if 0 < spread < np.inf else 0.0
+
+
+def _narrow_lambda(spread: float, total: float) -> float:
+    """What lambda is at most with the rbf kernel.
+
+    Where the spread is 1 examples tell little of each other, and a large lambda fits noise. One
+    for each example, or 2^10, is right there, and the more the smaller the spread is. The number
+    has three digits, which no order of summation changes.
+    """
+    return float(f"{max(LAMBDA_OF_NARROW, total) / spread:.3g}") if spread else np.inf
+
+
+def _sigmoid_lambda(spread: float) -> float:
+    """What lambda is with the sigmoid kernel: so small that there is a minimum as a rule.
+
+    Both the negative eigenvalues of the kernel matrix and those that a given lambda allows grow
+    with the number of examples, which therefore does not matter.
+    """
+    return float(f"{LAMBDA_OF_SIGMOID / (spread or 1.0) ** 1.5:.3g}")
 
 
 def _cut_off(sizes: np.ndarray) -> np.ndarray:
