@@ -146,7 +146,7 @@ def test_a_precomputed_kernel_of_few_digits_needs_no_eigenvalues(monkeypatch):
     gram = Gram.of_matrix(Kernel("precomputed"), K)
     p = Problem(None, gram, y, np.ones(60), losses.odm(2.0**4, 0.2, 0.4, 60))
     with monkeypatch.context() as patch:
-        patch.setattr(indefinite, "_BY_FAR", 0.0)
+        patch.setattr(indefinite, "_SHARES", ())
         assert indefinite.eigenvalue_bound(p) == pytest.approx(least)
         exactly = solvers.solve(p, tolerance=1e-6)
     assert indefinite.eigenvalue_bound(p) < least < 0
@@ -309,15 +309,16 @@ def test_eigenvalues_that_are_negative_by_rounding_only(m):
             assert indefinite._computed(K) == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-def test_a_bound_of_eigenvalues_where_the_dual_is_concave_by_far():
-    """A tenth of what would be the end of it, with a smooth loss that has slopes."""
+def test_a_bound_of_eigenvalues_where_the_dual_is_concave():
+    """Shares of what would be the end of it, with a smooth loss that has slopes."""
     from odmtool.solvers import indefinite
 
     K, weight, y = np.eye(4), np.array([1.0, 4.0, 2.0, 1.0]), np.array([1.0, -1, 1, -1])
     smooth = losses.odm(8.0, 0.5, 0.2, 4)
     end = 1 / (losses.largest_slope(smooth) * 4.0)
     for e, loss, expected in (
-        (-0.099 * end, smooth, -0.1 * end), (-0.101 * end, smooth, -0.101 * end),
+        (-0.099 * end, smooth, -0.1 * end), (-0.101 * end, smooth, -0.5 * end),
+        (-0.89 * end, smooth, -0.9 * end), (-0.91 * end, smooth, -0.91 * end),
         (-0.05 * end, losses.l1svm(8.0, 4), -0.05 * end), (0.5, smooth, 0.0),
     ):  # fmt: skip
         K[2, 2] = e

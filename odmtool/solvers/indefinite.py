@@ -35,9 +35,9 @@ from odmtool.solvers.untrained import untrained
 
 # Eigenvalues above minus this share of the largest entry times m are rounding.
 _ROUNDING = 1e-13
-# An eigenvalue of which the dual stays strictly concave, as a share of the largest such.
-# speed only: any share below 1 shows it without eigenvalues
-_BY_FAR = 0.1
+# Negative eigenvalues of which the dual stays strictly concave, as shares of the largest such.
+# speed only: any share below 1 shows it without eigenvalues, which take thirty factorisations
+_SHARES = 0.1, 0.5, 0.9
 
 
 def smallest_eigenvalue(K: np.ndarray) -> float:
@@ -52,16 +52,18 @@ def smallest_eigenvalue(K: np.ndarray) -> float:
 def eigenvalue_bound(problem: Problem) -> float:
     """The same for the kernel matrix of a problem, or, with a smooth loss, a number below it.
 
-    A precomputed matrix of few digits has eigenvalues that are a little negative. Where the dual
-    is strictly concave by far all the same, a factorisation shows that, too.
+    A precomputed matrix of few digits has eigenvalues that are a little negative, that of a sigmoid
+    such that are more so. Where the dual is strictly concave all the same, a factorisation shows
+    that, too.
     """
     K = problem.gram.matrix()
     if _is_definite(K, _rounding(K)):
         return 0.0
     if problem.loss.kind == SMOOTH:
         slope = losses.largest_slope(problem.loss) * problem.weight.max()
-        if slope > 0 and _is_definite(K, _BY_FAR / slope):
-            return -_BY_FAR / slope
+        for share in _SHARES if slope > 0 else ():
+            if _is_definite(K, share / slope):
+                return -share / slope
     return _computed(K)
 
 
