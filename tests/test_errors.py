@@ -239,6 +239,8 @@ def test_bad_weight_files(run, heart, tmp_path):
     ("1 1:1\n1 1:2\n", ["cv", "-v", "2", "FILE"], "the data have only one class"),
     ("1 1:1 4000000:0\n-1 1:2\n", ["train", "--memory", "9M", "FILE"], "makes weights for so"),
     ("x\n", ["cv", "-l", "1,2", "--journal", "FILE", "HEART"], "is not an odm-cv journal"),
+    ("log2c=1 log2g=-1 rate=81.9\n", ["cv", "-l", "1,2", "--journal", "FILE", "HEART"],
+     "as grid.py writes it"),
     ("1 1:1\n-1 1:2\n", ["train", "FILE", "FILE"], "this file is read or written already"),
 ])  # fmt: skip
 def test_errors_name_a_file_on_one_line(run, heart, tmp_path, content, arguments, said):

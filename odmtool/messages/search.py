@@ -47,6 +47,10 @@ process_lost = sentence(
     "fewer processes need less"
 )
 no_journal = sentence("is not an odm-cv journal; choose another file or delete it")
+grid_results = sentence(
+    "is a list of results, as grid.py writes it, and no odm-cv journal: it does not say of which "
+    "data and folds they are, and none can be taken over; choose another file"
+)
 newer_journal = sentence(
     "the journal has version {version}, which a newer odmtool writes; use that one"
 )

@@ -143,7 +143,8 @@ def _check_head(shown: str, line: bytes, head: dict) -> int:
         found = None
     version = found.get("odmtool-journal") if isinstance(found, dict) else None
     if not isinstance(version, int) or version < 1:
-        raise DataError(messages.no_journal(), shown, 1)
+        is_grid = line.startswith((b"log2c=", b"log2g="))
+        raise DataError(messages.grid_results() if is_grid else messages.no_journal(), shown, 1)
     if version > VERSION:
         raise DataError(messages.newer_journal(version), shown, 1)
     if key := _difference(head | {"odmtool-journal": version}, found):
