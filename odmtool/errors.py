@@ -73,6 +73,10 @@ class DataError(OdmError, ValueError):
         return ": ".join([":".join(place), super().__str__()]) if place else super().__str__()
 
 
+class NoRowsError(DataError):
+    """A file of data without an example; same parameters as DataError."""
+
+
 class ModelError(DataError):
     """A model or range file that cannot be used; same parameters as DataError."""
 

@@ -107,3 +107,11 @@ def test_jobs_reach_the_parts(run, heart, monkeypatch):
     monkeypatch.setattr(executor, "local_executor", lambda n: jobs.append(n) or real(n))
     assert run("train", *RBF, "--solver", "sodm", *PARTS, "-j", "2", heart, "m").code == 0
     assert jobs == [2]
+
+
+def test_a_matrix_that_does_not_fit_is_that_of_the_last_level(run, heart):
+    command = ["train", "--solver", "sodm", *PARTS, *RBF, "--memory", "300K", heart, "m"]
+    err = run(*command).err
+    assert "of 270 examples does not fit in --memory" in err and "--solver sodm" not in err
+    assert "try --stop-level 1 or" in err
+    assert "does not fit" not in run(*command[:1], "--stop-level", "1", *command[1:]).err

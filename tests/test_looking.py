@@ -114,4 +114,12 @@ def test_balanced_weights(ask, tmp_path):
     assert ask("train", "-q", "--balanced", "-W", "v", "-w1", "5", "d", "a")[0] == 0
     text = (tmp_path / "a").read_text()
     assert "class_weight_1 5.0\n" in text and "class_weight_2 1.0\n" in text
-    assert ask("train", "--cache", ".", "--balanced", "d", "a")[0] == 2
+    assert ask("train", "-q", "--cache", ".", "--balanced", "-W", "v", "-w1", "5", "d", "b")[0] == 0
+    text = (tmp_path / "b").read_text()
+    assert "class_weight_1 5.0\n" in text and "class_weight_2 1.0\n" in text
+
+
+def test_an_option_that_check_has_not_is_told_with_the_help_of_check(ask, heart):
+    code, _, err = ask("train", "--check", "-s", "odm", heart)
+    assert code == 2 and "train --check --help)" in err
+    assert "FILE..." in ask("train", "--check", "--help")[1]

@@ -238,6 +238,12 @@ def test_summary_json_and_plan(run, heart, tmp_path):
     assert "newton in " in outcome.err and "of memory: the program " in outcome.err
 
 
+def test_support_vectors_of_several_problems_are_not_counted(run, tmp_path, three):
+    outcome = run("train", "--cache", ".", "--json", "j", *THREE, three, "m")
+    assert outcome.code == 0 and "support vector" not in outcome.err
+    assert json.loads((tmp_path / "j").read_text())["support_vectors"] is None
+
+
 @pytest.mark.parametrize("text, options, code", [
     (None, [], 0), (None, ["--keep-cache"], 0), ("+1 1:1\n-1 1:x\n", [], 1),
 ])  # fmt: skip

@@ -75,6 +75,17 @@ def test_several_files_are_one(files, data, heart, tmp_path):
     assert Data(turned).fingerprint != data.fingerprint
 
 
+def test_files_without_an_example_are_left_out(files, data, tmp_path):
+    (tmp_path / "x-1a.svm").write_text("")
+    (tmp_path / "x-3.svm").write_text("# nothing\n\n")
+    again = Data(files)
+    assert again.found.sizes == data.found.sizes and again.found.empty == 2
+    assert again.fingerprint == data.fingerprint
+    assert np.array_equal(again.labels, data.labels)
+    with pytest.raises(DataError, match="x-1a.svm: the file is empty"):
+        Data(f"{tmp_path}/x-1a.svm,{tmp_path}/x-3.svm")
+
+
 def test_the_width_is_that_of_the_widest_file(files, tmp_path):
     (tmp_path / "x-1.svm").write_text("1 40:2\n")
     found = Data(files).X

@@ -72,7 +72,7 @@ class MachineChoice(NamedTuple):
         choice = choice._with_defaults(data, scaling)
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
-            weights = balanced_weights(data.labels, data.weight) | weights
+            weights = balanced_weights(data) | weights
         if weights != self.class_weight:
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
@@ -173,17 +173,18 @@ class MachineChoice(NamedTuple):
             report.warning(messages.unused_options(unread, f"solver {self.solver}"))
 
 
-def balanced_weights(labels, weight) -> dict[int, float]:
+def balanced_weights(data) -> dict[int, float]:
     """From every label to m / (k m_label), with the weights of the examples if there are any."""
     import numpy as np
 
-    classes, places = np.unique(labels, return_inverse=True)
-    counts = np.bincount(places, weights=weight)
-    return {
-        int(label): float(counts.sum() / (len(classes) * count))
-        for label, count in zip(classes, counts, strict=True)
-        if count > 0
-    }
+    totals = dict.fromkeys(sorted(data.classes), 0.0)
+    for labels, rows in data.label_blocks():
+        classes, places = np.unique(labels, return_inverse=True)
+        weight = None if data.weight is None else data.weight[rows]
+        for label, count in zip(classes, np.bincount(places, weights=weight), strict=True):
+            totals[int(label)] += float(count)
+    whole = sum(totals.values())
+    return {label: whole / (len(totals) * total) for label, total in totals.items() if total > 0}
 
 
 def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:

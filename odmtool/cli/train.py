@@ -68,8 +68,10 @@ class _Train(TrainingCommand):
         if "instead" not in ctx.meta:
             return super().invoke(ctx)
         name, args = ctx.meta["instead"]
+        # What is wrong is told with the help of the command that reads the options.
+        command = f"{ctx.command_path} --check" if name == "check" else ctx.command_path
         other = getattr(import_module(f"odmtool.cli.{name}"), name)
-        return other.main(args, prog_name=ctx.command_path, standalone_mode=False)
+        return other.main(args, prog_name=command, standalone_mode=False)
 
 
 @common.command(
@@ -135,7 +137,7 @@ def train(ctx, **options):
     # With more BLAS adds in another order, and mcodm comes to another stationary point.
     common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
-    _refuse_wishes(job, place, choice.is_balanced)
+    _refuse_wishes(job, place)
     report = report_of(ctx, options, job.model_file, job.json_file, job.margins, job.trace)
     say_remarks(ctx, report)
     ctx.call_on_close(place.close)
@@ -145,7 +147,7 @@ def train(ctx, **options):
     _train_model(command_line(ctx), choice, place, job, report)
 
 
-def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
+def _refuse_wishes(job: Job, place) -> None:
     """Raise UsageError for what does not go with -v, or needs all rows in memory."""
     from odmtool.cli import training
 
@@ -164,8 +166,6 @@ def _refuse_wishes(job: Job, place, is_balanced: bool) -> None:
         place.refuse("-b 1")
         if job.start_from is not None:
             raise UsageError(messages.not_together("--from", "-b 1"))
-    if is_balanced:
-        place.refuse("--balanced")
     if job.keep_best and job.folds is not None:
         raise UsageError(messages.not_with_folds("--keep-best"))
     if job.max_time is not None:
@@ -324,8 +324,8 @@ def _write_json(path: str, machine, seconds: dict, found: dict) -> None:
     from odmtool.core.labels import is_label_fact, label_names
 
     model = machine.model_
-    facts = model.facts | {"support_vectors": str(machine.support_count)}
-    record = {k: _number_or_text(text) for k, text in facts.items() if not is_label_fact(k)}
+    record = {k: _number_or_text(text) for k, text in model.facts.items() if not is_label_fact(k)}
+    record["support_vectors"] = machine.support_count
     if names := label_names(model.labels, model.facts):
         record["labels"] = list(names.values())
     for name in ("probA", "probB"):

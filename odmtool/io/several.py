@@ -12,13 +12,14 @@ import glob
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from odmtool import messages
 from odmtool.core.columns import with_width
-from odmtool.errors import DataError, FileError, UsageError
+from odmtool.errors import DataError, FileError, NoRowsError, UsageError
 from odmtool.io.files import display_name
 from odmtool.io.svmlight import Dataset, fingerprint, read_svmlight
 from odmtool.io.widest import Widest, widest_line
@@ -40,6 +41,7 @@ class Several(NamedTuple):
     fingerprint: str  # of all files; the same data in other files have another one
     names: tuple[str, ...] | None  # the different labels, sorted, if they are words
     widest: str  # the first file that is as wide as all
+    empty: int = 0  # files without an example, which are left out
 
 
 def is_several(name: str) -> bool:
@@ -62,6 +64,10 @@ def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
     files = [file for found in executor.map(_matching, names.split(",")) for file in found]
     kept = executor.keep_each(_read, files, [zero_based] * len(files))
     known = executor.map(_facts, kept)
+    # Programs that write in parts leave empty ones; some file has to have rows.
+    has_rows = [not isinstance(facts, NoRowsError) for facts in known]
+    if any(has_rows):
+        files, kept, known = (list(compress(each, has_rows)) for each in (files, kept, known))
     # The first wrong file is named, whichever worker was first.
     for error in known:
         if isinstance(error, Exception):
@@ -74,7 +80,7 @@ def read_several(names: str, executor, *, zero_based: bool = False) -> Several:
     together, labels = _agreed(files, labels, names)
     return Several(
         pieces, list(sizes), max(widths), sum(nnz), np.concatenate(labels), sum(skipped), whole,
-        together, files[widths.index(max(widths))],
+        together, files[widths.index(max(widths))], has_rows.count(False),
     )  # fmt: skip
 
 

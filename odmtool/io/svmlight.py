@@ -26,7 +26,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.memory import give_back
-from odmtool.errors import DataError, FileError, MemoryLimitError, UsageError
+from odmtool.errors import DataError, FileError, MemoryLimitError, NoRowsError, UsageError
 from odmtool.io import _plain
 from odmtool.io._line import Grammar, parse_line
 from odmtool.io._part import ParsedLines, WrongLine
@@ -306,7 +306,7 @@ def _parts(
         if _regular_size(stream) < size:
             raise DataError(messages.shortened_while_read(), name)
     if rows == 0:
-        raise DataError(messages.no_rows(lines), name)
+        raise NoRowsError(messages.no_rows(lines), name)
 
 
 def _tasks(

@@ -251,7 +251,7 @@ def part_problem(machine, prepared: Prepared, part: Subproblem) -> Problem:
 
 
 def joined(
-    solutions: list, *, W=None, coef=None, support_count: int, duals: tuple | None = None
+    solutions: list, *, W=None, coef=None, support_count: int | None, duals: tuple | None = None
 ) -> MultiSolution:
     """The solutions of all problems as one; W and coef as in :class:`MultiSolution`."""
     return MultiSolution(

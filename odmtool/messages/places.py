@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence, size
+from odmtool.messages.words import counted, sentence, size
 
 cache_not_for_machine = sentence(
     "‹machine={machine}› needs all data in memory; with ‹cache› take a machine of two "
@@ -73,7 +73,13 @@ files_are_elsewhere = sentence(
 name_the_model_of_files = sentence(
     "the training data are several files: name the MODEL_FILE (- is stdout)"
 )
-files_read = sentence("the workers have read {files} files: {m} examples, {d} features")
+
+
+def files_read(files: int, empty: int, m: int, d: int) -> str:
+    besides = f" ({empty} more without an example)" if empty else ""
+    return f"the workers have read {counted(files, 'file')}{besides}: {m} examples, {d} features"
+
+
 cache_only_for_a_model = sentence(
     "{option} reads all data into memory: leave out ‹cache› or {option}"
 )
@@ -94,10 +100,17 @@ too_many_features = sentence(
     "correct the largest index, or give more ‹memory›"
 )
 name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")
-matrix_not_kept = sentence(
-    "the kernel matrix of {m} examples does not fit in ‹memory› ({memory!b}): training is slower. "
-    "For large data try ‹solver=sodm› or ‹solver=nystrom›"
-)
+
+
+def matrix_not_kept(m: int, memory: float, solver: str = "auto") -> str:
+    """``solver`` is not advised again."""
+    other = "‹stop_level=1›" if solver == "sodm" else "‹solver=sodm›"
+    return (
+        f"the kernel matrix of {m} examples does not fit in ‹memory› ({size(memory)}): training "
+        f"is slower. For large data try {other} or ‹solver=nystrom›"
+    )
+
+
 rows_apart = sentence(
     "the features are not scaled, and most examples are so far from every other that the model "
     "may say little of new ones. Try scaled features (odm-scale), or a smaller ‹gamma›"

@@ -7,8 +7,6 @@ else coordinate descent. What stays in memory is planned in
 
 from __future__ import annotations
 
-import numpy as np
-
 from odmtool import messages
 from odmtool.core.kernel_table import KERNELS
 from odmtool.core.memory import PROGRAM, READER, TEXT_COPIES
@@ -93,13 +91,6 @@ class Disk(Place):
         """Close the file of rows."""
         if self._store is not None:
             self._store.close()
-
-    def labels_of(self, data: TrainingData, used: np.ndarray) -> frozenset[int]:
-        store, found = data.X, set()
-        for k in range(len(store.blocks)):
-            own = used[store.starts[k] : store.starts[k + 1]]
-            found |= set(np.unique(store.labels(k)[own]).tolist())
-        return frozenset(found)
 
     def plan(self, machine, data: TrainingData) -> DiskPlan:
         """The solver, and what it will take; refused if that is too much."""

@@ -79,9 +79,9 @@ class _Training(NamedTuple):
             W[:, column] = one.w
             # Of many classes these are the largest arrays: none is kept twice.
             found.append(one._replace(w=None))
-        solution = reduction.joined(
-            found, W=W, support_count=max(one.support_count for one in found)
-        )
+        # Which examples they are is not kept, so that those of several problems are not known.
+        count = found[0].support_count if len(found) == 1 else None
+        solution = reduction.joined(found, W=W, support_count=count)
         return solution, self.store, self.prepared(np.zeros(0, dtype=int))
 
     def nystrom(self):

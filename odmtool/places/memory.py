@@ -69,12 +69,13 @@ class Memory(Place):
 
         ``folds`` is for a training with a cross validation, as probabilities need it.
         """
-        warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes))
-        warnings += apart_warnings(machine, data.X)
+        warnings = apart_warnings(machine, data.X)
         if uses_scheduler(machine, len(data.classes)):
             from odmtool.solvers.large import tasks
 
+            # What is kept of kernel values depends on the memory of the workers.
             return MemoryPlan(messages.task_needs(tasks.needs(machine, data.X)), warnings)
+        warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes)) + warnings
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
         found = parts(machine, data.X, len(data.classes))
@@ -97,8 +98,12 @@ def matrix_warnings(machine, m: int, k: int) -> tuple[str, ...]:
         return _landmark_warnings(m, memory) if has_full else ()
     is_without = machine.solver in ("newton", "path", "nystrom") or machine.kind == OF_KMOMD
     wants_matrix = machine.kernel != "linear" and not is_without
+    if wants_matrix and machine.solver == "sodm":
+        from odmtool.solvers.large import tasks
+
+        m = -(-m // tasks.parts_at_end(m, machine.solver, machine.settings))
     if wants_matrix and BYTES * m * m > memory:
-        return (messages.matrix_not_kept(m, memory),)
+        return (messages.matrix_not_kept(m, memory, machine.solver),)
     return ()
 
 

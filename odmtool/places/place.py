@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from odmtool import messages
@@ -87,6 +87,14 @@ class TrainingData(NamedTuple):
         scaler.check_memory(X, limit)
         rows = scaler.scale_in_place(X)
         return self._replace(X=rows, unscaled=self.X, ranges=ranges)
+
+    def label_blocks(self) -> Iterator[tuple[np.ndarray, slice]]:
+        """The labels block by block, and which examples are in it; in memory there is one."""
+        if self.labels is not None:
+            yield self.labels, slice(None)
+            return
+        for k in range(len(self.X.blocks)):
+            yield self.X.labels(k), slice(self.X.starts[k], self.X.starts[k + 1])
 
     def by_integer(self, by_label: dict) -> dict:
         """What belongs to some labels, by the integers for them; unknown words are left out."""
@@ -174,7 +182,8 @@ class Place:
 
     def labels_of(self, data: TrainingData, used: np.ndarray) -> frozenset[int]:
         """The labels of some examples, of which ``used``, shape (m,), is True."""
-        return frozenset(distinct(data.labels[used])[0].tolist())
+        blocks = (distinct(labels[used[rows]])[0] for labels, rows in data.label_blocks())
+        return frozenset().union(*(found.tolist() for found in blocks))
 
     def close(self) -> None:
         """Let go of what was read."""

@@ -17,7 +17,6 @@ from odmtool.io.several import read_several, widest_line_of
 from odmtool.io.widest import locate_among
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared, class_order, targets, too_wide, weights_in_use
-from odmtool.places.memory import matrix_warnings
 from odmtool.places.place import MemoryPlan, Place, Source, TrainingData
 from odmtool.rows import spread
 from odmtool.solvers.base import ignore_progress
@@ -66,7 +65,7 @@ class Workers(Place):
         found = read_several(source.path, self._executor, zero_based=source.zero_based)
         X = spread.SpreadRows(found.pieces, found.sizes, found.width, found.nnz, self._executor)
         self._widest = found.widest
-        note(messages.files_read(len(found.sizes), *X.shape))
+        note(messages.files_read(len(found.sizes), found.empty, *X.shape))
         labels = frozenset(np.unique(found.labels).tolist())
         return TrainingData(
             X, found.labels, found.fingerprint, found.skipped, labels, labels,
@@ -80,8 +79,7 @@ class Workers(Place):
 
     def plan(self, machine: Machine, data: TrainingData) -> MemoryPlan:
         """Bytes by purpose of a task on a worker."""
-        needs = messages.task_needs(tasks.needs(machine, data.X))
-        return MemoryPlan(needs, matrix_warnings(machine, data.X.shape[0], len(data.classes)))
+        return MemoryPlan(messages.task_needs(tasks.needs(machine, data.X)))
 
     def fit(
         self, machine: Machine, data: TrainingData, _plan=None, progress=ignore_progress

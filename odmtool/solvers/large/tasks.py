@@ -41,6 +41,12 @@ def parts_at_first(m: int, solver: str, settings: Settings) -> int:
     return parts
 
 
+def parts_at_end(m: int, solver: str, settings: Settings) -> int:
+    """The parts of the last level, of which each is the largest problem that is solved."""
+    parts = parts_at_first(m, solver, settings)
+    return min(parts, settings.branch**settings.stop_level) if solver == "sodm" else parts
+
+
 def needs(machine, X) -> dict[str, float]:
     """Bytes by purpose that the largest task may take; kernel values if all are kept.
 
@@ -60,9 +66,7 @@ def needs(machine, X) -> dict[str, float]:
         count, share = min(machine.settings.landmarks, m), min(1.0, _TASK_ROWS / m)
         landmarks = rows * count / m + COPIES * BYTES * count**2
         return {"rows": COPIES * share * rows, "landmarks": landmarks, "features": BYTES * _PIECE}
-    parts = parts_at_first(m, machine.solver, machine.settings)
-    if machine.solver == "sodm":
-        parts = min(parts, machine.settings.branch**machine.settings.stop_level)
+    parts = parts_at_end(m, machine.solver, machine.settings)
     n = m / parts
     if machine.kernel == "linear":
         numbers = DESCENT_WEIGHTS * d + DESCENT_NUMBERS * n
