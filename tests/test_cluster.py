@@ -192,6 +192,15 @@ def test_workers_must_have_our_versions(scheduler, monkeypatch):
         cluster.Dask(scheduler)
 
 
+def test_workers_must_have_the_program(scheduler, monkeypatch):
+    def means():
+        raise ModuleNotFoundError("No module named 'odmtool'")
+
+    monkeypatch.setattr(cluster, "means", means)
+    with pytest.raises(UsageError, match="^worker tcp://.* cannot run odmtool: .*No module"):
+        cluster.Dask(scheduler)
+
+
 def test_another_patch_of_python_is_the_same_version(monkeypatch):
     def with_python(*numbers):
         monkeypatch.setattr(cluster.platform, "python_version_tuple", lambda: numbers)

@@ -59,6 +59,9 @@ def other_version(worker: str, name: str, theirs: str | None, ours: str) -> str:
     )
 
 
+worker_fails = sentence(
+    "worker {worker} cannot run odmtool: {reason}; it needs odmtool {version}, as here"
+)
 task_too_large = sentence(
     "a task needs {needed!b} on a worker, which has {memory!b} for each of its "
     "threads: start workers with fewer threads, or a higher --memory-limit (or ‹memory› here)"

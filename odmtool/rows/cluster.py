@@ -167,11 +167,13 @@ class Dask:
             raise ClusterError(messages.scheduler_lost(self._scheduler)) from error
 
     def _check_workers(self) -> dict[str, WorkerMeans]:
-        workers = self._client.run(means)
+        workers = self._client.run(means, on_error="return")
         if not workers:
             raise ClusterError(messages.no_workers(self._scheduler))
         ours = versions()
         for name, worker in sorted(workers.items()):
+            if isinstance(worker, Exception):
+                raise UsageError(messages.worker_fails(name, str(worker), __version__))
             for package, version in ours.items():
                 if worker.versions.get(package) != version:
                     theirs = worker.versions.get(package)
