@@ -30,7 +30,7 @@ def address():
     quieter = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
     with dask.config.set(quieter), distributed.LocalCluster(
         n_workers=2, threads_per_worker=3, processes=False, protocol="tcp", host="127.0.0.1",
-        dashboard_address=None, worker_dashboard_address=None, silence_logs=logging.CRITICAL,
+        dashboard_address=":0", worker_dashboard_address=None, silence_logs=logging.CRITICAL,
         memory_limit=10**10,
     ) as running:  # fmt: skip
         yield running.scheduler_address
@@ -121,7 +121,7 @@ def test_without_workers_it_is_refused(monkeypatch):
         def __init__(self, **_):
             clients.append(self)
 
-        def run(self, function, *_):
+        def run(self, function, *_, **_options):
             return {}
 
         def close(self):
