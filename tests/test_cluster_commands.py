@@ -102,7 +102,8 @@ def test_a_search_is_the_same_on_the_cluster(run, scheduler, heart, tmp_path):
     assert there.code == 0, there.err
     assert (tmp_path / "here").read_text() == (tmp_path / "there").read_text()
     assert len((tmp_path / "x").read_text().splitlines()) == 1 + 2 * 2 * 5
-    assert here.out.splitlines()[:4] == there.out.splitlines()[:4]
+    # Of two classes one training has nothing to do for a cluster.
+    assert here.out == there.out and "Best: odm-train" in there.out
     again = run("cv", *grid, "again", "--journal", "x", "--scheduler", scheduler, heart)
     assert again.code == 0 and "20" in again.err
 

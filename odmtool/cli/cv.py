@@ -168,7 +168,8 @@ def cv(ctx, **options):
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
         raise plan.machine.copy(**winner.setting).no_solution()
-    best_line = messages.best_setting(train_command(ctx, settled, winner.setting, _SEARCH_ONLY))
+    search_only = _search_only(plan.machine, len(data.classes))
+    best_line = messages.best_setting(train_command(ctx, settled, winner.setting, search_only))
     lines = [best_line, messages.best_score(winner, job.metric),
              messages.cross_validation_accuracy(winner.accuracy)]  # fmt: skip
     if manner.last_line:
@@ -329,6 +330,14 @@ class _Progress:
         spent = time.monotonic() - self._began
         left = spent / max(1, done - self._known) * (total - done)
         self._report.live(messages.search_progress(done, total, self.highest, left))
+
+
+def _search_only(machine, classes: int) -> tuple[str, ...]:
+    """The options that a training of the machine need not be told."""
+    from odmtool.places.memory import uses_scheduler
+
+    # One fit may have no tasks for the cluster on which the folds were.
+    return _SEARCH_ONLY if uses_scheduler(machine, classes) else (*_SEARCH_ONLY, "scheduler")
 
 
 def _identity(plan, job: Job, data) -> dict:
