@@ -37,9 +37,9 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError
-from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import certificate, choice, sample, solve
+from odmtool.solvers.newton import newton
 
 _PROBLEMS, _DELTA, _ROWS = 20, 0.01, 60
 # Of printed objectives, which is relative; of bounds; and of the judge.

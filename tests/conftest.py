@@ -164,7 +164,7 @@ def scheduler():
     }
     with dask.config.set(quieter):
         workers = distributed.utils.get_mp_context()  # with what Dask wants to be imported
-        modules = ["distributed", "odmtool.rows.cluster", "odmtool.solvers.dcd"]
+        modules = ["distributed", "odmtool.rows.cluster", "odmtool.solvers.descent.dcd"]
         workers.set_forkserver_preload(modules)
         with distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",

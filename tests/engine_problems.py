@@ -8,7 +8,6 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import certify_kernel, kernel_matrix
 from odmtool.rows.executor import Serial
-from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import certificate, choice
 from odmtool.solvers.engine.columns import Columns
@@ -16,6 +15,7 @@ from odmtool.solvers.engine.features import Basis, features
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
+from odmtool.solvers.newton import newton
 
 LOSSES = {
     "odm": lambda lambda_, total: losses.odm(lambda_, 0.3, 0.2, total),

@@ -6,10 +6,10 @@ from problems import problem
 from test_certificates import certificate
 
 from odmtool.core import losses
-from odmtool.solvers import path
 from odmtool.solvers.ldm import dense as ldm_dense
 from odmtool.solvers.ldm import descent as ldm
 from odmtool.solvers.ldm import newton as ldm_newton
+from odmtool.solvers.paths import path
 
 ALL_KERNELS = [None, "rbf", "poly", "rbf with bias", "precomputed"]
 SOLVERS = {"dcd": ldm, "newton": ldm_newton, "path": path, "dcd-dense": ldm_dense}

@@ -7,7 +7,7 @@ import pytest
 from problems import allowed
 
 from odmtool.judge import binary as objective
-from odmtool.solvers import stochastic
+from odmtool.solvers.stochastic import common
 
 
 class Counting:
@@ -36,7 +36,7 @@ def python(function):
 def interpret(monkeypatch, module):
     """Have the functions of a module run in Python, with those that they call."""
     for name in ("row_product", "add_row"):
-        monkeypatch.setattr(module, name, python(getattr(stochastic, name)))
+        monkeypatch.setattr(module, name, python(getattr(common, name)))
 
 
 def dense(X):

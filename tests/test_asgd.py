@@ -16,10 +16,10 @@ from stepping import (
 
 from odmtool.core import losses
 from odmtool.errors import DivergedError
-from odmtool.solvers import asgd, stochastic
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.descent.dcd import compressed_rows, row_squares
 from odmtool.solvers.ldm import descent as ldm
+from odmtool.solvers.stochastic import asgd, common
 
 M = 60
 LDM = losses.ldm(1.5, 0.7, 2.0**4, M)
@@ -79,7 +79,7 @@ def test_unscaled_data_never_diverge_silently(lambda_):
     solution = asgd.solve(p, Stop(1e-9, 50))
     primal, dual = judged(p, solution)
     assert primal == pytest.approx(solution.primal, rel=1e-9)
-    assert primal < stochastic.point_at(p, np.zeros(X.shape[1])).primal
+    assert primal < common.point_at(p, np.zeros(X.shape[1])).primal
     assert dual == pytest.approx(solution.dual, rel=1e-6)
     assert not solution.converged and solution.gap > 1e-9
 
@@ -132,7 +132,7 @@ def test_overflow_is_an_error():
 def one_step(p, w, i, j, eta0):
     w, v, total = w.copy(), np.zeros_like(w), np.zeros_like(w)
     pair = np.array([i]), np.array([j])
-    terms = stochastic.pair_terms(p)
+    terms = common.pair_terms(p)
     asgd.epoch(*compressed_rows(p.X), p.y, terms, *pair, eta0, 0, w, v, total)
     np.testing.assert_allclose(total, w, rtol=1e-12)
     return w
@@ -146,7 +146,7 @@ def test_two_examples_give_an_unbiased_gradient():
     mean = sum(
         chance[i] * chance[j] * one_step(p, w, i, j, step) for i in range(M) for j in range(M)
     )
-    gradient = p.X.T @ (p.y * stochastic.point_at(p, w).derivative)
+    gradient = p.X.T @ (p.y * common.point_at(p, w).derivative)
     np.testing.assert_allclose(mean, (w - step * gradient) / (1 + step), rtol=1e-10, atol=1e-12)
 
 
@@ -158,7 +158,7 @@ def test_an_epoch_is_what_its_header_says(eta0):
     first, second = generator.integers(0, M, (2, 400))
     start = generator.standard_normal(p.X.shape[1])
     w, v, total = start.copy(), np.zeros_like(start), np.ones_like(start)
-    terms = stochastic.pair_terms(p)
+    terms = common.pair_terms(p)
     asgd.epoch(*compressed_rows(p.X), p.y, terms, first, second, eta0, steps, w, v, total)
 
     X, naive_w, naive_total = dense(p.X), start, np.ones_like(start)
@@ -184,7 +184,7 @@ def test_an_epoch_touches_nonzeros_only(monkeypatch):
     rescaled = []
     monkeypatch.setattr(asgd, "rescale", lambda *arguments: rescaled.append(arguments))
     w, v = Counting(np.zeros(X.shape[1])), Counting(np.zeros(X.shape[1]))
-    order, terms = np.arange(len(y)), stochastic.pair_terms(p)
+    order, terms = np.arange(len(y)), common.pair_terms(p)
     epoch = python(asgd.epoch)
     epoch(*compressed_rows(X), y, terms, order, order[::-1], 0.01, 0, w, v, None)
     met = 2 * X.nnz
@@ -195,7 +195,7 @@ def test_an_epoch_touches_nonzeros_only(monkeypatch):
 def test_columns_without_nonzeros_cost_nothing():
     X, y = wide()
     p = Problem(X, None, y, np.ones(len(y)), LDM)
-    narrow, widen = stochastic.occupied_columns(p)
+    narrow, widen = common.occupied_columns(p)
     solution, same = (asgd.solve(q, Stop(1e-2, 500)) for q in (p, narrow))
     assert solution.w.shape == (X.shape[1],)
     assert np.array_equal(widen(same.w), solution.w)
@@ -207,7 +207,7 @@ def test_the_first_step_is_doubled_or_halved_as_long_as_that_is_better(power, ed
     """Costs whose least is at 2^power steps of the curvature, and infinite above 2^edge."""
     p = problem(loss=LDM)
     p = p._replace(X=2.0**7 * p.X)
-    curvature = stochastic.pair_curvature(p, row_squares(*compressed_rows(p.X)))
+    curvature = common.pair_curvature(p, row_squares(*compressed_rows(p.X)))
     asked = []
 
     def cost(_sample, eta0):
@@ -224,7 +224,7 @@ def test_the_first_step_is_doubled_or_halved_as_long_as_that_is_better(power, ed
 def test_the_first_step_has_ends():
     """No more than 1, and no endless halving; where one is as good as the other, the first."""
     p = problem(loss=LDM)
-    curvature = stochastic.pair_curvature(p, row_squares(*compressed_rows(p.X)))
+    curvature = common.pair_curvature(p, row_squares(*compressed_rows(p.X)))
     for cost, least, most in (
         (lambda _, eta0: -eta0, 0.5, 1.0), (lambda _, eta0: 1.0, 1 / curvature, 1 / curvature),
         (lambda _, eta0: np.inf, asgd._SMALLEST_STEP / curvature / 2,
@@ -239,7 +239,7 @@ def test_the_cost_of_a_step_size():
     """The mean of P at the moments of an epoch on some examples, each as it was drawn."""
     p = problem(loss=LDM, weight=weights())
     sample = asgd._Sample(p, np.random.default_rng(7))
-    at_zero = stochastic.point_at(sample._problem, np.zeros(sample._problem.X.shape[1])).primal
+    at_zero = common.point_at(sample._problem, np.zeros(sample._problem.X.shape[1])).primal
     count = min(asgd._MOMENTS, len(sample._order))
     assert sample.cost(0.0) == pytest.approx(count * at_zero, rel=1e-12)
     assert sample._problem.weight.sum() == pytest.approx(p.weight.sum(), rel=1e-12)
@@ -249,7 +249,7 @@ def test_the_cost_of_a_step_size():
         for q in part:  # one pair at a time
             pair = np.array([q]), np.array([q + size])
             asgd.epoch(*sample._rows, sample._problem.y, sample._terms, *pair, 0.01, q, w, v, total)
-        cost += stochastic.point_at(sample._problem, w).primal
+        cost += common.point_at(sample._problem, w).primal
     assert sample.cost(0.01) == pytest.approx(cost, rel=1e-9)
 
 
@@ -267,7 +267,7 @@ def scripted(monkeypatch, primals, tolerance, limit, at_start=20.0):
             begin = 2 ** (last.bit_length() - 1) if last else 0
             assert w == pytest.approx(np.mean(range(begin, last + 1)))
         primal = at_start if is_first else next(coming)
-        return stochastic.Point(w, np.zeros(M), primal, 4.0, np.zeros(M))
+        return common.Point(w, np.zeros(M), primal, 4.0, np.zeros(M))
 
     def epoch(_data, _indices, _indptr, _y, _terms, first, second, eta0, steps, w, v, total):
         assert len(first) == len(second) == M and not v.any()
@@ -275,7 +275,7 @@ def scripted(monkeypatch, primals, tolerance, limit, at_start=20.0):
         w += 1.0
         total += steps
 
-    monkeypatch.setattr(stochastic, "point_at", point_at)
+    monkeypatch.setattr(common, "point_at", point_at)
     monkeypatch.setattr(asgd, "epoch", epoch)
     monkeypatch.setattr(asgd, "first_step", lambda *_: 64.0)
     generator = np.random.default_rng(0)

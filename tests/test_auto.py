@@ -14,9 +14,9 @@ from odmtool.machines import MACHINES
 from odmtool.solvers import auto, linear_cost
 from odmtool.solvers import run as solver_run
 from odmtool.solvers.base import Problem, Solution
+from odmtool.solvers.descent.trend import Trend
+from odmtool.solvers.newton.spaces import FunctionSpace, WeightSpace, space_of
 from odmtool.solvers.run import SolverRun
-from odmtool.solvers.spaces import FunctionSpace, WeightSpace, space_of
-from odmtool.solvers.trend import Trend
 
 
 def test_auto_hands_over_to_newton(monkeypatch):

@@ -15,10 +15,11 @@ from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError, ModelError, UsageError
-from odmtool.solvers import base, factor, indefinite, newton
+from odmtool.solvers import base, indefinite
 from odmtool.solvers.base import Solution, Stop, not_worse_than_zero, objective_values, relative
+from odmtool.solvers.descent.trend import Trend
 from odmtool.solvers.multi import Duals, MultiSolution, margins_of
-from odmtool.solvers.trend import Trend
+from odmtool.solvers.newton import factor, newton
 
 
 def test_objectives_and_the_scale_of_a_gap():

@@ -20,11 +20,12 @@ from odmtool.core.kernels import Kernel
 from odmtool.errors import DataError
 from odmtool.rows import duplicates, kmeans, partition
 from odmtool.rows.executor import Serial, Threads
-from odmtool.solvers import factor, hessian, run, spaces
+from odmtool.solvers import run
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, columns, features, full, reduced, solve
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.mcodm import dense as mcodm_dense
+from odmtool.solvers.newton import factor, hessian, spaces
 
 
 def rows(m=60, is_sparse=False):

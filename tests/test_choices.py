@@ -14,8 +14,8 @@ from odmtool.solvers.large import tasks
 from odmtool.solvers.ldm import newton as ldm_newton
 from odmtool.solvers.mcodm import way
 from odmtool.solvers.multi import MultiProblem
+from odmtool.solvers.newton.spaces import FunctionSpace, WeightSpace, matrix_bytes, space_of
 from odmtool.solvers.settings import Settings
-from odmtool.solvers.spaces import FunctionSpace, WeightSpace, matrix_bytes, space_of
 
 NEWTON, DCD = auto.Schedule("newton"), auto.Schedule("dcd")
 SMALL = auto.Schedule("newton", then="dcd")
@@ -214,18 +214,21 @@ def test_the_most_iterations_of_every_solver():
     }  # fmt: skip
     epochs, rounds, steps = 1000, 2000, 200
     assert found == {
-        ("auto", "auto"): None, ("auto", "mcodm.auto"): rounds, ("auto", "kmomd"): rounds,
+        ("auto", "auto"): None, ("auto", "mcodm.auto"): rounds, ("auto", "newton.kmomd"): rounds,
         ("auto", "mcsvm.auto"): 10_000, ("auto", "m3svm.newton"): steps,
-        ("dcd", "dcd"): epochs, ("dcd", "ldm.descent"): epochs, ("dcd", "mcodm.auto"): rounds,
+        ("dcd", "descent.dcd"): epochs, ("dcd", "ldm.descent"): epochs,
+        ("dcd", "mcodm.auto"): rounds,
         ("dcd", "mcsvm.descent"): 10_000, ("dcd", "large.block_descent"): epochs,
-        ("newton", "newton"): steps, ("newton", "proximal"): steps, ("newton", "two_jumps"): steps,
+        ("newton", "newton.newton"): steps, ("newton", "newton.proximal"): steps,
+        ("newton", "newton.two_jumps"): steps,
         ("newton", "ldm.newton"): steps,
-        ("newton", "kmomd"): rounds, ("newton", "mcodm.auto"): rounds,
+        ("newton", "newton.kmomd"): rounds, ("newton", "mcodm.auto"): rounds,
         ("newton", "mcsvm.newton"): steps, ("newton", "m3svm.newton"): steps,
-        ("newton", "large.passes"): steps, ("path", "path"): 1_000_000,
+        ("newton", "large.passes"): steps, ("path", "paths.path"): 1_000_000,
         ("landmarks", "engine.solve"): steps, ("landmarks", "engine.jumps"): rounds,
         ("landmarks", "mcodm.auto"): rounds,
-        ("dcd-dense", "ldm.dense"): 20_000, ("svrg", "svrg"): 100, ("asgd", "asgd"): 100,
+        ("dcd-dense", "ldm.dense"): 20_000, ("svrg", "stochastic.svrg"): 100,
+        ("asgd", "stochastic.asgd"): 100,
         ("adam", "m3svm.adam"): 500, ("sodm", "large.sodm"): epochs,
         ("nystrom", "large.nystrom"): steps, ("nystrom", "large.passes"): steps,
         ("dsvrg", "large.dsvrg"): 100,

@@ -13,10 +13,11 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
-from odmtool.solvers import indefinite, path, table
+from odmtool.solvers import indefinite, table
 from odmtool.solvers import run as solver_run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Solution, Stop, ignore_progress
+from odmtool.solvers.paths import path
 from odmtool.solvers.run import SolverRun, checked_way
 from odmtool.solvers.settings import Settings
 

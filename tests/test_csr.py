@@ -10,7 +10,7 @@ from odmtool.core.csr import CSR, compiled, scipy_rows
 from odmtool.core.labels import distinct
 from odmtool.io.model_write import write_model
 from odmtool.machines import ODM
-from odmtool.solvers.hessian import ChangingHessian, regularised_gram
+from odmtool.solvers.newton.hessian import ChangingHessian, regularised_gram
 
 
 @pytest.fixture(params=[(7, 5), (1, 3), (4, 0), (0, 4), (30, 40)])

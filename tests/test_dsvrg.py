@@ -8,10 +8,11 @@ from stepping import assert_agree, assert_confirmed, dense, wide
 from odmtool.core import losses
 from odmtool.errors import DivergedError
 from odmtool.rows.executor import Serial, Threads
-from odmtool.solvers import newton, stochastic, svrg
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import dsvrg
+from odmtool.solvers.newton import newton
 from odmtool.solvers.settings import Settings
+from odmtool.solvers.stochastic import common, svrg
 
 M = 60
 SMOOTH = {
@@ -91,7 +92,7 @@ def test_the_parts_take_their_steps_in_turn():
     taken = 0
     for k, part in enumerate(rows._members):
         generator = np.random.default_rng((7, 0, k))
-        for i in part[stochastic.draw(generator, stochastic.cumulative(shares[part]),
+        for i in part[common.draw(generator, common.cumulative(shares[part]),
                                       rows._counts[k])]:  # fmt: skip
             now, before = (p.y[i] * (X[i] @ v) for v in (point.w + e, point.w))
             slopes = losses.derivative(p.loss, np.array([now, before]))
@@ -105,9 +106,9 @@ def test_the_parts_take_their_steps_in_turn():
 def test_equal_examples_are_drawn_without_replacement(monkeypatch):
     signs = np.where(np.random.default_rng(0).random((M, 6)) < 0.5, 1.0, -1.0)
     p = problem(dense=True)._replace(X=signs)
-    orders, real = [], stochastic.draw
+    orders, real = [], common.draw
     monkeypatch.setattr(
-        stochastic, "draw", lambda *arguments: orders.append(real(*arguments)) or orders[-1]
+        common, "draw", lambda *arguments: orders.append(real(*arguments)) or orders[-1]
     )
     rows = spread(p, 7)
     point = rows.at(np.zeros(6))

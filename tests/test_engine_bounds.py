@@ -13,12 +13,12 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.executor import Serial
-from odmtool.solvers import newton
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, thinned
 from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis
 from odmtool.solvers.engine.points import Points
+from odmtool.solvers.newton import newton
 from odmtool.solvers.rounding import sum_error
 
 

@@ -20,9 +20,9 @@ from odmtool.core import deadline, losses
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.coded_tile import decoded, take_codes
-from odmtool.solvers import newton
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import brought, certificate, cost, full, products, sample, solve
+from odmtool.solvers.newton import newton
 from odmtool.solvers.rounding import sum_error
 
 

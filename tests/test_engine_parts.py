@@ -9,7 +9,6 @@ from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.rows.executor import Serial
-from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Solution, Stop
 from odmtool.solvers.engine import certificate, sample, solve
 from odmtool.solvers.engine import columns as engine_columns
@@ -18,6 +17,7 @@ from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.features import Basis, features
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.reduced import FeatureSpace
+from odmtool.solvers.newton import newton
 
 
 @pytest.mark.parametrize("dense", [False, True])

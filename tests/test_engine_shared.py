@@ -17,10 +17,11 @@ from odmtool.search.journal import open_journal
 from odmtool.search.search import SearchPlan, grid, search
 from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import Data, folds
-from odmtool.solvers import auto, newton
+from odmtool.solvers import auto
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import columns, room, shared, solve
 from odmtool.solvers.engine.landmarks import Landmarks
+from odmtool.solvers.newton import newton
 
 RBF = Kernel("rbf", 0.3)
 

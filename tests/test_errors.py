@@ -196,7 +196,7 @@ def test_matrix_larger_than_memory_is_said_before_it_is_made(run, heart, monkeyp
 
 @pytest.mark.parametrize("options", [[], ["-t", "rbf"]])
 def test_the_path_is_refused_before_its_matrices_are_made(run, heart, monkeypatch, options):
-    from odmtool.solvers import path
+    from odmtool.solvers.paths import path
 
     monkeypatch.setattr(path, "HingePath", lambda *_: pytest.fail("the path was begun"))
     limits = "--solver", "path", "--memory", "2.3M"  # 4 x 8 x 270^2 = 2.33 MB

@@ -6,7 +6,7 @@ from problems import StoreInMemory, examples, problem, weights
 
 from odmtool.core import losses
 from odmtool.rows.examples import Examples, labels_of
-from odmtool.solvers import stochastic
+from odmtool.solvers.stochastic import common
 
 
 @pytest.mark.parametrize("bias", [-1.0, 0.0, 2.0])
@@ -54,11 +54,11 @@ def test_passes_are_cut_into_so_many_tasks(count):
 def test_draws_are_spread_evenly():
     """One in each of so many equal parts of what the probabilities sum up to, then shuffled."""
     shares = np.array([0.0, 3.0, 1.0, 0.0, 2.0, 0.0])
-    sums = stochastic.cumulative(shares)
+    sums = common.cumulative(shares)
     np.testing.assert_allclose(sums, np.cumsum(shares) / 6)
-    np.testing.assert_allclose(stochastic.cumulative(np.zeros(4)), [0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(common.cumulative(np.zeros(4)), [0.25, 0.5, 0.75, 1.0])
     for count in (None, 1, 4, 31, 0):
-        found = stochastic.draw(np.random.default_rng(5), sums, count)
+        found = common.draw(np.random.default_rng(5), sums, count)
         random, expected = np.random.default_rng(5), []
         number = 6 if count is None else count
         for k, part in enumerate(random.random(number)):
@@ -68,7 +68,7 @@ def test_draws_are_spread_evenly():
         random.shuffle(expected)
         assert found.tolist() == expected.tolist()
     # By rounding a mark may be at the end.
-    assert stochastic.draw(np.random.default_rng(5), np.array([0.5, 0.5]), 3).max() == 1
+    assert common.draw(np.random.default_rng(5), np.array([0.5, 0.5]), 3).max() == 1
 
 
 @pytest.mark.parametrize("loss", [losses.odm(9.0, 0.5, 0.2, 60), losses.ldm(2.0, 3.0, 9.0, 60)])
@@ -83,7 +83,7 @@ def test_a_point_and_its_derivative(loss):
             return (spread - 3.0 * (u @ t) + 9.0 * (u @ np.maximum(0, 1 - t))) / 60
         return u @ losses.value(loss, t)
 
-    found = stochastic.point_at(p, w)
+    found = common.point_at(p, w)
     t = p.y * (p.X @ w)
     np.testing.assert_allclose(found.t, t)
     assert found.w is w and found.primal == pytest.approx(w @ w / 2 + primal(t), rel=1e-12)
@@ -93,5 +93,5 @@ def test_a_point_and_its_derivative(loss):
         slope = (moved[0] - moved[1]) / 2e-6
         assert found.derivative[i] == pytest.approx(slope, rel=1e-4, abs=1e-7)
     eta = np.random.default_rng(1).standard_normal(60)
-    assert stochastic.first_point(p, None).primal == pytest.approx(primal(np.zeros(60)))
-    np.testing.assert_allclose(stochastic.first_point(p, eta).w, p.X.T @ (p.y * eta))
+    assert common.first_point(p, None).primal == pytest.approx(primal(np.zeros(60)))
+    np.testing.assert_allclose(common.first_point(p, eta).w, p.X.T @ (p.y * eta))

@@ -9,9 +9,9 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
-from odmtool.solvers import dcd, extrapolation
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.extrapolation import Extrapolation, shares
+from odmtool.solvers.descent import dcd, extrapolation
+from odmtool.solvers.descent.extrapolation import Extrapolation, shares
 
 
 def slow_problem(loss, m=60, d=200, seed=2):

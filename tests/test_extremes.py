@@ -15,10 +15,10 @@ from odmtool.errors import OdmError
 from odmtool.judge import binary, m3svm, mcodm, mcsvm
 from odmtool.machines import machine_named
 from odmtool.rows.examples import Examples
-from odmtool.solvers import asgd, svrg
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import block_descent, dsvrg, passes, sodm
 from odmtool.solvers.settings import Settings
+from odmtool.solvers.stochastic import asgd, svrg
 
 # How often mcODM begins is asked in test_mcodm_starts.py.
 pytestmark = pytest.mark.usefixtures("two_starts")

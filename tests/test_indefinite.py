@@ -128,8 +128,8 @@ def test_duals_of_mcsvm_do_not_grow_for_ever(lambda_):
 
 
 def test_divergence_is_seen_without_the_eigenvalue():
-    from odmtool.solvers import dcd
     from odmtool.solvers.base import Stop
+    from odmtool.solvers.descent import dcd
 
     with pytest.raises(DivergedError):
         dcd.solve(indefinite_problem(lambda_=50.0), Stop(1e-3, 100000))
@@ -283,8 +283,8 @@ def test_sigmoid_with_a_tiny_lambda():
 
 def test_one_example_is_enough_to_diverge():
     """k(x, x) of -1 / (largest slope) leaves its dual without a bound, before any epoch."""
-    from odmtool.solvers import dcd
     from odmtool.solvers.base import Stop
+    from odmtool.solvers.descent import dcd
 
     K, y, loss = np.eye(4), np.array([1.0, -1, 1, -1]), losses.odm(4.0, 1.0, 0.0, 4)
     K[2, 2] = -1 / losses.largest_slope(loss)  # 1 + k(x, x) slope is 0

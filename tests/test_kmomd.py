@@ -10,7 +10,7 @@ from odmtool import solvers
 from odmtool.core import losses
 from odmtool.io.model_file import read_model
 from odmtool.machines import machine_named
-from odmtool.solvers import kmomd
+from odmtool.solvers.newton import kmomd
 
 KMOMD = machine_named("kmomd")
 

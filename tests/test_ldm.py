@@ -18,8 +18,8 @@ from test_certificates import certificate
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.judge import binary as objective
-from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop, objective_values
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.ldm import descent as ldm
 from odmtool.solvers.ldm import dual as ldm_dual
 from odmtool.solvers.ldm import newton as ldm_newton

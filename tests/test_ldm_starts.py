@@ -9,13 +9,15 @@ from odmtool import solvers
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.errors import MemoryLimitError, UsageError
-from odmtool.solvers import auto, dcd, path
+from odmtool.solvers import auto
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.ldm import dense as ldm_dense
 from odmtool.solvers.ldm import descent as ldm
 from odmtool.solvers.ldm import dual as ldm_dual
 from odmtool.solvers.ldm import newton as ldm_newton
 from odmtool.solvers.ldm import reduced
+from odmtool.solvers.paths import path
 
 
 @pytest.mark.parametrize("solver", ["dcd", "newton", "dcd-dense"])

@@ -11,7 +11,7 @@ from odmtool.core import loss_table, losses
 from odmtool.core.losses import Pieces
 from odmtool.errors import UsageError
 from odmtool.judge import binary as objective
-from odmtool.solvers import coordinate
+from odmtool.solvers.descent import coordinate
 
 ODM = losses.odm(16.0, 0.4, 0.3, 10)
 ROWS = {"odm": ODM, **OTHER_LOSSES}

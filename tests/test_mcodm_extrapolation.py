@@ -8,7 +8,7 @@ from mcodm_problems import certificate
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
-from odmtool.solvers import extrapolation
+from odmtool.solvers.descent import extrapolation
 from odmtool.solvers.mcodm.descent import KernelDescent
 from odmtool.solvers.mcodm.extrapolation import Extrapolation
 from odmtool.solvers.multi import MultiProblem

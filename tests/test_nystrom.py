@@ -16,10 +16,10 @@ from odmtool.errors import MemoryLimitError
 from odmtool.judge import binary as objective
 from odmtool.rows.executor import Serial, Threads
 from odmtool.rows.partition import landmarks
-from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.large import blocks, nystrom
 from odmtool.solvers.large.blocks import Blocks, KernelSource, RowSource
+from odmtool.solvers.newton import newton
 
 
 def judge_in_span(p, count, solution, seed=0):

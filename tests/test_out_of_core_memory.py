@@ -16,7 +16,7 @@ from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.machines import MACHINES
 from odmtool.places import disk, disk_memory, disk_training
 from odmtool.places.place import Source
-from odmtool.solvers import dcd
+from odmtool.solvers.descent import dcd
 
 TINY = 700
 pytestmark = pytest.mark.usefixtures("tiny_blocks")

@@ -9,8 +9,8 @@ from scipy.optimize import LinearConstraint, linprog, minimize
 from stepping import python
 
 from odmtool.core import deadline, losses
-from odmtool.solvers import hinge_path, path
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.paths import hinge_path, path
 
 
 def chain(kernel, settings, starts):

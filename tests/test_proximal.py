@@ -11,8 +11,9 @@ from odmtool import solvers
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
-from odmtool.solvers import dcd, proximal
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.descent import dcd
+from odmtool.solvers.newton import proximal
 
 
 @pytest.mark.parametrize("weighted", [False, True])

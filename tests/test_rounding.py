@@ -15,8 +15,9 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
-from odmtool.solvers import dcd, rounding, value_rounding
+from odmtool.solvers import rounding, value_rounding
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.rounding import UNIT, ExactMargins, Rounding, SpanRounding
 
 EPS = 2.0**-52
@@ -391,7 +392,7 @@ def test_where_one_pass_overflows_the_bounds_are_asked():
 
 def test_errors_of_many_equal_numbers_do_not_add_up():
     """A sum of 400,000 shares is as exact as one of two."""
-    from odmtool.solvers.coordinate import objective_sums
+    from odmtool.solvers.descent.coordinate import objective_sums
 
     m, loss = 400_000, losses.odm(34.8, 0.3, 0.2, 400_000)
     t, eta = np.full(m, 0.1), np.full(m, 0.1 / m)

@@ -6,8 +6,8 @@ from problems import OTHER_LOSSES, problem, weights
 from test_certificates import certificate
 
 from odmtool.core import losses
-from odmtool.solvers import dcd
 from odmtool.solvers.base import Stop
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.ldm import descent as ldm
 
 LOSSES = {

@@ -15,13 +15,14 @@ from odmtool.errors import DataError, UsageError
 from odmtool.rows import kmeans, partition, tiles
 from odmtool.rows.executor import Serial
 from odmtool.rows.sparse_tile import sparse_tile
-from odmtool.solvers import newton, rounding, spaces, value_rounding
+from odmtool.solvers import rounding, value_rounding
 from odmtool.solvers.base import Problem, Progress, Stop, ignore_progress
 from odmtool.solvers.engine import certificate, choice, features, products, span, thinned
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
+from odmtool.solvers.newton import newton, spaces
 
 # ---- rows and kernels ------------------------------------------------------------------------
 

@@ -17,10 +17,11 @@ from odmtool.judge import binary as objective
 from odmtool.rows.compressed import compressed
 from odmtool.rows.executor import Serial, Threads
 from odmtool.rows.tiles import Tiles, tile_values
-from odmtool.solvers import dcd, newton
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.large import parts, sodm
 from odmtool.solvers.large.parts import parts_of, single_is_enough
+from odmtool.solvers.newton import newton
 from odmtool.solvers.settings import Settings
 
 EIGHT = Settings(partitions=8, branch=2, strata=5)

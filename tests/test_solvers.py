@@ -16,13 +16,13 @@ from odmtool.core.losses import MarginLoss
 from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.judge import binary as judge
 from odmtool.machines import ODM
-from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.hessian import is_thin
-from odmtool.solvers.newton import step_length
+from odmtool.solvers.descent import dcd
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton.hessian import is_thin
+from odmtool.solvers.newton.newton import step_length
+from odmtool.solvers.newton.spaces import FunctionSpace, matrix_bytes
 from odmtool.solvers.rounding import UNIT, Rounding
-from odmtool.solvers.spaces import FunctionSpace, matrix_bytes
 from odmtool.solvers.value_rounding import value_error
 
 
@@ -182,7 +182,7 @@ def test_wide_data_conjugate_gradients_and_function_space(monkeypatch):
     y = np.where(generator.random(80) < 0.5, 1.0, -1.0)
     p = Problem(X, None, y, np.ones(80), losses.odm(2.0**8, 0.5, 0.3, 80))
     function_space = solvers.solve(p, solver="newton", tolerance=1e-12)
-    from odmtool.solvers import spaces
+    from odmtool.solvers.newton import spaces
 
     monkeypatch.setattr(spaces, "LARGEST_GRAM", 0)
     cholesky = solvers.solve(p, solver="newton", tolerance=1e-12)

@@ -19,7 +19,7 @@ from test_steps import BINARY, LOSSES
 from odmtool import solvers
 from odmtool.core import losses
 from odmtool.judge import mcsvm as judge_of_mcsvm
-from odmtool.solvers import path, rounding, run
+from odmtool.solvers import rounding, run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import adam
@@ -27,6 +27,7 @@ from odmtool.solvers.m3svm import newton as m3svm
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.mcsvm import descent as mcsvm
 from odmtool.solvers.mcsvm import newton as mcsvm_newton
+from odmtool.solvers.paths import path
 from odmtool.solvers.rounding import Rounding
 
 ENDLESS = 1e-300

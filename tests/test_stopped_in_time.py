@@ -14,8 +14,8 @@ from odmtool import solvers
 from odmtool.core import deadline, gram, losses
 from odmtool.core.kernels import Kernel
 from odmtool.judge import mcodm as judge_of_mcodm
-from odmtool.solvers import dcd, hessian
 from odmtool.solvers.base import Stop
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.ldm import descent as ldm_descent
 from odmtool.solvers.mcodm import dense as mcodm_dense
 from odmtool.solvers.mcodm import descent as mcodm_descent
@@ -25,6 +25,7 @@ from odmtool.solvers.mcodm import sparse as mcodm_sparse
 from odmtool.solvers.mcodm.terms import evaluate
 from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.mcsvm import descent as mcsvm
+from odmtool.solvers.newton import hessian
 
 
 @pytest.fixture

@@ -16,10 +16,12 @@ from stepping import (
 
 from odmtool.core import losses
 from odmtool.errors import DivergedError
-from odmtool.solvers import dcd, newton, stochastic, svrg
 from odmtool.solvers.base import Problem, Stop
-from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.descent import dcd
+from odmtool.solvers.descent.dcd import compressed_rows
 from odmtool.solvers.ldm import descent as ldm
+from odmtool.solvers.newton import newton
+from odmtool.solvers.stochastic import common, svrg
 
 M = 60
 SMOOTH = {
@@ -114,7 +116,7 @@ def test_unscaled_data_never_diverge_silently(machine, lambda_):
     solution = svrg.solve(p, Stop(1e-9, 50))
     primal, dual = judged(p, solution)
     assert primal == pytest.approx(solution.primal, rel=1e-9)
-    assert primal < stochastic.point_at(p, np.zeros(X.shape[1])).primal
+    assert primal < common.point_at(p, np.zeros(X.shape[1])).primal
     assert dual == pytest.approx(solution.dual, rel=1e-6, abs=1e-9 * primal)
     assert not solution.converged and solution.gap > 1e-9
     if machine == "odm":
@@ -164,7 +166,7 @@ def test_a_warm_start_is_where_it_starts():
 
 def prepared(p, seed=5):
     """A snapshot, its full gradient, and drift y <x, g>."""
-    point = stochastic.point_at(p, np.random.default_rng(seed).standard_normal(p.X.shape[1]) / 2)
+    point = common.point_at(p, np.random.default_rng(seed).standard_normal(p.X.shape[1]) / 2)
     gradient = point.w + p.X.T @ (p.y * point.derivative)
     return point, gradient, p.y * (p.X @ gradient)
 
@@ -190,7 +192,7 @@ def test_a_stage_is_what_its_header_says():
 
 
 def stage_of_pairs(p, point, gradient, drift, first, second, step):
-    variance, _mean, hinge = stochastic.pair_terms(p)
+    variance, _mean, hinge = common.pair_terms(p)
     z = np.zeros_like(gradient)
     pairs = np.array(first), np.array(second)
     a, k = svrg.pair_stage(
@@ -212,7 +214,7 @@ def test_two_examples_give_an_unbiased_gradient_of_ldm():
         * stage_of_pairs(p, point, gradient, drift, [0, i], [1, j], step)
         for i in range(M) for j in range(M)
     )  # fmt: skip
-    there = stochastic.point_at(p, point.w + moved)
+    there = common.point_at(p, point.w + moved)
     full = gradient + p.X.T @ (p.y * (there.derivative - point.derivative))
     assert np.any((there.t <= 1) != (point.t <= 1))
     np.testing.assert_allclose(mean, (moved - step * full) / (1 + step), rtol=1e-9, atol=1e-11)
@@ -230,12 +232,12 @@ def test_the_examples_of_a_pair_are_drawn_independently(monkeypatch):
 
 def test_draws_have_their_probabilities():
     shares = np.array([1.0, 0.0, 5.0, 2.0])
-    sums, generator = stochastic.cumulative(shares), np.random.default_rng(0)
-    draws = np.concatenate([stochastic.draw(generator, sums)[:1] for _ in range(20000)])
+    sums, generator = common.cumulative(shares), np.random.default_rng(0)
+    draws = np.concatenate([common.draw(generator, sums)[:1] for _ in range(20000)])
     frequency = np.bincount(draws, minlength=4) / len(draws)
     np.testing.assert_allclose(frequency, shares / 8, atol=0.015)
-    equal = stochastic.cumulative(np.ones(50))
-    assert sorted(stochastic.draw(generator, equal)) == list(range(50))
+    equal = common.cumulative(np.ones(50))
+    assert sorted(common.draw(generator, equal)) == list(range(50))
 
 
 @pytest.mark.parametrize("loss", [SMOOTH["odm"], LDM], ids=["odm", "ldm"])
@@ -247,7 +249,7 @@ def test_a_stage_touches_nonzeros_only(loss, monkeypatch):
     rows, t, drift = compressed_rows(X), np.full(len(y), 0.9), np.linspace(-1, 1, len(y))
     order, z = np.arange(len(y)), Counting(np.zeros(X.shape[1]))
     if loss is LDM:
-        variance, _mean, hinge = stochastic.pair_terms(p)
+        variance, _mean, hinge = common.pair_terms(p)
         stage, pairs = python(svrg.pair_stage), (order, order[::-1])
         stage(*rows, y, variance, hinge, t, drift, *pairs, 0.1, z)
         met = 2 * X.nnz
@@ -262,7 +264,7 @@ def test_a_stage_touches_nonzeros_only(loss, monkeypatch):
 def test_columns_without_nonzeros_cost_nothing(loss):
     X, y = wide()
     p = Problem(X, None, y, np.ones(len(y)), loss)
-    narrow, widen = stochastic.occupied_columns(p)
+    narrow, widen = common.occupied_columns(p)
     assert narrow.X.shape == (len(y), len(np.unique(X.indices)))
     solution = svrg.solve(p, Stop(1e-4, 500))
     assert solution.w.shape == (X.shape[1],)
@@ -300,7 +302,7 @@ def test_the_steps_of_stages():
 
     def point(w, primal, gradient):
         found = np.array([w, 0.0]), None, primal, 100.0, np.array([gradient, 1.0])
-        points.append(stochastic.Point(*found))
+        points.append(common.Point(*found))
         return points[-1]
 
     run = svrg.Stages(Rows(), point(0.0, 50.0, -9.0))

@@ -1,4 +1,4 @@
-"""Examples with a small share of the gap wait (:mod:`odmtool.solvers.kernel_block`)."""
+"""Examples with a small share of the gap wait (:mod:`odmtool.solvers.descent.kernel_block`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as judge
-from odmtool.solvers import dcd, kernel_block
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.descent import dcd, kernel_block
 from odmtool.solvers.mcodm import auto as mcodm
 from odmtool.solvers.mcodm import descent
 from odmtool.solvers.mcsvm import descent as mcsvm

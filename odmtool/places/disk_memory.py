@@ -38,8 +38,8 @@ from odmtool.io.svmlight import PLAIN_BYTES
 from odmtool.machines.data import too_wide
 from odmtool.machines.reduction import problems
 from odmtool.rows import partition
-from odmtool.solvers import dcd
 from odmtool.solvers.base import LARGEST_HESSIAN
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.large.blocks import gram_rows, sample_size
 
 # Of what is left, a sample of the rows may have so much.

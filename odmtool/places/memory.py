@@ -35,7 +35,7 @@ from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
 from odmtool.solvers.linear_cost import is_surely_newton
-from odmtool.solvers.spaces import array_bytes, matrix_bytes
+from odmtool.solvers.newton.spaces import array_bytes, matrix_bytes
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, NEWTON_MATRICES, newton_matrices
 
 

@@ -24,7 +24,7 @@ from odmtool.search.together import needed_bytes, newton_processes
 from odmtool.search.validation import takes_path
 from odmtool.solvers.base import path_bytes
 from odmtool.solvers.engine.room import memory_for_many
-from odmtool.solvers.spaces import matrix_bytes
+from odmtool.solvers.newton.spaces import matrix_bytes
 from odmtool.solvers.table import FOLD_MATRICES
 
 

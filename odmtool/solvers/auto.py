@@ -4,8 +4,8 @@ Coordinate descent needs few epochs when lambda is small and more than anyone ca
 it is large; Newton's method needs a few steps for every lambda, but a step costs as much as
 many epochs. So a small problem gets Newton's method at once, and a large one coordinate descent
 for about as long as Newton's method would take, or until its gap falls too slowly for that
-(:mod:`odmtool.solvers.trend`), and Newton from there if that was not enough: whichever is right,
-little is lost. For linear problems with a smooth loss both are estimated
+(:mod:`odmtool.solvers.descent.trend`), and Newton from there if that was not enough: whichever
+is right, little is lost. For linear problems with a smooth loss both are estimated
 (:mod:`odmtool.solvers.linear_cost`; benchmarks/solvers.py measures what comes of it). Where
 Newton's method does not apply, it is coordinate descent only. Large problems with a kernel get
 landmarks (docs/kernel-engine.md), and Newton's method on the whole matrix where these, in single

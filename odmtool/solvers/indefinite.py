@@ -29,7 +29,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import STORED
 from odmtool.core.loss_table import OF_LDM, SMOOTH
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
-from odmtool.solvers.factor import cholesky_in_place
+from odmtool.solvers.newton.factor import cholesky_in_place
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.untrained import untrained
 

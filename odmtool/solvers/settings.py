@@ -13,7 +13,8 @@ _LEAST = {"partitions": 1, "strata": 1, "branch": 2, "stop_level": 0, "landmarks
 class Settings(NamedTuple):
     """Settings of single solvers; each takes from here what it knows."""
 
-    # One of :data:`odmtool.defaults.SNAPSHOTS`: of svrg, see :func:`odmtool.solvers.svrg.solve`.
+    # One of :data:`odmtool.defaults.SNAPSHOTS`: of svrg, see
+    # :func:`odmtool.solvers.stochastic.svrg.solve`.
     snapshot: str = "last"
     # One of :data:`odmtool.defaults.OUTER`: of mcodm, see :mod:`odmtool.solvers.mcodm.rounds`.
     outer: str = "cccp"

@@ -1,7 +1,7 @@
 """The solvers: one row for each, and all that asks what a solver can do asks its row.
 
-To add a solver, write its file in this folder, headed by the problem, the update, the stopping
-rule and the source, with ``solve(problem, stop, *, seed, start, progress) -> Solution``
+To add a solver, write its file in a folder of this one, headed by the problem, the update, the
+stopping rule and the source, with ``solve(problem, stop, *, seed, start, progress) -> Solution``
 (:mod:`odmtool.solvers.base`), and its row here. Machines, refusals, help texts, manual pages,
 docs/solvers.md and the tests of certificates take it from the table; give it to ``auto``
 (:mod:`odmtool.solvers.auto`) only with a benchmark.
@@ -106,7 +106,7 @@ _ROWS = (
         (
             Way("auto", _BINARY),
             Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
-            Way("kmomd", (OF_KMOMD,), 2000, matrices=NEWTON_MATRICES),
+            Way("newton.kmomd", (OF_KMOMD,), 2000, matrices=NEWTON_MATRICES),
             Way("mcsvm.auto", (OF_MCSVM,), 10_000),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("auto", MARGIN, kernel=False, places=(DISK,)),
@@ -118,7 +118,7 @@ _ROWS = (
     Solver(
         "dcd", "dual coordinate descent", "epochs",
         (
-            Way("dcd", MARGIN, 1000),
+            Way("descent.dcd", MARGIN, 1000),
             Way("ldm.descent", (OF_LDM,), 1000),
             Way("mcodm.auto", (OF_MCODM,), 2000, reads=("outer",)),
             Way("mcsvm.descent", (OF_MCSVM,), 10_000),
@@ -129,11 +129,11 @@ _ROWS = (
     Solver(
         "newton", "Newton's method", "Newton steps",
         (
-            Way("newton", (SMOOTH,), 200, matrices=NEWTON_MATRICES, has_jobs=True),
-            Way("proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
-            Way("two_jumps", (JUMPS,), 200, matrices=TWO_JUMPS_MATRICES),
+            Way("newton.newton", (SMOOTH,), 200, matrices=NEWTON_MATRICES, has_jobs=True),
+            Way("newton.proximal", (ONE_JUMP,), 200, matrices=NEWTON_MATRICES),
+            Way("newton.two_jumps", (JUMPS,), 200, matrices=TWO_JUMPS_MATRICES),
             Way("ldm.newton", (OF_LDM,), 200, matrices=LDM_MATRICES),
-            Way("kmomd", (OF_KMOMD,), 2000, matrices=NEWTON_MATRICES),
+            Way("newton.kmomd", (OF_KMOMD,), 2000, matrices=NEWTON_MATRICES),
             Way("mcodm.auto", (OF_MCODM,), 2000, kernel=False, reads=("outer",)),
             Way("mcsvm.newton", (OF_MCSVM,), 200, kernel=False),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
@@ -145,7 +145,7 @@ _ROWS = (
     ),
     Solver(
         "path", "exact solutions along lambda", "changes of the active set",
-        (Way("path", (ONE_JUMP, OF_LDM), 1_000_000, matrices=LDM_MATRICES),),
+        (Way("paths.path", (ONE_JUMP, OF_LDM), 1_000_000, matrices=LDM_MATRICES),),
         "Where several lambdas follow each other, a cross validation takes it for ldm and l1svm "
         "of up to 700 examples, 5000 with a kernel. Memory for four matrices of all pairs of "
         "examples.",
@@ -168,12 +168,12 @@ _ROWS = (
     ),
     Solver(
         "svrg", "stochastic gradients with reduced variance", "stages",
-        (Way("svrg", (SMOOTH, OF_LDM), 100, kernel=False, reads=("snapshot",)),),
+        (Way("stochastic.svrg", (SMOOTH, OF_LDM), 100, kernel=False, reads=("snapshot",)),),
         "The papers' solver of linear machines.",
     ),
     Solver(
         "asgd", "averaged stochastic gradients", "epochs",
-        (Way("asgd", (OF_LDM,), 100, kernel=False),),
+        (Way("stochastic.asgd", (OF_LDM,), 100, kernel=False),),
         "The solver of the KDD paper.",
     ),
     Solver(

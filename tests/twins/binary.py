@@ -10,8 +10,9 @@ from problems import OTHER_LOSSES
 
 from odmtool.core import losses
 from odmtool.judge import binary as judge
-from odmtool.solvers import asgd, coordinate, dcd, dcd_epochs, stochastic, svrg
-from odmtool.solvers.kernel_block import SIZE
+from odmtool.solvers.descent import coordinate, dcd, dcd_epochs
+from odmtool.solvers.descent.kernel_block import SIZE
+from odmtool.solvers.stochastic import asgd, common, svrg
 from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, bisect, dense, matrix, rows_of, signs, table
 
@@ -424,8 +425,8 @@ TWINS = table(
     Twin(coordinate.gap_share, share, gap_cases),
     Twin(coordinate.objective_sums, sums, sums_cases),
     Twin(coordinate.added, rounded_sum, adding_up_cases),
-    Twin(stochastic.row_product, product, row_cases),
-    Twin(stochastic.add_row, add, adding_cases),
+    Twin(common.row_product, product, row_cases),
+    Twin(common.add_row, add, adding_cases),
     Twin(dcd.add_squares, squares, square_cases),
     Twin(dcd_epochs.visit, one_visit, visit_cases),
     Twin(dcd_epochs.linear_epoch, linear_descent, linear_epoch_cases),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers import hinge_path
+from odmtool.solvers.paths import hinge_path
 from twins.making import Twin, signs, table
 
 

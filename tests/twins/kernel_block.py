@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers import kernel_block
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS
+from odmtool.solvers.descent import kernel_block
+from odmtool.solvers.descent.kernel_block import ENOUGH, SIZE, SWEEPS
 from twins.making import Twin, table
 
 

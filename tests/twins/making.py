@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.descent.dcd import compressed_rows
 
 
 def everything(result, arguments):

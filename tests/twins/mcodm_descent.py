@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from odmtool.core.losses import MulticlassODMLoss
-from odmtool.solvers.kernel_block import SIZE
+from odmtool.solvers.descent.kernel_block import SIZE
 from odmtool.solvers.mcodm import epochs
 from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, dense, matrix, rows_of, table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers.kernel_block import SIZE
+from odmtool.solvers.descent.kernel_block import SIZE
 from odmtool.solvers.mcsvm import descent as mcsvm
 from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, bisect, dense, matrix, rows_of, table

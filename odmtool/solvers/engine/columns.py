@@ -2,8 +2,8 @@
 
 Problem  for each column j: min over w_j of 1/2 |w_j|^2 + sum_i u_ij l_j(y_ij <w_j, z_i>). The
          features z_i are shared; y_ij = 0 for examples that take no part (those of the fold).
-Update   that of :mod:`odmtool.solvers.newton` in w space, for all columns side by side: Z W and
-         Z'A are matrix products. The Newton systems (I + Z' S_j Z) d_j = g_j are solved by
+Update   that of :mod:`odmtool.solvers.newton.newton` in w space, for all columns side by side:
+         Z W and Z'A are matrix products. The Newton systems (I + Z' S_j Z) d_j = g_j are solved by
          conjugate gradients, all preconditioned by one Cholesky factor: that of the Hessian
          with the mean of the slopes S_j. Columns with the same lambda have much the same one.
 Stop     per column, when 1/2 |gradient|^2 is at most the tolerance times S.
@@ -18,10 +18,10 @@ import numpy as np
 
 from odmtool.core import deadline, losses
 from odmtool.core.losses import MarginLoss
-from odmtool.solvers import newton
 from odmtool.solvers.base import SUFFICIENT_DECREASE, Problem, Stop
 from odmtool.solvers.engine.reduced import FeatureSpace, weighted_gram
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton import newton
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
 
 # Rows of a task, at least and at most.
 # speed only: how rows are split among threads
@@ -249,7 +249,7 @@ class _Newton:
         return direction, change
 
     def _lengths(self, direction, change) -> np.ndarray:
-        """How far to go, by the rule of :func:`odmtool.solvers.newton.step_length`."""
+        """How far to go, by the rule of :func:`odmtool.solvers.newton.newton.step_length`."""
         along = np.einsum("ij,ij->j", self.W, direction)
         squared = np.einsum("ij,ij->j", direction, direction)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from odmtool.core import deadline
 from odmtool.solvers.engine.points import Points
-from odmtool.solvers.factor import inverse_transposed
+from odmtool.solvers.newton.factor import inverse_transposed
 from odmtool.solvers.rounding import UNIT
 
 # speed only: columns of L^-T at a time, so that its zeros are not multiplied

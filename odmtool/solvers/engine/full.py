@@ -55,8 +55,8 @@ from odmtool.solvers.engine.choice import DRAWN
 from odmtool.solvers.engine.cost import Cost, passes
 from odmtool.solvers.engine.products import CODED, Asked, Products
 from odmtool.solvers.engine.reduced import FeatureSpace
-from odmtool.solvers.factor import gradient_steps
-from odmtool.solvers.newton import step_length
+from odmtool.solvers.newton.factor import gradient_steps
+from odmtool.solvers.newton.newton import step_length
 from odmtool.solvers.rounding import sum_error
 
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).

@@ -18,7 +18,6 @@ import numpy as np
 
 from odmtool.core import deadline, losses
 from odmtool.core.loss_table import OF_LDM, ONE_JUMP
-from odmtool.solvers import dcd, proximal
 from odmtool.solvers.base import (
     Problem,
     Solution,
@@ -27,6 +26,7 @@ from odmtool.solvers.base import (
     objective_values,
     relative,
 )
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.choice import Choice
 from odmtool.solvers.engine.cost import DescentCost
@@ -34,6 +34,7 @@ from odmtool.solvers.engine.features import Basis, Features
 from odmtool.solvers.engine.span import SpanRun
 from odmtool.solvers.ldm import descent, dual
 from odmtool.solvers.ldm import newton as ldm_newton
+from odmtool.solvers.newton import proximal
 from odmtool.solvers.table import SOLVERS
 
 # Epochs before Newton's method: in the span, and on kernel values for each example; in the span

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.solvers.engine.points import Points
-from odmtool.solvers.factor import inverse_transposed
+from odmtool.solvers.newton.factor import inverse_transposed
 
 # Candidates of a block, as a share of the landmarks so far, and their least and most.
 # speed only: the gap is certified with any landmarks

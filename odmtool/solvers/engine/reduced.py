@@ -1,9 +1,9 @@
 """Newton's method in the span of landmarks: a linear problem on features in single precision.
 
 Problem  min over w of 1/2 |w|^2 + sum_i u_i l(y_i <w, z_i>), z_i the features (r numbers).
-Update   that of :mod:`odmtool.solvers.newton` in w space. The Hessian I + sum_i s_i z_i z_i' is
-         kept from step to step: only examples whose margin has moved to another piece of the
-         loss change their s_i, and after the first steps these are few.
+Update   that of :mod:`odmtool.solvers.newton.newton` in w space. The Hessian I + sum_i s_i z_i z_i'
+         is kept from step to step: only examples whose margin has moved to another piece of
+         the loss change their s_i, and after the first steps these are few.
 Stop     as there. Features in single precision make every step a little wrong, which the next
          one repairs; what remains is part of the certificate of the full problem.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.spaces import WeightSpace
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton.spaces import WeightSpace
 
 # speed only: tasks are so large that adding up results costs nothing beside making them
 _ROWS, _TASKS = 4096, 16
@@ -23,7 +23,7 @@ _CHANGED = 0.4
 
 
 class FeatureSpace(WeightSpace):
-    """The unknown is w, shape (r,); see :mod:`odmtool.solvers.spaces` for the questions.
+    """The unknown is w, shape (r,); see :mod:`odmtool.solvers.newton.spaces` for the questions.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Dual coordinate descent block by block, for rows on the disk: wide data, and any loss.
 
-Problem     max over eta of D(eta) as in :mod:`odmtool.solvers.dcd`, for a linear problem.
+Problem     max over eta of D(eta) as in :mod:`odmtool.solvers.descent.dcd`, for a linear problem.
 Update      a block is read, and its duals are updated for a few epochs with the others
             fixed, keeping w = sum_i eta_i y_i x_i; then comes the next block, in random
             order. In memory are w, one block, and eta: d and m numbers.
@@ -24,8 +24,8 @@ from odmtool.core import kernels, losses
 from odmtool.core.losses import MarginLoss
 from odmtool.errors import DivergedError
 from odmtool.rows.examples import Examples
-from odmtool.solvers import dcd, dcd_epochs
 from odmtool.solvers.base import Progress, Stop, ignore_progress, relative
+from odmtool.solvers.descent import dcd, dcd_epochs
 from odmtool.solvers.large.passes import Found
 from odmtool.solvers.rounding import shares_error, sum_error
 

@@ -24,12 +24,12 @@ from odmtool.core.columns import in_blocks
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.executor import Serial
-from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.hessian import gram_of, is_thin
+from odmtool.solvers.newton import newton
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton.hessian import gram_of, is_thin
+from odmtool.solvers.newton.spaces import WeightSpace
 from odmtool.solvers.rounding import SpanRounding
-from odmtool.solvers.spaces import WeightSpace
 
 # A piece stays in the processor's cache while it is used.
 # speed only: rows at a time
@@ -211,7 +211,7 @@ def solve(
         ``X`` and ``gram`` are not looked at.
     X : Blocks, shape (m, d)
     stop, seed, progress
-        As for :func:`odmtool.solvers.newton.solve`; the seed is the sample's.
+        As for :func:`odmtool.solvers.newton.newton.solve`; the seed is the sample's.
     """
     y, weight, sample = problem.y, problem.weight, None
     # speed only: where Newton's method begins

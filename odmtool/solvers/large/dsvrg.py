@@ -4,8 +4,8 @@ Problem     P(w) = 1/2 |w|^2 + sum_i u_i l(t_i), l with a continuous derivative.
 Update      The examples are cut into parts (:mod:`odmtool.rows.partition`), which stay
             where an executor keeps them. A stage starts at a snapshot s. The parts compute
             margins and their shares of the full gradient g side by side. Then each in turn
-            takes the steps of :mod:`odmtool.solvers.svrg` with its own examples and hands
-            e = w - s, as (a, k, z), to the next. The next snapshot is the last w.
+            takes the steps of :mod:`odmtool.solvers.stochastic.svrg` with its own examples and
+            hands e = w - s, as (a, k, z), to the next. The next snapshot is the last w.
 Sampling    part k, whose sum of u_i |x_i|^2 is S_k of S, takes m S_k / S steps; within it
             an example is drawn in proportion to u_i |x_i|^2, spread evenly, so that equal
             examples are drawn without replacement. Then every example of the whole is drawn
@@ -28,12 +28,12 @@ from odmtool.core import kernels, losses
 from odmtool.errors import DivergedError
 from odmtool.rows.executor import Serial, itself
 from odmtool.rows.spread import pieces_of
-from odmtool.solvers import stochastic, svrg
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
-from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.descent.dcd import compressed_rows, row_squares
 from odmtool.solvers.large.parts import transposed_product
 from odmtool.solvers.large.sodm import arrange
 from odmtool.solvers.settings import Settings
+from odmtool.solvers.stochastic import common, svrg
 
 
 def solve(
@@ -55,7 +55,7 @@ def solve(
     """
     narrow, widen = problem, np.asarray
     if pieces_of(problem.X).is_here:
-        narrow, widen = stochastic.occupied_columns(problem)
+        narrow, widen = common.occupied_columns(problem)
     order, levels = arrange(narrow, settings, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = Spread(narrow, order, levels[0], executor or Serial(), seed)
@@ -83,7 +83,7 @@ class Snapshot(NamedTuple):
 
 
 class Spread:
-    """The examples of a problem in parts, as :class:`odmtool.solvers.svrg.Stages` asks for them.
+    """The examples of a problem in parts, as :class:`~odmtool.solvers.stochastic.svrg.Stages` asks.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Spread:
         self._total = float(shares.sum())
         self.curvature = svrg.curvature(problem.loss, self._total)
         self.terms = max(problem.X.shape)
-        ends = stochastic.cumulative(shares) * self.size
+        ends = common.cumulative(shares) * self.size
         self._counts = np.diff(np.rint(ends), prepend=0).astype(int).tolist()
 
     def first_w(self, start: np.ndarray | None) -> np.ndarray:
@@ -198,7 +198,7 @@ def slopes_of(part: Problem, margins: np.ndarray):
 def plan_of(part: Problem, gradient, total: float, count: int, seeds):
     """What the ``count`` steps of a part need besides w: drift, inflation, order."""
     shares = part.weight * row_squares(*compressed_rows(part.X))
-    order = stochastic.draw(np.random.default_rng(seeds), stochastic.cumulative(shares), count)
+    order = common.draw(np.random.default_rng(seeds), common.cumulative(shares), count)
     return margins_of(part, gradient), svrg.inflation(shares, total), order
 
 

@@ -32,8 +32,8 @@ from odmtool.errors import MemoryLimitError
 from odmtool.rows.executor import Serial
 from odmtool.rows.partition import PartitionLandmarks, landmarks
 from odmtool.rows.spread import largest_square, pieces_of
-from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.large import blocks
 from odmtool.solvers.large.blocks import Blocks, KernelSource, NystromBasis, expansion
 from odmtool.solvers.large.parts import SINGLE_ROUNDING, single_is_enough

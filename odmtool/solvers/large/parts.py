@@ -24,8 +24,8 @@ from odmtool.rows.executor import Serial
 from odmtool.rows.spread import largest_square, pieces_of, row_bytes, stack
 from odmtool.rows.tile_loops import add_products
 from odmtool.rows.tiles import Tiles, tile_rows, tile_values
-from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.descent import dcd
 
 SINGLE_TOLERANCE = 1e-5
 """Single precision is used down to this tolerance."""

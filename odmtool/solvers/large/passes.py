@@ -9,7 +9,7 @@ Update      w - H^-1 g, where one pass gives P, the gradient g = w - w(eta) and,
             lowers P enough; else the exact minimum along it, found by passes that try several
             lengths at once.
 Stop        when P(w) - D(eta) = 1/2 |g|^2, with what rounding may hide, is <= tolerance S.
-Source      as :mod:`odmtool.solvers.newton`, of which this is the form for rows that cannot
+Source      as :mod:`odmtool.solvers.newton.newton`, of which this is the form for rows that cannot
             be in memory: one pass per step, memory O(d^2). The sample's Hessian:
             Roosta-Khorasani & Mahoney, "Sub-sampled Newton methods", Math. Programming
             174, 2019.
@@ -25,7 +25,6 @@ from odmtool.core import kernels, losses
 from odmtool.core.losses import MarginLoss
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Serial
-from odmtool.solvers import newton
 from odmtool.solvers.base import SUFFICIENT_DECREASE, Stop, ignore_progress, relative
 from odmtool.solvers.large.blocks import (
     LEAST_SAMPLE,
@@ -40,7 +39,8 @@ from odmtool.solvers.large.blocks import (
     times,
     weighted_gram,
 )
-from odmtool.solvers.newton import Iterate
+from odmtool.solvers.newton import newton
+from odmtool.solvers.newton.newton import Iterate
 from odmtool.solvers.rounding import SpanRounding
 
 # Lengths tried in a pass, and passes, when a whole step goes too far.

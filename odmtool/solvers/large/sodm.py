@@ -36,7 +36,6 @@ from odmtool.core.kernels import Kernel
 from odmtool.rows import partition
 from odmtool.rows.executor import Serial
 from odmtool.rows.spread import pieces_of
-from odmtool.solvers import dcd
 from odmtool.solvers.base import (
     Problem,
     Progress,
@@ -46,6 +45,7 @@ from odmtool.solvers.base import (
     objective_values,
     relative,
 )
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.large.parts import parts_of
 from odmtool.solvers.rounding import Rounding
 from odmtool.solvers.settings import Settings

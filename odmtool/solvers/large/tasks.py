@@ -17,8 +17,8 @@ from odmtool.core.kernels import dense_bytes
 from odmtool.core.memory import COPIES, DESCENT_NUMBERS, DESCENT_WEIGHTS, ENTRY, HESSIAN_MATRICES
 from odmtool.errors import MemoryLimitError
 from odmtool.solvers.auto import newton_matrices_bytes
+from odmtool.solvers.newton.spaces import matrix_bytes
 from odmtool.solvers.settings import Settings
-from odmtool.solvers.spaces import matrix_bytes
 from odmtool.solvers.table import IN_PARTS, row_of
 
 # The smallest parts have at least so many examples: below, merging costs more than solving.

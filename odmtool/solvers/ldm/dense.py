@@ -2,8 +2,8 @@
 
 Problem     max over eta~ in u_i [nu, nu + rho] of sum eta~ - 1/2 eta~' H eta~, up to a
             constant, H_ij = y_i y_j k~(x_i, x_j) (:mod:`odmtool.solvers.ldm.reduced`).
-Update      one eta~_i at a time in O(m) (:mod:`odmtool.solvers.dcd`), after the m x m matrix
-            H has been made in O(m^3).
+Update      one eta~_i at a time in O(m) (:mod:`odmtool.solvers.descent.dcd`), after the m x m
+            matrix H has been made in O(m^3).
 Stop        when the relative gap of LDM is at most the tolerance.
 Source      Zhang & Zhou, "Large margin distribution machine", KDD 2014, Algorithm 1, with
             Cholesky and a rank-one identity in place of their inverse. Here to compare
@@ -18,8 +18,8 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.errors import UsageError
-from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.ldm import descent as ldm
 from odmtool.solvers.ldm import reduced as ldm_reduced
 

@@ -5,7 +5,7 @@ Problem     min over w of P(w) = 1/2 |w|^2 + min_b sum_i u_i l_b(t_i),
             c = 2 mu1/M, nu = mu2/M, rho = lambda/M (:func:`odmtool.core.losses.ldm_row`).
             The best b is the mean margin, so this is LDM with its variance.
 Update      an epoch of coordinate descent on the dual of a given b
-            (:mod:`odmtool.solvers.dcd`), then b = sum u t / sum u; O(nonzeros) an epoch.
+            (:mod:`odmtool.solvers.descent.dcd`), then b = sum u t / sum u; O(nonzeros) an epoch.
             Extrapolating b does not save epochs, nor does, for mu1 up to 16, keeping it exact
             after every coordinate step (docs/solvers.md). What is slow at a large lambda
             is coordinate descent itself; there Newton's method goes on
@@ -26,8 +26,8 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core import deadline, losses
-from odmtool.solvers import dcd
 from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
+from odmtool.solvers.descent import dcd
 from odmtool.solvers.diverged import diverged
 from odmtool.solvers.ldm.dual import bounded, feasible, is_bounded, not_worse
 from odmtool.solvers.rounding import Rounding

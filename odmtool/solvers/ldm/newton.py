@@ -3,7 +3,7 @@
 Problem     as in :mod:`odmtool.solvers.ldm.descent`.
 Update      LDM is brought into the inner product in which it is a support vector machine
             (:mod:`odmtool.solvers.ldm.reduced`), once; there proximal Newton steps
-            solve it (:mod:`odmtool.solvers.proximal`), which take 10 to 80 Newton steps
+            solve it (:mod:`odmtool.solvers.newton.proximal`), which take 10 to 80 Newton steps
             for every lambda, mu1 and mu2.
 Stop        when the relative gap of LDM is at most the tolerance.
 """
@@ -17,7 +17,6 @@ import numpy as np
 from odmtool import messages
 from odmtool.core import losses
 from odmtool.errors import MemoryLimitError, UsageError
-from odmtool.solvers import proximal
 from odmtool.solvers.base import (
     LARGEST_GRAM,
     LARGEST_HESSIAN,
@@ -27,6 +26,7 @@ from odmtool.solvers.base import (
     ignore_progress,
 )
 from odmtool.solvers.ldm import reduced as ldm_reduced
+from odmtool.solvers.newton import proximal
 from odmtool.solvers.table import LDM_MATRICES
 
 _LARGEST_ROWS = 2**28

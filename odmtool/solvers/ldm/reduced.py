@@ -37,9 +37,9 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import Problem, Solution, Stop
-from odmtool.solvers.factor import cholesky_in_place
 from odmtool.solvers.indefinite import smallest_eigenvalue
 from odmtool.solvers.ldm.dual import certified, feasible
+from odmtool.solvers.newton.factor import cholesky_in_place
 
 # A reduced problem solved to this gap is solved: what is missing is rounding.
 # speed only: how long to go on where rounding is all that moves

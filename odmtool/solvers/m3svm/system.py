@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 
 LARGEST_SYSTEM = 2000
 """Unknowns up to which H is formed and factored."""

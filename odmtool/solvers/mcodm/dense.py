@@ -30,7 +30,6 @@ from numpy.linalg import LinAlgError
 
 from odmtool.core import deadline
 from odmtool.rows.executor import Serial
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.mcodm import dual_system
 from odmtool.solvers.mcodm.newton import SmoothedNewton
 from odmtool.solvers.mcodm.way import has_many_rows
@@ -41,6 +40,7 @@ from odmtool.solvers.multi import (
     Duals,
     MultiProblem,
 )
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
 
 # speed only: scores of so many rows that all that is made of them stays in a core's cache
 _PART = 2**17

@@ -5,7 +5,7 @@ Update      in random order, beta_i and then alpha_i of one example to their bes
             (:mod:`odmtool.solvers.mcodm.step`); kept up to date with them are, for a linear
             problem, W = [w_1 .. w_k], row-major by feature, in O(nonzeros of the row) for
             every class, and for a kernel all scores f_l(x_j), block after block
-            (:mod:`odmtool.solvers.kernel_block`).
+            (:mod:`odmtool.solvers.descent.kernel_block`).
 Shrinking   a class of an example whose alpha is 0 and would stay so if scores moved by the
             average change in the epoch before is left out, and so is an example all whose
             variables are 0. Examples come back with every round, classes when the gap over
@@ -24,9 +24,9 @@ import numpy as np
 
 from odmtool.core.gram import RowCache, epoch_in_runs, runs
 from odmtool.solvers.base import relative
-from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.descent.dcd import compressed_rows, row_squares
+from odmtool.solvers.descent.kernel_block import add_rows, least_share
 from odmtool.solvers.diverged import diverged
-from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.mcodm.epochs import (
     Lists,
     StepWeights,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
 
 
 class Columns(NamedTuple):

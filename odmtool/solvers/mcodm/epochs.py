@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool._jit import njit
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, sort_in, take
+from odmtool.solvers.descent.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, sort_in, take
 from odmtool.solvers.mcodm.step import alpha_step, beta_step, gap_share
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 

@@ -1,4 +1,6 @@
-"""Anderson's extrapolation (:mod:`odmtool.solvers.extrapolation`) of mcODM's coordinate descent.
+"""Anderson's extrapolation of mcODM's coordinate descent.
+
+That of :mod:`odmtool.solvers.descent.extrapolation`, with what this dual has of its own.
 
 Problem     the dual of one round of :mod:`odmtool.solvers.mcodm.rounds`; its variables are alpha
             and beta, one after the other.
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.solvers import extrapolation
+from odmtool.solvers.descent import extrapolation
 from odmtool.solvers.mcodm.terms import dual_terms
 
 

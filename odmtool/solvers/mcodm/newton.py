@@ -44,10 +44,10 @@ from numpy.linalg import LinAlgError
 
 from odmtool.core import deadline
 from odmtool.solvers.base import SUFFICIENT_DECREASE, relative
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
-from odmtool.solvers.hessian import regularised_gram
 from odmtool.solvers.mcodm.terms import Terms, best_others, evaluate
 from odmtool.solvers.multi import LARGEST_BLOCKS, Duals, MultiProblem
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
+from odmtool.solvers.newton.hessian import regularised_gram
 
 # Where some examples weigh a million times what others do, a step of 1e-7 may be all that leads
 # down; shorter ones than this are rounding.

@@ -20,10 +20,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.hessian import gram_of
 from odmtool.solvers.mcodm.terms import best_others
 from odmtool.solvers.multi import Duals, MultiProblem
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton.hessian import gram_of
 
 # speed only: the share of the rows, and how many rows of it a weight must have
 _SAMPLED, _ROWS_PER_WEIGHT = 7, 10

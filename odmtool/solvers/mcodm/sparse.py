@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core import deadline
-from odmtool.solvers.dcd import compressed_rows
+from odmtool.solvers.descent.dcd import compressed_rows
 from odmtool.solvers.mcodm.hessian import (
     Pieces,
     hessian,

@@ -5,8 +5,8 @@ Problem     max over alpha of D = sum_i alpha_i^y - 1/2 sum_l |w_l|^2, the dual 
             alpha_i^y <= C u_i and alpha_i^l <= 0 for l != y.
 Update      in random order, all alpha_i of one example to their best values; kept up to date
             with them are, for a linear problem, W = [w_1 .. w_k], and for a kernel all scores
-            f_l(x_j), block after block (:mod:`odmtool.solvers.kernel_block`). With p_l = -alpha^l,
-            A = k(x_i, x_i) and the scores B_l = f_l + A p_l the best are
+            f_l(x_j), block after block (:mod:`odmtool.solvers.descent.kernel_block`).
+            With p_l = -alpha^l, A = k(x_i, x_i) and the scores B_l = f_l + A p_l the best are
             p_l = max(0, B_l - B_y + 1 - r) / A, where r >= 0 solves
 
                 sum_{l != y} max(0, B_l - B_y + 1 - r) = min(r, A C u_i).
@@ -30,9 +30,8 @@ from odmtool._jit import njit
 from odmtool.core.gram import Gram, RowCache, epoch_in_runs, is_too_late_for_rows, runs
 from odmtool.solvers import indefinite
 from odmtool.solvers.base import Progress, Stop, ignore_progress, relative
-from odmtool.solvers.dcd import compressed_rows, row_squares
-from odmtool.solvers.diverged import diverged
-from odmtool.solvers.kernel_block import (
+from odmtool.solvers.descent.dcd import compressed_rows, row_squares
+from odmtool.solvers.descent.kernel_block import (
     ENOUGH,
     SIZE,
     SWEEPS,
@@ -42,6 +41,7 @@ from odmtool.solvers.kernel_block import (
     sort_in,
     take,
 )
+from odmtool.solvers.diverged import diverged
 from odmtool.solvers.mcodm.weights import add_row, row_scores
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 from odmtool.solvers.rounding import Rounding

@@ -26,10 +26,10 @@ from odmtool import messages
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import SUFFICIENT_DECREASE, Progress, Stop, ignore_progress
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.hessian import gram_of, is_thin
 from odmtool.solvers.mcsvm import descent
 from odmtool.solvers.multi import LARGEST_WEIGHTS, MultiProblem, MultiSolution, margins_of
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton.hessian import gram_of, is_thin
 
 # tau begins at 1 / the mean cost; each is this share of the one before.
 # speed only: the gap decides when it ends, not how the smoothing shrinks

@@ -21,7 +21,7 @@ Step size   eta0 between 2^-30/L and 1 (L of pair_curvature) such that neither h
             descent starts again, up to ten times.
 Stop        at the end of a window that lowered P by less than half the tolerance (the error
             falls as one over the epochs, so this is about what is left). Then a dual point,
-            see :func:`odmtool.solvers.stochastic.certified`.
+            see :func:`odmtool.solvers.stochastic.common.certified`.
 Source      Zhang & Zhou, "Large margin distribution machine", KDD 2014, Algorithm 2; Xu,
             "Towards optimal one pass large scale learning with averaged stochastic gradient
             descent", 2010, for the step sizes, the search and the sum.
@@ -34,10 +34,10 @@ import numpy as np
 from odmtool import messages
 from odmtool._jit import njit
 from odmtool.errors import DivergedError
-from odmtool.solvers import stochastic
 from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress
-from odmtool.solvers.dcd import compressed_rows, row_squares
-from odmtool.solvers.stochastic import add_row, row_product
+from odmtool.solvers.descent.dcd import compressed_rows, row_squares
+from odmtool.solvers.stochastic import common
+from odmtool.solvers.stochastic.common import add_row, row_product
 
 # speed only: steps that are too long are made shorter
 _SAMPLE, _MOMENTS, _SMALLEST_STEP = 1000, 10, 2.0**-30
@@ -54,18 +54,18 @@ def solve(
     ``stop.max_iter`` counts epochs of m pairs, and epochs for the dual point; w starts at
     w(start). The gap is not known before the end, and NaN.
     """
-    narrow, widen = stochastic.occupied_columns(problem)
+    narrow, widen = common.occupied_columns(problem)
     with np.errstate(over="ignore", invalid="ignore"):
         point, epochs = _descend(narrow, stop, np.random.default_rng(seed), start, progress)
-        solution = stochastic.certified(narrow, stop, point, epochs, "asgd", seed)
+        solution = common.certified(narrow, stop, point, epochs, "asgd", seed)
     return solution._replace(w=widen(solution.w))
 
 
 def _descend(problem: Problem, stop: Stop, generator, start, progress):
     """The best mean and the number of epochs."""
-    sums = stochastic.cumulative(problem.weight)
-    rows, terms = compressed_rows(problem.X), stochastic.pair_terms(problem)
-    best = origin = stochastic.first_point(problem, start)
+    sums = common.cumulative(problem.weight)
+    rows, terms = compressed_rows(problem.X), common.pair_terms(problem)
+    best = origin = common.first_point(problem, start)
     eta0, restarts = first_step(problem, generator), 0
     w, epochs, run, fallen_from = origin.w.copy(), 0, 0, origin.primal
     while True:
@@ -77,11 +77,11 @@ def _descend(problem: Problem, stop: Stop, generator, start, progress):
             total, count, fallen_from = np.zeros_like(w), 0, best.primal
         if epochs >= stop.max_iter or restarts > _RESTARTS:
             return best, epochs
-        pairs = stochastic.draw(generator, sums), stochastic.draw(generator, sums)
+        pairs = common.draw(generator, sums), common.draw(generator, sums)
         steps = run * problem.size
         epoch(*rows, problem.y, terms, *pairs, eta0, steps, w, np.zeros_like(w), total)
         epochs, run, count = epochs + 1, run + 1, count + problem.size
-        point = stochastic.point_at(problem, total / count)
+        point = common.point_at(problem, total / count)
         if not point.primal <= origin.primal:
             eta0, w, run, restarts = eta0 / 4, origin.w.copy(), 0, restarts + 1
         elif point.primal < best.primal:
@@ -91,7 +91,7 @@ def _descend(problem: Problem, stop: Stop, generator, start, progress):
 # speed only: steps that are too long are made shorter
 def first_step(problem: Problem, generator: np.random.Generator) -> float:
     """eta0, by doubling or halving."""
-    curvature = stochastic.pair_curvature(problem, row_squares(*compressed_rows(problem.X)))
+    curvature = common.pair_curvature(problem, row_squares(*compressed_rows(problem.X)))
     if not np.isfinite(curvature):
         raise DivergedError(messages.overflow())
     sample = _Sample(problem, generator)
@@ -117,8 +117,8 @@ class _Sample:
         # As drawn, every example weighs the same.
         weight = np.full(2 * size, problem.weight.sum() / (2 * size))
         drawn = problem._replace(X=problem.X[examples], y=problem.y[examples], weight=weight)
-        self._problem, _widen = stochastic.occupied_columns(drawn)
-        self._rows, self._terms = compressed_rows(self._problem.X), stochastic.pair_terms(problem)
+        self._problem, _widen = common.occupied_columns(drawn)
+        self._rows, self._terms = compressed_rows(self._problem.X), common.pair_terms(problem)
         self._order = np.arange(size)
 
     def cost(self, eta0: float) -> float:
@@ -128,7 +128,7 @@ class _Sample:
         for part in np.array_split(self._order, min(_MOMENTS, size)):
             pairs = part, part + size
             epoch(*self._rows, problem.y, self._terms, *pairs, eta0, part[0], w, v, total)
-            cost += stochastic.point_at(problem, w).primal
+            cost += common.point_at(problem, w).primal
         return cost if np.isfinite(cost) else np.inf
 
 
@@ -142,7 +142,7 @@ def epoch(data, indices, indptr, y, terms, first, second, eta0, steps, w, v, tot
         Rows of the m x d matrix X (CSR).
     y : ndarray, shape (m,)
     terms : tuple of three floats
-        Those of :func:`odmtool.solvers.stochastic.pair_terms`.
+        Those of :func:`odmtool.solvers.stochastic.common.pair_terms`.
     eta0 : float, > 0
     steps : int
         Steps before these.

@@ -34,8 +34,8 @@ from odmtool.core import kernels
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve
-from odmtool.solvers.hessian import regularised_gram
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
+from odmtool.solvers.newton.hessian import regularised_gram
 from odmtool.solvers.rounding import Rounding
 
 # Each C is so many times the one before, at first and at least, which is solved to this gap; many

@@ -1,12 +1,12 @@
-"""Compiled epochs of :mod:`odmtool.solvers.dcd`."""
+"""Compiled epochs of :mod:`odmtool.solvers.descent.dcd`."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from odmtool._jit import njit
-from odmtool.solvers.coordinate import coordinate_step, gap_share
-from odmtool.solvers.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, sort_in, take
+from odmtool.solvers.descent.coordinate import coordinate_step, gap_share
+from odmtool.solvers.descent.kernel_block import ENOUGH, SIZE, SWEEPS, add_rows, keep, sort_in, take
 
 
 @njit

@@ -24,8 +24,8 @@ from odmtool.core.loss_table import SMOOTH
 from odmtool.rows.executor import Serial
 from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
-from odmtool.solvers.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
-from odmtool.solvers.hessian import ChangingHessian, is_thin
+from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
+from odmtool.solvers.newton.hessian import ChangingHessian, is_thin
 from odmtool.solvers.rounding import Rounding, demanded_gap, primal_error
 
 # Dense rows of so many bytes are kept as they are.

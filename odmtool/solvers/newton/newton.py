@@ -7,7 +7,7 @@ Update      the minimiser of the quadratic that P is on the present pieces: with
                 (I + sum_i s_i x_i x_i') w = sum_i b_i y_i x_i          w space
                 coef_i + s_i y_i (K (coef y))_i = b_i for all i         function space
 
-            (see :mod:`odmtool.solvers.spaces`), then a line search on P: the whole
+            (see :mod:`odmtool.solvers.newton.spaces`), then a line search on P: the whole
             step if it lowers P enough, else the exact minimum along it. Of many examples in
             w space it begins at the solution of a sample.
 Stop        when P(w) - D(eta) = 1/2 |w - w(eta)|^2 <= tolerance S. The gap of a primal
@@ -44,7 +44,7 @@ from odmtool.solvers.base import (
     ignore_progress,
     relative,
 )
-from odmtool.solvers.spaces import Space, space_of
+from odmtool.solvers.newton.spaces import Space, space_of
 
 # speed only: the gap decides when it ends, and so short a step changes nothing
 _LEAST_STEP = 2.0**-40

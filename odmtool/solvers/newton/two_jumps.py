@@ -2,8 +2,9 @@
 
 Problem     as in :mod:`odmtool.judge.binary`, for rows of the table with lo < hi.
 Update      l = l_lo + l_hi, where the derivative of l_lo is that of l below hi and goes on as it is
-            there, and l_hi is 0 below hi. Each jumps once, so that :mod:`odmtool.solvers.proximal`
-            solves the problem of 2 m examples that has every example twice.
+            there, and l_hi is 0 below hi. Each jumps once, so that
+            :mod:`odmtool.solvers.newton.proximal` solves the problem of 2 m examples
+            that has every example twice.
 Stop        its gap, which bounds that of the problem: with eta_i the sum of the two dual variables
             the primal is the same, and the dual at least as large, because the conjugate of l is
             the least sum of those of l_lo and l_hi.
@@ -14,15 +15,15 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core.losses import MarginLoss
-from odmtool.solvers import proximal
 from odmtool.solvers.base import Problem, Solution, Stop, ignore_progress
+from odmtool.solvers.newton import proximal
 
 
 def solve(
     problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
     progress=ignore_progress,
 ) -> Solution:  # fmt: skip
-    """Solve a linear or kernel problem; see :func:`odmtool.solvers.proximal.solve`."""
+    """Solve a linear or kernel problem; see :func:`odmtool.solvers.newton.proximal.solve`."""
     m, twice = problem.size, np.tile(np.arange(problem.size), 2)
     if problem.gram is None:
         rows = {"X": problem.X[twice]}

@@ -4,8 +4,9 @@ Problem     as in :mod:`odmtool.judge.binary`, for losses that are linear but fo
             derivative at 1, or :mod:`odmtool.solvers.ldm.descent`.
 Update      LDM is brought into the inner product in which its loss is of that kind
             (:mod:`odmtool.solvers.ldm.reduced`), once for every mu1; then the path is
-            followed from lambda = 0 (:mod:`odmtool.solvers.hinge_path`). A fit that starts from the
-            solution for a smaller lambda goes on there, with the same result to the last digit.
+            followed from lambda = 0 (:mod:`odmtool.solvers.paths.hinge_path`). A fit that starts
+            from the solution for a smaller lambda goes on there, with the same result to the
+            last digit.
             Where rounding leads the path astray, Newton's method goes on.
 Stop        at lambda; then the gap is judged like that of any other solver.
 """
@@ -22,7 +23,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError, UsageError
-from odmtool.solvers import proximal, table
+from odmtool.solvers import table
 from odmtool.solvers.base import (
     LARGEST_GRAM,
     Problem,
@@ -34,10 +35,11 @@ from odmtool.solvers.base import (
     ignore_progress,
     relative,
 )
-from odmtool.solvers.hinge_path import HingePath
 from odmtool.solvers.ldm import dual as ldm_dual
 from odmtool.solvers.ldm import newton as ldm_newton
 from odmtool.solvers.ldm import reduced as ldm_reduced
+from odmtool.solvers.newton import proximal
+from odmtool.solvers.paths.hinge_path import HingePath
 from odmtool.solvers.rounding import Rounding
 
 

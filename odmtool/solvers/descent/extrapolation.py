@@ -49,7 +49,7 @@ class Extrapolation:
     ----------
     state : LinearState or KernelState
         Its duals, and w or the decision values, which it may replace
-        (:func:`odmtool.solvers.dcd.state_of`).
+        (:func:`odmtool.solvers.descent.dcd.state_of`).
     most : int, optional
         Numbers that may be kept where a few million are too few.
     """

@@ -23,7 +23,7 @@ Stop        smooth losses: P(s) - D <= tolerance S, D the best bound so far; eac
             gives one for nothing, P(s) - 1/2 |grad P(s)|^2, less what rounding may hide.
             LDM: when P has fallen by less than half the tolerance since half as many
             snapshots; dual coordinate descent then finds a dual point
-            (:func:`odmtool.solvers.stochastic.certified`).
+            (:func:`odmtool.solvers.stochastic.common.certified`).
 Source      Zhang & Zhou, "Optimal margin distribution machine", TKDE 2019, Algorithm 2 and
             Theorem 3.1; Tan et al., "Barzilai-Borwein step size for stochastic gradient
             descent", NIPS 2016; Xiao & Zhang, "A proximal stochastic gradient method with
@@ -39,12 +39,12 @@ from odmtool._jit import njit
 from odmtool.core import losses
 from odmtool.core.losses import LDM
 from odmtool.errors import DivergedError
-from odmtool.solvers import stochastic
 from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
-from odmtool.solvers.coordinate import loss_derivative
-from odmtool.solvers.dcd import compressed_rows, row_squares
+from odmtool.solvers.descent.coordinate import loss_derivative
+from odmtool.solvers.descent.dcd import compressed_rows, row_squares
 from odmtool.solvers.rounding import demanded_gap, primal_error
-from odmtool.solvers.stochastic import add_row, row_product
+from odmtool.solvers.stochastic import common
+from odmtool.solvers.stochastic.common import add_row, row_product
 
 SNAPSHOTS = ("last", "random")
 
@@ -67,12 +67,12 @@ def solve(
     at w(start). ``snapshot`` is one of SNAPSHOTS. For LDM the gap is not known before the end,
     and NaN.
     """
-    narrow, widen = stochastic.occupied_columns(problem)
+    narrow, widen = common.occupied_columns(problem)
     with np.errstate(over="ignore", invalid="ignore"):
-        run = Stages(StageRows(narrow, seed, snapshot), stochastic.first_point(narrow, start))
+        run = Stages(StageRows(narrow, seed, snapshot), common.first_point(narrow, start))
         if isinstance(problem.loss, LDM):
             iterations = _until_rest(run, stop, progress)
-            solution = stochastic.certified(narrow, stop, run.point, iterations, "svrg", seed)
+            solution = common.certified(narrow, stop, run.point, iterations, "svrg", seed)
         else:
             solution = until_certified(run, stop, start is not None, progress, "svrg")
     return solution._replace(w=widen(solution.w))
@@ -187,16 +187,16 @@ class StageRows:
         self._lengths = np.sqrt(squares)
         if self._is_paired:
             shares = problem.weight
-            self.curvature = stochastic.pair_curvature(problem, squares)
+            self.curvature = common.pair_curvature(problem, squares)
         else:
             shares = problem.weight * squares
             self.curvature = curvature(problem.loss, shares.sum())
-        self._sums = stochastic.cumulative(shares)
+        self._sums = common.cumulative(shares)
         self._inflation = inflation(shares, shares.sum())
 
-    def at(self, w: np.ndarray) -> stochastic.Point:
+    def at(self, w: np.ndarray) -> common.Point:
         """The snapshot at w."""
-        return stochastic.point_at(self.problem, w)
+        return common.point_at(self.problem, w)
 
     def gradient(self, point) -> np.ndarray:
         """The full gradient of P at a snapshot."""
@@ -206,11 +206,11 @@ class StageRows:
         """How far the steps of a stage move w."""
         problem, t, m = self.problem, point.t, self.size
         drift, z = problem.y * np.asarray(problem.X @ gradient), np.zeros_like(gradient)
-        first = stochastic.draw(self._generator, self._sums)
-        second = stochastic.draw(self._generator, self._sums) if self._is_paired else first
+        first = common.draw(self._generator, self._sums)
+        second = common.draw(self._generator, self._sums) if self._is_paired else first
         count = self._generator.integers(1, m + 1) if self._is_random else m
         if self._is_paired:
-            variance, _mean, hinge = stochastic.pair_terms(problem)
+            variance, _mean, hinge = common.pair_terms(problem)
             a, k = pair_stage(
                 *self._arrays, problem.y, variance, hinge, t, drift, first[:count],
                 second[:count], step, z,
@@ -290,7 +290,7 @@ def stage(data, indices, indptr, y, weight, loss, margins, drift, inflation, ord
 def pair_stage(data, indices, indptr, y, variance, hinge, margins, drift, first, second, step, z):
     """Steps of LDM with the pairs ``first[q], second[q]``; the rest as in :func:`stage`.
 
-    ``variance`` and ``hinge`` are those of :func:`odmtool.solvers.stochastic.pair_terms`;
+    ``variance`` and ``hinge`` are those of :func:`odmtool.solvers.stochastic.common.pair_terms`;
     it begins with a = 1, k = 0 and z = 0.
     """
     a, k, shrink = 1.0, 0.0, 1.0 / (1.0 + step)

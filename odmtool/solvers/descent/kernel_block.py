@@ -48,7 +48,8 @@ def least_share(estimate: float, active: int, size: int, leap=None) -> float:
     active, size : int
         Examples that have it, and all.
     leap : Extrapolation, optional
-        What jumps (:mod:`odmtool.solvers.extrapolation`), from epochs that are all the same.
+        What jumps (:mod:`odmtool.solvers.descent.extrapolation`), from epochs that are all
+        the same.
     """
     is_whole = leap is not None and leap.has_begun
     if is_whole or size <= _SHORT or not np.isfinite(estimate):

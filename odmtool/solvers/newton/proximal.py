@@ -26,10 +26,10 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError
-from odmtool.solvers import newton
 from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
+from odmtool.solvers.newton import newton
+from odmtool.solvers.newton.spaces import FunctionSpace, space_of
 from odmtool.solvers.rounding import Rounding
-from odmtool.solvers.spaces import FunctionSpace, space_of
 
 # Margins have the size of 1, where the losses have their kink. Rounding of a margin counts
 # with 1 / width in its dual variable, so the width does not become too small.

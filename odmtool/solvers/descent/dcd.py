@@ -4,13 +4,14 @@ Problem     max over eta of D(eta), the dual of P(w) (see :mod:`odmtool.judge.bi
             one signed variable per example. For ODM eta_i = zeta_i - beta_i of the
             paper, of which at most one is nonzero.
 Update      in random order, the exact maximiser of D in one eta_i (see
-            :mod:`odmtool.solvers.coordinate`); kept up to date with it are, for a
+            :mod:`odmtool.solvers.descent.coordinate`); kept up to date with it are, for a
             linear problem, w = sum_i eta_i y_i x_i in O(nonzeros of the row), for a
-            kernel, all values f(x_j), block after block (:mod:`odmtool.solvers.kernel_block`).
+            kernel, all values f(x_j), block after block
+            (:mod:`odmtool.solvers.descent.kernel_block`).
 Shrinking   an example whose loss is flat around its margin, by more than the largest
             change of a margin in the epoch before, is left out. All come back before
             the result is accepted.
-Faster      after the first epochs, extrapolated (:mod:`odmtool.solvers.extrapolation`).
+Faster      after the first epochs, extrapolated (:mod:`odmtool.solvers.descent.extrapolation`).
 Stop        when the relative duality gap over all examples is at most the tolerance.
             An epoch adds up the examples' shares of the gap as it meets them, for
             nothing; when that estimate is small enough the gap itself is computed.
@@ -38,13 +39,13 @@ from odmtool.solvers.base import (
     not_worse_than_zero,
     relative,
 )
-from odmtool.solvers.coordinate import objective_sums
-from odmtool.solvers.dcd_epochs import kernel_epoch, linear_epoch
+from odmtool.solvers.descent.coordinate import objective_sums
+from odmtool.solvers.descent.dcd_epochs import kernel_epoch, linear_epoch
+from odmtool.solvers.descent.extrapolation import Extrapolation
+from odmtool.solvers.descent.kernel_block import add_rows, least_share
+from odmtool.solvers.descent.trend import Trend
 from odmtool.solvers.diverged import diverged
-from odmtool.solvers.extrapolation import Extrapolation
-from odmtool.solvers.kernel_block import add_rows, least_share
 from odmtool.solvers.rounding import Rounding
-from odmtool.solvers.trend import Trend
 from odmtool.solvers.value_rounding import UNIT
 
 # The dual of a solvable problem stays below P(0); far above it there is no solution.

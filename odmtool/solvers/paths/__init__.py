@@ -1,0 +1,1 @@
+"""Exact solutions for one cost after the other, along a piecewise linear path."""
