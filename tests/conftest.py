@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -118,6 +119,38 @@ def restore_signals() -> None:
     """Under nohup a process inherits that it ignores SIGHUP, in the background SIGINT."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module")
+def zygote():
+    """A process that has imported numba, and forks for every script.
+
+    zygote(code, home, path) runs code that imports from ``path``, in the folder ``home``, where
+    the script and the cache are, too.
+    """
+    command = [sys.executable, Path(__file__).parent / "zygote.py"]
+    with subprocess.Popen(
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+
+        def run_script(code, home, path, warnings=None, variables=None):
+            script = home / "script.py"
+            if not script.exists() or script.read_text() != code:  # its time matters to older numba
+                script.write_text(code)
+            cleared = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
+            request = {
+                "script": str(script), "path": str(path), "warnings": warnings, "folder": str(home),
+                "environment": {**cleared, "HOME": str(home), **(variables or {})},
+            }  # fmt: skip
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            code, out, err = json.loads(process.stdout.readline())
+            assert code == 0, err
+            assert err == ""
+            return out.strip()
+
+        yield run_script
+        process.stdin.close()
 
 
 @pytest.fixture

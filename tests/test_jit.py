@@ -45,36 +45,12 @@ def package_path(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def zygote():
-    """A process that has imported numba, and forks for every script."""
-    with subprocess.Popen(
-        [sys.executable, Path(__file__).parent / "zygote.py"], text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        yield process
-        process.stdin.close()
-
-
 @pytest.fixture
 def scripts(tmp_path, package_path, zygote):
     """Runs code in a process with a cache of its own; the code is kept in a file."""
 
     def run(code, path=package_path, warnings=None, **variables):
-        script = tmp_path / "script.py"
-        if not script.exists() or script.read_text() != code:  # its time matters to older numba
-            script.write_text(code)
-        cleared = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
-        request = {
-            "script": str(script), "path": str(path), "warnings": warnings,
-            "environment": {**cleared, "HOME": str(tmp_path), **variables},
-        }  # fmt: skip
-        zygote.stdin.write(json.dumps(request) + "\n")
-        zygote.stdin.flush()
-        code, out, err = json.loads(zygote.stdout.readline())
-        assert code == 0, err
-        assert err == ""
-        return out.strip()
+        return zygote(code, tmp_path, path, warnings, variables)
 
     return run
 
@@ -93,7 +69,7 @@ def test_place_of_the_cache(scripts, tmp_path):
         assert Path(folder).parent == tmp_path / variable / "odmtool"
     folder = scripts(FUNCTION + REPORT, XDG_CACHE_HOME="relative").split()[-1]
     assert Path(folder).parent == tmp_path / ".cache" / "odmtool"
-    assert not Path("relative").exists()
+    assert not (tmp_path / "relative").exists()
 
 
 def test_workers_of_joblib_find_what_is_compiled(scripts):

@@ -137,25 +137,43 @@ def runner(home, package):
         )
         return json.loads(printed)
 
-    run.folder = lambda: next(home.glob(".cache/odmtool/*/objects"))
     return run
 
+
 RUN_FEW = """
-import json, sys
+import json
 from collections import namedtuple
 import numpy as np
-from odmtool import compiled_for_tests as functions
+from odmtool import _jit, compiled_for_tests as functions
 Pair, x = namedtuple("Pair", "a b"), np.ones(3)
 found = functions.divided(7, -2), functions.several(x, Pair(2, x), 3, False), x[0]
-print(json.dumps([found, "numba" in sys.modules], default=float))
+is_numbas = functions.divided.is_made and functions.several.is_made
+print(json.dumps([found, _jit.statistics(), is_numbas], default=float))
 """
+FOUND_FEW = [-4, [1.0, 3, True], 1.0]
+# One of which nothing is kept, and three that differ in types and results.
+RUN_SOME = """
+import json
+import numpy as np
+from odmtool import _jit, compiled_for_tests as functions
+y = np.arange(4.0, dtype=np.float32)
+found = [
+    functions.array(3).tolist(), functions.divided(7, -2), functions.divided(7.5, 2),
+    functions.nothing(y), y.tolist(),
+]
+print(json.dumps([found, _jit.statistics()]))
+"""
+FOUND_SOME = [[0, 1, 2], -4, 3.0, None, [1.0, 2.0, 3.0, 4.0]]
+
+# Which bytes of a file are left of it.
+WAYS = (0, 0), (0, -9), (3, None)
 
 
 @pytest.fixture
-def processes(tmp_path):
-    """Run code beside a package of their own."""
+def processes(tmp_path, zygote):
+    """Run code beside a package of their own, in forks of a process that has imported numba."""
     package_in(tmp_path)
-    return runner(tmp_path, tmp_path)
+    return lambda code: json.loads(zygote(code, tmp_path, tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -167,15 +185,15 @@ def compiled(tmp_path_factory):
 
 
 @pytest.fixture
-def later(compiled, tmp_path):
-    """What the first run found, and later processes, which have a copy of its code."""
-    folder, (found, *_) = compiled
-    shutil.copytree(folder / ".cache", tmp_path / ".cache")
-    return found, runner(tmp_path, folder)
+def later(compiled, tmp_path, zygote):
+    """Run code in later processes, which have a copy of the first one's code, and numba."""
+    shutil.copytree(compiled[0] / ".cache", tmp_path / ".cache")
+    return lambda code: json.loads(zygote(code, tmp_path, compiled[0]))
 
 
-def test_kept_code_does_the_same_without_numba(compiled, later):
-    (first, (_, compiled), _, _), processes = compiled[1], later[1]
+def test_kept_code_does_the_same_without_numba(compiled):
+    folder, (first, (_, compiled), _, _) = compiled
+    processes = runner(folder, folder)
     assert first[:7] == [
         [25.0, 5, True], [25.0, 3, True], [25.0, 1.0, 2.0, 3.0, 4.0], None, [1.0, 2.0, 3.0, 4.0],
         3.0, "float",
@@ -192,28 +210,27 @@ def test_kept_code_does_the_same_without_numba(compiled, later):
     assert processes(without) == [first, [9, 0], False, True]
 
 
-def test_damaged_code_is_made_again(later):
-    (first, processes), ways = later, ((0, 0), (0, -9), (3, None))
-    kept = sorted(processes.folder().glob("*.o"))
+def test_damaged_code_is_made_again(later, tmp_path):
+    assert later(RUN_SOME) == [FOUND_SOME, [4, 0]]
+    kept = sorted(next(tmp_path.glob(".cache/odmtool/*/objects")).glob("*.o"))
     assert len(kept) == 10
-    for path, (begin, end) in zip(kept, itertools.cycle(ways)):  # noqa: B905
+    for path, (begin, end) in zip(kept, itertools.cycle(WAYS)):  # noqa: B905
         path.write_bytes(path.read_bytes()[begin:end])
-    assert processes()[0] == first
-    assert processes()[:2] == [first, [10, 0]]
+    assert later(RUN_SOME)[0] == FOUND_SOME
+    assert later(RUN_SOME) == [FOUND_SOME, [4, 0]]
 
 
 def test_code_for_another_processor_is_not_run(later):
-    first, processes = later
     other = "from odmtool._jit import arguments\narguments._processor = lambda: ('other', '')\n"
-    code = other + RUN
-    found, _, has_numba, _ = processes(code.replace("functions.array(3).tolist()", "[0, 1, 2]"))
-    assert found == first and has_numba
+    found, _, is_numbas = later(other + RUN_FEW)
+    assert found == FOUND_FEW and is_numbas
 
 
 def test_numba_alone_where_llvm_cannot_link(processes):
     for name in ("create_lljit_compiler", "JITLibraryBuilder"):
         code = f"import llvmlite.binding as llvm\ndel llvm.{name}\n" + RUN_FEW
-        assert processes(code) == [[-4, [1.0, 3, True], 1.0], True]
+        found, _, is_numbas = processes(code)
+        assert found == FOUND_FEW and is_numbas
 
 
 OTHERS = """
@@ -249,9 +266,8 @@ def test_other_types_and_functions_are_numbas_to_run(processes):
 
 
 def test_numba_that_is_told_to_compile_nothing(processes):
-    code = "import numba\nnumba.config.DISABLE_JIT = 1\n" + RUN
-    found, statistics, _, _ = processes(code.replace("10**15", "-2"))
-    assert found[:2] == [[25.0, 5, True], [25.0, 3, True]] and statistics == [0, 0]
+    code = "import numba\nnumba.config.DISABLE_JIT = 1\n" + RUN_FEW
+    assert processes(code) == [FOUND_FEW, [0, 0], False]
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in PACKAGE.glob("_jit/*.py")))
@@ -268,7 +284,7 @@ def test_nothing_is_kept_where_sources_are_no_files(processes, tmp_path):
     for path in folder.rglob("*.py"):
         py_compile.compile(path, path.with_suffix(".pyc"))
         path.unlink()
-    assert processes(code) == processes(code) == [[-4, [1.0, 3, True], 1.0], True]
+    assert processes(code) == processes(code) == [FOUND_FEW, [0, 2], True]
     assert not list(tmp_path.glob(".cache/odmtool/*/objects/*"))
 
 
@@ -306,8 +322,15 @@ def test_types_tell_apart_what_code_depends_on():
     kept = [place for place in places if place is not None]
     # Not 2**63 and None.
     assert len(set(kept)) == len(kept) == len(found) - 2
-    for a, b in ((x, x + 1), (x[:1], x[1:2]), (3, -(2**63)), (Pair(1, x), Pair(2, x))):
-        assert arguments.types_of([a]) == arguments.types_of([b])
+    same = [
+        (x, x + 1), (x[:1], x[1:2]), (3, -(2**63)), (Pair(1, x), Pair(2, x)), (1.5, np.float64(2)),
+        (3, np.int64(4)), (Pair(1, 2.0), Pair(np.int64(3), np.float64(4))),
+    ]  # fmt: skip
+    for a, b in same:
+        types, others = (arguments.types_of([value]) for value in (a, b))
+        assert types == others
+        places = {arguments.place_of(Path("f"), keeping.keep, {}, one) for one in (types, others)}
+        assert len(places) == 1 and None not in places
 
 
 def test_nothing_is_kept_of_functions_from_elsewhere():

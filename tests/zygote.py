@@ -1,4 +1,4 @@
-"""Runs scripts for test_jit.py, each in a fork of this process, which has imported numba.
+"""Runs scripts for the fixture of this name, each in a fork of this process, which has imported numba.
 
 A line of standard input is a request, one of standard output the answer, both JSON: exit code,
 what the script printed, and what it said on stderr.
@@ -22,6 +22,7 @@ def child(request: dict, out: int, err: int) -> None:
     os.dup2(err, 2)
     os.environ.clear()
     os.environ.update(request["environment"])
+    os.chdir(request["folder"])
     numba.config.reload_config()
     if request["warnings"]:
         warnings.simplefilter(request["warnings"])

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+# NumPy's numbers that numba takes for Python's: the same code serves both.
+_SAME = {np.float64: float, np.int64: (int, True)}
+
 
 def types_of(arguments) -> tuple:
     """What compiled code depends on in arguments: the same for those that the same code serves."""
@@ -25,7 +28,7 @@ def _type_of(x):
     if issubclass(kind, tuple):
         return kind, types_of(x)
     # A whole number beyond 64 bits has a type of its own.
-    return (kind, -(2**63) <= x < 2**63) if kind is int else kind
+    return (kind, -(2**63) <= x < 2**63) if kind is int else _SAME.get(kind, kind)
 
 
 def place_of(folder: str, function: Callable, options: dict, types: tuple) -> Path | None:
