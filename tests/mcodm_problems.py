@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from problems import KERNELS, precomputed_rows
+from problems import KERNELS, judged_matrix, precomputed_rows
 from scipy import sparse
 
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
-from odmtool.judge import binary as objective
 from odmtool.judge import mcodm as objective_multi
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
@@ -51,8 +50,7 @@ def certificate(p, solution, judge=objective_multi):
     known = p.target, p.weight, p.parameters
     if p.gram is None:
         return judge.certify_linear(p.X, *known, solution.W, solution.duals)
-    K = objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X)
-    return judge.certify_kernel(K, *known, solution.coef, solution.duals)
+    return judge.certify_kernel(judged_matrix(p.gram), *known, solution.coef, solution.duals)
 
 
 def assert_confirmed(p, solution, tolerance):

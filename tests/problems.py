@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from odmtool.core import kernel_table, loss_table, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
+from odmtool.judge import binary
+from odmtool.judge.sums import dense
 from odmtool.solvers.base import Problem
 
 HEART_SCALE = Path(__file__).parent / "data" / "heart_scale"
@@ -75,6 +78,20 @@ def precomputed_rows(X):
 
     K = kernels.gram(Kernel("rbf", 0.4), X)
     return sparse.csr_matrix(np.column_stack([np.arange(1, len(K) + 1), K]))
+
+
+def judged_matrix(gram):
+    """The judge's kernel values of all examples, made once for each kernel and rows."""
+    rows = dense(gram.X)
+    return _matrix(gram.kernel, rows.shape, rows.tobytes())
+
+
+@functools.lru_cache(maxsize=64)
+def _matrix(kernel, shape, content):
+    rows = np.frombuffer(content).reshape(shape)
+    K = binary.kernel_matrix(kernel, rows, rows)
+    K.flags.writeable = False
+    return K
 
 
 def distance(p, a, b):

@@ -3,7 +3,16 @@
 from itertools import product
 
 import pytest
-from problems import DEFINITE, KERNELS, OTHER_LOSSES, allowed, distance, problem, weights
+from problems import (
+    DEFINITE,
+    KERNELS,
+    OTHER_LOSSES,
+    allowed,
+    distance,
+    judged_matrix,
+    problem,
+    weights,
+)
 
 from odmtool import solvers
 from odmtool.core import losses
@@ -18,7 +27,7 @@ def certificate(p, solution):
     """The judge's opinion; it knows the data, not the solver's matrices."""
     if p.gram is None:
         return objective.certify_linear(p.X, p.y, p.weight, p.loss, solution.w, solution.eta)
-    K = objective.kernel_matrix(p.gram.kernel, p.gram.X, p.gram.X)
+    K = judged_matrix(p.gram)
     return objective.certify_kernel(K, p.y, p.weight, p.loss, solution.coef, solution.eta)
 
 

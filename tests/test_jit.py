@@ -1,6 +1,5 @@
 """The disk cache of compiled functions: fresh, safe, and never a reason to fail."""
 
-import json
 import os
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Runs scripts for the fixture of this name, each in a fork of this process, which has imported numba.
+"""Runs scripts, each in a fork of this process, which has imported numba (conftest.py).
 
 A line of standard input is a request, one of standard output the answer, both JSON: exit code,
 what the script printed, and what it said on stderr.

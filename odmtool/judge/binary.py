@@ -228,6 +228,8 @@ def _ldm_dual_value(loss: LDM, weight, eta) -> float:
     low, high = 1 - max(pulls) - rho / c, 1 - min(pulls)
     for _ in range(200):
         b = (low + high) / 2
+        if not low < b < high:
+            break
         distance = math.fsum(
             float(u) * (_ldm_margin(b, pull, rho / c) - b)
             for u, pull in zip(weight, pulls, strict=True)
