@@ -197,8 +197,8 @@ def test_newton_follows_where_single_precision_is_not_enough(k, monkeypatch):
     """It ended after 200 steps that led nowhere, with the gap of w = 0."""
     monkeypatch.setattr(auto, "_SMALL_GRAM", 500)
     rng = np.random.default_rng(0)
-    X = rng.random((701, 8))
-    labels = rng.integers(0, k, 701)
+    X = rng.random((501, 8))
+    labels = rng.integers(0, k, 501)
     machine = MACHINES["odm"](kernel="rbf", gamma=1.0, mu=0.8, theta=0.8, lambda_=2.0**20,
                               multiclass="ovr")  # fmt: skip
     found = machine.fit(X, labels).solution_
