@@ -285,7 +285,7 @@ import sys
 from odmtool import _jit
 from odmtool.cli import entry, train
 for _ in range(2):
-    code = entry.run(train.train, ["--solver", "dcd", sys.argv[1], "m"], "odm-train")
+    code = entry.run(train.train, ["--solver", "svrg", sys.argv[1], "m"], "odm-train")
     assert code == 0
 print(*_jit.statistics())
 """
