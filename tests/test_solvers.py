@@ -135,9 +135,9 @@ def test_newton_ends_where_long_directions_change_hardly_any_margin():
     assert solution.converged
 
 
-def test_newton_names_what_is_missing():
+def test_a_solver_names_what_is_missing():
     with pytest.raises(UsageError, match="is for linear machines"):
-        solvers.solve(problem("rbf", loss=OTHER_LOSSES["svr"]), solver="newton")
+        solvers.solve(problem("rbf"), solver="svrg")
     with pytest.raises(UsageError, match="unknown solver"):
         solvers.solve(problem(None), solver="magic")
 
