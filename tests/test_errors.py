@@ -506,3 +506,25 @@ def test_pairs_of_very_many_classes_are_worth_a_word(run, tmp_path, monkeypatch)
 ])  # fmt: skip
 def test_a_library_that_does_not_fit_is_no_internal_error(error, is_memory):
     assert entry._is_for_want_of_memory(error) == is_memory
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("words", ["--help", "--version", "completion bash", "train --help"])
+def test_what_cannot_be_printed_names_stdout(words):
+    with open("/dev/full", "w") as full:
+        outcome = subprocess.run(
+            [sys.executable, "-m", "odmtool", *words.split()],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    said = "odmtool: stdout: cannot be written: No space left on device\n"
+    assert (outcome.returncode, outcome.stderr) == (1, said)
+
+
+def test_a_working_folder_that_is_gone_is_told(run, heart, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    outcome = run("train", os.path.join(tmp_path, heart))
+    monkeypatch.chdir(tmp_path)
+    assert outcome.code == 1
+    assert outcome.err == "odm-train: the working folder: No such file or directory\n"

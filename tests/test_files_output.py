@@ -6,9 +6,11 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -378,3 +380,21 @@ def test_kill_at_any_moment(tmp_path):
         lines = path.read_text().split("\n")
         assert len(lines) == 20001 and lines.pop() == "" and len(set(lines)) == 1
         assert all(name.startswith(".odmtool-") for name in names(tmp_path) if name != "model")
+
+
+def test_a_full_disk_is_found_before_the_work(tmp_path, monkeypatch):
+    """Where the system tells of no room, it is tried: what it tells need not be true."""
+    told = os.statvfs(tmp_path)
+    values = {"f_bavail": 0, "f_files": told.f_files, "f_favail": told.f_favail}
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**values))
+    files.check_writable(tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+    def fail(**_options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
+    with pytest.raises(FileError, match="x: cannot be written: No space left on device"):
+        files.check_writable(tmp_path / "x")
+    values["f_bavail"] = 1
+    files.check_writable(tmp_path / "x")

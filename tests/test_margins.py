@@ -340,6 +340,7 @@ def test_stock_models(run, heart, tool, options, tmp_path):
     (["DATA", "lin.model", "lin.model"], 2, "two models are called 'lin.model'"),
     (["--names", "a", "DATA", "lin.model", "rbf.model"], 2, "1 names for 2 models"),
     (["--names", "a,a", "DATA", "lin.model", "rbf.model"], 2, "two models are called 'a'"),
+    (["--names", "a,", "DATA", "lin.model", "rbf.model"], 2, "--names: a name is empty"),
     (["DATA", "no.model"], 1, "no.model"),
     (["no.data", "lin.model"], 1, "no.data"),
     (["DATA"], 2, "MODEL"),
@@ -421,3 +422,12 @@ def test_without_matplotlib(run, heart, models, monkeypatch):
     assert (outcome.code, outcome.out) == (2, "")
     assert "pip install 'odmtool[plot]'" in outcome.err
     assert run("margins", heart, *models).code == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_the_table_is_shown_where_the_picture_cannot_be_written(run, heart, models, tmp_path):
+    pytest.importorskip("matplotlib")
+    os.symlink("/dev/full", tmp_path / "full.png")
+    outcome = run("margins", "--plot", "full.png", "--csv", "x.csv", heart, *models)
+    assert outcome.code == 1 and "full.png: cannot be written: No space left" in outcome.err
+    assert outcome.out.startswith("# 270 examples") and (tmp_path / "x.csv").exists()

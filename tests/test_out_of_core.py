@@ -268,6 +268,7 @@ def test_from_a_pipe(start, heart):
 
 @pytest.mark.parametrize("arguments, code, sentence", [
     (["--keep-cache"], 2, "--keep-cache needs --cache DIR"),
+    (["--cache", ""], 2, "--cache: the name of the folder is empty"),
     (["--cache", ".", "-v", "5"], 2, "-v reads all data into memory"),
     (["--cache", ".", "--scheduler", "x"], 2, "leave out --cache or --scheduler"),
     (["--cache", ".", "-b", "1"], 2, "-b 1 reads all data into memory"),

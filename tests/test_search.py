@@ -437,3 +437,28 @@ def test_a_grid_leaves_what_a_paper_s_parameters_name(run, heart, grid):
     assert re.match(r"Best: odm-train -t linear -m 0.25 -p 0.2 -l 2.5[56]", best)
     best = run("cv", "-s", "ldm", "--kdd", "0.1", "0.1", "1", *options, heart).out.splitlines()[1]
     assert best.startswith("Best: odm-train -t linear --mu1 0.2 --mu2 0.1 -c 1 ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_a_table_does_not_take_the_model_with_it(run, heart, tmp_path):
+    outcome = run("cv", "-l", "1,16", "--csv", "/dev/full", "--json", "j", "-o", "m", heart)
+    assert outcome.code == 1 and (tmp_path / "j").exists() and (tmp_path / "m").exists()
+    full = "odm-cv: /dev/full: cannot be written: No space left on device\n"
+    assert outcome.err.count(full) == 1 and outcome.err.endswith(full)
+    both = run("cv", "-l", "1,16", "-q", "--csv", "/dev/full", "--json", "/dev/full", heart)
+    assert both.err == 2 * full
+    validated = run("train", "-v", "3", "--json", "/dev/full", heart)
+    assert validated.code == 1 and "Cross Validation Accuracy" in validated.out
+
+
+def test_a_journal_needs_no_new_file_in_its_folder(run, heart, tmp_path, monkeypatch):
+    (tmp_path / "ro").mkdir()
+    search = ["cv", "-l", "1,16", "--journal", "ro/j", heart]
+    assert run(*search).code == 0
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not os.path.isdir(path) and access(path, mode)
+    )
+    assert run(*search).code == 0
+    (tmp_path / "ro/j").unlink()
+    assert "no file can be made in the folder" in run(*search).err

@@ -159,3 +159,20 @@ def test_a_search_without_settings_takes_a_small_grid(run, heart):
     assert linear.count("\nlambda=") + linear.startswith("lambda=") == 5
     assert run("cv", "-v", "2", "-m", "0.2", heart).out.count("rate=") == 1
     assert run("cv", "-v", "2", "--grid", "quick", "-l", "1", heart).out.count("rate=") == 4
+
+
+def test_the_table_of_grid_py_has_a_name_without_out(run, heart, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/d").write_bytes(Path(heart).read_bytes())
+    search = ["cv", "-v", "2", "-log2c", "0,1,1", "-log2g", "null"]
+    for arguments in (["in/d"], ["--", "in/d"]):
+        assert run(*search, *arguments).code == 0
+        assert (tmp_path / "d.out").read_text().count("log2c=") == 2
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["d"]
+    (tmp_path / "d.out").write_text("1\n-1\n")  # predictions
+    refused = run(*search, "in/d")
+    assert refused.code == 1 and "d.out: grid.py writes its results to this file" in refused.err
+    assert run(*search, "-out", "null", "in/d").code == 0
+    assert (tmp_path / "d.out").read_text() == "1\n-1\n"
+    assert run(*search, "-out", "d.out", "in/d").code == 0
+    assert (tmp_path / "d.out").read_text().count("log2c=") == 2

@@ -106,4 +106,5 @@ def completion(ctx, shell: str):
     zsh   eval "$(odmtool completion zsh)" in ~/.zshrc
     fish  odmtool completion fish > ~/.config/fish/completions/odmtool.fish
     """
-    click.echo({"bash": bash, "zsh": zsh, "fish": fish}[shell](ctx.parent.command), nl=False)
+    with options.help_printed():
+        click.echo({"bash": bash, "zsh": zsh, "fish": fish}[shell](ctx.parent.command), nl=False)

@@ -26,7 +26,7 @@ from odmtool.cli.place_options import place_of
 from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
 from odmtool.cli.report import Report, report_of
 from odmtool.cli.stock_options import TrainingCommand, say_remarks
-from odmtool.cli.stock_results import last_line, write_grid_table
+from odmtool.cli.stock_results import check_grid_table, last_line, write_grid_table
 from odmtool.errors import DivergedError, UsageError
 
 
@@ -142,6 +142,7 @@ def cv(ctx, **options):
     choice = choice._replace(parameters=choice.parameters | {"kernel": values["kernel"]})
     machine, settings = grids.machine_and_settings(choice, values, job.grid)
     check_pictures(pictures, settings)
+    check_grid_table(manner)
     data = _read(place, choice, job, pictures, manner.table, report)
     settled = _settled(choice, data, job, place)
     if settled is not choice:
@@ -174,15 +175,15 @@ def cv(ctx, **options):
              messages.cross_validation_accuracy(winner.accuracy)]  # fmt: skip
     if manner.last_line:
         lines.append(last_line(manner, winner))
-    with report.first(lines):
-        _write_tables(job, rows, plan)
+    with report.first(lines) as attempt:
+        _write_tables(job, rows, plan, attempt)
         if manner.table is not None:
-            write_grid_table(manner, rows)
+            attempt(write_grid_table, manner, rows)
         if job.model_file is not None:
             winning = plan.machine.copy(**winner.setting)
             winning.jobs = job.jobs
-            _refit(command_line(ctx), winning, place, data, job, report)
-        write_pictures(pictures, place.source.path, rows, plan, report)
+            attempt(_refit, command_line(ctx), winning, place, data, job, report)
+        write_pictures(pictures, place.source.path, rows, plan, report, attempt)
     for end in grids.ends(rows, winner, plan.settings, job.metric):
         report.note(messages.best_at_end(*end))
 
@@ -232,7 +233,7 @@ def _read(
         raise UsageError(messages.journal_is_a_file())
     check_training_files(place.inputs(), [
         job.csv_file, job.json_file, job.model_file, job.journal, table, *pictures.files,
-    ])  # fmt: skip
+    ], job.journal)  # fmt: skip
     data = read_data(place, choice.class_weight, report)
     announce_compilation(report)
     return data
@@ -370,13 +371,13 @@ def _of_some(plan, job: Job) -> dict:
     return {} if count == len(plan.fold) else {"examples": count}
 
 
-def _write_tables(job: Job, rows: list, plan) -> None:
+def _write_tables(job: Job, rows: list, plan, attempt) -> None:
     from odmtool.cli.tables import records, write_csv, write_json
 
     if job.csv_file is not None:
-        write_csv(job.csv_file, records(rows, plan, job.seed), job.seconds)
+        attempt(write_csv, job.csv_file, records(rows, plan, job.seed), job.seconds)
     if job.json_file is not None:
-        write_json(job.json_file, records(rows, plan, job.seed))
+        attempt(write_json, job.json_file, records(rows, plan, job.seed))
 
 
 def _refit(command: str, machine, place, data, job: Job, report: Report) -> None:

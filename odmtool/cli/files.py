@@ -30,10 +30,13 @@ def naming(data_file: str, skipped: int | None = None):
         raise
 
 
-def check_files(inputs: list[str], outputs: list[str | None]) -> None:
+def check_files(
+    inputs: list[str], outputs: list[str | None], journal: str | None = None
+) -> None:  # fmt: skip
     """Raise before anything is read if a file cannot be read or written, or is two things.
 
-    ``outputs`` (list of str or None): those that are None are not written.
+    ``outputs`` (list of str or None): those that are None are not written. ``journal`` is the one
+    of them that is appended to.
     """
     from odmtool.io.files import check_readable, check_writable
 
@@ -43,7 +46,7 @@ def check_files(inputs: list[str], outputs: list[str | None]) -> None:
     outputs = [name for name in outputs if name is not None]
     refuse_shared_stream(*outputs)
     for position, output in enumerate(outputs):
-        check_writable(output)
+        check_writable(output, appended=output == journal)
         if is_in_use(output, inputs, outputs[:position]):
             raise UsageError(messages.write_over(output))
 
@@ -97,8 +100,10 @@ def is_on_stdout(*outputs: str | None) -> bool:
     return 1 in [output_stream(name) for name in outputs if name is not None]
 
 
-def check_training_files(inputs: list[str], outputs: list[str | None]) -> None:
+def check_training_files(
+    inputs: list[str], outputs: list[str | None], journal: str | None = None
+) -> None:  # fmt: skip
     """The same, where the inputs are the training data and perhaps their weights."""
     if inputs.count("-") > 1:
         raise UsageError(messages.two_from_stdin("the training data", "the weights"))
-    check_files(inputs, outputs)
+    check_files(inputs, outputs, journal)

@@ -76,17 +76,20 @@ def margins(ctx, **options):
     if job.theta is not None:
         measured = [one._replace(theta=job.theta) for one in measured]
     rows = [row for triple in zip(names, measured, correct, strict=True) for row in _rows(*triple)]
+    figure = None
     if job.plot_file is not None:  # first, for there may be nothing to draw
-        _draw(dict(zip(names, measured, strict=True)), job)
-    if job.csv_file is not None:
-        from odmtool.cli.tables import write_csv
-
-        write_csv(job.csv_file, rows)
+        figure = _figure(dict(zip(names, measured, strict=True)), job)
+    from odmtool.cli.tables import write_csv
     from odmtool.io.files import display_name
 
     examples = len(measured[0].plain)
     shown = [_short(row) for row in rows]
-    report.result(messages.margin_table(shown, examples, display_name(job.test_file)))
+    table = messages.margin_table(shown, examples, display_name(job.test_file))
+    with report.first([table]) as attempt:
+        if figure is not None:
+            attempt(draw, job.plot_file, figure)
+        if job.csv_file is not None:
+            attempt(write_csv, job.csv_file, rows)
 
 
 def _names(job: Job) -> list[str]:
@@ -94,6 +97,8 @@ def _names(job: Job) -> list[str]:
     names = list(job.models) if job.names is None else job.names.split(",")
     if len(names) != len(job.models):
         raise UsageError(messages.name_count(len(names), len(job.models)))
+    if job.names is not None and "" in names:
+        raise UsageError(messages.empty_name())
     twice = [name for k, name in enumerate(names) if name in names[:k]]
     if twice:
         raise UsageError(messages.named_twice(twice[0]))
@@ -175,8 +180,8 @@ def _short(row: dict) -> dict:
     }  # fmt: skip
 
 
-def _draw(named: dict, job: Job) -> None:
+def _figure(named: dict, job: Job):
     from odmtool.measures.margin_picture import margin_figure
 
     title = title_of(job.plot_title, job.test_file)
-    draw(job.plot_file, margin_figure(named, _PANELS[job.panel], title))
+    return margin_figure(named, _PANELS[job.panel], title)

@@ -16,7 +16,7 @@ from odmtool._pattern import Pattern
 from odmtool.cli import messages, process
 from odmtool.cli.flags import names_in
 from odmtool.defaults import BLAS_THREADS, DECIMAL
-from odmtool.errors import ClosedPipeError, OdmError, UsageError
+from odmtool.errors import ClosedPipeError, FileError, OdmError, UsageError
 
 _NUMBER = Pattern(rf"({DECIMAL})(?:(\^|\*\*|/)({DECIMAL}))?")
 
@@ -135,6 +135,18 @@ def pipes_closed():
         raise ClosedPipeError from None
 
 
+@contextmanager
+def help_printed():
+    """What click prints while it parses, help and version, may not reach stdout."""
+    try:
+        with pipes_closed():
+            yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise FileError(messages.cannot_write("stdout", error.strerror)) from None
+
+
 class Command(click.Command):
     """A command whose users come from LIBSVM and LIBLINEAR.
 
@@ -143,7 +155,7 @@ class Command(click.Command):
     """
 
     def make_context(self, *arguments, **attributes):
-        with pipes_closed():
+        with help_printed():
             return super().make_context(*arguments, **attributes)
 
     def translated(self, ctx, args: list[str]) -> list[str]:

@@ -73,8 +73,10 @@ def check_pictures(pictures: Pictures, settings: list[dict]) -> None:
     plots.check_library()
 
 
-def write_pictures(pictures: Pictures, data_file: str, all_rows: list, plan, report) -> None:
-    """Draw what was asked for."""
+def write_pictures(
+    pictures: Pictures, data_file: str, all_rows: list, plan, report, attempt
+) -> None:  # fmt: skip
+    """Draw what was asked for; ``attempt`` is that of :meth:`Report.first`."""
     rows = [row for row in all_rows if row.has_solution]
     if pictures.files == (None, None):
         return
@@ -89,7 +91,7 @@ def write_pictures(pictures: Pictures, data_file: str, all_rows: list, plan, rep
         if lines > plots.LINES:
             report.note(messages.best_lines_only(pictures.path_file, plots.LINES, lines))
     for path, figure in drawn.items():
-        draw(path, figure)
+        attempt(draw, path, figure)
 
 
 def draw(path: str, figure) -> None:

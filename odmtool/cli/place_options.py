@@ -38,6 +38,8 @@ def place_of(options: dict):
         path, options["weights"], options["zero_based"], "precomputed" in options["kernel"],
         options["jobs"], options["memory"],
     )  # fmt: skip
+    if folder == "":
+        raise UsageError(messages.cache_without_folder())
     if folder is not None:
         from odmtool.places.disk import Disk
 

@@ -106,10 +106,10 @@ def repeat_search(plan, identity: dict, job, data_file: str, own: Callable, repo
     if theirs is not None:
         lines += _compared(results, theirs, job.against)
     table = split_records(protocol, results)
-    with report.first(lines):
+    with report.first(lines) as attempt:
         for path, write in ((job.csv_file, write_csv), (job.json_file, write_json)):
             if path is not None:
-                write(path, table)
+                attempt(write, path, table)
 
 
 def _settled(plan, split, own: Callable):

@@ -136,17 +136,33 @@ class Report:
     def first(self, lines: list[str]):
         """Results, before files are written inside it: that may fail, or be interrupted.
 
-        Files are also written where nobody reads the results, as behind ``| head -1``.
+        It gives a function that calls another, which writes files. What cannot be written, also
+        where nobody reads the results, as behind ``| head -1``, is told at the end: a table does
+        not take the model with it.
         """
-        failed = None
+        failed: list[Exception] = []
+
+        def attempt(write, *arguments) -> None:
+            try:
+                write(*arguments)
+            except (BrokenPipeError, FileError) as error:
+                failed.append(error)
+
+        attempt(lambda: [self.result(line) for line in lines])
         try:
-            for line in lines:
-                self.result(line)
-        except (BrokenPipeError, FileError) as error:
-            failed = error
-        yield
-        if failed is not None:
-            raise failed
+            yield attempt
+        except BaseException:
+            self._tell(failed)
+            raise
+        self._tell(failed[1:])
+        if failed:
+            raise failed[0]
+
+    def _tell(self, failed: list[Exception]) -> None:
+        """Errors besides the one that ends the command."""
+        for error in failed:
+            if isinstance(error, FileError):
+                process.say(f"{self.program}: {error}")
 
     def note(self, line: str) -> None:
         """A sentence about what was done."""

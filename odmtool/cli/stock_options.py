@@ -77,6 +77,7 @@ class Manner(NamedTuple):
 
     last_line: str = ""  # "" for nothing, ``C`` for that of LIBLINEAR's -C, ``grid`` for grid.py's
     table: str | None = None  # grid.py's -out
+    table_was_named: bool = False  # otherwise grid.py chooses its name
     grid: tuple[str, ...] = ()  # the parameters that grid.py would have searched: cost, gamma
     flag: str = ""  # the option that asked for it
 
@@ -294,18 +295,26 @@ class Reader:
             self._take("-g")
             self.warnings.append(messages.lists_ignored(["-log2g"], self._last("-t")))
             has_gammas = False
-        outputs = [one for one in self._take("-out") if one != ("null",)]
+        named = self._take("-out")
+        data = self._data()
+        # What is no file, as a pipe, has no name for others.
+        table = named[-1][0] if named else _beside(data, "out") if os.path.isfile(data) else "null"
         pictures = [one for one in self._take("-png") if one != ("null",)]
         searched = ("cost",) * has_costs + ("gamma",) * has_gammas
-        self.manner = Manner("grid", outputs[-1][0] if outputs else None, searched, asked)
+        table = None if table == "null" else table
+        self.manner = Manner("grid", table, bool(named), searched, asked)
         if pictures:
             self._add(word("--plot", pictures[-1][0]))
         resumed = self._take("-resume")
         if resumed:
-            data = next((one.typed[0] for one in self.words if not one.flag), "")
-            name = (resumed[-1] or (f"{os.path.basename(data)}.journal",))[0]
+            name = (resumed[-1] or (_beside(data, "journal"),))[0]
             self._add(word("--journal", name))
             self.notes.append(messages.grid_resume(name))
+
+    def _data(self) -> str:
+        """The name of the data file."""
+        arguments = [one.typed for one in self.words if one.flag in ("", "--")]
+        return next((name for typed in arguments for name in typed if name != "--"), "")
 
     def _kernels(self) -> list[KernelRow]:
         """Those of -t, without names that no kernel has."""
@@ -356,3 +365,8 @@ class Reader:
         ]  # fmt: skip
         if lists and self._kernels():
             self.warnings.append(messages.lists_ignored(lists, self._last("-t")))
+
+
+def _beside(data: str, ending: str) -> str:
+    """What grid.py calls a file that goes with the data: it stands in the working folder."""
+    return f"{os.path.basename(data)}.{ending}"

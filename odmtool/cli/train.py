@@ -312,11 +312,11 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
         if job.strict:
             raise NotConvergedError(sentence)
         report.warning(sentence)
-    if job.json_file is not None:
-        from odmtool.cli.tables import records, write_json
+    with report.first([messages.cross_validation_accuracy(row.accuracy)]) as attempt:
+        if job.json_file is not None:
+            from odmtool.cli.tables import records, write_json
 
-        write_json(job.json_file, records([row], plan, job.seed))
-    report.result(messages.cross_validation_accuracy(row.accuracy))
+            attempt(write_json, job.json_file, records([row], plan, job.seed))
 
 
 def _write_json(path: str, machine, seconds: dict, found: dict) -> None:

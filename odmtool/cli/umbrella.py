@@ -27,7 +27,7 @@ class Group(click.Group):
     """A group that says in one sentence what is missing, as the commands do."""
 
     def make_context(self, *arguments, **attributes):
-        with options.pipes_closed():
+        with options.help_printed():
             return super().make_context(*arguments, **attributes)
 
     def parse_args(self, ctx, args):

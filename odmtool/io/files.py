@@ -40,6 +40,7 @@ from odmtool.io.compressed import (
     Decompressed,
     read_first,
 )
+from odmtool.io.room import has_room
 
 _LONGEST_LINE = 1 << 16
 
@@ -211,17 +212,20 @@ def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
         return not os.path.exists(path) and os.path.realpath(path) == os.path.realpath(other)
 
 
-def check_writable(path: str | os.PathLike) -> None:
+def check_writable(path: str | os.PathLike, appended: bool = False) -> None:
     """Find out before the long work that a file could not be written after it.
 
-    Nothing is created or opened.
+    No name appears in its folder. A file that is ``appended`` to needs no new one there.
 
-    Raises FileError: it is a folder or write-protected, no file can be made in its folder, or it is
-    stdout, which is closed.
+    Raises FileError: it is a folder or write-protected, no file can be made in its folder, the disk
+    is full, or it is stdout, which is closed.
     """
     stream = output_stream(path)
     if stream is None:
-        _destination(path)
+        destination, status = _destination(path, appended)
+        if (status is None or stat.S_ISREG(status.st_mode)) and not has_room(destination):
+            reason = os.strerror(errno.ENOSPC)
+            raise FileError(messages.cannot_write(display_name(path), reason))
     elif stream == 1 and _is_closed(sys.stdout):
         raise FileError(messages.cannot_write("stdout", os.strerror(errno.EBADF)))
 
@@ -316,7 +320,7 @@ def _descriptor(path) -> int | None:
     return match and int(_STANDARD.get(match[1], match[2]))
 
 
-def _destination(path) -> tuple[str, os.stat_result | None]:
+def _destination(path, appended: bool = False) -> tuple[str, os.stat_result | None]:
     """The file that a name leads to, and what is there now (None: nothing)."""
     name = display_name(path)
     try:
@@ -334,6 +338,8 @@ def _destination(path) -> tuple[str, os.stat_result | None]:
     if status is not None and not stat.S_ISREG(status.st_mode):
         return os.fsdecode(path), status
     destination = os.path.realpath(os.fsdecode(path))
+    if status is not None and appended:
+        return destination, status
     folder = os.path.dirname(destination)
     if not os.path.isdir(folder):
         raise FileError(messages.no_such_folder(name, folder))

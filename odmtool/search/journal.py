@@ -143,13 +143,18 @@ def _check_head(shown: str, line: bytes, head: dict) -> int:
         found = None
     version = found.get("odmtool-journal") if isinstance(found, dict) else None
     if not isinstance(version, int) or version < 1:
-        is_grid = line.startswith((b"log2c=", b"log2g="))
-        raise DataError(messages.grid_results() if is_grid else messages.no_journal(), shown, 1)
+        sentence = messages.grid_results() if is_grid_row(line) else messages.no_journal()
+        raise DataError(sentence, shown, 1)
     if version > VERSION:
         raise DataError(messages.newer_journal(version), shown, 1)
     if key := _difference(head | {"odmtool-journal": version}, found):
         raise DataError(messages.other_journal(key), shown)
     return version
+
+
+def is_grid_row(line: bytes) -> bool:
+    """Whether grid.py, or ``-out``, wrote this line."""
+    return line.startswith((b"log2c=", b"log2g="))
 
 
 def _difference(ours: dict, theirs: dict) -> str:

@@ -34,6 +34,7 @@ no_cache_for_searches = sentence(
     "odm-cv reads all data into memory: search on a part of them, and train on all with "
     "odm-train --cache"
 )
+cache_without_folder = sentence("--cache: the name of the folder is empty; . is the working folder")
 keep_without_cache = sentence("--keep-cache needs --cache DIR, where to keep it")
 keep_of_a_stream = sentence(
     "--keep-cache needs a file, which can be recognised later; what comes from a pipe cannot"

@@ -36,6 +36,7 @@ def _cell(value) -> str:
 name_count = sentence(
     "--names: {names} names for {models} models; give one per model, separated by commas"
 )
+empty_name = sentence("--names: a name is empty")
 named_twice = sentence("two models are called {name!q}; name them apart with --names")
 precomputed_among_others = sentence(
     "{model!l} has a precomputed kernel, whose test file the others cannot use; "

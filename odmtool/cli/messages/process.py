@@ -17,8 +17,10 @@ def out_of_memory(error: BaseException) -> str:
 
 
 def os_error(error: OSError) -> str:
-    place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}"
+    # No file is missing: Python asks the system for the working folder without naming it.
+    of_folder = isinstance(error, FileNotFoundError) and not error.filename
+    place = "the working folder" if of_folder else error.filename
+    return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
 
 
 def internal_error(error: BaseException) -> str:

@@ -53,6 +53,10 @@ def grid_program(flags: list[str]) -> str:
 grid_resume = sentence(
     "-resume: finished fits are kept in {path!l} (--journal), and read from there"
 )
+not_a_grid_table = sentence(
+    "grid.py writes its results to this file, which holds something else: "
+    "-out FILE names another, -out null writes none"
+)
 log2_and = sentence("{flag} and {ours} set the same parameter: give one")
 log2_range = sentence(
     "{flag} {value}: expected begin,end,step, where steps lead from begin to end, as in {flag} "
