@@ -328,12 +328,13 @@ def run_of_half():
 
 @pytest.mark.parametrize("way", ["free", "drawn"])
 def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkeypatch):
-    """Of the first round are left those that a model needs, without a bound of the gap."""
+    """The sample's solution needs none, but there is no bound of the gap."""
     run, m = run_of_half()
     assert run._in_span(Choice(way, 0.0))[2].left is not None
     monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
+    before = run.sample.W
     points, basis, found, _ = run._in_span(Choice(way, 0.0))
-    assert found.left is None and found.Z.shape == (m, 9)
+    assert found.left is None and not found.Z.size and np.array_equal(run.sample.W, before)
     bound, failure = run._certify(points, basis, found, Choice(way, 0.0))
     assert bound == [np.inf] and failure == [0.0]
     with pytest.raises(deadline.Exceeded):
@@ -342,12 +343,14 @@ def test_features_that_take_too_long_after_the_deadline_are_given_up(way, monkey
         run._of_all(basis)
 
 
+@pytest.mark.parametrize("keeps_some", [True, False])
 @pytest.mark.parametrize("way", ["free", "exact"])
-def test_no_features_of_some_are_made_when_no_step_follows(way, monkeypatch):
+def test_no_features_are_made_when_no_step_follows(way, keeps_some, monkeypatch):
     """The sample's solution, for more landmarks, is looked at as it is."""
     run, m = run_of_half()
     run.sample.W = np.arange(1.0, 6.0)[:, None]
-    monkeypatch.setattr(solve.thinned, "kept_rows", lambda *_: np.arange(0, m, 3))
+    kept = np.arange(0, m, 3) if keeps_some else None
+    monkeypatch.setattr(solve.thinned, "kept_rows", lambda *_: kept)
     monkeypatch.setattr(deadline, "seconds_left", lambda: -1e9)
     (point,), basis, found, space = run._in_span(Choice(way, 0.0))
     assert found.left is None and not found.Z.size and space is None and run.iterations == 0

@@ -346,7 +346,7 @@ class EngineRun:
             sample.rest()
             found = self._features(basis, rows, choice.way in ("free", "drawn"), may_end)
         inside, executor = _INSIDE * self.stop.tolerance, self.points.executor
-        if rows is not None:
+        if rows is not None or not len(found.Z):
             sample.W, points, steps = thinned.solve(
                 basis, found.Z, rows, self._columns, sample.W, _THINNED * self.stop.tolerance
             )
@@ -357,18 +357,18 @@ class EngineRun:
         return certificate.evaluate(basis, self._columns, sample.W), basis, found, space
 
     def _features(self, basis: Basis, rows, certified: bool, may_end: bool) -> Features:
-        """The features; only those that a model needs where others take too long."""
-        known, none = {"rows": rows, "dtype": self.sample.dtype}, Features(np.empty((0, 0)), None)
-        # Those of some examples are for steps, of which none follows.
-        if self.stop.is_late and rows is not None and not certified:
+        """The features; none where they take too long, as the sample has a solution."""
+        none = Features(np.empty((0, 0)), None)
+        # They are for steps, of which none follows.
+        if self.stop.is_late and not certified:
             return none
         try:
-            either = may_end or certified
-            return features(basis, certified=certified, may_end=either, **known)
+            dtype = self.sample.dtype
+            return features(basis, certified=certified, rows=rows, dtype=dtype, may_end=True)
         except Exceeded:
             if may_end:
                 raise
-            return none if rows is not None else features(basis, certified=False, **known)
+            return none
 
     def _of_all(self, basis: Basis) -> Features:
         """Features of all examples, with as many landmarks as there is room for."""

@@ -44,7 +44,7 @@ def solve(
     Parameters
     ----------
     Z : ndarray, shape (n, r)
-        Features of the examples ``rows``.
+        Features of the examples ``rows``; not read after the deadline.
     rows : int array, shape (n,)
     columns : Columns
         All examples.
@@ -53,12 +53,13 @@ def solve(
     tolerance : float
         Of the gap in the span, relative to S.
     """
-    executor, some = basis.points.executor, columns.rows(rows)
+    executor = basis.points.executor
     if deadline.is_over():
         # No step follows, and there may be no features.
         missing = len(basis.members) - len(start)
         W, steps = np.concatenate([start, np.zeros((missing, columns.count))]), 0
     else:
+        some = columns.rows(rows)
         W, steps, _space = solve_in_span(Z, some, start, tolerance, executor)
     points = certificate.evaluate(basis, columns, W)
     for _ in range(_STEPS):
