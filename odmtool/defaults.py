@@ -72,6 +72,8 @@ ARXIV_GRID = {"lambda_": "2^0:10:2", "mu": "2^-10:0:2", "theta": "0:0.5:0.1"}
 
 QUICK_GRID = {"lambda_": "2^2:18:4", "gamma": "1/d,4/d,16/d"}
 """The small grid of ``odm-cv`` (features in [0, 1]); with both kernels, where none is given."""
+QUICK_SIGMOID_SHARES = "2^-6:2:2"
+"""Of the default lambda: with the sigmoid kernel there is no solution much above it."""
 QUICK_PAIRS_GRID = {"lambda_": "10^-4:1:1"}
 """The same for machines whose lambda weighs the regulariser."""
 GRIDS = ("quick", "tkde", "kdd", "arxiv", "paper")

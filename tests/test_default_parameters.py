@@ -319,3 +319,19 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
             estimator = ODMClassifier(kernel="rbf", **changed).fit(form(large), y)
             assert estimator.model_.kernel.gamma == own
     assert ODMClassifier(kernel="rbf", gamma="auto").fit(large, y).model_.kernel.gamma == 1 / 3
+
+
+def test_the_quick_grid_for_sigmoid_has_solutions(run, heart):
+    """Its gammas are those of rbf, its lambdas shares of the default and little more."""
+    assert run("train", "-t", "sigmoid", heart, "m").code == 0
+    one, d = float(read_model("m").facts["lambda"]), 13
+    search = ["-v", "3", "--search", "full", "--csv", "t", heart]
+    assert run("cv", "-t", "sigmoid", *search).code == 0
+    with Path("t").open() as stream:
+        rows = list(csv.DictReader(stream))
+    lambdas, gammas = ({float(row[name]) for row in rows} for name in ("lambda", "gamma"))
+    assert sorted(lambdas) == pytest.approx([one * 4.0**k for k in range(-3, 2)])
+    assert sorted(gammas) == pytest.approx([1 / 4 / d, 1 / d, 4 / d])
+    assert sum(row["accuracy"] == "" for row in rows) <= 1
+    # Where another kernel is tried, both have the usual lambdas, which suit that one.
+    assert "lambda=262144" in run("cv", "-t", "linear,sigmoid", "--grid", "quick", *search).out

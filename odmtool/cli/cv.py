@@ -79,7 +79,8 @@ Examples:
     help="Values for each of these that is not given; quick: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
     + " (multiples of the default of -g, smaller ones where features vary more than most in [0, 1] "
-    "do, and with -t linear less where the default of -l is less for the data), and without -t "
+    "do, and with -t linear or sigmoid less where the default of -l is less for the data), and "
+    "without -t "
     "also -t linear,rbf; "
     "tkde (also called paper): "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())

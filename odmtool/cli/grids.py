@@ -70,7 +70,7 @@ def grid_of(choice: MachineChoice, name: str | None, is_repeated: bool) -> dict[
 
 
 def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
-    """The quick grid for the data: the gammas, and of a linear machine less where lambda is less.
+    """The quick grid for the data: the gammas, and smaller lambdas where the default is less.
 
     Gammas are multiples of the default, 1/d or what it is for the data, for features in [0, 1].
     Standardised ones, and those for which gamma is not 1/d, are farther apart (docs/defaults.md).
@@ -81,14 +81,14 @@ def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
         power = math.log(min(max(choice.spread / _SPREAD, 1.0), _MOST_DIVIDED), 4.0)
         own = gamma or defaults.PerFeature(1.0)
         found["gamma"] = type(own)(own * 4.0 ** -round(power))
-    is_linear = choice.parameters["kernel"] == ("linear",)
-    if "lambda_" not in choice.given and is_linear and value is not None and value < usual:
-        found["lambda_"] = value / usual
+    shares = dict(defaults.QUICK_GRID)
+    if "lambda_" not in choice.given and value is not None and value < usual:
+        if choice.parameters["kernel"] == ("linear",):
+            found["lambda_"] = value / usual
+        elif choice.parameters["kernel"] == ("sigmoid",):
+            found["lambda_"], shares["lambda_"] = value, defaults.QUICK_SIGMOID_SHARES
     return {
-        name: tuple(
-            type(factor)(float(share) * factor)
-            for share in _listed(name, defaults.QUICK_GRID[name])
-        )
+        name: tuple(type(factor)(float(share) * factor) for share in _listed(name, shares[name]))
         for name, factor in found.items()
     }
 

@@ -102,8 +102,10 @@ class MachineChoice(NamedTuple):
 
         m, d = data.X.shape
         kernel, *others = self._kernels
-        # What suits rbf does not suit another kernel of the search.
-        has_gamma = "gamma" not in self.given and self._kernels - {"linear"} == {"rbf"}
+        # What suits one kernel does not suit another one of the search.
+        of_gamma, *more = self._kernels - {"linear"} or {"linear"}
+        has_gamma = "gamma" not in self.given and not more
+        has_gamma = has_gamma and (of_gamma == "rbf" or (of_gamma == "sigmoid" and self._is_search))
         is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         has_lambda = is_open and not others
         is_wide = has_lambda and kernel == "linear"
@@ -115,7 +117,7 @@ class MachineChoice(NamedTuple):
         variances = None
         if is_spread or has_gamma:
             variances = feature_variances(data.X, data.weight)
-        choice = self._with_gamma(data, variances) if has_gamma else self
+        choice = self._with_gamma(of_gamma, data, variances) if has_gamma else self
         return choice._with_lambda(data, kernel, variances) if has_lambda else choice
 
     def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
@@ -127,10 +129,10 @@ class MachineChoice(NamedTuple):
         )
         return self if value == usual else self._with("lambda_", value)
 
-    def _with_gamma(self, data, variances) -> MachineChoice:
+    def _with_gamma(self, kernel: str, data, variances) -> MachineChoice:
         from odmtool.machines.data import default_gamma, gamma_for
 
-        value = default_gamma("rbf", data.X, data.weight, variances)
+        value = default_gamma(kernel, data.X, data.weight, variances)
         choice = self if value == 0 else self._with("gamma", value)
         spread = gamma_for(value, data.X.shape[1]) * float(variances.sum())
         return choice._replace(spread=spread) if self._is_search else choice
