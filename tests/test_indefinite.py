@@ -15,6 +15,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.defaults import OUTER
 from odmtool.errors import DivergedError, UsageError
 from odmtool.judge import binary as judge
+from odmtool.machines import LDM
 from odmtool.solvers import run as solver_run
 from odmtool.solvers.auto import Schedule
 from odmtool.solvers.base import Problem, Stop
@@ -354,3 +355,15 @@ def test_newton_is_not_advised_where_it_would_be_refused(run, heart, machine):
     outcome = run("train", *options, "--max-iter", "1", heart, "m")
     assert "was not reached" in outcome.err and "--solver newton" not in outcome.err
     assert "needs a convex dual" in run("train", *options, "--solver", "newton", heart, "m").err
+
+
+def test_an_objective_that_falls_for_ever_has_no_stationary_point():
+    """Its gap may be small beside it; a bound holds where no eigenvalue is negative."""
+    rng = np.random.default_rng(201)
+    X, y = rng.standard_normal((9, 8)) * 3, np.where(rng.random(9) < 0.5, 1, -1)
+    own = {"kernel": "sigmoid", "gamma": 0.3, "coef0": -0.5, "lambda_": 1024.0}
+    with pytest.raises(DivergedError, match="found no end of the objective's fall; take a smaller"):
+        LDM(**own).fit(X, y)
+    stopped = LDM(**own, max_iter=2)  # is what was asked for
+    stopped.fit(X, y)
+    assert not stopped.solution_.converged

@@ -77,10 +77,15 @@ def dual_unbounded(eigenvalue: float | None = None, is_stored: bool = False) -> 
     )
 
 
-def none_found(eigenvalue: float | None = None, is_stored: bool = False) -> str:
+def none_found(
+    eigenvalue: float | None = None, is_stored: bool = False, has_fallen: bool = False
+) -> str:  # fmt: skip
+    end = "found no end of the objective's fall" if has_fallen else (
+        "ended above the objective of no model"
+    )  # fmt: skip
     return (
-        f"no solution was found: {_not_definite(eigenvalue)} and coordinate descent ended above "
-        f"the objective of no model; take a smaller lambda or {_another_kernel(is_stored)}"
+        f"no solution was found: {_not_definite(eigenvalue)} and coordinate descent {end}; "
+        f"take a smaller lambda or {_another_kernel(is_stored)}"
     )
 
 

@@ -126,9 +126,21 @@ def is_unbounded(problem: Problem, eigenvalue: float) -> bool:
 
 def has_grown(problem: Problem, solution: Solution) -> bool:
     """Whether duals that may grow for ever have come to more than P(0)."""
-    loss = problem.loss
-    is_bounded = loss.mu1 == 0 if loss.kind == OF_LDM else losses.has_bounded_duals(loss)
-    return not is_bounded and solution.dual > untrained(problem).primal
+    return _may_grow(problem.loss) and solution.dual > untrained(problem).primal
+
+
+def has_fallen(problem: Problem, solution: Solution) -> bool:
+    """Whether with such duals P has come to where nothing ends it.
+
+    That is by more than P(0) below a bound that holds of every kernel without negative eigenvalues.
+    """
+    none = untrained(problem)
+    return _may_grow(problem.loss) and solution.primal < none.dual - none.primal
+
+
+def _may_grow(loss) -> bool:
+    """Whether the duals are not bounded."""
+    return loss.mu1 != 0 if loss.kind == OF_LDM else not losses.has_bounded_duals(loss)
 
 
 def shift(problem: Problem, eigenvalue: float) -> Problem:
