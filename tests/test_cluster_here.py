@@ -262,3 +262,25 @@ def test_what_a_worker_has(limit):
     assert found.versions == cluster.versions() and found.free > 0
     assert found.versions["python"] == "{}.{}".format(*sys.version_info)
     assert found.versions["numpy"] == np.__version__ and len(found.versions) == 4
+
+
+def test_a_worker_that_does_not_answer_is_named(address, dask_here, monkeypatch):
+    silent = dask_here._addresses[1]
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.2)
+    thawed, run = threading.Event(), distributed.Client.run
+
+    def ask(client, function, *arguments, workers=None, **options):
+        if workers is None or silent in workers:
+            thawed.wait()
+            return {}
+        return run(client, function, *arguments, workers=workers, **options)
+
+    with monkeypatch.context() as frozen:
+        frozen.setattr(distributed.Client, "run", ask)
+        said = f"no answer in 0.2 seconds from {silent}: end what is frozen"
+        with pytest.raises(ClusterError, match=said):
+            cluster.Dask(address)
+        thawed.set()
+    assert cluster._in_time(lambda: 3, 5) == 3
+    with pytest.raises(KeyError):
+        cluster._in_time(lambda: {}[0], 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import counted, sentence, size
+from odmtool.messages.words import counted, listed, sentence, size
 
 cache_not_for_machine = sentence(
     "‹machine={machine}› needs all data in memory; with ‹cache› take a machine of two "
@@ -46,6 +46,15 @@ not_an_address = sentence(
 )
 no_scheduler = sentence("there is no Dask scheduler at {scheduler!q}, or it does not answer")
 no_workers = sentence("the scheduler {scheduler!q} has no workers: start some with dask worker")
+
+
+def workers_silent(workers: list[str], seconds: float) -> str:
+    return (
+        f"no answer in {seconds:g} seconds from {listed(workers)}: end what is frozen, or let it "
+        "go on"
+    )
+
+
 scheduler_lost = sentence(
     "the connection to the scheduler {scheduler!q}, or its last worker, was lost"
 )

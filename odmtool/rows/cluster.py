@@ -34,6 +34,8 @@ from odmtool.rows.executor import itself
 _ATTEMPTS = 5
 _CONNECT_SECONDS = 20
 _GRACE_SECONDS = 1
+# A worker may first have to load the program, from a slow disk.
+_ANSWER_SECONDS = 60
 _ADDRESS = Pattern(r"([a-z+]+://)?.+:[0-9]+")
 # Of what a worker may take; the rest is left to data and vectors.
 _SHARE = 0.7
@@ -167,7 +169,7 @@ class Dask:
             raise ClusterError(messages.scheduler_lost(self._scheduler)) from error
 
     def _check_workers(self) -> dict[str, WorkerMeans]:
-        workers = self._client.run(means, on_error="return")
+        workers = self._asked()
         if not workers:
             raise ClusterError(messages.no_workers(self._scheduler))
         ours = versions()
@@ -179,6 +181,22 @@ class Dask:
                     theirs = worker.versions.get(package)
                     raise UsageError(messages.other_version(name, package, theirs, version))
         self._client.run(deadline.compare_clocks, time.time())
+        return workers
+
+    def _asked(self) -> dict[str, WorkerMeans]:
+        """What every worker tells of itself; one that is stopped would be waited for, for minutes.
+
+        Raises ClusterError: some do not answer.
+        """
+
+        def ask(seconds: float, **who):
+            return _in_time(lambda: self._client.run(means, on_error="return", **who), seconds)
+
+        while (workers := ask(_ANSWER_SECONDS)) is None:
+            names = sorted(self._client.nthreads())
+            silent = [name for name in names if ask(_GRACE_SECONDS, workers=[name]) is None]
+            if silent:
+                raise ClusterError(messages.workers_silent(silent, _ANSWER_SECONDS))
         return workers
 
 
@@ -245,6 +263,26 @@ def _connected(new_client: Callable, where: dict):
         return outcome.get(timeout=_CONNECT_SECONDS + _GRACE_SECONDS)
     except queue.Empty:
         return None
+
+
+def _in_time(ask: Callable, seconds: float):
+    """What ``ask`` gives; None if that takes longer, in a thread that nobody waits for."""
+    outcome = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            outcome.put((ask(), None))
+        except Exception as error:
+            outcome.put((None, error))
+
+    threading.Thread(target=work, name="ask the cluster", daemon=True).start()
+    try:
+        value, error = outcome.get(timeout=seconds)
+    except queue.Empty:
+        return None
+    if error is not None:
+        raise error
+    return value
 
 
 def means(dask_worker) -> WorkerMeans:
