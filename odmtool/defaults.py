@@ -14,6 +14,8 @@ MULTICLASS_LAMBDA = 2.0**12
 # nearly so.
 WIDE_FROM = {"odm": float("inf"), "mcodm": 100}
 FEW_PER_FEATURE = {"odm": 4}
+# What all examples share is not counted in their length, with more features than examples.
+WITHOUT_SHARED = ("odm",)
 WITH_KERNEL_LAMBDA = ("odm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 # With rbf at most this, or the number of examples if that is more, over the spread of the examples:

@@ -52,6 +52,35 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
     assert "scale the features" in run("train", "huge", "m").err
 
 
+def test_what_the_rows_of_wide_data_share_does_not_count():
+    """The mean squared distance for the mean squared length, at most d / M times; any rows."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(12, 60)).round(3)
+
+    def wanted(X, factor=1.0):
+        return pytest.approx(factor * len(X) / (X**2).sum(axis=1).mean(), rel=6e-3)
+
+    def default(X, weight=None, name="odm", usual=LAMBDA):
+        given = default_lambda(name, usual, "linear", X, weight)
+        assert default_lambda(name, usual, "linear", sparse.csr_matrix(X), weight) == given
+        return given
+
+    shifted, far = X + 1.5, X + 9
+    size, distance = (shifted**2).sum(axis=1).mean(), 2 * X.var(axis=0).sum()
+    assert 1.2 < size / distance < 2
+    assert default(X) == wanted(X)
+    assert default(shifted) == wanted(shifted, size / distance)
+    assert default(far) == wanted(far, 60 / 12)
+    twice = np.vstack([shifted, shifted])
+    assert default(shifted, np.full(12, 2.0)) == default(twice)
+    assert default(shifted, np.full(12, 1 / 12)) == default(shifted)
+    # Of several classes it gains nothing.
+    assert default(far, name="mcodm", usual=MULTICLASS_LAMBDA) == wanted(far)
+    few, equal = far[:, :11], np.ones((3, 60))
+    assert default(few) == wanted(few, (12 / 11) ** 2)
+    assert default(equal) == wanted(equal)
+
+
 def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
     """Those that occur count, from 100 on; few features keep the usual one, and two classes do
     with four examples for each."""

@@ -30,6 +30,7 @@ from odmtool.defaults import (
     SPREAD_OF_RBF,
     WIDE_FROM,
     WITH_KERNEL_LAMBDA,
+    WITHOUT_SHARED,
     PerDistance,
     PerFeature,
 )
@@ -203,7 +204,20 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     size = float(squares.sum())
     if not 0 < size < np.inf:
         return usual
+    if d > total and name in WITHOUT_SHARED:
+        factor = _length_over_distance(X, weight, size / total, d / total)
     return min(usual, float(f"{factor * total * (total / size):.3g}"))
+
+
+def _length_over_distance(X, weight: np.ndarray | None, length: float, most: float) -> float:
+    """The mean |x|^2, ``length``, over the mean squared distance of two examples; 1 to ``most``.
+
+    What all examples share, as features in [0, 1] do much, makes them long but tells nothing of
+    their classes. It serves as an intercept, too, for which few features to spare are too few:
+    ``most`` is the number of features per example.
+    """
+    distance = 2 * float(feature_variances(X, weight).sum())
+    return max(1.0, min(length / distance, most)) if distance > 0 else 1.0
 
 
 def _column_squares(X, weight: np.ndarray | None) -> np.ndarray:
