@@ -158,6 +158,24 @@ def test_predictions_are_the_words_of_the_data(run, tmp_path, names, options):
         assert model.predict(X).tolist() == found
 
 
+def test_a_score_needs_labels_of_the_kind_that_the_model_answers_with(tmp_path, heart):
+    """It was 0 where numbers met texts, and any number where y was a column."""
+    X, y = load_svmlight(heart)
+    ODMClassifier().fit(X, y).save(tmp_path / "numbers")
+    far = y.astype(np.int64) * 2**40  # too large for a model file, so they become texts
+    trained = ODMClassifier().fit(X, far)
+    trained.save(tmp_path / "texts")
+    numbers, texts = load_model(tmp_path / "numbers"), load_model(tmp_path / "texts")
+    with pytest.raises(DataError, match=r"in y are no texts \(-?10995.*, those of the model are"):
+        texts.score(X, far)
+    assert texts.score(X, far.astype(str)) == trained.score(X, far) == numbers.score(X, y)
+    with pytest.raises(DataError, match=r"in y are texts \('-?1'\), those of the model are not"):
+        numbers.score(X, y.astype(str))
+    for wrong in y[:, None], y[:1]:
+        with pytest.raises(DataError, match="y must have one label for each of the 270 rows"):
+            numbers.score(X, wrong)
+
+
 def test_a_model_from_python_answers_in_words(run, tmp_path, files):
     X, y = load_svmlight(tmp_path / "words")
     ODMClassifier().fit(X, y).save(tmp_path / "m")

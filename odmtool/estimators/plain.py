@@ -70,8 +70,20 @@ class BaseEstimator:
 
 
 def share_of_right(model, X, y, sample_weight=None) -> float:
-    """The share of the rows of X whose label in y the model predicts, weighted."""
-    return float(np.average(model.predict(X) == np.asarray(y), weights=sample_weight))
+    """The share of the rows of X whose label in y the model predicts, weighted.
+
+    Raises
+    ------
+    DataError
+        y has not one label per row, or texts where the model answers with numbers, or numbers
+        where it answers with texts: NumPy would compare them, and none would be right.
+    """
+    y, predicted = np.asarray(y), model.predict(X)
+    if y.shape != predicted.shape:
+        raise DataError(messages.label_count(y.shape, len(predicted)))
+    if isinstance(y[0], str) != isinstance(predicted[0], str):
+        raise DataError(messages.labels_of_another_kind(y[0], predicted[0]))
+    return float(np.average(predicted == y, weights=sample_weight))
 
 
 def checked_rows(X, may_be_empty: bool = False):

@@ -100,7 +100,8 @@ def load_svmlight(
     ----------
     path : str
     zero_based : bool
-        Features are counted from 0, not from 1.
+        Features are counted from 0, not from 1. So are the items of a file for the precomputed
+        kernel: column 0 is that of the serial numbers, ``X[:, 1:]`` are the kernel values.
     n_features : int, optional
         The least width of X; that of the training data for a test file.
 

@@ -8,6 +8,15 @@ labels_continuous = sentence(
     "Unknown label type: continuous; {value:g} is not a class; give integers or texts"
 )
 labels_unsortable = sentence("the labels in y cannot be sorted: {why}")
+
+
+def labels_of_another_kind(given, answer) -> str:
+    """``given`` is a label of y, ``answer`` one of the model; one of them is a text."""
+    if isinstance(answer, str):
+        return f"the labels in y are no texts ({given}), those of the model are: give y.astype(str)"
+    return f"the labels in y are texts ('{given}'), those of the model are not"
+
+
 label_not_readable = sentence("a label_ line of the model is not a text as JSON writes it")
 one_class_to_learn = sentence(
     "the examples have only one class, {label}: give at least two classes"
