@@ -12,6 +12,7 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge import binary as objective
+from odmtool.machines import machine_named
 from odmtool.solvers import table
 from odmtool.solvers.multi import MultiProblem
 
@@ -229,3 +230,12 @@ def test_a_large_gamma_in_single_precision():
     loss = losses.mcodm(2.0**20, 0.5, 0.3, 600)
     p = MultiProblem(None, Gram(Kernel("rbf", 1e9), X), target, 3, np.ones(600), loss)
     assert solve(p, 1e-3, 50, solver="dcd").converged
+
+
+def test_promises_that_lead_nowhere_are_not_believed():
+    """Steps went on from centres that promised little and were far away: gap 23 after 300."""
+    rng, k = np.random.default_rng(3), 60
+    labels = np.repeat(np.arange(k), 2)
+    X = 1.6 * (rng.normal(size=(k, 4))[labels] + rng.normal(size=(len(labels), 4)))
+    machine = machine_named("mcodm")(lambda_=2.0**12, max_iter=300, solver="newton")
+    assert machine.fit(X, labels).solution_.converged

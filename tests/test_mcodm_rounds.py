@@ -25,10 +25,10 @@ class Solver:
         self.settled = []
         self.rival = np.zeros(60, dtype=int)
 
-    def begin(self, tolerance, is_settled, follows):
+    def begin(self, tolerance, is_settled, follows, is_in_vain):
         self.asked.append(tolerance)
         self.settled.append(is_settled)
-        self.follows = follows
+        self.follows, self.is_in_vain = follows, is_in_vain
 
     def settle(self):
         self.asked.append("settled")
@@ -150,6 +150,20 @@ def test_the_solver_is_told_when_only_the_proof_is_missing(change, objective, is
     found._change, found.objective = change, objective
     found._improve(0.25)
     assert found._solver.settled == [is_settled]
+
+
+def test_the_solver_is_told_when_many_steps_were_in_vain():
+    """Of one round, in one problem or several; what follows is told, too."""
+    many, found = rounds._IN_VAIN, begun(Solver())
+    for steps, is_in_vain in ((many, False), (1, False), (1, True), (1, True)):
+        found._solver = solver = Solver([*[(0.5, False)] * (steps - 1), (0.5, True)])
+        found._improve(0.25)
+        assert solver.is_in_vain == is_in_vain
+    found = begun(Solver([*[(0.5, False)] * many, (0.4, True)]))
+    found._improve(0.25)
+    found._solver = solver = Solver([(0.4, True)])
+    found._improve(0.25)
+    assert not solver.is_in_vain
 
 
 @pytest.mark.parametrize("gap", [np.nan, np.inf])

@@ -71,7 +71,7 @@ class _Descent:
         self._extrapolation, self._has_leapt = None, False
         self.restore()
 
-    def begin(self, tolerance: float, _is_settled: bool = False, _follows: bool = False) -> None:
+    def begin(self, tolerance: float, *_of_newton: bool) -> None:
         """Look at every example again, and work to this estimate of the gap."""
         self.active, self._tolerance = self.problem.size, tolerance
         self._extrapolation = self._new_extrapolation()

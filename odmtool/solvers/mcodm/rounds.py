@@ -79,6 +79,8 @@ _LITTLE_HIDDEN = 0.5
 # So many Newton steps without a smaller gap: only rounding is left.
 # speed only: how long to go on where rounding is all that moves
 _PATIENCE = 50
+# So many of a round without a smaller gap, of several smoothed problems.
+_IN_VAIN = 30
 # In relative gaps above this nothing but rounding is seen; so many steps in a row are the last.
 # speed only: how long to go on where rounding is all that moves
 _BLIND, _BLIND_STEPS = 1e16, 200
@@ -169,6 +171,8 @@ class _Rounds:
         self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
         self._inner, self._blind, self._iteration, self._rounds = np.inf, 0, 0, []
         self._change, self._tolerance = np.inf, 1.0
+        # Of the round: the smallest gap, and Newton steps since; and whether these were many, once.
+        self._least, self._since, self._is_in_vain = np.inf, 0, False
         self._is_small = start_count(problem, MOST_STARTS) > 1
         most = _ROUND_EPOCHS if problem.gram is None else _KERNEL_ROUND_EPOCHS
         self._epochs = np.inf if self._is_small or outer == "constant" else most
@@ -321,7 +325,8 @@ class _Rounds:
         if self._name == "dcd":
             limit = min(limit, self._way.epochs, self._iteration + self._epochs)
         is_settled = self._change < _SETTLED * self._stop.tolerance * self.objective
-        self._solver.begin(tolerance, is_settled, self._follows)
+        self._is_in_vain |= self._since >= _IN_VAIN
+        self._solver.begin(tolerance, is_settled, self._follows, self._is_in_vain)
         is_done = False
         while not is_done and self._iteration < limit and waited < _PATIENCE:
             gap, is_done = self._solver.iterate()
@@ -334,6 +339,8 @@ class _Rounds:
             if self._name != "dcd":
                 # speed only: how long to go on where rounding is all that moves
                 least, waited = (gap, 0) if gap < least else (least, waited + 1)
+                self._since = 0 if gap < self._least else self._since + 1
+                self._least = min(gap, self._least)
                 self._blind = self._blind + 1 if gap > _BLIND else 0
                 is_done |= self._blind >= _BLIND_STEPS
             self._progress(Progress(self._iteration, None, gap, self._solver.active))
@@ -371,6 +378,7 @@ class _Rounds:
         if self._rounds:
             self._change = abs(self.objective - objective)
         self.objective, self._point = objective, self._solver.keep()
+        self._least, self._since = np.inf, 0
         self._linearise(terms)
         self._gap = self._relative_gap()
         self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
