@@ -38,6 +38,8 @@ from odmtool.errors import DataError, TooWideError
 
 # Of what a column has so many medians of all columns count (docs/defaults.md).
 _MEDIANS = 16
+# What rounding leaves of the squared distance of equal rows is a smaller share of their length.
+_EQUAL = 1e-12
 
 
 class Prepared(NamedTuple):
@@ -193,6 +195,7 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     has_rows = isinstance(X, np.ndarray) or hasattr(X, "indices")
     if not has_rows or not may_be_wide(name, total, X.shape[1]):
         return usual
+    X, weight = _without_gaps(X), np.ones(X.shape[0]) if weight is None else weight
     squares = _column_squares(X, weight)
     squares, factor = np.sort(squares[squares > 0]), 1.0
     d = len(squares)
@@ -209,28 +212,35 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     return min(usual, float(f"{factor * total * (total / size):.3g}"))
 
 
-def _length_over_distance(X, weight: np.ndarray | None, length: float, most: float) -> float:
+def _length_over_distance(X, weight: np.ndarray, length: float, most: float) -> float:
     """The mean |x|^2, ``length``, over the mean squared distance of two examples; 1 to ``most``.
 
     What all examples share, as features in [0, 1] do much, makes them long but tells nothing of
     their classes. It serves as an intercept, too, for which few features to spare are too few:
     ``most`` is the number of features per example.
     """
-    distance = 2 * float(feature_variances(X, weight).sum())
-    return max(1.0, min(length / distance, most)) if distance > 0 else 1.0
+    sums = weight @ X if isinstance(X, np.ndarray) else X.T @ weight
+    distance = 2 * (length - float(np.sum((sums / weight.sum()) ** 2)))
+    return max(1.0, min(length / distance, most)) if distance > _EQUAL * length else 1.0
 
 
-def _column_squares(X, weight: np.ndarray | None) -> np.ndarray:
-    """The sum of v_i x_ij^2 of every column; of those that occur where a huge index makes many."""
-    (m, d), weight = X.shape, np.ones(X.shape[0]) if weight is None else weight
+def _without_gaps(X):
+    """The rows; where a huge index makes many columns, of those that occur."""
+    if isinstance(X, np.ndarray):
+        return X
+    (m, d), places = X.shape, X.indices
+    if d > X.nnz:
+        numbers = distinct_numbers(places)
+        d, places = len(numbers), np.searchsorted(numbers, places).astype(places.dtype)
+    return CSR(X.data, places, X.indptr, (m, d))
+
+
+def _column_squares(X, weight: np.ndarray) -> np.ndarray:
+    """The sum of v_i x_ij^2 of every column."""
     with np.errstate(over="ignore", invalid="ignore"):
         if isinstance(X, np.ndarray):
             return np.einsum("i,ij,ij->j", weight, X, X)
-        if d > X.nnz:
-            numbers = distinct_numbers(X.indices)
-            places = np.searchsorted(numbers, X.indices).astype(X.indices.dtype)
-            X = CSR(X.data, places, X.indptr, (m, len(numbers)))
-        return CSR.of(X).weighted_squares(weight)
+        return X.weighted_squares(weight)
 
 
 def default_gamma(
