@@ -153,6 +153,23 @@ def zygote():
         process.stdin.close()
 
 
+@pytest.fixture(scope="session")
+def iris():
+    """150 examples, 4 features, 3 classes; X and y."""
+    from estimator_cases import scaled
+
+    return scaled("iris")
+
+
+@pytest.fixture(scope="session")
+def cancer():
+    """120 examples of breast cancer, 30 features, 2 classes; X and y."""
+    from estimator_cases import scaled
+
+    X, y = scaled("breast-cancer")
+    return X[:120], y[:120]
+
+
 @pytest.fixture
 def heart():
     """Path of heart_scale."""
