@@ -227,6 +227,8 @@ def test_the_sigmoid_kernel_has_a_minimum_at_the_default_lambda(run, heart, opti
         with Path("t").open() as stream:
             assert {float(row["lambda"]) for row in csv.DictReader(stream)} == {used}
     assert default_lambda("odm", LAMBDA, "sigmoid", np.eye(3)) == LAMBDA_OF_SIGMOID
+    # A spread whose power would be 0.
+    assert default_lambda("odm", LAMBDA, "sigmoid", 1e-110 * np.eye(3), gamma=1.0) == LAMBDA
     assert default_lambda("ldm", COMPARATOR_LAMBDA, "sigmoid", np.eye(3)) == COMPARATOR_LAMBDA
 
 

@@ -115,3 +115,8 @@ def test_a_matrix_that_does_not_fit_is_that_of_the_last_level(run, heart):
     assert "of 270 examples does not fit in --memory" in err and "--solver sodm" not in err
     assert "try --stop-level 1 or" in err
     assert "does not fit" not in run(*command[:1], "--stop-level", "1", *command[1:]).err
+    # There is a level with parts of half the size, or none.
+    command[command.index("300K")] = "50K"
+    for parts, tries in (("4", "try --stop-level 2 or"), ("2", "try --solver nystrom")):
+        asked = [*command[:1], "--stop-level", "1", *command[1:], "--partitions", parts]
+        assert tries in run(*asked).err

@@ -75,6 +75,22 @@ def test_the_file_that_is_stdout_is_not_read(heart, tmp_path, command):
     assert (tmp_path / "d").read_text() == Path(heart).read_text()
 
 
+@pytest.mark.parametrize("command", [
+    "cv --csv - --json f d", "scale -s f d", "predict d m f --json -", "predict d m - --json f",
+    "train --json f d -",
+])  # fmt: skip
+def test_a_file_does_not_replace_that_of_stdout(heart, tmp_path, command):
+    """What was printed to ``> FILE`` would be gone."""
+    for name in "dm":
+        (tmp_path / name).write_text(Path(heart).read_text())
+    with open(tmp_path / "f", "wb") as output:
+        program = [sys.executable, "-m", "odmtool", *command.split()]
+        done = subprocess.run(
+            program, cwd=tmp_path, stdout=output, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2 and "name another" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("option", ["--json", "--margins", "--trace"])
 def test_the_model_that_a_training_starts_from_is_replaced_by_a_model_only(run, heart, option):
     assert run("train", "-q", heart, "m").code == 0

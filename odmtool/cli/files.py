@@ -55,16 +55,18 @@ def is_in_use(output: str, inputs: list[str], others: list[str]) -> bool:
     """Whether to write a file would replace an input, or another output.
 
     ``-`` is the file that the shell has opened for ``< FILE``, ``> FILE`` or ``>> FILE``, if it
-    is one: what is read block by block would come to what has been appended to it.
+    is one: what is read block by block would come to what has been appended to it, and an output
+    that replaces the file would take with it what was printed.
     """
     from odmtool.io.files import is_same_file, output_stream
 
     if any(is_same_file(output, other) for other in inputs + others):
         return True
     written = _regular(output, output_stream(output))
-    read = [_regular(name, 0 if name == "-" else None) for name in inputs]
+    used = [_regular(name, 0 if name == "-" else None) for name in inputs]
+    used += [_regular(name, output_stream(name)) for name in others]
     return written is not None and any(
-        status is not None and os.path.samestat(status, written) for status in read
+        status is not None and os.path.samestat(status, written) for status in used
     )
 
 

@@ -37,8 +37,8 @@ class MachineChoice(NamedTuple):
     given: frozenset[str]  # the options that stand on the command line
     # Every class not named in ``common["class_weight"]`` weighs the same in all.
     is_balanced: bool = False
-    # Of a search with the rbf kernel, once the data are known: its default gamma times the summed
-    # variance of the features.
+    # Of a search with the rbf or sigmoid kernel whose gamma nobody named, once the data are known:
+    # its default gamma times the summed variance of the features.
     spread: float | None = None
 
     @property
@@ -111,6 +111,7 @@ class MachineChoice(NamedTuple):
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
         is_spread = has_lambda and kernel in OF_SPREAD and self.name in WITH_KERNEL_LAMBDA
+        is_spread = is_spread and self._only_gamma is not None
         needs_rows = is_wide or is_spread or has_gamma
         if scaling is not None and needs_rows and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)

@@ -183,7 +183,7 @@ def _check(job: Settings) -> None:
         raise UsageError(messages.predict_over(job.output))
     refuse_shared_stream(job.output, job.margins, job.json_file)
     for flag, product in (("--margins", job.margins), ("--json", job.json_file)):
-        if product in (None, "-"):
+        if product is None:
             continue
         if is_in_use(product, inputs, others):
             raise UsageError(messages.file_in_use(flag, product))

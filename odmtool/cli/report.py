@@ -154,9 +154,11 @@ class Report:
         except BaseException:
             self._tell(failed)
             raise
-        self._tell(failed[1:])
+        # The exit code of a pipe that is closed comes before that of a file.
+        failed.sort(key=lambda error: isinstance(error, BrokenPipeError))
+        self._tell(failed[:-1])
         if failed:
-            raise failed[0]
+            raise failed[-1]
 
     def _tell(self, failed: list[Exception]) -> None:
         """Errors besides the one that ends the command."""

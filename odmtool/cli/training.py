@@ -140,12 +140,13 @@ def note_small_gamma(choice, gamma: float, d: int, report: Report) -> None:
 
 def limit_jobs(plan, jobs: int, report: Report) -> int:
     """The processes for which there is memory, at most ``jobs``; says what does not fit."""
+    from odmtool.places.memory import smaller
     from odmtool.search.memory import plan_memory
 
     memory, m = plan_memory(plan, jobs), len(plan.data.labels)
     warn_of_pairs(plan.machine, len(plan.data.class_order()), report)
     if not memory.keeps_matrix:
-        report.note(messages.matrix_not_kept(m, memory.limit))
+        report.note(messages.matrix_not_kept(m, memory.limit, smaller(plan.machine, m)))
     if memory.needed > memory.limit:
         report.warning(messages.search_too_large(memory.needed, memory.limit))
     elif memory.jobs < jobs:

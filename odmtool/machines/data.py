@@ -161,7 +161,9 @@ def _sigmoid_lambda(spread: float) -> float:
     Both the negative eigenvalues of the kernel matrix and those that a given lambda allows grow
     with the number of examples, which therefore does not matter.
     """
-    return float(f"{LAMBDA_OF_SIGMOID / (spread or 1.0) ** 1.5:.3g}")
+    spread = spread or 1.0
+    # The power 1.5 of a very small number would be 0.
+    return float(f"{LAMBDA_OF_SIGMOID / spread / spread**0.5:.3g}")
 
 
 def _cut_off(sizes: np.ndarray) -> np.ndarray:

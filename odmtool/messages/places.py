@@ -114,12 +114,12 @@ too_many_features = sentence(
 name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")
 
 
-def matrix_not_kept(m: int, memory: float, solver: str = "auto") -> str:
-    """``solver`` is not advised again."""
-    other = "‹stop_level=1›" if solver == "sodm" else "‹solver=sodm›"
+def matrix_not_kept(m: int, memory: float, others: tuple[str, ...] = ("‹solver=sodm›",)) -> str:
+    """``others`` is what may be tried besides landmarks."""
+    tries = " or ".join((*others, "‹solver=nystrom›"))
     return (
         f"the kernel matrix of {m} examples does not fit in ‹memory› ({size(memory)}): training "
-        f"is slower. For large data try {other} or ‹solver=nystrom›"
+        f"is slower. For large data try {tries}"
     )
 
 

@@ -97,14 +97,25 @@ def matrix_warnings(machine, m: int, k: int) -> tuple[str, ...]:
         has_full = machine.kind == SMOOTH and not machine.decides_by_votes(k)
         return _landmark_warnings(m, memory) if has_full else ()
     is_without = machine.solver in ("newton", "path", "nystrom") or machine.kind == OF_KMOMD
-    wants_matrix = machine.kernel != "linear" and not is_without
+    wants_matrix, others = machine.kernel != "linear" and not is_without, smaller(machine, m)
     if wants_matrix and machine.solver == "sodm":
         from odmtool.solvers.large import tasks
 
         m = -(-m // tasks.parts_at_end(m, machine.solver, machine.settings))
     if wants_matrix and BYTES * m * m > memory:
-        return (messages.matrix_not_kept(m, memory, machine.solver),)
+        return (messages.matrix_not_kept(m, memory, others),)
     return ()
+
+
+def smaller(machine, m: int) -> tuple[str, ...]:
+    """What makes the kernel matrices of m examples smaller, as a sentence names it."""
+    if machine.solver != "sodm":
+        return ("‹solver=sodm›",)
+    from odmtool.solvers.large import tasks
+
+    settings = machine.settings
+    ends_late = tasks.parts_at_end(m, "sodm", settings) < tasks.parts_at_first(m, "sodm", settings)
+    return (f"‹stop_level={settings.stop_level + 1}›",) if ends_late else ()
 
 
 def apart_warnings(machine, X) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ class Place:
         """Raise UsageError unless all rows are in memory, which ``wish`` needs."""
 
     def could_be_newton(self, machine, data: TrainingData) -> bool:
-        """Whether Newton's method could train the machine; not with a kernel that is not convex."""
+        """Whether Newton's method could have trained it; not where the kernel is not convex."""
         if machine.kernel != "linear" and not machine.solution_.optimal:
             return False
         try:

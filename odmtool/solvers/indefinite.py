@@ -54,7 +54,7 @@ def eigenvalue_bound(problem: Problem) -> float:
 
     A precomputed matrix of few digits has eigenvalues that are a little negative, that of a sigmoid
     such that are more so. Where the dual is strictly concave all the same, a factorisation shows
-    that, too.
+    that, too: a number below the eigenvalue says no more than that.
     """
     K = problem.gram.matrix()
     if _is_definite(K, _rounding(K)):

@@ -206,13 +206,13 @@ class SolverRun(NamedTuple):
         from odmtool.solvers import indefinite
 
         found = self._one(problem, name, start)._replace(optimal=False)
-        limit = table.way_of(name, problem.loss.kind, problem.kernel_name).limit
         is_stopped = self.max_iter is not None and found.iterations >= self.max_iter
-        is_cut_short = is_stopped or deadline.is_over()
-        has_grown = found.iterations >= limit and indefinite.has_grown(problem, found)
+        if is_stopped or deadline.is_over():
+            return found
+        limit = table.way_of(name, problem.loss.kind, problem.kernel_name).limit
         # Of duals that grow the gap may become small beside the objective, which grows with them.
         has_fallen = indefinite.has_fallen(problem, found)
-        if not is_cut_short and (has_grown or has_fallen):
+        if has_fallen or (found.iterations >= limit and indefinite.has_grown(problem, found)):
             is_stored = problem.gram.kernel.row.of == STORED
             raise DivergedError(messages.none_found(eigenvalue, is_stored, has_fallen))
         return found

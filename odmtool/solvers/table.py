@@ -216,13 +216,14 @@ _ROWS = (
 SOLVERS = {row.name: row for row in _ROWS}
 """The rows by name."""
 
-def newton_matrices(kind: str) -> int:
-    """How many kernel matrices Newton's method makes for a kind of loss."""
-    return {OF_LDM: LDM_MATRICES, JUMPS: TWO_JUMPS_MATRICES}.get(kind, NEWTON_MATRICES)
-
-
 IN_PARTS = tuple(row.name for row in _ROWS if row.in_parts)
 """The solvers for large data."""
+
+
+def newton_matrices(kind: str) -> int:
+    """How many kernel matrices Newton's method makes for a kind of loss."""
+    own = (way.matrices for way in SOLVERS["newton"].ways if kind in way.losses)
+    return next(own, 0) or NEWTON_MATRICES
 
 
 def row_of(name: str) -> Solver:

@@ -37,15 +37,16 @@ def kept_rows(m: int, seed: int) -> np.ndarray | None:
 
 
 def solve(
-    basis: Basis, Z: np.ndarray, rows: np.ndarray, columns: Columns, start, tolerance: float
-) -> tuple[np.ndarray, list[SpanPoint], int]:
+    basis: Basis, Z: np.ndarray, rows: np.ndarray | None, columns: Columns, start,
+    tolerance: float,
+) -> tuple[np.ndarray, list[SpanPoint], int]:  # fmt: skip
     """w_j of all problems, shape (r, q), their points, and the steps taken.
 
     Parameters
     ----------
     Z : ndarray, shape (n, r)
-        Features of the examples ``rows``; not read after the deadline.
-    rows : int array, shape (n,)
+        Features of the examples ``rows``; after the deadline there may be none, and none is read.
+    rows : int array, shape (n,), or None
     columns : Columns
         All examples.
     start : ndarray, shape (r', q)
