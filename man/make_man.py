@@ -21,6 +21,7 @@ import click
 
 from odmtool import __version__
 from odmtool.cli.flags import Flags
+from odmtool.cli.sections import entries
 from odmtool.messages.words import written
 
 HERE = Path(__file__).parent
@@ -76,7 +77,49 @@ def solvers() -> str:
     return manual()
 
 
-_TABLES = {"kernels": kernels, "losses": losses, "machines": machines, "solvers": solvers}
+def grids() -> str:
+    """A literal line for every grid that a parameter has a row of."""
+    from odmtool import defaults
+    from odmtool.cli.machine_options import FLAGS
+
+    values = {"quick": defaults.QUICK_GRID, "tkde": defaults.PAPER_GRID, "kdd": defaults.KDD_GRID}
+    lines = {
+        name: ", ".join(f"{FLAGS[parameter]} {of}" for parameter, of in grid.items())
+        for name, grid in values.items()
+    }
+    return "\n".join(f"    {name:<6} {line}" for name, line in lines.items())
+
+
+def adapted() -> str:
+    """An entry for every kind of data to which defaults are adapted."""
+    from odmtool import defaults
+    from odmtool.messages.words import listed
+
+    lower, upper = defaults.SPREAD_OF_RBF
+    entries = {
+        "Linear, wide data": "with more features that occur than examples, and mcodm from "
+        f"{defaults.WIDE_FROM['mcodm']} features on, odm and mcodm take at most the number of "
+        "examples over their mean squared length; odm up to d / M times as much (d features, M "
+        "examples) where much of this length is common to all. odm takes less than usual with up "
+        f"to {defaults.FEW_PER_FEATURE['odm']} examples per feature.",
+        "With a kernel": f"{listed(defaults.WITH_KERNEL_LAMBDA)} take {defaults.LAMBDA:g} or "
+        f"{defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, whichever is more; from "
+        f"{defaults.LAMBDA_OF_MANY:g} on their number.",
+        "rbf": "with one gamma and rows in memory these take at most "
+        f"{defaults.LAMBDA_OF_NARROW:g}, or the number of examples if that is more, over gamma "
+        "times the sum of the features' variances, or over 1 if that is less: that matters where "
+        f"features are standardised. gamma times that sum is kept between 1/{1 / lower:g} and "
+        f"{upper:g}, with rows in memory: that matters where features are not scaled.",
+        "sigmoid": f"these take {defaults.LAMBDA_OF_SIGMOID:g} over the same number to the power "
+        "1.5, or over 1: with much more there is no minimum.",
+    }
+    return "\n\n".join(f"- `{of}` {text}" for of, text in entries.items())
+
+
+_TABLES = {
+    "adapted": adapted, "grids": grids, "kernels": kernels, "losses": losses,
+    "machines": machines, "solvers": solvers,
+}  # fmt: skip
 
 
 def filled(text: str) -> str:
@@ -177,10 +220,9 @@ def command_page(name: str) -> str:
         *help_text(command.help),
         heading("OPTIONS"),
     ]
-    for param in command.get_params(context):
-        record = param.get_help_record(context)
-        if isinstance(param, click.Option) and record is not None:
-            out += option_entry(*record)
+    for section, records in entries(command.get_params(context), context, command.sections):
+        out += [f'.SS "{escape(section)}"'] if command.sections else []
+        out += [line for record in records for line in option_entry(*record)]
     for source in (f"{page}.in", "common.in"):
         text = (HERE / source).read_text(encoding="utf-8")
         if not any(param.name == "strict" for param in command.params):

@@ -96,3 +96,15 @@ def test_page_lints(page):
 )
 def test_markup(text, expected):
     assert "|".join(make_man.markup(text)) == expected
+
+
+def test_every_option_has_one_heading():
+    from odmtool.cli.cv import cv
+    from odmtool.cli.sections import SECTIONS
+    from odmtool.cli.train import train
+
+    named = [name for names in SECTIONS.values() for name in names]
+    options = {p.name for c in (train, cv) for p in c.params if isinstance(p, click.Option)}
+    assert len(set(named)) == len(named)
+    assert options - set(named) == {"quiet", "verbose", "version"}
+    assert set(named) <= options

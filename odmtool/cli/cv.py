@@ -76,26 +76,16 @@ Examples:
 @click.option(
     "--grid",
     type=click.Choice(defaults.GRIDS),
-    help="Values for each of these that is not given; quick: "
+    help="Values for each of -l, -m, -p, -g and their like that is not given; quick: "
     + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.QUICK_GRID.items())
-    + " (multiples of the default of -g, smaller ones where features vary more than most in [0, 1] "
-    "do, and with -t linear or sigmoid less where the default of -l is less for the data), and "
-    "without -t "
-    "also -t linear,rbf; "
-    "tkde (also called paper): "
-    + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.PAPER_GRID.items())
-    + "; kdd: "
-    + ", ".join(f"{FLAGS[n]} {v}" for n, v in defaults.KDD_GRID.items())
-    + " (dist: the squared mean distance between examples); arxiv: the same, for odm and mcodm C1, "
-    "C2 2^0:10:2 and D 0:0.5:0.1 with C2 <= C1.  [default: quick, if none of them is given, "
-    "nor --repeat]",
+    + ", adapted to the data, and without -t also -t linear,rbf; tkde (also called paper), kdd and "
+    "arxiv: those of the papers (GRIDS in odm-cv(1)).  [default: quick, if none of these is "
+    "given, nor --repeat]",
 )
 @click.option("--search", "strategy", type=click.Choice(defaults.STRATEGIES),
-              help="full: every setting; halving: all on a small subset, the better third on one "
-                   "three times as large, and so on, until three or fewer are left for all "
-                   "examples, or for about 100000 where there are twice as many; what is plainly "
-                   "worse than the best is dropped at once; coarse: every fourth value first, then "
-                   "around the best.  [default: full; for --grid quick halving]")
+              help="full: every setting; halving: all on few examples, the better ones on more and "
+                   "more, three or fewer on all (OUTPUT in odm-cv(1)); coarse: every fourth value "
+                   "first, then around the best.  [default: full; for --grid quick halving]")
 @click.option("--metric", type=click.Choice(defaults.METRICS), default="accuracy",
               show_default=True, help="Score that decides which setting is best.")
 @click.option("--csv", "csv_file", metavar="FILE",

@@ -164,20 +164,8 @@ _PARAMETERS = (
      f"Kernel, by name or as LIBSVM's {min(_NUMBERED)} to {max(_NUMBERED)}."),
     ("lambda_", ("-l", "--lambda"), Number(), None,
      "Weight of the loss, > 0; larger fits the data more closely, like C. For m3svm and ism3 it is "
-     "the weight of the regulariser, that is the opposite. With more features that occur than "
-     f"examples, and mcodm from {defaults.WIDE_FROM['mcodm']} features on, linear odm and mcodm "
-     "take at most the number of examples over their mean squared length, if neither -l nor -c is "
-     "given, odm up to d / M times as much (d features, M examples) where much of this length is "
-     "common to all; odm takes less than usual with up to "
-     f"{defaults.FEW_PER_FEATURE['odm']} examples per feature. "
-     f"With a kernel, {listed(defaults.WITH_KERNEL_LAMBDA)} take "
-     f"{defaults.LAMBDA:g} or {defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, "
-     f"whichever is more (from {defaults.LAMBDA_OF_MANY:g} on their number). With rbf, one gamma "
-     f"and rows in memory they take at most {defaults.LAMBDA_OF_NARROW:g}, or the number of "
-     "examples if that is more, over gamma times the sum of the features' variances, or over 1 "
-     "if that is less: that matters where these are standardised (docs/defaults.md). With sigmoid "
-     f"they take {defaults.LAMBDA_OF_SIGMOID:g} over the same number to the power 1.5, or over 1: "
-     "with much more there is no minimum."),
+     "the weight of the regulariser, that is the opposite. The default depends on the data, too "
+     "(DEFAULTS in odm-train(1))."),
     ("cost", ("-c", "--cost"), Number(), None,
      "Instead of lambda: the cost C of one example, > 0 (lambda = C times the sum of weights; "
      "m3svm, ism3: lambda = 1/C)."),
@@ -197,9 +185,8 @@ _PARAMETERS = (
      f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
      f"gamma of {_with('gamma')}; 4/d means 4 / number of features, 0 means 1/d. Without -t it "
-     "takes rbf. Without -g it is 1/d; of rbf, with rows in memory, gamma times the sum of the "
-     f"features' variances is kept between 1/{1 / defaults.SPREAD_OF_RBF[0]:g} and "
-     f"{defaults.SPREAD_OF_RBF[1]:g}: that matters where they are not scaled."),
+     "takes rbf. The default is 1/d; that of rbf depends on the data, too (DEFAULTS in "
+     "odm-train(1))."),
     ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, f"coef0 of {_with('coef0')}."),
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)

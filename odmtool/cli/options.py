@@ -15,6 +15,7 @@ from odmtool import __version__
 from odmtool._pattern import Pattern
 from odmtool.cli import messages, process
 from odmtool.cli.flags import names_in
+from odmtool.cli.sections import entries
 from odmtool.defaults import BLAS_THREADS, DECIMAL
 from odmtool.errors import ClosedPipeError, FileError, OdmError, UsageError
 
@@ -152,7 +153,14 @@ class Command(click.Command):
 
     A long name with one dash (``-mu 3``), which would be read as ``-m u``, is answered with
     the spelling that works.
+
+    Attributes
+    ----------
+    sections : dict
+        Headings of the help and their options (:mod:`odmtool.cli.sections`).
     """
+
+    sections = {}
 
     def make_context(self, *arguments, **attributes):
         with help_printed():
@@ -176,6 +184,11 @@ class Command(click.Command):
             pieces = self.collect_usage_pieces(ctx)
             raise UsageError(messages.no_arguments(ctx.command_path, pieces))
         return super().parse_args(ctx, args)
+
+    def format_options(self, ctx, formatter):
+        for title, records in entries(self.get_params(ctx), ctx, self.sections):
+            with formatter.section(title):
+                formatter.write_dl(records)
 
     def invoke(self, ctx):
         process.collect_garbage()

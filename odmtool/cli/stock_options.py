@@ -17,6 +17,7 @@ from odmtool.cli import messages
 from odmtool.cli.options import Command, OptionalChoice, parse_number
 from odmtool.cli.ranges import expand
 from odmtool.cli.report import Report
+from odmtool.cli.sections import SECTIONS
 from odmtool.core.kernel_table import KERNELS, KernelRow
 from odmtool.core.loss_table import MACHINES, OF_PAIRS
 from odmtool.errors import UsageError
@@ -84,6 +85,8 @@ class Manner(NamedTuple):
 
 class TrainingCommand(Command):
     """odm-train or odm-cv: a command that also takes the stock tools' options."""
+
+    sections = SECTIONS
 
     def translated(self, ctx, args):
         reader = Reader(self, args)

@@ -119,12 +119,7 @@ Examples:
 @click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON.")
 @click.option("--trace", metavar="FILE",
               help="Write the course of the training as CSV: iteration, objective, relative gap, "
-                   "seconds so far, and the training accuracy in percent (f(x) = 0 counts as "
-                   "wrong), a line whenever the solver reports. What it does not know then is left "
-                   "empty; the accuracy is known with the objective, but not of sodm, dsvrg, "
-                   "landmarks, kmomd and rows on the disk. For every further problem (one class "
-                   "against the rest, several starts) iterations count from the beginning. It is "
-                   "written when the training fails, too, but not when it is interrupted.")
+                   "seconds and training accuracy (COURSE in odm-train(1)).")
 @common.quiet_option
 @common.verbose_option
 @common.version_option
