@@ -22,7 +22,6 @@ from odmtool.cli.options import (
     stacked,
 )
 from odmtool.cli.ranges import LONGEST, expand
-from odmtool.cli.solver_help import max_iter_help, solver_help
 from odmtool.core.kernel_table import KERNELS
 from odmtool.core.loss_table import MACHINES, MachineRow
 from odmtool.messages.words import listed
@@ -238,8 +237,13 @@ def machine_options(many: bool):
                      help="Stop when the relative duality gap is at most this; LIBSVM's -e is "
                           "another measure."),
         click.option("--solver", type=click.Choice(tuple(SOLVERS)), default="auto",
-                     show_default=True, help=solver_help()),
-        click.option("--max-iter", type=Whole(), help=max_iter_help()),
+                     show_default=True,
+                     help=f"auto takes {SOLVERS['auto'].title}; all are described in odm-train(1), "
+                          "SOLVERS."),
+        click.option("--max-iter", type=Whole(),
+                     help="Maximum number of iterations of the solver, epochs or Newton steps as a "
+                          "rule, of mcodm for each of its starts; SOLVERS in odm-train(1) tells "
+                          "what is counted, and the defaults."),
         click.option("--snapshot", type=click.Choice(defaults.SNAPSHOTS), default="last",
                      show_default=True,
                      help="svrg: which iterate of a stage starts the next."),

@@ -1,25 +1,13 @@
-"""What help texts, manual pages and docs/solvers.md say of solvers, from their table."""
+"""What manual pages and docs/solvers.md say of solvers, from their table."""
 
 from __future__ import annotations
 
 from odmtool.core.loss_table import MACHINES
-from odmtool.messages.words import listed
-from odmtool.solvers.table import MEMORY, PLACES, SOLVERS, Solver, machines_of
+from odmtool.solvers.table import PLACES, SOLVERS, Solver, machines_of
 
-# A solver for no more machines than these is said to be theirs.
-_FEW = 2
 _ROWS = tuple(SOLVERS.values())
 # Those that have iterations of their own.
 _COUNTED = tuple(row for row in _ROWS if row.ways[0].limit is not None)
-
-
-def _only(row: Solver) -> list[str]:
-    """What a solver is restricted to, in a few words."""
-    here = [way for way in row.ways if MEMORY in way.places]
-    words = [] if any(way.kernel for way in here) else ["linear"]
-    words += [] if any(way.linear for way in here) else ["with a kernel"]
-    machines = machines_of(row.name)
-    return words + (machines if len(machines) <= _FEW else [])
 
 
 def _limits(row: Solver) -> dict[str, int]:
@@ -30,31 +18,6 @@ def _limits(row: Solver) -> dict[str, int]:
         for way in row.ways
         if machine.kind in way.losses and way.limit not in (None, row.ways[0].limit)
     }
-
-
-def solver_help() -> str:
-    """The help text of ``--solver``."""
-    entries = []
-    for row in _ROWS:
-        words = "; ".join([row.title, *filter(None, [", ".join(_only(row))])])
-        entries.append(f"{row.name} ({words})")
-    return "; ".join(entries) + "."
-
-
-def max_iter_help() -> str:
-    """The help text of ``--max-iter``."""
-    names: dict[str, list[str]] = {}
-    for row in _COUNTED:
-        names.setdefault(row.iteration, []).append(row.name)
-    counted = listed([f"{what} ({', '.join(of)})" for what, of in names.items()], "or")
-    limits = []
-    for row in _COUNTED:
-        others = ", ".join(f"{name} {limit}" for name, limit in _limits(row).items())
-        limits.append(f"{row.name} {row.ways[0].limit}{others and f' ({others})'}")
-    return (
-        f"Maximum number of iterations: {counted}; mcodm's for each of its starts.  "
-        f"[default: {', '.join(limits)}]"
-    )
 
 
 def machines_text(row: Solver) -> str:
@@ -68,9 +31,12 @@ def machines_text(row: Solver) -> str:
 
 def manual() -> str:
     """The entries of a manual page, in the words of ``man/*.in``."""
-    return "\n\n".join(
-        f"- `{row.name}` {row.title}; {machines_text(row)}. {row.about}".rstrip() for row in _ROWS
-    )
+    return "\n\n".join(f"- `{row.name}` {_entry(row)}" for row in _ROWS)
+
+
+def _entry(row: Solver) -> str:
+    sentences = f"{row.title}; {machines_text(row)}. {row.about}".rstrip()
+    return f"{sentences} At most {_iterations(row)}." if row in _COUNTED else sentences
 
 
 def markdown() -> str:
