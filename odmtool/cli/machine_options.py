@@ -232,6 +232,16 @@ def machine_options(many: bool):
                           "has that weight instead."),
         click.option("-W", "--weights", metavar="FILE",
                      help="Weights of the examples, >= 0, one per line."),
+        click.option("--zero-based", is_flag=True,
+                     help="Feature numbers in the data start at 0; the model has them plus 1."),
+        *_solver_options(),
+    ]  # fmt: skip
+    return lambda function: stacked(options)(large_options(function))
+
+
+def _solver_options():
+    """How a machine is trained, and with what."""
+    return [
         click.option("-e", "--tolerance", type=Number(), default=defaults.TOLERANCE,
                      show_default=True,
                      help="Stop when the relative duality gap is at most this; LIBSVM's -e is "
@@ -254,10 +264,7 @@ def machine_options(many: bool):
                           "number is megabytes.  [default: 25 % of what is free]"),
         jobs_option("Number of threads: for reading, landmarks, folds, binary problems, parts and "
                     "mcodm. Models are the same for any number, but for rounding."),
-        click.option("--zero-based", is_flag=True,
-                     help="Feature numbers in the data start at 0; the model has them plus 1."),
     ]  # fmt: skip
-    return lambda function: stacked(options)(large_options(function))
 
 
 def _forms_of_papers(many: bool):
