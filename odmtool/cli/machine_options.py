@@ -5,13 +5,10 @@ Imports click only; numbers of defaults come from :mod:`odmtool.defaults`.
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
 from odmtool import defaults
 from odmtool.cli import messages
-from odmtool.cli.large_options import large_options
 from odmtool.cli.options import (
     Label,
     NotFiniteError,
@@ -193,6 +190,36 @@ FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}
 MACHINE_PARAMETERS = tuple(dict.fromkeys(n for row in MACHINES.values() for n in row.parameters))
 
 
+# Of sodm, nystrom and dsvrg.
+_OF_LARGE_DATA = (
+    click.option("--partitions", type=Whole(),
+                 help="sodm: parts at the first level; dsvrg: parts.  [default: sodm: a "
+                      "power of --branch, parts of at least 1000 examples; dsvrg: at most 32, "
+                      "of at least 10000]"),
+    click.option("--strata", type=Whole(), default=64, show_default=True,
+                 help="sodm, dsvrg: landmarks or clusters by which the examples are spread "
+                      "over parts."),
+    click.option("--branch", type=Whole(), default=4, show_default=True,
+                 help="sodm: number of parts merged at a time."),
+    click.option("--stop-level", type=Whole(), default=0, show_default=True,
+                 help="sodm: the last level to solve; 0 is the whole problem, 1 the last "
+                      "parts before it."),
+    click.option("--partition-by", type=click.Choice(defaults.PARTITION_BY),
+                 default="stratified", show_default=True,
+                 help="sodm, dsvrg: how parts are made. stratified: a share of the examples "
+                      "near every landmark; cluster: clusters of kernel k-means, as in "
+                      "DC-SVM; cluster-strata: a share of each, as in DiP-SVM."),
+    click.option("--cascade", is_flag=True,
+                 help="sodm: only support vectors go on to the next level."),
+    click.option("--landmarks", type=Whole(), default=1000, show_default=True,
+                 help="nystrom: number of landmark examples, which also become the support "
+                      "vectors."),
+    click.option("--scheduler", metavar="ADDRESS",
+                 help="sodm, nystrom, dsvrg: a Dask scheduler, tcp://host:8786 or its file, on "
+                      "whose workers to compute (pip install 'odmtool[dask]')."),
+)  # fmt: skip
+
+
 def machine_options(many: bool):
     """Decorator: the options of a machine; with ``many`` its parameters take lists."""
     options = [
@@ -201,7 +228,7 @@ def machine_options(many: bool):
                      help="Machine; auto: odm for two classes and with a kernel, mcodm for more "
                           "without one. LIBLINEAR's and svm-train's numbers are taken as the "
                           "nearest machine."),
-        *(partial(_parameter, many, *row)() for row in _PARAMETERS),
+        *(_parameter(many, *row) for row in _PARAMETERS),
         *_forms_of_papers(many),
         click.option("--outer", type=click.Choice(defaults.OUTER), default="cccp",
                      show_default=True,
@@ -235,8 +262,9 @@ def machine_options(many: bool):
         click.option("--zero-based", is_flag=True,
                      help="Feature numbers in the data start at 0; the model has them plus 1."),
         *_solver_options(),
+        *_OF_LARGE_DATA,
     ]  # fmt: skip
-    return lambda function: stacked(options)(large_options(function))
+    return stacked(options)
 
 
 def _solver_options():
@@ -296,19 +324,15 @@ def _parameter(many, name, flags, kind, default, text):
     return click.option(*flags, name, type=kind, default=default, help=text)
 
 
-def format_option(function):
-    return click.option(
-        "--format", "model_format", type=click.Choice(defaults.FORMATS),
-        help="Form of the model file. libsvm also holds a linear model (its w are support "
-             "vectors), so that svm-predict reads it, also with -b 1; compact, which only "
-             "odm-predict reads, is for a kernel and more than two classes.  "
-             "[default: liblinear if the kernel is linear, without ovo, else libsvm]",
-    )(function)  # fmt: skip
-
-
-def probability_option(function):
-    return click.option(
-        "-b", "--probability", type=click.Choice(["0", "1"]), default="0", show_default=True,
-        help="1: the model gives probabilities, too; Platt's sigmoid is fitted on 5 folds. In a "
-             "cross validation, labels are those of the largest probability.",
-    )(function)  # fmt: skip
+format_option = click.option(
+    "--format", "model_format", type=click.Choice(defaults.FORMATS),
+    help="Form of the model file. libsvm also holds a linear model (its w are support "
+         "vectors), so that svm-predict reads it, also with -b 1; compact, which only "
+         "odm-predict reads, is for a kernel and more than two classes.  "
+         "[default: liblinear if the kernel is linear, without ovo, else libsvm]",
+)  # fmt: skip
+probability_option = click.option(
+    "-b", "--probability", type=click.Choice(["0", "1"]), default="0", show_default=True,
+    help="1: the model gives probabilities, too; Platt's sigmoid is fitted on 5 folds. In a "
+         "cross validation, labels are those of the largest probability.",
+)  # fmt: skip

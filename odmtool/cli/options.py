@@ -241,8 +241,7 @@ def command(cls=Command, **attributes):
     return click.command(cls=cls, context_settings=CONTEXT_SETTINGS, **attributes)
 
 
-def version_option(function):
-    return click.version_option(__version__, "--version", message="odmtool %(version)s")(function)
+version_option = click.version_option(__version__, "--version", message="odmtool %(version)s")
 
 
 def quiet_option_of(text: str):
@@ -251,13 +250,10 @@ def quiet_option_of(text: str):
 
 
 quiet_option = quiet_option_of("Print only results, warnings and errors.")
-
-
-def verbose_option(function):
-    return click.option(
-        "--verbose", is_flag=True,
-        help="Print progress on stderr; show a traceback for internal errors."
-    )(function)
+verbose_option = click.option(
+    "--verbose", is_flag=True,
+    help="Print progress on stderr; show a traceback for internal errors.",
+)  # fmt: skip
 
 
 def taken(kind: type, options: dict):

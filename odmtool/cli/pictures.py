@@ -41,20 +41,17 @@ def ending_of(path: str) -> str:
     return os.path.splitext(path)[1].removeprefix(".").lower()
 
 
-def plot_options(function):
-    """Decorator: the options of the pictures."""
-    options = [
-        click.option("--plot", "plot_file", type=PictureFile(),
-                     help="Plot the score over the two parameters that change it most, with "
-                          "the others at their best: FILE.png, .svg or .pdf (needs matplotlib)."),
-        click.option("--plot-path", "path_file", type=PictureFile(),
-                     help="Plot the score against lambda (or C), one line for each kernel and "
-                          "gamma, with the standard deviation over the folds."),
-        click.option("--plot-title", metavar="TEXT",
-                     help="Title of the pictures; '' is none.  "
-                          "[default: name of the training file]"),
-    ]  # fmt: skip
-    return stacked(options)(function)
+plot_options = stacked([
+    click.option("--plot", "plot_file", type=PictureFile(),
+                 help="Plot the score over the two parameters that change it most, with "
+                      "the others at their best: FILE.png, .svg or .pdf (needs matplotlib)."),
+    click.option("--plot-path", "path_file", type=PictureFile(),
+                 help="Plot the score against lambda (or C), one line for each kernel and "
+                      "gamma, with the standard deviation over the folds."),
+    click.option("--plot-title", metavar="TEXT",
+                 help="Title of the pictures; '' is none.  "
+                      "[default: name of the training file]"),
+])  # fmt: skip
 
 
 def check_pictures(pictures: Pictures, settings: list[dict]) -> None:

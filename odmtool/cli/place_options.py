@@ -10,18 +10,14 @@ from odmtool.cli import messages
 from odmtool.cli.options import stacked
 from odmtool.errors import UsageError
 
-
-def cache_options(function):
-    """Decorator: --cache and --keep-cache."""
-    options = [
-        click.option("--cache", metavar="DIR",
-                     help="Train from the disk, within --memory: the data are parsed once into a "
-                          "file in DIR, gone at the end. For linear machines and nystrom."),
-        click.option("--keep-cache", is_flag=True,
-                     help="Leave that file in DIR; it serves again as long as the data file does "
-                          "not change."),
-    ]  # fmt: skip
-    return stacked(options)(function)
+cache_options = stacked([
+    click.option("--cache", metavar="DIR",
+                 help="Train from the disk, within --memory: the data are parsed once into a "
+                      "file in DIR, gone at the end. For linear machines and nystrom."),
+    click.option("--keep-cache", is_flag=True,
+                 help="Leave that file in DIR; it serves again as long as the data file does "
+                      "not change."),
+])  # fmt: skip
 
 
 def place_of(options: dict):

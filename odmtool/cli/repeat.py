@@ -21,20 +21,16 @@ MOST_SPLITS = 100_000
 # There is no best setting of all splits to train, to write, to draw or to time.
 _NOT_WITH_REPEAT = ("model_file", "plot_file", "path_file", "seconds")
 
-
-def repeat_options(function):
-    """Decorator: the options of repeated splits."""
-    options = [
-        click.option("--repeat", type=Whole(least=1), metavar="R",
-                     help="Split the data R times at random, search in each training part, and "
-                          "test the best setting on the rest."),
-        click.option("--test-size", type=Number(), default=0.2, show_default=True,
-                     help="Share of the test part, with --repeat."),
-        click.option("--against", metavar="FILE",
-                     help="With --repeat: compare with the --csv table of another run on the "
-                          "same splits (--repeat R --csv FILE), by a paired t-test."),
-    ]  # fmt: skip
-    return stacked(options)(function)
+repeat_options = stacked([
+    click.option("--repeat", type=Whole(least=1), metavar="R",
+                 help="Split the data R times at random, search in each training part, and "
+                      "test the best setting on the rest."),
+    click.option("--test-size", type=Number(), default=0.2, show_default=True,
+                 help="Share of the test part, with --repeat."),
+    click.option("--against", metavar="FILE",
+                 help="With --repeat: compare with the --csv table of another run on the "
+                      "same splits (--repeat R --csv FILE), by a paired t-test."),
+])  # fmt: skip
 
 
 def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
