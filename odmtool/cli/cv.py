@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 
@@ -21,7 +21,7 @@ from odmtool.cli.machine_options import (
     machine_options,
     probability_option,
 )
-from odmtool.cli.pictures import Pictures, check_pictures, plot_options, write_pictures
+from odmtool.cli.pictures import PICTURE_OPTIONS, check_pictures, plot_options, write_pictures
 from odmtool.cli.place_options import place_of
 from odmtool.cli.repeat import REPEAT_OPTIONS, check_repeat, repeat_options, repeat_search
 from odmtool.cli.report import Report, report_of
@@ -29,33 +29,10 @@ from odmtool.cli.stock_options import TrainingCommand, say_remarks
 from odmtool.cli.stock_results import check_grid_table, last_line, write_grid_table
 from odmtool.errors import DivergedError, UsageError
 
-
-class Job(NamedTuple):
-    """What odm-cv is to do with settings and data; the fields are options."""
-
-    folds: int
-    grid: str | None
-    strategy: str | None
-    metric: str
-    csv_file: str | None
-    json_file: str | None
-    seconds: bool
-    journal: str | None
-    model_file: str | None
-    max_time: float | None
-    repeat: int | None
-    test_size: float
-    against: str | None
-    probability: str
-    scale: tuple[float, float] | None
-    seed: int
-    jobs: int
-
-
 # Options that say how to search, and not what to train.
 _SEARCH_ONLY = ("folds", "quiet", "verbose", "jobs", "grid", "metric", "strategy", "csv_file",
                 "json_file", "seconds", "journal", "max_time", "model_file", "kdd", "arxiv",
-                "cache", *Pictures._fields, *REPEAT_OPTIONS)  # fmt: skip
+                "cache", *PICTURE_OPTIONS, *REPEAT_OPTIONS)  # fmt: skip
 
 
 @common.command(
@@ -124,7 +101,7 @@ def cv(ctx, **options):
         raise UsageError(messages.no_cache_for_searches())
     common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
-    job, pictures = _job(ctx, options, choice, place), common.taken(Pictures, options)
+    job = _job(ctx, options, choice, place)
     manner = ctx.meta["stock"].manner
     report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file, manner.table)
     say_remarks(ctx, report)
@@ -132,9 +109,9 @@ def cv(ctx, **options):
     # The grid may add kernels, on which machine and lambda depend.
     choice = choice._replace(parameters=choice.parameters | {"kernel": values["kernel"]})
     machine, settings = grids.machine_and_settings(choice, values, job.grid)
-    check_pictures(pictures, settings)
+    check_pictures(job, settings)
     check_grid_table(manner)
-    data = _read(place, choice, job, pictures, manner.table, report)
+    data = _read(place, choice, job, manner.table, report)
     settled = _settled(choice, data, job, place)
     if settled is not choice:
         values = grids.values_of(settled, _grid(settled, job))
@@ -148,7 +125,7 @@ def cv(ctx, **options):
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
     with naming(place.source.path, data.skipped):
-        job = job._replace(jobs=limit_jobs(_largest(plan, job), job.jobs, report))
+        job.jobs = limit_jobs(_largest(plan, job), job.jobs, report)
     identity = _identity(plan, job, data)
     if job.repeat is not None:
         own = partial(_of_part, choice, data, plan.data, job, place)
@@ -174,19 +151,19 @@ def cv(ctx, **options):
             winning = plan.machine.copy(**winner.setting)
             winning.jobs = job.jobs
             attempt(_refit, command_line(ctx), winning, place, data, job, report)
-        write_pictures(pictures, place.source.path, rows, plan, report, attempt)
+        write_pictures(job, place.source.path, rows, plan, report, attempt)
     for end in grids.ends(rows, winner, plan.settings, job.metric):
         report.note(messages.best_at_end(*end))
 
 
-def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:
+def _job(ctx, options: dict, choice: MachineChoice, place):
     """What is to be done, checked as far as that needs no data."""
     from odmtool.cli.training import refuse_scale
 
-    job = common.taken(Job, options)
+    job = SimpleNamespace(**options)
     if job.strategy is None:
         is_quick = job.grid in (None, "quick") and _grid(choice, job)
-        job = job._replace(strategy="halving" if is_quick else "full")
+        job.strategy = "halving" if is_quick else "full"
     check_repeat(ctx, job, place.inputs())
     if job.max_time is not None and job.max_time <= 0:
         raise UsageError(messages.must_be_positive("max_time", job.max_time))
@@ -197,12 +174,12 @@ def _job(ctx, options: dict, choice: MachineChoice, place) -> Job:
     return job
 
 
-def _settled(choice: MachineChoice, data, job: Job, place) -> MachineChoice:
+def _settled(choice: MachineChoice, data, job, place) -> MachineChoice:
     with naming(place.source.path):
         return choice.settled(data, job.scale and (*job.scale, place.source.limit()))
 
 
-def _of_part(choice: MachineChoice, data, known, job: Job, place, rows) -> tuple:
+def _of_part(choice: MachineChoice, data, known, job, place, rows) -> tuple:
     """The machine and the settings for some of the examples, on which defaults depend."""
     settled = _settled(choice, data.part(rows), job, place)
     values = grids.values_of(settled, _grid(settled, job))
@@ -210,27 +187,26 @@ def _of_part(choice: MachineChoice, data, known, job: Job, place, rows) -> tuple
     return machine, grids.with_gammas(settings, known.part(rows))
 
 
-def _grid(choice: MachineChoice, job: Job) -> dict[str, str | tuple]:
+def _grid(choice: MachineChoice, job) -> dict[str, str | tuple]:
     return grids.grid_of(choice, job.grid, job.repeat is not None)
 
 
-def _read(
-    place, choice: MachineChoice, job: Job, pictures: Pictures, table: str | None, report: Report
-):  # fmt: skip
+def _read(place, choice: MachineChoice, job, table: str | None, report: Report):
     """The data; before, every file is checked. ``table`` is grid.py's."""
     from odmtool.cli.training import announce_compilation, read_data
 
     if job.journal == "-":
         raise UsageError(messages.journal_is_a_file())
     check_training_files(place.inputs(), [
-        job.csv_file, job.json_file, job.model_file, job.journal, table, *pictures.files,
+        job.csv_file, job.json_file, job.model_file, job.journal, table, job.plot_file,
+        job.path_file,
     ], job.journal)  # fmt: skip
     data = read_data(place, choice.class_weight, report)
     announce_compilation(report)
     return data
 
 
-def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
+def _plan(machine, settings: list[dict], place, data, job, report: Report):
     from odmtool.cli.training import folds_for, searched
     from odmtool.search.search import SearchPlan
     from odmtool.search.validation import check_classes, folds
@@ -252,7 +228,7 @@ def _plan(machine, settings: list[dict], place, data, job: Job, report: Report):
     )  # fmt: skip
 
 
-def _largest(plan, job: Job):
+def _largest(plan, job):
     """What takes the most memory at a time: all examples, or those of a round."""
     from odmtool.search.strategies import largest_round
 
@@ -260,7 +236,7 @@ def _largest(plan, job: Job):
     return plan if job.repeat is not None else largest_round(plan, job.strategy, job.seed)
 
 
-def _search(plan, identity: dict, job: Job, data_file: str, report: Report) -> list:
+def _search(plan, identity: dict, job, data_file: str, report: Report) -> list:
     """All rows, said as they are final."""
     from odmtool.core import deadline
     from odmtool.search.journal import open_journal
@@ -332,7 +308,7 @@ def _search_only(machine, classes: int) -> tuple[str, ...]:
     return _SEARCH_ONLY if uses_scheduler(machine, classes) else (*_SEARCH_ONLY, "scheduler")
 
 
-def _identity(plan, job: Job, data) -> dict:
+def _identity(plan, job, data) -> dict:
     """Everything that a result depends on, for the journal."""
     from hashlib import sha256
 
@@ -354,7 +330,7 @@ def _identity(plan, job: Job, data) -> dict:
     } | ({} if job.scale is None else {"scale": job.scale}) | _of_some(plan, job)  # fmt: skip
 
 
-def _of_some(plan, job: Job) -> dict:
+def _of_some(plan, job) -> dict:
     """About how many examples the last round has, where these are not all."""
     from odmtool.search.strategies import subset_sizes
 
@@ -362,7 +338,7 @@ def _of_some(plan, job: Job) -> dict:
     return {} if count == len(plan.fold) else {"examples": count}
 
 
-def _write_tables(job: Job, rows: list, plan, attempt) -> None:
+def _write_tables(job, rows: list, plan, attempt) -> None:
     from odmtool.cli.tables import records, write_csv, write_json
 
     if job.csv_file is not None:
@@ -371,7 +347,7 @@ def _write_tables(job: Job, rows: list, plan, attempt) -> None:
         attempt(write_json, job.json_file, records(rows, plan, job.seed))
 
 
-def _refit(command: str, machine, place, data, job: Job, report: Report) -> None:
+def _refit(command: str, machine, place, data, job, report: Report) -> None:
     """Train on all data and write the model."""
     from odmtool.cli.training import fit, say_probabilities, scaled, write_trained_model
 

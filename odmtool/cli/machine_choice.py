@@ -12,7 +12,6 @@ from click.core import ParameterSource
 from odmtool.cli import messages
 from odmtool.cli.flags import long_option
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
-from odmtool.cli.options import taken
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
 from odmtool.defaults import WITH_KERNEL_LAMBDA, PerDistance
@@ -203,7 +202,8 @@ def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     for form in _FORMS:
         _refuse_both(form, given)
     common = {name: options[name] for name in _COMMON}
-    common |= {"class_weight": dict(options["class_weight"]), "settings": taken(Settings, options)}
+    settings = Settings(**{name: options[name] for name in Settings._fields})
+    common |= {"class_weight": dict(options["class_weight"]), "settings": settings}
     parameters = {name: options[name] for name in PARAMETER_NAMES}
     special = {name: options[name] for name in _SPECIAL}
     choice = MachineChoice(

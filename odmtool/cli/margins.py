@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 
@@ -18,20 +18,6 @@ from odmtool.errors import DataError, UsageError
 _PANELS = {"normalised": [True], "plain": [False], "both": [False, True]}
 # The quantiles of the table; --csv has all.
 _SHOWN = ("0.05", "0.25", "0.5", "0.75", "0.95")
-
-
-class Job(NamedTuple):
-    """The command line."""
-
-    test_file: str
-    models: tuple[str, ...]
-    theta: float | None
-    csv_file: str | None
-    plot_file: str | None
-    panel: str
-    names: str | None
-    plot_title: str | None
-    zero_based: bool
 
 
 @common.command(
@@ -67,7 +53,7 @@ def margins(ctx, **options):
     MODEL... are models of odm-train, or classification models of LIBLINEAR or LIBSVM. The
     table has two rows for each: the margins y f(x) and the normalised margins y f(x) / |w|.
     """
-    job = common.taken(Job, options)
+    job = SimpleNamespace(**options)
     names = _names(job)
     common.limit_threads(options["jobs"])
     report = report_of(ctx, options, job.csv_file)
@@ -92,7 +78,7 @@ def margins(ctx, **options):
             attempt(write_csv, job.csv_file, rows)
 
 
-def _names(job: Job) -> list[str]:
+def _names(job) -> list[str]:
     """What the models are called; all different."""
     names = list(job.models) if job.names is None else job.names.split(",")
     if len(names) != len(job.models):
@@ -105,7 +91,7 @@ def _names(job: Job) -> list[str]:
     return names
 
 
-def _check(job: Job) -> None:
+def _check(job) -> None:
     """Complain before anything is read."""
     inputs = [job.test_file, *job.models]
     check_files(inputs, [job.csv_file, job.plot_file])
@@ -115,7 +101,7 @@ def _check(job: Job) -> None:
         plots.check_library()
 
 
-def _measure(job: Job, report: Report) -> tuple[list, list[int]]:
+def _measure(job, report: Report) -> tuple[list, list[int]]:
     """Margins of every model, and how many examples it predicts correctly; one pass."""
     from odmtool.io.files import display_name
     from odmtool.io.model_file import read_model
@@ -180,7 +166,7 @@ def _short(row: dict) -> dict:
     }  # fmt: skip
 
 
-def _figure(named: dict, job: Job):
+def _figure(named: dict, job):
     from odmtool.measures.margin_picture import margin_figure
 
     title = title_of(job.plot_title, job.test_file)

@@ -256,11 +256,6 @@ verbose_option = click.option(
 )  # fmt: skip
 
 
-def taken(kind: type, options: dict):
-    """A NamedTuple whose fields are the options of these names."""
-    return kind(**{name: options[name] for name in kind._fields})
-
-
 def stacked(options: list):
     """Decorator: these options, in this order in the help."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import click
 
@@ -13,17 +12,7 @@ from odmtool.errors import UsageError
 
 ENDINGS = ("png", "svg", "pdf")
 
-
-class Pictures(NamedTuple):
-    """What odm-cv is to draw; the fields are options."""
-
-    plot_file: str | None
-    path_file: str | None
-    plot_title: str | None
-
-    @property
-    def files(self) -> tuple[str | None, str | None]:
-        return self.plot_file, self.path_file
+PICTURE_OPTIONS = ("plot_file", "path_file", "plot_title")
 
 
 class PictureFile(click.ParamType):
@@ -54,39 +43,37 @@ plot_options = stacked([
 ])  # fmt: skip
 
 
-def check_pictures(pictures: Pictures, settings: list[dict]) -> None:
+def check_pictures(job, settings: list[dict]) -> None:
     """Raise UsageError, before anything runs, if a picture could not be made.
 
     matplotlib is missing, or nothing varies that could be an axis.
     """
-    if pictures.files == (None, None):
+    if job.plot_file is None and job.path_file is None:
         return
     from odmtool.measures import pictures as plots
 
-    if pictures.plot_file is not None and not plots.has_axis(settings):
+    if job.plot_file is not None and not plots.has_axis(settings):
         raise UsageError(messages.nothing_to_plot())
-    if pictures.path_file is not None and not plots.has_path(settings):
+    if job.path_file is not None and not plots.has_path(settings):
         raise UsageError(messages.no_path_to_plot(plots.strength(settings[0])))
     plots.check_library()
 
 
-def write_pictures(
-    pictures: Pictures, data_file: str, all_rows: list, plan, report, attempt
-) -> None:  # fmt: skip
+def write_pictures(job, data_file: str, all_rows: list, plan, report, attempt) -> None:
     """Draw what was asked for; ``attempt`` is that of :meth:`Report.first`."""
     rows = [row for row in all_rows if row.has_solution]
-    if pictures.files == (None, None):
+    if job.plot_file is None and job.path_file is None:
         return
     from odmtool.measures import pictures as plots
 
-    title, drawn = title_of(pictures.plot_title, data_file), {}
-    if pictures.plot_file is not None:
-        drawn[pictures.plot_file] = plots.search_figure(rows, plan, title)
-    if pictures.path_file is not None:
-        drawn[pictures.path_file] = plots.path_figure(rows, plan, title)
+    title, drawn = title_of(job.plot_title, data_file), {}
+    if job.plot_file is not None:
+        drawn[job.plot_file] = plots.search_figure(rows, plan, title)
+    if job.path_file is not None:
+        drawn[job.path_file] = plots.path_figure(rows, plan, title)
         lines = len({(row.setting["kernel"], row.setting.get("gamma")) for row in rows})
         if lines > plots.LINES:
-            report.note(messages.best_lines_only(pictures.path_file, plots.LINES, lines))
+            report.note(messages.best_lines_only(job.path_file, plots.LINES, lines))
     for path, figure in drawn.items():
         attempt(draw, path, figure)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from itertools import chain
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 
@@ -27,35 +27,6 @@ from odmtool.errors import DataError, ModelError, UsageError
 
 # Rows that a thread predicts at a time.
 _ROWS_OF_A_TASK = 1024
-
-
-class Settings(NamedTuple):
-    """The command line."""
-
-    test: str
-    model: str
-    output: str
-    decision_values: bool
-    probability: str
-    zero_based: bool
-    margins: str | None
-    report: bool
-    json_file: str | None
-    line_buffered: bool
-
-    @property
-    def is_service(self) -> bool:
-        """Whether every row is answered when it has arrived: asked for, or from pipe to stdout."""
-        from odmtool.io.files import is_regular_stdin
-
-        return self.line_buffered or self.test == self.output == "-" and not is_regular_stdin()
-
-    @property
-    def block_bytes(self) -> int:
-        """How much is read at a time."""
-        from odmtool.io import svmlight
-
-        return svmlight.AT_ONCE if self.is_service else 4 * svmlight.BLOCK_BYTES
 
 
 class Tally:
@@ -121,7 +92,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     or MODEL_FILE may be - (stdin); OUTPUT_FILE may be - (stdout), then the accuracy
     goes to stderr.
     """
-    job = Settings(**settings)
+    job = SimpleNamespace(**settings)
     _check(job)
     options.limit_threads(1)
     from odmtool.cli.margin_files import write_margins
@@ -157,7 +128,21 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
         )
 
 
-def _memory(job: Settings, model, jobs: int) -> dict[str, float]:
+def _is_service(job) -> bool:
+    """Whether every row is answered when it has arrived: asked for, or from pipe to stdout."""
+    from odmtool.io.files import is_regular_stdin
+
+    return job.line_buffered or job.test == job.output == "-" and not is_regular_stdin()
+
+
+def _block_bytes(job) -> int:
+    """How much is read at a time."""
+    from odmtool.io import svmlight
+
+    return svmlight.AT_ONCE if _is_service(job) else 4 * svmlight.BLOCK_BYTES
+
+
+def _memory(job, model, jobs: int) -> dict[str, float]:
     """Bytes by purpose that predicting takes; they do not grow with the rows."""
     import os
 
@@ -165,16 +150,16 @@ def _memory(job: Settings, model, jobs: int) -> dict[str, float]:
     from odmtool.io import svmlight
     from odmtool.models import LinearModel
 
-    block = TEXT_COPIES * job.block_bytes
+    block = TEXT_COPIES * _block_bytes(job)
     found = {"program and model": resident(), "libraries": LIBRARIES, "a block of rows": block}
     is_small = os.path.isfile(job.test) and os.path.getsize(job.test) <= svmlight.PLAIN_BYTES
-    if not (is_small or job.is_service):
+    if not (is_small or _is_service(job)):
         found["reader"] = READER
     is_linear = isinstance(model, LinearModel)
     return found if is_linear else found | {"kernel values": jobs * PREDICTION}
 
 
-def _check(job: Settings) -> None:
+def _check(job) -> None:
     if job.probability == "1" and job.decision_values:
         raise UsageError(messages.probability_or_decision_values())
     refuse_shared_stdin(job.test, job.model)
@@ -190,7 +175,7 @@ def _check(job: Settings) -> None:
         others.append(product)
 
 
-def _predict_file(job: Settings, model, jobs: int) -> Tally:
+def _predict_file(job, model, jobs: int) -> Tally:
     """Predict block by block; the output file is replaced at the end."""
     from odmtool.io import files, svmlight
     from odmtool.io.row_labels import MISSING, RowLabels
@@ -212,7 +197,7 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
     ):
         blocks = svmlight.iter_svmlight(
             job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
-            any_serial=True, block_bytes=job.block_bytes, labels=of_rows, unread=unread,
+            any_serial=True, block_bytes=_block_bytes(job), labels=of_rows, unread=unread,
         )  # fmt: skip
         if form:
             stream.write(messages.labels_line(names.texts(model.labels)).encode())
@@ -232,7 +217,7 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
                 labels, values = _in_threads(predict_block, rows, jobs)
             tally.add(model, block, rows, labels, values if job.probability == "0" else None)
             stream.write(_lines(names.texts(labels.tolist()), values, form))
-            if job.is_service:
+            if _is_service(job):
                 stream.flush()
         tally.kind = of_rows.kind
         if tally.rows == 0:
@@ -240,7 +225,7 @@ def _predict_file(job: Settings, model, jobs: int) -> Tally:
     return tally
 
 
-def _way(job: Settings, model):
+def _way(job, model):
     """What finds labels and values of rows, and how each value is written."""
     if job.probability == "1":
         return model.predict_with_probabilities, " %g"
@@ -267,7 +252,7 @@ def _in_threads(predict_block, rows, jobs: int):
     return tuple(map(np.concatenate, zip(*found, strict=True)))
 
 
-def _refuse_without_labels(job: Settings) -> None:
+def _refuse_without_labels(job) -> None:
     """Raise DataError for what compares predictions with labels."""
     from odmtool.io.files import display_name
 
@@ -277,7 +262,7 @@ def _refuse_without_labels(job: Settings) -> None:
             raise DataError(messages.needs_labels(flag), display_name(job.test))
 
 
-def _ruler(job: Settings, model):
+def _ruler(job, model):
     if job.margins is None:
         return None
     from odmtool.measures.margins import Ruler
@@ -285,7 +270,7 @@ def _ruler(job: Settings, model):
     return Ruler(model)
 
 
-def _confusion(job: Settings, names):
+def _confusion(job, names):
     if not job.report and job.json_file is None:
         return None
     from odmtool.measures.confusion import Confusion

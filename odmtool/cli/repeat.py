@@ -38,7 +38,7 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
 
     Parameters
     ----------
-    job : odmtool.cli.cv.Job
+    job : types.SimpleNamespace
     inputs : list of str
         The training data, and perhaps their weights.
     """
@@ -76,7 +76,7 @@ def repeat_search(plan, identity: dict, job, data_file: str, own: Callable, repo
         Of all data.
     identity : dict
         What a search's journal is checked for.
-    job : odmtool.cli.cv.Job
+    job : types.SimpleNamespace
     data_file : str
         As the user wrote it.
     own : callable

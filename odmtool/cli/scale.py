@@ -8,7 +8,7 @@ must be known before the first line is written; that works from a pipe. With
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 
@@ -22,28 +22,6 @@ from odmtool.cli.files import (
 from odmtool.errors import DataError, ModelError, UsageError
 
 LOWER, UPPER = -1.0, 1.0
-
-
-class Settings(NamedTuple):
-    """The command line."""
-
-    data: str
-    lower: float | None
-    upper: float | None
-    scale_labels: tuple[float, float] | None
-    save: str | None
-    restore: str | None
-    output: str
-    digits: int
-    zero_based: bool
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """What a minimum and a maximum become, if no range file says so."""
-        return (
-            LOWER if self.lower is None else self.lower,
-            UPPER if self.upper is None else self.upper,
-        )
 
 
 @options.command()
@@ -73,7 +51,7 @@ def scale(quiet: bool, verbose: bool, **settings) -> None:
     files and output are those of LIBSVM's svm-scale. Features that are constant
     are removed. FILE may be - (stdin).
     """
-    job = Settings(**settings)
+    job = SimpleNamespace(**settings)
     _check(job)
     from odmtool.io import files
 
@@ -88,10 +66,15 @@ def scale(quiet: bool, verbose: bool, **settings) -> None:
         _scale_by_restored_ranges(job, say)
 
 
-def _check(job: Settings) -> None:
+def _ends(job) -> tuple[float, float]:
+    """What a minimum and a maximum become, if no range file says so."""
+    return LOWER if job.lower is None else job.lower, UPPER if job.upper is None else job.upper
+
+
+def _check(job) -> None:
     if job.save is not None and job.restore is not None:
         raise UsageError(messages.save_and_restore())
-    lower, upper = job.ends
+    lower, upper = _ends(job)
     if not lower < upper:
         raise UsageError(messages.range_not_rising("-l", lower, "-u", upper))
     if job.scale_labels and not job.scale_labels[0] < job.scale_labels[1]:
@@ -107,14 +90,14 @@ def _check(job: Settings) -> None:
         raise UsageError(messages.save_over(job.save))
 
 
-def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
+def _scale_by_own_ranges(job, say: report.Report) -> None:
     from odmtool.core.scaling import Extremes, Ranges, Scaler
     from odmtool.io import range_file, svmlight
 
     data = svmlight.read_svmlight(job.data, real_labels=True, zero_based=job.zero_based)
     extremes = Extremes()
     extremes.update(data.rows)
-    ranges = Ranges(*job.ends, *extremes.varying(), _label_range(job, data))
+    ranges = Ranges(*_ends(job), *extremes.varying(), _label_range(job, data))
     say.detail(messages.scaling_found(data.rows.shape[0], len(ranges.index), len(extremes.columns)))
     if not len(ranges.index):
         say.warning(messages.nothing_varies())
@@ -129,7 +112,7 @@ def _scale_by_own_ranges(job: Settings, say: report.Report) -> None:
             _write(job, say, Scaler(ranges), [data])
 
 
-def _scale_by_restored_ranges(job: Settings, say: report.Report) -> None:
+def _scale_by_restored_ranges(job, say: report.Report) -> None:
     from odmtool.core.scaling import Scaler
     from odmtool.io import files, svmlight
 
@@ -168,7 +151,7 @@ def _restored(path: str, zero_based: bool):
     return ranges
 
 
-def _label_range(job: Settings, data):
+def _label_range(job, data):
     from odmtool.core.scaling import LabelRange
 
     if not job.scale_labels:
@@ -177,7 +160,7 @@ def _label_range(job: Settings, data):
     return LabelRange(*job.scale_labels, float(data.labels.min()), float(data.labels.max()))
 
 
-def _refuse_words(job: Settings, data) -> None:
+def _refuse_words(job, data) -> None:
     """Raise DataError if the labels cannot be scaled."""
     from odmtool.io.files import display_name
 
@@ -185,7 +168,7 @@ def _refuse_words(job: Settings, data) -> None:
         raise DataError(messages.labels_are_words(data.names[0]), display_name(job.data))
 
 
-def _write(job: Settings, say: report.Report, scaler, datasets) -> None:
+def _write(job, say: report.Report, scaler, datasets) -> None:
     """Scale and write all rows; warn if sparse data became dense."""
     from odmtool.io import files
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from importlib import import_module
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import click
 
@@ -20,32 +20,6 @@ from odmtool.cli.report import Report, report_of
 from odmtool.cli.stock_options import Reader, TrainingCommand, say_remarks
 from odmtool.cli.trace import Trace
 from odmtool.errors import DataError, NotConvergedError, OdmError, UsageError
-
-
-class Job(NamedTuple):
-    """What odm-train is to do with a machine and its data.
-
-    The fields are options; ``jobs`` are threads of a training, processes of a cross validation.
-    """
-
-    model_file: str | None
-    json_file: str | None
-    margins: str | None
-    trace: str | None
-    loo: str | None
-    folds: int | None
-    probability: str
-    strict: bool
-    max_time: float | None
-    keep_best: bool
-    start_from: str | None
-    scale: tuple[float, float] | None
-    seed: int
-    jobs: int
-
-    @property
-    def has_probabilities(self) -> bool:
-        return self.probability == "1"
 
 
 class _Train(TrainingCommand):
@@ -128,7 +102,7 @@ def train(ctx, **options):
     """Train a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin) and write
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
     """  # fmt: skip
-    job = common.taken(Job, options)
+    job = SimpleNamespace(**options)
     # With more BLAS adds in another order, and mcodm comes to another stationary point.
     common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
@@ -142,7 +116,7 @@ def train(ctx, **options):
     _train_model(command_line(ctx), choice, place, job, report)
 
 
-def _refuse_wishes(job: Job, place) -> None:
+def _refuse_wishes(job, place) -> None:
     """Raise UsageError for what does not go with -v, or needs all rows in memory."""
     from odmtool.cli import training
 
@@ -157,7 +131,7 @@ def _refuse_wishes(job: Job, place) -> None:
             place.refuse(flag)
             if job.folds is not None:
                 raise UsageError(messages.not_with_folds(flag))
-    if job.has_probabilities:
+    if job.probability == "1":
         place.refuse("-b 1")
         if job.start_from is not None:
             raise UsageError(messages.not_together("--from", "-b 1"))
@@ -170,7 +144,7 @@ def _refuse_wishes(job: Job, place) -> None:
             raise UsageError(messages.must_be_positive("max_time", job.max_time))
 
 
-def _train_model(command: str, choice: MachineChoice, place, job: Job, report: Report) -> None:
+def _train_model(command: str, choice: MachineChoice, place, job, report: Report) -> None:
     from odmtool.cli import training
     from odmtool.core.memory import peak
 
@@ -224,13 +198,13 @@ def _train_model(command: str, choice: MachineChoice, place, job: Job, report: R
         _write_json(job.json_file, machine, seconds, found)
 
 
-def _fit(place, machine, data, job: Job, report: Report, trace: Trace | None) -> list[str]:
+def _fit(place, machine, data, job, report: Report, trace: Trace | None) -> list[str]:
     """Train; the sentences for what did not reach the tolerance, which is an error if strict."""
     from odmtool.cli import training
 
     try:
         sentences = training.fit(
-            place, machine, data, report, probability=job.has_probabilities,
+            place, machine, data, report, probability=job.probability == "1",
             max_time=job.max_time, keeps_best=job.keep_best, start_from=job.start_from,
             progress=trace, advises=True,
         )  # fmt: skip
@@ -247,12 +221,12 @@ def _fit(place, machine, data, job: Job, report: Report, trace: Trace | None) ->
     return sentences
 
 
-def _refuse_one_class(data, job: Job) -> None:
+def _refuse_one_class(data, job) -> None:
     """Raise, before any work, if there is nothing to tell apart and an option needs it."""
     if len(data.classes) > 1:
         return
     label = min(data.classes)
-    if job.has_probabilities:
+    if job.probability == "1":
         raise UsageError(messages.probability_one_class(label))
     if job.loo is not None:
         raise UsageError(messages.loo_needs_two_classes())
@@ -271,7 +245,7 @@ def _write_margins(path: str, data_file: str, model_file: str, machine, data, re
     write_margins(path, data_file, model_file, ruler, LabelNames(model, path), report)
 
 
-def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> None:
+def _cross_validate(choice: MachineChoice, place, job, report: Report) -> None:
     from odmtool.cli import training
     from odmtool.search.search import SearchPlan, search
     from odmtool.search.validation import folds
@@ -297,7 +271,7 @@ def _cross_validate(choice: MachineChoice, place, job: Job, report: Report) -> N
         if job.scale is None:
             training.warn_of_rows_apart(machine, data.X, report)
         fold = folds(known.labels, n, job.seed)
-        plan = SearchPlan(machine, [{}], known, fold, probability=job.has_probabilities)
+        plan = SearchPlan(machine, [{}], known, fold, probability=job.probability == "1")
         jobs = training.limit_jobs(plan, job.jobs, report)
         (row,) = search(plan, jobs=jobs)
     if not row.has_solution:
