@@ -32,8 +32,9 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import DISTANCES, STORED
 from odmtool.core.kernels import Kernel
 from odmtool.core.losses import MarginLoss
+from odmtool.rows.spread import pieces_of
 from odmtool.solvers.base import Problem, Stop, objective_values, relative
-from odmtool.solvers.value_rounding import SINGLE_UNIT, UNIT, of_pieces, off_by, value_errors
+from odmtool.solvers.value_rounding import SINGLE_UNIT, UNIT, off_by, value_errors
 
 _LINEAR = Kernel("linear")
 # e to a higher power says nothing of what is small.
@@ -64,7 +65,7 @@ class Rounding:
         if X is None or kernel.row.of == STORED:
             values = gram.diagonal()
         else:
-            values = np.concatenate(of_pieces(X, partial(kernels.diagonal, kernel)))
+            values = np.concatenate(pieces_of(X).each(partial(kernels.diagonal, kernel)))
         if not kernel.is_positive_semidefinite:
             values = np.full(len(values), _largest_value(gram))
         values = np.maximum(values, 0.0)
@@ -417,6 +418,5 @@ def _largest_value(gram: Gram) -> float:
         # Column 0 holds the serial numbers.
         return float(abs(gram.X[:, 1:]).max())
     upwards = kernel._replace(gamma=abs(kernel.gamma), coef0=abs(kernel.coef0))
-    return float(
-        np.max(np.concatenate(of_pieces(gram.X, partial(kernels.diagonal, upwards))), initial=0.0)
-    )
+    values = np.concatenate(pieces_of(gram.X).each(partial(kernels.diagonal, upwards)))
+    return float(np.max(values, initial=0.0))

@@ -16,8 +16,8 @@ import numpy as np
 from odmtool.core import losses
 from odmtool.core.kernels import squares
 from odmtool.core.loss_table import OF_KMOMD, OF_LDM
+from odmtool.rows.spread import pieces_of
 from odmtool.solvers.base import Problem, Solution, relative
-from odmtool.solvers.value_rounding import of_pieces
 
 NONE = "none"
 """The name of the solver."""
@@ -46,7 +46,7 @@ def with_a_bound(problem: Problem, solution: Solution) -> Solution:
 def _squares(problem: Problem) -> np.ndarray:
     if problem.gram is not None:
         return problem.gram.diagonal()
-    return np.concatenate(of_pieces(problem.X, squares))
+    return np.concatenate(pieces_of(problem.X).each(squares))
 
 
 def _of_margins(problem: Problem) -> tuple[float, list]:

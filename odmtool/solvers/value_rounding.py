@@ -7,13 +7,12 @@ What the errors of inner products and distances do to a value, the kernel's row 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from odmtool.core import kernels
 from odmtool.core.kernel_table import DISTANCES
 from odmtool.core.kernels import Kernel
+from odmtool.rows.spread import pieces_of
 
 UNIT = float(np.finfo(float).eps) / 2
 """The largest relative error of one operation in double precision."""
@@ -94,13 +93,8 @@ def value_errors(kernel: Kernel, X) -> tuple[float, float]:
 
 def _terms_and_size(kernel: Kernel, X) -> tuple[int, float]:
     """The most terms of what a value is computed from, and its largest size."""
-    terms, largest = np.max(of_pieces(X, _measures), axis=0)
+    terms, largest = np.max(pieces_of(X).each(_measures), axis=0)
     return int(terms), 4 * largest if kernel.row.of == DISTANCES else largest
-
-
-def of_pieces(X, function: Callable) -> list:
-    """function(X), or of every piece where workers have them."""
-    return X.each(function) if hasattr(X, "each") else [function(X)]
 
 
 def _measures(X) -> tuple[int, float]:
