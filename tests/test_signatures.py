@@ -124,7 +124,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     (partition.partition, {"by": "stratified", "count": 64, "seed": 0, "memory": np.inf}),
     (partition.landmarks, {"seed": 0, "memory": np.inf}),
     (kmeans.clusters, {"seed": 0, "memory": np.inf}), (Gram, {"memory": np.inf, "is_own": False}),
-    (Gram.of_matrix, {"memory": np.inf}), (kernels.prepare, {"limit": 1e9}),
+    (Gram.of_matrix, {"memory": np.inf, "X": None}), (kernels.prepare, {"limit": 1e9}),
     (Examples, {"weight": None, "bias": -1.0}),
     (Rounding.gap, {"enough": 0.0, "w": None, "apart": 0.0}),
     (Rounding.of_demanded, {"w": None, "apart": 0.0}), (needed_bytes, {"q": 1}),

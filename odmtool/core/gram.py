@@ -45,10 +45,12 @@ class Gram:
         self._matrix: np.ndarray | None = None
 
     @classmethod
-    def of_matrix(cls, kernel: Kernel, matrix: np.ndarray, memory: float = float("inf")) -> Gram:
-        """A Gram whose values are known already."""
+    def of_matrix(
+        cls, kernel: Kernel, matrix: np.ndarray, memory: float = float("inf"), X=None
+    ) -> Gram:  # fmt: skip
+        """A Gram whose values are known already; the rows X need not be."""
         gram = cls.__new__(cls)
-        gram.kernel, gram.X, gram.memory = kernel, None, memory
+        gram.kernel, gram.X, gram.memory = kernel, X, memory
         gram.size, gram._matrix = len(matrix), matrix
         return gram
 
@@ -95,9 +97,8 @@ class Gram:
     def subset(self, rows: np.ndarray) -> Gram:
         """The Gram of some of the examples, by their numbers; it shares computed values."""
         if self.is_computed:
-            part = Gram.of_matrix(self.kernel, self._matrix[np.ix_(rows, rows)], self.memory)
-            part.X = None if self.X is None else self.X[rows]
-            return part
+            X = None if self.X is None else self.X[rows]
+            return Gram.of_matrix(self.kernel, self._matrix[np.ix_(rows, rows)], self.memory, X)
         return Gram(self.kernel, self.X[rows], self.memory, is_own=True)
 
     def diagonal(self) -> np.ndarray:

@@ -118,9 +118,7 @@ class PairGrams:
         K[:cut, :cut], K[cut:, cut:] = self._values_within(first), self._values_within(second)
         K[:cut, cut:] = across = self._values(gram.X[members[0]], gram.X[members[1]])
         self._mirror(across, K[cut:, :cut])
-        pair = Gram.of_matrix(gram.kernel, K, self.memory)
-        pair.X = gram.X[rows]
-        return pair
+        return Gram.of_matrix(gram.kernel, K, self.memory, gram.X[rows])
 
     def _values_within(self, label: int) -> np.ndarray:
         """The kernel values between the examples of a class; two threads may make them twice."""

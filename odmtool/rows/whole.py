@@ -38,6 +38,4 @@ def filled(gram: Gram, dtype, executor) -> Gram:
                 mirror(tile, K[columns, rows])
 
     executor.map(fill, range(0, m, _ROWS))
-    found = Gram.of_matrix(kernel, K, gram.memory)
-    found.X = X
-    return found
+    return Gram.of_matrix(kernel, K, gram.memory, X)
