@@ -25,8 +25,20 @@ class ClassifierMixin:
     """The accuracy of a classifier."""
 
     def score(self, X, y, sample_weight=None) -> float:
-        """The share of the rows of X whose label in y is predicted, weighted."""
-        return share_of_right(self, X, y, sample_weight)
+        """The share of the rows of X whose label in y is predicted, weighted.
+
+        Raises
+        ------
+        DataError
+            y has not one label per row, or texts where the model answers with numbers, or numbers
+            where it answers with texts: NumPy would compare them, and none would be right.
+        """
+        y, predicted = np.asarray(y), self.predict(X)
+        if y.shape != predicted.shape:
+            raise DataError(messages.label_count(y.shape, len(predicted)))
+        if isinstance(y[0], str) != isinstance(predicted[0], str):
+            raise DataError(messages.labels_of_another_kind(y[0], predicted[0]))
+        return float(np.average(predicted == y, weights=sample_weight))
 
 
 class BaseEstimator:
@@ -67,23 +79,6 @@ class BaseEstimator:
         if y.shape != (X.shape[0],):
             raise DataError(messages.label_count(y.shape, X.shape[0]))
         return X, y
-
-
-def share_of_right(model, X, y, sample_weight=None) -> float:
-    """The share of the rows of X whose label in y the model predicts, weighted.
-
-    Raises
-    ------
-    DataError
-        y has not one label per row, or texts where the model answers with numbers, or numbers
-        where it answers with texts: NumPy would compare them, and none would be right.
-    """
-    y, predicted = np.asarray(y), model.predict(X)
-    if y.shape != predicted.shape:
-        raise DataError(messages.label_count(y.shape, len(predicted)))
-    if isinstance(y[0], str) != isinstance(predicted[0], str):
-        raise DataError(messages.labels_of_another_kind(y[0], predicted[0]))
-    return float(np.average(predicted == y, weights=sample_weight))
 
 
 def checked_rows(X, may_be_empty: bool = False):

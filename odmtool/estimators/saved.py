@@ -12,13 +12,13 @@ from odmtool.core.columns import canonical
 from odmtool.errors import DataError
 from odmtool.estimators.decisions import Decisions
 from odmtool.estimators.labels import decode
-from odmtool.estimators.plain import checked_rows, share_of_right
+from odmtool.estimators.plain import ClassifierMixin, checked_rows
 from odmtool.io.files import display_name
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 
 
-class SavedModel(Decisions):
+class SavedModel(Decisions, ClassifierMixin):
     """A model read from a file; it predicts as ``odm-predict`` does.
 
     Attributes
@@ -63,10 +63,6 @@ class SavedModel(Decisions):
         last = int(self.model_.support_vectors[:, [0]].max()) if self.model_.coef.size else 0
         if width < last or width not in (expected, expected - 1):
             raise DataError(messages.wrong_kernel_values(width, expected))
-
-    def score(self, X, y, sample_weight=None) -> float:
-        """The share of the rows of X whose label in y is predicted, weighted."""
-        return share_of_right(self, X, y, sample_weight)
 
 
 def with_serials(K) -> sparse.csr_matrix:
