@@ -254,16 +254,14 @@ class Report:
                 sys.stderr.flush()
 
     def _stderr(self, line: str) -> None:
+        line = f"{self.program}: {spoken(line)}"
         with self._lock:
-            self._say(f"{self.program}: {spoken(line)}\n")
-
-    def _say(self, line: str) -> None:
-        self.end_progress()
-        if not (self.verbose or sys.stderr.isatty()):
-            self._stderr_left -= len(os.fsencode(line))
-            if self._stderr_left < 0:
-                return
-        process.say(line.removesuffix("\n"))
+            self.end_progress()
+            if not (self.verbose or sys.stderr.isatty()):
+                self._stderr_left -= len(os.fsencode(line)) + 1
+                if self._stderr_left < 0:
+                    return
+            process.say(line)
 
 
 def report_of(context, options: dict, *products: str | None) -> Report:
