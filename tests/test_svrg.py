@@ -15,6 +15,7 @@ from stepping import (
 )
 
 from odmtool.core import losses
+from odmtool.defaults import SNAPSHOTS
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.descent import dcd
@@ -33,7 +34,7 @@ SMOOTH = {
 LDM = losses.ldm(1.5, 0.7, 2.0**4, M)
 
 
-@pytest.mark.parametrize("snapshot", svrg.SNAPSHOTS)
+@pytest.mark.parametrize("snapshot", SNAPSHOTS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("is_dense", [False, True])
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -45,7 +46,7 @@ def test_the_judge_confirms_the_gap_of_smooth_losses(loss, is_dense, weighted, s
         assert solution.solver == "svrg"
 
 
-@pytest.mark.parametrize("snapshot", svrg.SNAPSHOTS)
+@pytest.mark.parametrize("snapshot", SNAPSHOTS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_the_judge_confirms_the_gap_of_ldm(is_dense, weighted, snapshot):

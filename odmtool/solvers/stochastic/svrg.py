@@ -46,8 +46,6 @@ from odmtool.solvers.rounding import demanded_gap, primal_error
 from odmtool.solvers.stochastic import common
 from odmtool.solvers.stochastic.common import add_row, row_product
 
-SNAPSHOTS = ("last", "random")
-
 # speed only: what raises P is taken back, and the gap decides when it ends
 _FIRST_STEP, _SMALLEST_SHARE, _LONGEST_STAGE = 0.25, 0.1, 10.0
 # A stage raises P if it does so by more than this share of S; the rest is rounding.
@@ -64,8 +62,8 @@ def solve(
     """Solve a linear problem whose loss has a continuous derivative, or is that of LDM.
 
     ``stop.max_iter`` counts stages of m steps, for LDM also epochs for the dual point; w starts
-    at w(start). ``snapshot`` is one of SNAPSHOTS. For LDM the gap is not known before the end,
-    and NaN.
+    at w(start). ``snapshot`` is one of :data:`odmtool.defaults.SNAPSHOTS`. For LDM the gap is not
+    known before the end, and NaN.
     """
     narrow, widen = common.occupied_columns(problem)
     with np.errstate(over="ignore", invalid="ignore"):
