@@ -334,6 +334,11 @@ def directions(Z: np.ndarray, columns: Columns, W, gradient: np.ndarray, executo
     return state.directions(_LOOSE * np.linalg.norm(gradient, axis=0))[0]
 
 
+def padded(W: np.ndarray, r: int) -> np.ndarray:
+    """W for more features, those to come with zeros: shape (r, q)."""
+    return np.concatenate([W, np.zeros((r - len(W), W.shape[1]))])
+
+
 def solve_in_span(
     Z: np.ndarray, columns: Columns, start: np.ndarray, tolerance: float, executor
 ) -> tuple[np.ndarray, int, FeatureSpace | None]:
@@ -343,8 +348,7 @@ def solve_in_span(
     if columns.count == 1:
         w, steps, space = _alone(Z, columns, start[:, 0], tolerance, executor)
         return w[:, None], steps, space
-    start = np.concatenate([start, np.zeros((Z.shape[1] - len(start), columns.count))])
-    W, reached, steps = solve(Z, columns, start, tolerance, executor)
+    W, reached, steps = solve(Z, columns, padded(start, Z.shape[1]), tolerance, executor)
     for j in np.flatnonzero(~reached):
         if deadline.is_over():
             break

@@ -117,7 +117,7 @@ class Shared:
         W, live, failure = np.zeros((0, q)) if start is None else start, np.arange(q), 0.0
         while True:
             Z, basis = self._prepare()
-            W = _padded(W, Z.shape[1])
+            W = columns.padded(W, Z.shape[1])
             some = problems.take(live)
             # speed only: what single precision does not reach goes to another solver
             inside = _INSIDE * self._tolerance
@@ -175,8 +175,3 @@ class Shared:
             exact = certificate.exact([points[j] for j in open_], basis)
             gap[open_] = np.minimum(gap[open_], exact)
         return np.array([relative(*pair) for pair in zip(gap, scale, strict=True)]), failure
-
-
-def _padded(W: np.ndarray, r: int) -> np.ndarray:
-    """W for more features, those to come with zeros."""
-    return np.concatenate([W, np.zeros((r - len(W), W.shape[1]))])

@@ -18,7 +18,7 @@ import numpy as np
 from odmtool.core import deadline
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import SpanPoint
-from odmtool.solvers.engine.columns import Columns, directions, solve_in_span
+from odmtool.solvers.engine.columns import Columns, directions, padded, solve_in_span
 from odmtool.solvers.engine.cost import MOST
 from odmtool.solvers.engine.features import Basis
 
@@ -57,8 +57,7 @@ def solve(
     executor = basis.points.executor
     if deadline.is_over():
         # No step follows, and there may be no features.
-        missing = len(basis.members) - len(start)
-        W, steps = np.concatenate([start, np.zeros((missing, columns.count))]), 0
+        W, steps = padded(start, len(basis.members)), 0
     else:
         some = columns.rows(rows)
         W, steps, _space = solve_in_span(Z, some, start, tolerance, executor)
