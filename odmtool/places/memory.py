@@ -203,14 +203,9 @@ def matrices(machine, X, k: int, folds: int = 1, rows: int | None = None) -> dic
             needed = max(needed, newton_bytes(m, limit, pairs))
         return found | {"landmarks and kernel values": needed}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
-    needed = fit_matrices(machine) * matrix
+    needed = newton_matrices(machine.kind) * matrix
     kept = needed if needed <= limit else min(matrix, limit)
     return found | {"kernel values": kept}
-
-
-def fit_matrices(machine) -> int:
-    """How many kernel matrices a fit makes that keeps them."""
-    return newton_matrices(machine.kind)
 
 
 def problem_count(machine, k: int) -> int:

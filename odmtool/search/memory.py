@@ -13,7 +13,6 @@ from odmtool.machines.data import refuse_too_wide
 from odmtool.places.memory import (
     bytes_of,
     class_bytes,
-    fit_matrices,
     fold_matrices,
     is_newton,
     problem_count,
@@ -25,7 +24,7 @@ from odmtool.search.validation import takes_path
 from odmtool.solvers.base import path_bytes
 from odmtool.solvers.engine.room import memory_for_many
 from odmtool.solvers.newton.spaces import matrix_bytes
-from odmtool.solvers.table import FOLD_MATRICES
+from odmtool.solvers.table import FOLD_MATRICES, newton_matrices
 
 
 class SearchMemory(NamedTuple):
@@ -101,13 +100,14 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
 def _kernel_bytes(plan: SearchPlan, machine, m: int, room: float) -> float:
     """What a process needs for kernel values, if there is room."""
     rows = _training_rows(plan)
+    fit = newton_matrices(machine.kind) * BYTES * rows**2
     if not machine.takes_landmarks(m):
-        sizes = (FOLD_MATRICES * BYTES * m**2, fit_matrices(machine) * BYTES * rows**2)
+        sizes = (FOLD_MATRICES * BYTES * m**2, fit)
     elif machine.kind == SMOOTH:
         # Where not even one process has room for many landmarks, no other shares it.
         return max(0.0, min(memory_for_many(rows), room))
     else:
-        sizes = (fit_matrices(machine) * BYTES * rows**2,)
+        sizes = (fit,)
     # Without room for Newton rows of the matrix are kept, as many as there is room for.
     return next((size for size in sizes if size <= room), 0.0)
 
