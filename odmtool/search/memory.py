@@ -45,11 +45,10 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     must not depend on how many share the work.
     """
     X, limit = plan.data.scaled_by(slice(None)).X, plan.machine.memory_limit()
-    named = plan.named()
     # Of settings with the same kernel one stands for all.
     apart, together, processes = {}, 0.0, 1
     for chain in chains(plan):
-        machine = plan.machine.copy(**named[chain[0]])
+        machine = plan.machine_of(chain[0])
         if is_together(plan, chain):
             needed, count = _side_by_side(plan, X, machine, len(chain), jobs)
             together, processes = max(together, needed), max(processes, count)

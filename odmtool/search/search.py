@@ -79,6 +79,11 @@ class SearchPlan(NamedTuple):
         """What evaluates a chain of settings on one fold."""
         return evaluate_calibrated if self.probability else evaluate_chain
 
+    def machine_of(self, number: int) -> Machine:
+        """The machine with the setting of this number."""
+        place = number if self.numbers is None else self.numbers.index(number)
+        return self.machine.copy(**self.settings[place])
+
     def named(self) -> dict[int, dict]:
         """The settings by their numbers."""
         numbers = range(len(self.settings)) if self.numbers is None else self.numbers
@@ -193,9 +198,8 @@ def _pieces(plan: SearchPlan, chain: list[int], jobs: int) -> list[list[int]]:
 
     Settings that follow each other, which differ in lambda, go to different parts.
     """
-    kernel = plan.named()[chain[0]].get("kernel", plan.machine.kernel)
     # With another kernel all share a matrix.
-    if jobs == 1 or kernel != "linear" or not begins_anew(plan.machine):
+    if jobs == 1 or plan.machine_of(chain[0]).kernel != "linear" or not begins_anew(plan.machine):
         return [chain]
     count = min(len(chain), -(-_PIECES * jobs // plan.n_folds))
     return [chain[first::count] for first in range(count)]
@@ -204,7 +208,7 @@ def _pieces(plan: SearchPlan, chain: list[int], jobs: int) -> list[list[int]]:
 def _unit(plan: SearchPlan, chain: list[int], k: int, known: set) -> list[int]:
     """Which of a chain to solve on fold k: what is not known, and what starts it."""
     missing = [i for i in chain if (i, k) not in known]
-    is_needed = missing and goes_on(plan.machine.copy(**plan.named()[chain[0]]))
+    is_needed = missing and goes_on(plan.machine_of(chain[0]))
     return chain if is_needed else missing
 
 
@@ -223,7 +227,7 @@ def chains(plan: SearchPlan) -> list[list[int]]:
 
 def is_together(plan: SearchPlan, chain: list[int]) -> bool:
     """Whether all folds of a chain are solved at once; see :mod:`odmtool.search.together`."""
-    machine = plan.machine.copy(**plan.named()[chain[0]])
+    machine = plan.machine_of(chain[0])
     # Folds that are scaled by themselves have kernel values of their own.
     is_apart = plan.probability or plan.data.scale is not None
     return not is_apart and shares_landmarks(machine, plan.data, plan.fold)
@@ -285,7 +289,7 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal, known: set) -> Ite
         memory = plan.machine.memory_limit() / jobs
         plan = plan._replace(machine=plan.machine.copy(memory=memory))
     named, began = plan.named(), time.perf_counter()
-    seconds_left = _forecast(plan, named, work) if jobs > 1 else None
+    seconds_left = _forecast(plan, work) if jobs > 1 else None
     shared: tuple = (None, None)
     for done, (unit, k) in enumerate(work):
         if deadline.is_over():
@@ -302,12 +306,12 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal, known: set) -> Ite
         yield run_unit(plan, unit, k, journal, shared[1], known)
 
 
-def _forecast(plan: SearchPlan, named: dict[int, dict], work: list[tuple]) -> Callable[..., float]:
+def _forecast(plan: SearchPlan, work: list[tuple]) -> Callable[..., float]:
     """A function of the units that are done, and of the seconds that they took.
 
     It returns about the seconds that are left: as guessed, or as what is done lets one expect.
     """
-    units = [(len(unit), _seconds(plan, named[unit[0]], len(unit))) for unit, _ in work]
+    units = [(len(unit), _seconds(plan, unit)) for unit, _ in work]
     left = np.array(units)[::-1].cumsum(axis=0)[::-1]  # from every unit on
 
     def seconds_left(done: int, taken: float) -> float:
@@ -317,12 +321,12 @@ def _forecast(plan: SearchPlan, named: dict[int, dict], work: list[tuple]) -> Ca
     return seconds_left
 
 
-def _seconds(plan: SearchPlan, setting: dict, count: int) -> float:
-    """About what a unit of such settings takes: to choose, not to predict."""
-    machine, X = plan.machine.copy(**setting), plan.data.X
+def _seconds(plan: SearchPlan, unit: list[int]) -> float:
+    """About what a unit takes: to choose, not to predict."""
+    machine, X = plan.machine_of(unit[0]), plan.data.X
     if machine.solver not in ("auto", "newton"):
         return math.inf  # as long as its iterations last
-    fits = count * (1 + FOLDS * plan.probability)
+    fits = len(unit) * (1 + FOLDS * plan.probability)
     m = X.shape[0]
     if machine.kernel != "linear":
         return fits * (_OF_ROW * m if machine.takes_landmarks(m) else _OF_TRIPLE * m**3)
@@ -390,7 +394,7 @@ def timed(results: Iterator) -> Iterator[tuple]:
 
 def _gram(plan: SearchPlan, unit: list[int]) -> Gram | None:
     """Kernel values of all rows for the settings with these numbers."""
-    return shared_gram(plan.machine.copy(**plan.named()[unit[0]]), plan.data.X)
+    return shared_gram(plan.machine_of(unit[0]), plan.data.X)
 
 
 def summarise(setting: dict, m: int, fits: list[Fit]) -> Trial:
@@ -407,7 +411,6 @@ def summarise(setting: dict, m: int, fits: list[Fit]) -> Trial:
 
 def best(rows: list[Trial], machine: Machine, metric: str = "accuracy") -> Trial:
     """The best row; among equals the stronger regularisation, then the smoother kernel."""
-
     return ranking(rows, machine, metric)[0]
 
 

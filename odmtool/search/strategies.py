@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from odmtool.search.search import SearchPlan, Trial, ranking
+from odmtool.search.search import SearchPlan, Trial, best, ranking
 from odmtool.search.validation import folds
 
 FACTOR = 3
@@ -147,7 +147,7 @@ def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) 
             return
         if stride > 1:
             stride //= 2
-        top = ranking(list(tried.values()), plan.machine, plan.metric)[0]
+        top = best(list(tried.values()), plan.machine, plan.metric)
         centre = places[plan.settings.index(top.setting)]
         candidates = [
             p for p in places
