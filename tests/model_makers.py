@@ -7,7 +7,8 @@ from prediction_twin import pairs
 from scipy.sparse import csr_matrix
 
 from odmtool.core.kernels import Kernel
-from odmtool.models import KernelModel, LinearModel
+from odmtool.models.kernel import KernelModel
+from odmtool.models.linear import LinearModel
 
 KERNELS = {
     "linear": Kernel("linear"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.models import LinearModel
+from odmtool.models.linear import LinearModel
 
 FACTS = {"machine": "odm", "command": "odm-train -l 2^4 data: x.svm", "lambda": "16", "empty": ""}
 

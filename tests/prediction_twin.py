@@ -8,7 +8,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from odmtool.core.kernels import Kernel
-from odmtool.models import KernelModel, LinearModel
+from odmtool.models.kernel import KernelModel
+from odmtool.models.linear import LinearModel
 
 
 def pairs(X: csr_matrix, row: int) -> dict[int, float]:

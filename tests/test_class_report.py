@@ -9,7 +9,7 @@ import pytest
 
 from odmtool.io.model_write import write_model
 from odmtool.measures.confusion import MEASURES, Confusion, mean
-from odmtool.models import LinearModel
+from odmtool.models.linear import LinearModel
 
 
 def put(path, labels, predicted, classes=None):

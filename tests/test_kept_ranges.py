@@ -17,7 +17,8 @@ from odmtool.io.model_file import read_model
 from odmtool.io.model_write import write_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
-from odmtool.models import LinearModel, ScaledModel
+from odmtool.models.linear import LinearModel
+from odmtool.models.scaled import ScaledModel
 from odmtool.search.search import SearchPlan, search
 from odmtool.search.validation import Data, evaluate_chain, folds
 

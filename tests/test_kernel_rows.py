@@ -11,7 +11,8 @@ from prediction_twin import naive_pair_values
 from scipy.sparse import csr_matrix, vstack
 
 from odmtool.core.kernels import Kernel
-from odmtool.models import CompactModel, KernelModel, decide
+from odmtool.models import decide
+from odmtool.models.kernel import CompactModel, KernelModel
 
 
 def hard_rows(rng, shift: float, scale: float) -> tuple[csr_matrix, csr_matrix]:

@@ -56,7 +56,7 @@ def test_bounds_of_rounding_hold_and_are_not_much_too_large(kernel):
 def test_an_unknown_kernel_is_refused_wherever_a_kernel_is_taken():
     from odmtool.io.model_write import write_model
     from odmtool.machines import MACHINES
-    from odmtool.models import KernelModel
+    from odmtool.models.kernel import KernelModel
     from odmtool.models.rows import KernelRows
     from odmtool.rows import partition, tiles
     from odmtool.search.search import grid

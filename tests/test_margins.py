@@ -20,7 +20,8 @@ from odmtool.io.svmlight import read_svmlight
 from odmtool.judge import binary as objective
 from odmtool.measures import margins
 from odmtool.measures.margins import QUANTILES, Margins, Ruler, class_distances
-from odmtool.models import KernelModel, LinearModel
+from odmtool.models.kernel import KernelModel
+from odmtool.models.linear import LinearModel
 
 RNG = np.random.default_rng(3)
 X = make.sparse_rows(RNG, 40, 9)

@@ -27,7 +27,8 @@ from odmtool.errors import ModelError
 from odmtool.io.model_file import read_model
 from odmtool.io.model_grammar import SOLVER_TYPES
 from odmtool.io.model_write import write_model
-from odmtool.models import KernelModel, LinearModel
+from odmtool.models.kernel import KernelModel
+from odmtool.models.linear import LinearModel
 
 # ---- round trips ---------------------------------------------------------------
 

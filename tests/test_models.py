@@ -17,7 +17,9 @@ from prediction_twin import (
 from scipy.sparse import csr_matrix, vstack
 
 from odmtool.core.kernels import Kernel
-from odmtool.models import KernelModel, LinearModel, carry
+from odmtool.models import carry
+from odmtool.models.kernel import KernelModel
+from odmtool.models.linear import LinearModel
 
 # ---- linear models -------------------------------------------------------------
 

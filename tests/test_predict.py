@@ -18,7 +18,7 @@ from odmtool.cli.predict import predict
 from odmtool.core.kernels import Kernel
 from odmtool.io import svmlight
 from odmtool.io.model_write import write_model
-from odmtool.models import LinearModel
+from odmtool.models.linear import LinearModel
 
 LINEAR = LinearModel([1, -1], np.array([[1.0], [-2.0]]))
 TEST = "+1 1:3 2:1\n-1 2:0.5\n+1 1:-0.25\n-1\n"

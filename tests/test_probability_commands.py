@@ -17,7 +17,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.io.model_file import read_model
 from odmtool.io.model_write import write_model
 from odmtool.io.svmlight import read_svmlight, write_svmlight
-from odmtool.models import LinearModel
+from odmtool.models.linear import LinearModel
 from odmtool.search.validation import folds
 
 # ---- the stock predictors --------------------------------------------------------------

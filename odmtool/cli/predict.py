@@ -148,7 +148,7 @@ def _memory(job, model, jobs: int) -> dict[str, float]:
 
     from odmtool.core.memory import LIBRARIES, PREDICTION, READER, TEXT_COPIES, resident
     from odmtool.io import svmlight
-    from odmtool.models import LinearModel
+    from odmtool.models.linear import LinearModel
 
     block = TEXT_COPIES * _block_bytes(job)
     found = {"program and model": resident(), "libraries": LIBRARIES, "a block of rows": block}
@@ -179,7 +179,7 @@ def _predict_file(job, model, jobs: int) -> Tally:
     """Predict block by block; the output file is replaced at the end."""
     from odmtool.io import files, svmlight
     from odmtool.io.row_labels import MISSING, RowLabels
-    from odmtool.models import LinearModel
+    from odmtool.models.linear import LinearModel
     from odmtool.models.names import LabelNames
 
     names = LabelNames(model, files.display_name(job.model))

@@ -354,7 +354,7 @@ def say_probabilities(machine, report: Report) -> None:
     model = machine.model_
     if model.probA is None:
         return
-    from odmtool.models import LinearModel
+    from odmtool.models.linear import LinearModel
     from odmtool.search.calibration import FOLDS
 
     report.detail(messages.probabilities_fitted(model.probA, model.probB, FOLDS, machine.seed))
@@ -385,13 +385,13 @@ def write_trained_model(command: str, path: str, machine, data, place, report: R
     if data.names:
         report.note(messages.label_numbers(dict(enumerate(data.names))))
     if place.source.zero_based:
-        from odmtool.models import KernelModel
+        from odmtool.models.kernel import KernelModel
 
         # LIBLINEAR's predict refuses an index 0, and a compact model is for odm-predict only.
         if isinstance(model, KernelModel):
             report.note(messages.indices_are_higher())
     if data.ranges is not None:
-        from odmtool.models import ScaledModel
+        from odmtool.models.scaled import ScaledModel
 
         model.facts["scale"] = messages.scale_of(data.ranges)
         model = ScaledModel(model, data.ranges)

@@ -23,7 +23,7 @@ from odmtool.estimators.saved import with_serials
 from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
 from odmtool.machines.data import check_weights, default_gamma, default_lambda, feature_variances
-from odmtool.models import LinearModel
+from odmtool.models.linear import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
 from odmtool.solvers.settings import Settings

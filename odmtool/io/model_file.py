@@ -76,10 +76,11 @@ from odmtool.io.model_grammar import (
     VERSION_WITH_RANGES,
 )
 from odmtool.io.model_text import INT_MAX, ModelText
-from odmtool.models import LinearModel
+from odmtool.models.linear import LinearModel
 
 if TYPE_CHECKING:
-    from odmtool.models import CompactModel, KernelModel, ScaledModel
+    from odmtool.models.kernel import CompactModel, KernelModel
+    from odmtool.models.scaled import ScaledModel
 
 _PIECE = 1 << 20
 
@@ -127,7 +128,7 @@ def is_model(path: str) -> bool:
 
 def _scaled(text: ModelText, model, ranges: str) -> ScaledModel:
     from odmtool.io.range_file import of_one_line
-    from odmtool.models import ScaledModel
+    from odmtool.models.scaled import ScaledModel
 
     if model.is_precomputed:
         raise text.error(messages.ranges_of_precomputed())
@@ -294,7 +295,7 @@ def _sigmoids(text: ModelText, facts: dict[str, str], n_classes: int) -> dict[st
 
 
 def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel | CompactModel:
-    from odmtool.models import CompactModel, KernelModel
+    from odmtool.models.kernel import CompactModel, KernelModel
 
     total, n_classes, is_compact = header["total_sv"][0], header["nr_class"][0], "offset" in header
     if not is_compact and sum(header["nr_sv"]) != total:

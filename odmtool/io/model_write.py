@@ -13,10 +13,11 @@ from odmtool.core.csr import CSR
 from odmtool.io.checksum import Checksum
 from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import BLOCK, FACT_KEY, RANGES, SIGMOIDS, VERSION, VERSION_WITH_RANGES
-from odmtool.models import LinearModel
+from odmtool.models.linear import LinearModel
 
 if TYPE_CHECKING:
-    from odmtool.models import CompactModel, KernelModel, ScaledModel
+    from odmtool.models.kernel import CompactModel, KernelModel
+    from odmtool.models.scaled import ScaledModel
 
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 4096, 2**18
 # So many numbers are worth loading LLVM for, or some more code where it has been loaded.

@@ -42,7 +42,8 @@ from odmtool.solvers.base import Solution, ignore_progress
 from odmtool.solvers.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
-    from odmtool.models import CompactModel, KernelModel, LinearModel
+    from odmtool.models.kernel import CompactModel, KernelModel
+    from odmtool.models.linear import LinearModel
 
 # Its square is still a number.
 _LARGEST_BIAS = 1e150

@@ -22,7 +22,8 @@ from odmtool.core import kernels
 from odmtool.core.csr import scipy_rows
 from odmtool.core.kernel_table import STORED
 from odmtool.errors import DataError
-from odmtool.models import CompactModel, KernelModel, LinearModel
+from odmtool.models.kernel import CompactModel, KernelModel
+from odmtool.models.linear import LinearModel
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 

@@ -25,23 +25,3 @@ equal probabilities) is therefore computed again in LIBSVM's order of operations
 both give the same label (C.-C. Chang and C.-J. Lin, LIBSVM: a library for support vector
 machines, 2011; R.-E. Fan et al., LIBLINEAR: a library for large linear classification, 2008).
 """
-
-from typing import TYPE_CHECKING
-
-from odmtool.models.decide import votes
-from odmtool.models.linear import LinearModel
-
-if TYPE_CHECKING:
-    from odmtool.models.kernel import CompactModel, KernelModel
-    from odmtool.models.scaled import ScaledModel
-
-__all__ = ["CompactModel", "KernelModel", "LinearModel", "ScaledModel", "votes"]
-
-
-def __getattr__(name: str):
-    """The models that need SciPy, which linear ones do not."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from odmtool.models import kernel, scaled
-
-    return getattr(scaled if name == "ScaledModel" else kernel, name)
