@@ -4,8 +4,6 @@ Every machine is found here by the name of its class, too: ODM, LDM, MCODM, ... 
 when it is first asked for.
 """
 
-from importlib import import_module
-
 from odmtool.core import loss_table
 from odmtool.machines.base import Machine
 from odmtool.machines.data import Prepared, class_order, gamma_for
@@ -16,8 +14,13 @@ __all__ = ["MACHINES", "Machine", "Prepared", "class_order", "gamma_for", "machi
 def machine_named(name: str) -> type[Machine]:
     """The machine of a name; raises UsageError if there is none."""
     row = loss_table.row_of(name)
-    module = import_module(f"{__name__}.{'binary' if row.is_binary else 'multiclass'}")
-    return getattr(module, row.name.upper())
+    if row.is_binary:
+        from odmtool.machines.binary import machine_of
+
+        return machine_of(row.name)
+    from odmtool.machines import multiclass
+
+    return getattr(multiclass, row.name.upper())
 
 
 def __getattr__(name: str):

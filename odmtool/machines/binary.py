@@ -170,18 +170,10 @@ class BinaryMachine(Machine):
 
 
 @cache
-def _machine_of(name: str) -> type[BinaryMachine]:
-    """The class of a row of the table."""
+def machine_of(name: str) -> type[BinaryMachine]:
+    """The class of a row of the table, which :mod:`odmtool.machines` has under its name."""
     row = loss_table.MACHINES[name]
     formula = row.formula.replace("\n", "\n    ")
     text = f"{row.name}: {row.about}\n\n    Minimises 1/2 |w|^2 +\n\n        {formula}\n    "
-    members = {"name": row.name, "__doc__": text, "__module__": __name__}
+    members = {"name": row.name, "__doc__": text, "__module__": "odmtool.machines"}
     return machine(type(row.name.upper(), (BinaryMachine,), members))
-
-
-def __getattr__(name: str) -> type[BinaryMachine]:
-    """ODM, LDM, ... by the names of classes, made when they are asked for."""
-    row = loss_table.MACHINES.get(name.lower())
-    if row is None or not row.is_binary or not name.isupper():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _machine_of(row.name)
