@@ -110,8 +110,12 @@ def adapted() -> str:
         "times the sum of the features' variances, or over 1 if that is less: that matters where "
         f"features are standardised. gamma times that sum is kept between 1/{1 / lower:g} and "
         f"{upper:g}, with rows in memory: that matters where features are not scaled.",
-        "sigmoid": f"these take {defaults.LAMBDA_OF_SIGMOID:g} over the same number to the power "
-        "1.5, or over 1: with much more there is no minimum.",
+        "sigmoid": f"these take {defaults.LAMBDA_OF_SIGMOID:g} over the number by which that of "
+        "rbf is divided, to the power 1.5, or over 1: with much more there is no minimum.",
+        "poly": "with one gamma, degree and coef0 and rows in memory these take at most "
+        f"{defaults.LAMBDA_OF_POLY:g} times {defaults.LAMBDA_OF_NARROW:g}, or times the number of "
+        "examples if that is more, over the median k(x, x), or over the mean / 2^20 if that is "
+        "more: that matters where features are not scaled.",
     }
     return "\n\n".join(f"- `{of}` {text}" for of, text in entries.items())
 

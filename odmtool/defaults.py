@@ -21,6 +21,8 @@ LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 # With rbf at most this, or the number of examples if that is more, over the spread of the examples:
 # gamma times the summed variance of the features, and at most 1.
 LAMBDA_OF_NARROW = 2.0**10
+# With poly at most so many times 2^10, or times the number of examples, over the usual k(x, x).
+LAMBDA_OF_POLY = 64.0
 # With sigmoid this over the same spread to the power 1.5: that kernel is not positive definite, and
 # there is no minimum where the loss weighs more than its negative part allows.
 LAMBDA_OF_SIGMOID = 2.0

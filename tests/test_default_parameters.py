@@ -176,7 +176,7 @@ def test_the_default_lambda_with_rbf_is_less_for_a_narrow_kernel(run, tmp_path):
     assert recorded("-g", "1") == wanted(1) == recorded("-g", "7")
     assert recorded("-g", "0.5/d") == wanted(0.1 * V)
     assert recorded() == wanted(min(1, V / 5))
-    assert recorded("-g", "0.01") == recorded("-g", "1", kernel="poly") == LAMBDA
+    assert recorded("-g", "0.01") == recorded("-g", "0.1", kernel="poly") == LAMBDA
     assert recorded("-s", "ldm") == recorded("-s", "l1svm") == COMPARATOR_LAMBDA
     assert recorded("--cache", ".", "--solver", "nystrom") == LAMBDA
     assert recorded("-l", "5") == 5 and recorded("-c", "5") == 300
@@ -207,6 +207,57 @@ def test_the_default_lambda_with_rbf_is_less_for_a_narrow_kernel(run, tmp_path):
     cut = variances[:4].sum() + 16 * variances[2]
     assert recorded("-g", "0.01") == wanted(0.01 * cut)
     assert recorded() == LAMBDA
+
+
+def test_the_default_lambda_with_poly_is_less_for_large_kernel_values(run, tmp_path):
+    """64 max(2^10, M) / max(median, mean / 2^20) of k(x, x); odm-train and odm-cv, from Python."""
+    random = np.random.default_rng(0)
+    X = (50 + 20 * random.normal(size=(61, 5))).round(2)
+    y = np.where(X[:, 0] > 50, 1, -1)
+
+    def written(X):
+        rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist())
+        Path("large").write_text("".join(f"{a} {row}\n" for a, row in zip(y, rows, strict=True)))
+
+    def recorded(*arguments, kernel="poly"):
+        result = run("train", "-t", kernel, *arguments, "large", "m")
+        assert result.code == 0 and "not converged" not in result.err
+        return float(read_model("m").facts["lambda"]), "features are large: lambda" in result.err
+
+    def values(X, gamma=1 / 5, degree=3, coef0=0.0):
+        return (gamma * (X**2).sum(axis=1) + coef0) ** degree
+
+    def wanted(size, total=1024):
+        return pytest.approx(64 * total / size, rel=6e-3)
+
+    written(X)
+    found, is_said = recorded()
+    assert found == wanted(np.median(values(X))) and is_said
+    assert recorded("-g", "1", "-d", "2", "-r", "3")[0] == wanted(np.median(values(X, 1, 2, 3)))
+    assert recorded("-l", "1e-3") == (1e-3, False)
+    assert recorded("--scale", "0,1") == (LAMBDA, False)
+    others = default_lambda("l1svm", COMPARATOR_LAMBDA, "poly", X, gamma=0.2)
+    assert others == COMPARATOR_LAMBDA
+    estimator = ODMClassifier(kernel="poly", bias=None).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == found
+    for given, lambdas in (((), {found}), (("-d", "2,3"), {LAMBDA})):
+        search = ["-t", "poly", "-g", "1/d", "-v", "2", "--max-iter", "5", "--csv", "t"]
+        assert run("cv", *search, *given, "large").code == 0
+        with Path("t").open() as stream:
+            assert {float(row["lambda"]) for row in csv.DictReader(stream)} == lambdas
+    # One for each example from 2^10 on; weights are duplicates, and the order does not matter.
+    heavier = np.where(np.arange(61) < 5, 900.0, 30.0)
+    copies = np.repeat(X, heavier.astype(int), axis=0)
+    of_weights = default_lambda("odm", LAMBDA, "poly", X, heavier, gamma=0.2)
+    assert of_weights == wanted(np.median(values(copies)), len(copies))
+    for rows in (copies, copies[::-1].copy(), sparse.csr_matrix(copies)):
+        assert default_lambda("odm", LAMBDA, "poly", rows, gamma=0.2) == of_weights
+    # A row so long that the mean is what counts; and values that overflow, or are no number.
+    X[0] *= 10000
+    found = default_lambda("odm", LAMBDA, "poly", X, gamma=0.2)
+    assert found == wanted(values(X).mean() / 2**20)
+    assert default_lambda("odm", LAMBDA, "poly", X * 1e60, gamma=0.2) == LAMBDA
+    assert default_lambda("odm", LAMBDA, "poly", np.zeros((3, 2)), gamma=0.2) == LAMBDA
 
 
 @pytest.mark.parametrize("options", [[], ["-s", "l2svm"], ["-g", "0.3"], ["--scale", "0,1"]])

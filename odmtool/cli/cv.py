@@ -95,7 +95,7 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Ties go to the
     stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
-    from odmtool.cli.training import limit_jobs, note_small_gamma, warn_of_rows_apart
+    from odmtool.cli.training import limit_jobs, note_large_values, warn_of_rows_apart
 
     if options["cache"] is not None:
         raise UsageError(messages.no_cache_for_searches())
@@ -120,7 +120,7 @@ def cv(ctx, **options):
     plan = _plan(machine, settings, place, data, job, report)
     plan = plan._replace(coordinates=grids.coordinates(settled, job.grid))
     if job.grid in (None, "quick"):  # others have gammas of their own
-        note_small_gamma(settled, settled.parameters["gamma"][0], data.X.shape[1], report)
+        note_large_values(settled, data.X.shape[1], report)
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)

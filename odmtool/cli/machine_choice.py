@@ -13,6 +13,7 @@ from odmtool.cli import messages
 from odmtool.cli.flags import long_option
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.report import Report
+from odmtool.core.kernel_table import KERNELS
 from odmtool.core.loss_table import MACHINES
 from odmtool.defaults import WITH_KERNEL_LAMBDA, PerDistance
 from odmtool.errors import UsageError
@@ -97,7 +98,13 @@ class MachineChoice(NamedTuple):
 
     def _with_defaults(self, data, scaling) -> MachineChoice:
         """With the default gamma and lambda for the data, where these are not the usual ones."""
-        from odmtool.machines.data import OF_SPREAD, counted, feature_variances, may_be_wide
+        from odmtool.machines.data import (
+            OF_ROWS,
+            OF_SPREAD,
+            counted,
+            feature_variances,
+            may_be_wide,
+        )
 
         m, d = data.X.shape
         kernel, *others = self._kernels
@@ -109,13 +116,13 @@ class MachineChoice(NamedTuple):
         has_lambda = is_open and not others
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
-        is_spread = has_lambda and kernel in OF_SPREAD and self.name in WITH_KERNEL_LAMBDA
-        is_spread = is_spread and self._only_gamma is not None
-        needs_rows = is_wide or is_spread or has_gamma
+        is_of_rows = has_lambda and kernel in OF_ROWS and self.name in WITH_KERNEL_LAMBDA
+        is_of_rows = is_of_rows and self._only("gamma") is not None
+        needs_rows = is_wide or is_of_rows or has_gamma
         if scaling is not None and needs_rows and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
         variances = None
-        if is_spread or has_gamma:
+        if (is_of_rows and kernel in OF_SPREAD) or has_gamma:
             variances = feature_variances(data.X, data.weight)
         choice = self._with_gamma(of_gamma, data, variances) if has_gamma else self
         return choice._with_lambda(data, kernel, variances) if has_lambda else choice
@@ -124,8 +131,11 @@ class MachineChoice(NamedTuple):
         from odmtool.machines.data import default_lambda
 
         usual = MACHINES[self.name].parameters["lambda_"]
+        of_kernel = {name: self._only(name) for name in KERNELS[kernel].parameters}
+        if None in of_kernel.values():  # what suits one setting does not suit another
+            of_kernel = {}
         value = default_lambda(
-            self.name, usual, kernel, data.X, data.weight, self._only_gamma, variances
+            self.name, usual, kernel, data.X, data.weight, variances=variances, **of_kernel
         )
         return self if value == usual else self._with("lambda_", value)
 
@@ -137,10 +147,14 @@ class MachineChoice(NamedTuple):
         spread = gamma_for(value, data.X.shape[1]) * float(variances.sum())
         return choice._replace(spread=spread) if self._is_search else choice
 
-    @property
-    def _only_gamma(self) -> float | None:
-        """The gamma, if there is one and it does not depend on distances."""
-        asked = self.parameters["gamma"]
+    def first(self, name: str):
+        """A parameter; in a search its first value."""
+        value = self.parameters[name]
+        return value[0] if isinstance(value, tuple) else value
+
+    def _only(self, name: str) -> float | None:
+        """A parameter, if it has one value that does not depend on distances."""
+        asked = self.parameters[name]
         one, *others = asked if isinstance(asked, tuple) else (asked,)
         return None if others or isinstance(one, PerDistance) else one
 

@@ -9,13 +9,14 @@ from odmtool.cli import messages, process
 from odmtool.cli.files import naming
 from odmtool.cli.flags import name_labels
 from odmtool.cli.report import Report
+from odmtool.defaults import LAMBDA
 from odmtool.errors import DataError, UsageError
 
 # More than so many times the compact form is worth a word.
 _LARGE_CARRIER = 4
 _MANY_PAIRS = 10_000
 _MUCH_DENSER = 2
-# A share of 1 / d that is worth a word.
+# A share of the usual gamma or lambda that is worth a word.
 _MUCH_LESS = 0.5
 # Seconds of passes over the kernel matrix that are worth a word.
 _LONG = 120.0
@@ -132,10 +133,17 @@ def warn_of_rows_apart(machine, X, report: Report) -> None:
         report.warning(warning)
 
 
-def note_small_gamma(choice, gamma: float, d: int, report: Report) -> None:
-    """Say if a gamma that nobody named is much less than 1 / d: the features are not scaled."""
+def note_large_values(choice, d: int, report: Report) -> None:
+    """Say if features are not scaled for a kernel.
+
+    A gamma or lambda that nobody named is then much less than the usual one; of a search the first.
+    """
+    gamma, lambda_ = (choice.first(name) for name in ("gamma", "lambda_"))
     if "gamma" not in choice.given and 0 < gamma * d < _MUCH_LESS:
         report.note(messages.gamma_of_large_values(gamma))
+    is_open = not choice.given & {"lambda_", "cost"} and choice.first("kernel") == "poly"
+    if is_open and lambda_ is not None and lambda_ < _MUCH_LESS * LAMBDA:
+        report.note(messages.lambda_of_large_values(lambda_))
 
 
 def limit_jobs(plan, jobs: int, report: Report) -> int:

@@ -143,8 +143,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             given["gamma"] = _gamma(own, X, weight)
         if self.lambda_ is None:
             given["lambda_"] = default_lambda(
-                self._machine, machine.lambda_, kernel, X, weight, given.get("gamma"), variances
-            )
+                self._machine, machine.lambda_, kernel, X, weight, given.get("gamma"), variances,
+                **{name: known[name] for name in ("degree", "coef0") if name in known},
+            )  # fmt: skip
         elif self.cost is not None:
             raise UsageError(messages.lambda_and_cost_in_python())
         if "bias" in given and self.bias is None:

@@ -21,10 +21,13 @@ from odmtool.core.kernels import Kernel
 from odmtool.core.labels import distinct
 from odmtool.core.memory import CLASS_WEIGHTS
 from odmtool.defaults import (
+    COEF0,
+    DEGREE,
     FEW_PER_FEATURE,
     LAMBDA,
     LAMBDA_OF_MANY,
     LAMBDA_OF_NARROW,
+    LAMBDA_OF_POLY,
     LAMBDA_OF_SIGMOID,
     LAMBDA_PER_EXAMPLE,
     SPREAD_OF_RBF,
@@ -38,6 +41,8 @@ from odmtool.errors import DataError, TooWideError
 
 # Of what a column has so many medians of all columns count (docs/defaults.md).
 _MEDIANS = 16
+# The mean k(x, x) over this is the size of poly's values where that is more than the median.
+_OF_MEAN = 2.0**20
 # What rounding leaves of the squared distance of equal rows is a smaller share of their length.
 _EQUAL = 1e-12
 
@@ -65,6 +70,8 @@ class Prepared(NamedTuple):
 
 OF_SPREAD = ("rbf", "sigmoid")
 """Kernels whose default lambda depends on gamma and on the variances of the features."""
+OF_ROWS = (*OF_SPREAD, "poly")
+"""Kernels whose default lambda depends on their parameters and on the rows."""
 
 
 def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
@@ -83,12 +90,13 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
 def default_lambda(
     name: str, usual: float, kernel: str, X, weight: np.ndarray | None = None,
     gamma: float | None = None, variances: np.ndarray | None = None,
+    degree: int = DEGREE, coef0: float = COEF0,
 ) -> float:  # fmt: skip
     """The lambda of a machine that nobody named (docs/defaults.md).
 
     With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
     example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`,
-    with sigmoid :func:`_sigmoid_lambda`.
+    with poly than :func:`_poly_lambda`, with sigmoid :func:`_sigmoid_lambda`.
     Of linear odm and mcodm less than ``usual`` for wide data. An example of weight 2 is two, but
     weights that are 1 / m, as boosting hands them on, do not make the examples one.
 
@@ -99,11 +107,11 @@ def default_lambda(
     usual : float
         The machine's default for other kernels and data.
     X : CSR, csr_matrix or ndarray, shape (m, d), or what has only that shape
-        Then ``usual`` holds for all linear machines, rbf is a kernel like others, and of sigmoid
-        features are taken to be standardised.
+        Then ``usual`` holds for all linear machines, rbf and poly are kernels like others, and of
+        sigmoid features are taken to be standardised.
     weight : ndarray, shape (m,), optional
     gamma : float, optional
-        Of rbf and sigmoid, which without it are as where there are no rows; 0 is 1 / d.
+        Of rbf, poly and sigmoid, which without it are as where there are no rows; 0 is 1 / d.
     variances : ndarray, optional
         Those of :func:`feature_variances`, where they are known.
     """
@@ -113,6 +121,9 @@ def default_lambda(
     if name not in WITH_KERNEL_LAMBDA:
         return usual
     of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
+    if kernel == "poly" and gamma is not None:
+        poly = Kernel(kernel, gamma_for(gamma, X.shape[1]), coef0, degree)
+        return min(of_kernel, _poly_lambda(poly, X, total, weight))
     if kernel not in OF_SPREAD:
         return of_kernel
     spread = 0.0
@@ -155,6 +166,28 @@ def _narrow_lambda(spread: float, total: float) -> float:
     return float(f"{max(LAMBDA_OF_NARROW, total) / spread:.3g}") if spread else np.inf
 
 
+def _poly_lambda(kernel: Kernel, X, total: float, weight: np.ndarray | None) -> float:
+    """What lambda is at most with the poly kernel.
+
+    Features that nobody scaled make kernel values of 1e10 and more, with which rounding hides the
+    solution of a larger lambda. Their size is the median k(x, x), or a share of the mean where a
+    few examples are very long. The number has three digits, which no order of rows changes.
+    """
+    if not _has_rows(X):
+        return np.inf
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = kernels.diagonal(kernel, X)
+        mean = float(weight @ values / weight.sum())
+    order = np.argsort(values)
+    counts = np.cumsum(weight[order])
+    median = float(values[order[np.searchsorted(counts, counts[-1] / 2)]])
+    size = max(median, mean / _OF_MEAN)
+    if not 0 < size < np.inf:
+        return np.inf
+    return float(f"{LAMBDA_OF_POLY * max(LAMBDA_OF_NARROW, total) / size:.3g}") or np.inf
+
+
 def _sigmoid_lambda(spread: float) -> float:
     """What lambda is with the sigmoid kernel: so small that there is a minimum as a rule.
 
@@ -194,8 +227,7 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
 
     Columns that are not 0 count. The number has three digits, which no order of summation changes.
     """
-    has_rows = isinstance(X, np.ndarray) or hasattr(X, "indices")
-    if not has_rows or not may_be_wide(name, total, X.shape[1]):
+    if not _has_rows(X) or not may_be_wide(name, total, X.shape[1]):
         return usual
     X, weight = _without_gaps(X), np.ones(X.shape[0]) if weight is None else weight
     squares = _column_squares(X, weight)
@@ -212,6 +244,10 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     if d > total and name in WITHOUT_SHARED:
         factor = _length_over_distance(X, weight, size / total, d / total)
     return min(usual, float(f"{factor * total * (total / size):.3g}"))
+
+
+def _has_rows(X) -> bool:
+    return isinstance(X, np.ndarray) or hasattr(X, "indices")
 
 
 def _length_over_distance(X, weight: np.ndarray, length: float, most: float) -> float:
@@ -275,7 +311,7 @@ def default_gamma(
 
 def feature_variances(X, weight: np.ndarray | None = None) -> np.ndarray:
     """Those of the features that occur; of none where the rows are not here."""
-    if not (isinstance(X, np.ndarray) or hasattr(X, "indices")):
+    if not _has_rows(X):
         return np.empty(0)
     with np.errstate(over="ignore", invalid="ignore"):
         return kernels.variances(X, weight)

@@ -53,9 +53,13 @@ def numbered(names: dict[int, str]) -> str:
     return ", ".join(f"{code} {shortened(name)}" for code, name in names.items())
 
 
+_SCALED_IS_BETTER = "Features in [0, 1] (--scale 0,1, or odm-scale -l 0) are often better"
 gamma_of_large_values = sentence(
     "the values of the features are large: gamma is {gamma:g} in place of 1 / number of features. "
-    "Features in [0, 1] (--scale 0,1, or odm-scale -l 0) are often better"
+    + _SCALED_IS_BETTER
+)
+lambda_of_large_values = sentence(
+    "the values of the features are large: lambda is {lambda_:g}. " + _SCALED_IS_BETTER
 )
 
 
