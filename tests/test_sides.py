@@ -297,6 +297,25 @@ def test_wide_rows_few_of_whose_values_are_zero_are_an_array(monkeypatch):
     np.testing.assert_allclose(found[0], exact, atol=1e-5)
 
 
+def test_conjugate_gradients_end_where_the_gradient_is_small_enough(monkeypatch):
+    """A step to a smaller one costs products and proves no more than is asked for."""
+    monkeypatch.setattr(spaces, "LARGEST_HESSIAN", 8)
+    X, y = np.random.default_rng(3).random((60, 40)), np.where(np.arange(60) % 3, 1.0, -1.0)
+    loss = losses.scaled(losses.odm(2.0**12, 0.5, 0.3, 60), np.ones(60))
+    told, steps = [], spaces.conjugate_gradients
+    monkeypatch.setattr(
+        spaces, "conjugate_gradients",
+        lambda *given, **limits: told.append(limits["atol"]) or steps(*given, **limits),
+    )  # fmt: skip
+    space = spaces.WeightSpace(X, y)
+    for enough in (0.0, 1.0):
+        space.gap(loss, np.ones(40), y, y / 2, enough, 0)
+        space.newton_point(np.abs(y), None, None, np.ones(40), 1e-12)
+    gradient = np.linalg.norm(np.ones(40) - X.T @ (y * y / 2))
+    # A gradient of this norm is a gap of a quarter of what is enough.
+    np.testing.assert_allclose(told, [1e-6 * gradient, np.sqrt(0.5)])
+
+
 def test_a_gap_in_function_space_is_the_smaller_of_two():
     """Of the demanded duals, 1/2 |w - w(eta)|^2, and of coef itself, by the losses."""
     for seed in range(8):

@@ -34,6 +34,8 @@ _DENSE_BYTES = 2**22
 _DENSE = 0.4
 # speed only: to what share of the gradient a step is solved far from the solution
 _COARSEST = 0.03
+# speed only: and at the end, to what share of the gradient that is small enough
+_ENOUGH = 0.5
 # speed only: up to this share of all, rows are copied for their products
 _MOST = 0.75
 # speed only: so many cells of dense rows stay in the processor's cache between two products
@@ -215,7 +217,7 @@ class WeightSpace:
             X = X.toarray()
         self._X, self._lengths = X, np.sqrt(kernels.squares(X))
         self._hessian = ChangingHessian(X, executor) if d <= LARGEST_HESSIAN else None
-        self._gradient, self._bent = None, (None, 0.0)
+        self._gradient, self._enough, self._bent = None, 0.0, (None, 0.0)
 
     def zero(self):
         return np.zeros(self._X.shape[1])
@@ -241,7 +243,7 @@ class WeightSpace:
 
         Rounding is added: features of 1e150 may cancel to exactly 0 by chance.
         """
-        self._gradient = w - self.point(eta)
+        self._gradient, self._enough = w - self.point(eta), enough
         return demanded_gap(np.linalg.norm(self._gradient), *self._sizes(loss, w, eta)), eta, t
 
     def unsure(self, loss, w, eta):
@@ -266,6 +268,7 @@ class WeightSpace:
         # The more precisely the closer we are keeps the convergence faster than linear; where
         # lambda is large, steps that are coarser at first lead to twice as many products.
         accuracy = min(_COARSEST, np.sqrt(gap)) * np.linalg.norm(gradient)
+        accuracy = max(accuracy, _ENOUGH * np.sqrt(2 * self._enough))
         # speed only: the gap decides when it ends, not how precise a step was
         active = np.flatnonzero(slopes > 0)
         rows, s = self._X, slopes
