@@ -20,11 +20,13 @@ def types_of(arguments) -> tuple:
 
 def _type_of(x):
     kind = type(x)
+    if kind is float:  # most are, and an epoch may take no longer than to look at all of them
+        return kind
     if issubclass(kind, np.ndarray):
         flags = x.flags.num
         layout = "C" if flags & 1 else "F" if flags & 2 else "A"
         # Of the other flags numba knows whether an array is aligned, and may be written to.
-        return kind, x.dtype.str, x.ndim, layout, flags & 0x500
+        return kind, x.dtype, x.ndim, layout, flags & 0x500
     if issubclass(kind, tuple):
         return kind, types_of(x)
     # A whole number beyond 64 bits has a type of its own.
@@ -78,7 +80,9 @@ def _processor() -> tuple[str, str]:
 def flatten(arguments, flat: list) -> None:
     """Add the numbers and addresses of arguments to a list, as :mod:`odmtool._jit.objects` says."""
     for x in arguments:
-        if isinstance(x, np.ndarray):
+        if type(x) is float:
+            flat.append(x)
+        elif isinstance(x, np.ndarray):
             flat += (None, None, x.size, x.itemsize, x.ctypes.data, *x.shape, *x.strides)
         elif isinstance(x, tuple):
             flatten(x, flat)

@@ -15,6 +15,8 @@ Source      Bertrand & Massias, "Anderson acceleration of coordinate descent", A
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -62,12 +64,17 @@ class Extrapolation:
 
     def nearest(self, eta: np.ndarray) -> np.ndarray:
         """The duals in the domain that are nearest to these, or near them."""
-        return losses.nearest_dual(losses.scaled(self._problem.loss, self._problem.weight), eta)
+        return losses.nearest_dual(self._loss, eta)
 
     def dual(self) -> float:
         """D of the state."""
-        loss, state = losses.scaled(self._problem.loss, self._problem.weight), self._state
-        return float(losses.dual_value(loss, state.eta).sum() - state.squared_norm() / 2)
+        state = self._state
+        return float(losses.dual_value(self._loss, state.eta).sum() - state.squared_norm() / 2)
+
+    @cached_property
+    def _loss(self) -> losses.MarginLoss:
+        """One for each example."""
+        return losses.scaled(self._problem.loss, self._problem.weight)
 
     @property
     def saved(self) -> int:
