@@ -8,7 +8,7 @@ from mcodm_problems import assert_confirmed, problem
 
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import Stop
-from odmtool.solvers.mcodm import rounds, starts
+from odmtool.solvers.mcodm import rounds
 from odmtool.solvers.mcodm.terms import Terms
 from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.multi import Duals
@@ -261,18 +261,31 @@ def test_small_problems_halve_steps(count, monkeypatch):
     assert found._solver.halves == (count > 1)
 
 
-@pytest.mark.parametrize("count, follows", [(1, True), (2, False)])
-def test_newton_names_rivals_itself_on_large_problems(count, follows, monkeypatch):
-    """And not before a first round has named some."""
+@pytest.mark.parametrize("count, epochs, is_astray, follows", [
+    (1, 0, False, True), (2, 0, False, True), (1, 5, False, True), (2, 5, False, False),
+    (1, 0, True, False),
+])  # fmt: skip
+def test_newton_names_rivals_itself(count, epochs, is_astray, follows, monkeypatch):
+    """Not before a first round has named some, and of small problems not after descent."""
     monkeypatch.setattr(rounds, "start_count", lambda p, most: count)
     solver = Solver(steps=[(0.5, True)] * 2, objectives=[7.0])
-    found = begun(solver)
+    found = begun(solver, epochs, name="newton")
     found._improve(0.5)
     assert not solver.follows
+    found._goes_astray = is_astray
     found._linearise(solver.terms())
     assert np.array_equal(found._rivals, solver.rival)
     found._improve(0.5)
     assert solver.follows == follows
+
+
+@pytest.mark.parametrize("rises, is_astray", [(9, False), (10, True)])
+def test_rivals_that_lead_astray_are_not_followed_any_more(rises, is_astray):
+    """They may go to and fro for ever: with those of the point that is kept the objective falls."""
+    asked, ended, found = worked([10.5] * rises + [9.0], [0.5] * (rises + 1), moved=2)
+    assert len(asked) == rises + 1 and ended == [4.5] and not found.is_finished
+    assert found._goes_astray == is_astray and found._follows != is_astray
+    assert found.duals.rival[0] == (0 if is_astray else 2)
 
 
 def test_with_room_left_the_work_goes_on():
@@ -380,70 +393,7 @@ def test_a_dual_above_the_objective_proves_nothing(dual):
     assert found._gap_of(-2 * dual, None) == pytest.approx((abs(20 - dual) + 0.25) / 20)
 
 
-
-# ---- starts --------------------------------------------------------------------------------
-
-
-class Start:
-    """Runs of the rounds that end as they are told to."""
-
-    def __init__(self, name, objective, *, ends=None, converged=True, finished=True, fails=False):
-        self.name, self.objective, self._ends = name, objective, ends
-        self.duals, self.converged, self.is_finished = f"duals of {name}", converged, finished
-        self._fails, self.rivals = fails, []
-
-    def scores(self):
-        return f"scores of {self.name}"
-
-    def run(self, rival=None):
-        if self._fails:
-            raise DivergedError("overflow")
-        self.rivals.append(rival)
-        if rival is None and self._ends is not None:
-            self.objective, self.is_finished = self._ends, True
-
-
-def lowest(monkeypatch, first, others, count, none_from=99):
-    asked, coming = [], list(others)
-
-    def other_rivals(_problem, duals, scores, seed, number):
-        asked.append((duals, scores, seed, number))
-        return None if number >= none_from else f"rivals {number}"
-
-    def begin(duals, rivals):
-        asked[-1] += (duals, rivals)
-        return coming.pop(0)
-
-    monkeypatch.setattr(starts, "other_rivals", other_rivals)
-    found = starts.lowest_end(first, begin, None, 7, count)
-    assert [entry[3] for entry in asked] == list(range(1, len(asked) + 1))
-    assert all(entry[2] == 7 for entry in asked)
-    assert all(entry[4:] == (entry[0], f"rivals {entry[3]}") for entry in asked[: none_from - 1])
-    return found.name, [entry[0].removeprefix("duals of ") for entry in asked]
-
-
-def test_the_lowest_of_several_starts(monkeypatch):
-    """Each goes on from the best so far; one that falls behind is not worked on."""
-    behind = Start("behind", 8.0, finished=False)
-    lower = Start("lower", 6.0, ends=5.0, finished=False)
-    same = Start("same", 5.0)
-    found = lowest(monkeypatch, Start("first", 7.0), [behind, lower, same, Start("no", 1)], 4)
-    assert found == ("lower", ["first", "first", "lower"])
-    assert behind.rivals == [7.0] and lower.rivals == [7.0, None] and same.rivals == [5.0]
-    assert lowest(monkeypatch, Start("first", 7.0), [Start("no", 1)], 1) == ("first", [])
-
-
-def test_what_ends_the_search_for_the_lowest(monkeypatch):
-    first, last = Start("first", 7.0), Start("last", 1.0)
-    unsolved = Start("unsolved", 3.0, converged=False)
-    assert lowest(monkeypatch, unsolved, [last], 4) == ("unsolved", [])
-    assert lowest(monkeypatch, first, [unsolved, last], 4) == ("first", ["first"])
-    failing = Start("failing", 3.0, fails=True)
-    assert lowest(monkeypatch, first, [failing, last], 4) == ("first", ["first"])
-    assert lowest(monkeypatch, first, [last], 4, none_from=1) == ("first", ["first"])
-    # What is not finished, because it fell behind, does not end it.
-    behind = Start("behind", 8.0, converged=False, finished=False)
-    assert lowest(monkeypatch, first, [behind, last], 3) == ("last", ["first", "first"])
+# ---- where rounds begin and what is told of their end -------------------------------------------
 
 
 def test_duals_at_first():

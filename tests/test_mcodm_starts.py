@@ -9,10 +9,11 @@ from mcodm_problems import assert_confirmed, never_rises, problem, solve
 from scipy import sparse
 
 from odmtool.core import losses
+from odmtool.errors import DivergedError
 from odmtool.io.svmlight import read_svmlight
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
-from odmtool.solvers.mcodm import dense, rounds
+from odmtool.solvers.mcodm import dense, rounds, starts
 from odmtool.solvers.mcodm.dense import DenseNewton
 from odmtool.solvers.mcodm.starts import other_rivals
 from odmtool.solvers.mcodm.way import Way
@@ -55,7 +56,7 @@ def test_progress_tells_epochs_and_rounds():
 
 
 def test_several_starts_end_lower_than_one():
-    generator, m = np.random.default_rng(18), 60
+    generator, m = np.random.default_rng(26), 60
     target = np.arange(m) % 4
     X = generator.standard_normal((4, 6))[target] + 0.5 * generator.standard_normal((m, 6))
     X = sparse.csr_matrix((X - X.min(axis=0)) / np.ptp(X, axis=0))
@@ -120,6 +121,120 @@ def test_one_start_at_a_time_has_factors(monkeypatch):
     assert len({owner for owner, _ in made}) > 1
 
 
+class Start:
+    """Runs of the rounds that end as they are told to; its end holds all down as none does."""
+
+    begins_near = False
+    duals = Duals(None, np.ones(60), np.full(60, -5), None)
+
+    def __init__(
+        self, name, objective, *, ends=None, converged=True, finished=True, fails=False, leads=False
+    ):  # fmt: skip
+        self.name, self.objective, self._ends = name, objective, ends
+        self.converged, self.is_finished, self.point = converged, finished, f"point of {name}"
+        self._fails, self._leads, self.rivals = fails, leads, []
+
+    def scores(self):
+        return f"scores of {self.name}"
+
+    def run(self, best=None):
+        if self._fails:
+            raise DivergedError("overflow")
+        self.rivals.append(best and best.name)
+        if best is None and self._ends is not None:
+            self.objective, self.is_finished = self._ends, True
+        return self._leads
+
+
+def lowest(monkeypatch, first, others, count, none_from=99):
+    asked, begun, coming = [], [], list(others)
+
+    def other_rivals(_problem, _duals, scores, seed, number):
+        asked.append(scores.removeprefix("scores of "))
+        assert (number, seed) == (len(asked), 7)
+        return None if number >= none_from else f"rivals {number}"
+
+    def begin(duals, rivals, W):
+        begun.append((duals, rivals, W))
+        return coming.pop(0)
+
+    monkeypatch.setattr(starts, "other_rivals", other_rivals)
+    found = starts.lowest_end(first, begin, problem(), 7, count)
+    named = begun[first.begins_near :]
+    assert named == [
+        (Start.duals, f"rivals {number}", f"point of {asked[number - 1]}")
+        for number in range(1, len(named) + 1)
+    ]
+    return found.name, asked
+
+
+def test_the_lowest_of_several_starts(monkeypatch):
+    """Each goes on from the best so far; one that falls behind is not worked on."""
+    behind = Start("behind", 8.0, finished=False)
+    lower = Start("lower", 6.0, ends=5.0, finished=False)
+    same = Start("same", 5.0)
+    found = lowest(monkeypatch, Start("first", 7.0), [behind, lower, same, Start("no", 1)], 4)
+    assert found == ("lower", ["first", "first", "lower"])
+    assert behind.rivals == ["first"] and same.rivals == ["lower"]
+    assert lower.rivals == ["first", None]
+    assert lowest(monkeypatch, Start("first", 7.0), [Start("no", 1)], 1) == ("first", [])
+
+
+def test_after_least_squares_comes_a_start_that_names_no_rivals(monkeypatch):
+    first, unnamed = Start("first", 7.0), Start("unnamed", 6.0)
+    first.begins_near = True
+    others = [unnamed, Start("other", 8.0), Start("no", 1)]
+    assert lowest(monkeypatch, first, others, 2) == ("unnamed", ["unnamed"])
+
+
+def test_starts_that_lead_back_end_the_search(monkeypatch):
+    """Three of them, one after the other."""
+    back = [Start("back", 8.0, leads=True) for _ in range(5)]
+    away, no = Start("away", 8.0), Start("no", 1)
+    assert lowest(monkeypatch, Start("first", 7.0), [*back[:3], no], 7) == ("first", ["first"] * 4)
+    others = [*back[:2], away, *back[2:], no]
+    assert lowest(monkeypatch, Start("first", 7.0), others, 9) == ("first", ["first"] * 7)
+
+
+def test_what_ends_the_search_for_the_lowest(monkeypatch):
+    first, last = Start("first", 7.0), Start("last", 1.0)
+    unsolved = Start("unsolved", 3.0, converged=False)
+    assert lowest(monkeypatch, unsolved, [last], 4) == ("unsolved", [])
+    assert lowest(monkeypatch, first, [unsolved, last], 4) == ("first", ["first"])
+    failing = Start("failing", 3.0, fails=True)
+    assert lowest(monkeypatch, first, [failing, last], 4) == ("first", ["first"])
+    assert lowest(monkeypatch, first, [last], 4, none_from=1) == ("first", ["first"])
+    # What is not finished, because it fell behind, does not end it.
+    behind = Start("behind", 8.0, converged=False, finished=False)
+    assert lowest(monkeypatch, first, [behind, last], 3) == ("last", ["first", "first"])
+
+
+@pytest.mark.parametrize("differing, expected", [(0, True), (2, True), (3, False)])
+def test_a_start_leads_to_the_end_that_has_its_rivals(differing, expected):
+    """Those of examples that are held down there, but for one in a hundred."""
+    beta, rival = np.repeat([1.0, 0.0], [200, 50]), np.zeros(250, dtype=int)
+    end = Duals(None, beta, rival, None)
+    other = Duals(None, 0 * beta, np.where(np.arange(250) < 200, 0, 1), None)
+    other.rival[:differing] = 2
+    assert starts.leads_to(other, end) == expected
+
+
+def test_another_start_begins_at_the_point_of_the_best(monkeypatch):
+    """From the W that the duals and other rivals make it took two to three times as many steps."""
+    p, begun, usual = problem(lambda_=2.0**8), [], rounds._Rounds.begin
+
+    def begin(self, seed, start, rivals, W=None):
+        usual(self, seed, start, rivals, W)
+        begun.append((start, rivals, W, self._solver.W))
+
+    monkeypatch.setattr(rounds._Rounds, "begin", begin)
+    rounds.solve(p, Stop(1e-3, 2000), Way(0))
+    (_, rivals, W, _), (duals, unnamed, _, _), *others = begun
+    assert rivals is W is duals is None and np.all(unnamed == -1) and others
+    for duals, rivals, W, at in others:
+        assert duals is not None and rivals is not None and np.array_equal(W, at)
+
+
 def test_a_start_is_given_up_by_the_falls_that_are_known():
     """Of two rounds at least, and then as soon as a dozen such falls would not be enough."""
     p, course = problem(lambda_=2.0**8), []
@@ -138,7 +253,7 @@ def test_a_start_is_given_up_by_the_falls_that_are_known():
     falls = -np.diff([now.objective for now in whole._rounds])
     for rival in (1e-9, whole.objective * 1.05, whole.objective * 2, np.inf):
         other, enough = begun(), 0.999 * rival
-        other.run(rival)
+        assert not other.run(Start("rival", rival))
         known = zip([now.objective for now in whole._rounds[1:]], falls, strict=True)
         hopeless = [f - 12 * fall >= enough for f, fall in known]
         expected = hopeless.index(True) + 2 if True in hopeless else len(whole._rounds)

@@ -122,10 +122,10 @@ class DenseNewton(SmoothedNewton):
         none = np.zeros(0, dtype=int)
         self._members = [Members(none, none, np.zeros(m, dtype=int)[rows]) for rows in self._parts]
         self._bends = []
-        is_large = W.size > _MANY and has_many_rows(problem)
-        if (self.is_exact or is_large) and not duals.alpha.any():
+        self.is_large = W.size > _MANY and has_many_rows(problem)
+        if (self.is_exact or self.is_large) and not duals.alpha.any():
             W = least_squares(problem, W)
-            self.names_rivals = is_large
+            self.names_rivals = self.is_large
         super().__init__(problem, duals, W, tolerance)
 
     @property

@@ -23,8 +23,8 @@ Rivals      Where they may, the constraints from above take after every step the
 Line search the whole step if it lowers the smoothed problem enough, else where its slope, which
             grows along the step, is near 0, by secants that are kept from one end (Dowell &
             Jarratt 1971, "Illinois"): large features make steps that are far too long. Or it is
-            halved until the problem is lower: for small problems, where sums cost nothing and
-            ends are as low or lower.
+            halved until the problem is lower: for small problems of few unknowns, where sums cost
+            nothing and ends are as low or lower.
 Equations   (I + sum_i H_i (x) x_i x_i') S = gradient: exactly, where the Hessian is soon made and
             factored. Less smoothing is then better. Elsewhere by conjugate gradients,
             preconditioned by an earlier Hessian where d k is small, else by its d x d blocks of
@@ -97,6 +97,8 @@ class SmoothedNewton:
 
     # Whether the Hessian is factored for every step.
     is_exact = False
+    # Whether unknowns are many, and examples for the features.
+    is_large = False
     # Whether a line search halves steps that are too long.
     halves = False
     # Whether its first W does for naming rivals.

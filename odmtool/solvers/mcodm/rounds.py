@@ -25,6 +25,8 @@ Solvers     of a round: block coordinate descent (:mod:`odmtool.solvers.mcodm.de
             (:mod:`odmtool.solvers.mcodm.landmarks`). A round's work ends when its gap is a fraction
             of the one before, or after some epochs; with cccp it goes on until F has not risen, or
             the gap shows that F can hardly fall, and then the W of the round before is kept.
+            Newton's method may take other rivals on the way, until those of many sub-problems, one
+            after the other, have not lowered F.
 Starts      F has many stationary points: on small problems the rounds begin again with other rivals
             (:mod:`odmtool.solvers.mcodm.starts`); those that fall behind the best are given up.
 Stop        when F fell by at most the tolerance times F in the last round and the gap of the
@@ -50,9 +52,9 @@ from odmtool.solvers.diverged import diverged
 from odmtool.solvers.mcodm import values
 from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
 from odmtool.solvers.mcodm.sample import duals_at, has_sample, sample_of
-from odmtool.solvers.mcodm.starts import MOST_STARTS, lowest_end, start_count
+from odmtool.solvers.mcodm.starts import MOST_STARTS, leads_to, lowest_end, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms, evaluate
-from odmtool.solvers.mcodm.way import Way, has_many_rows
+from odmtool.solvers.mcodm.way import Way, has_many_rows, next_tolerance
 from odmtool.solvers.multi import Duals, MultiProblem, MultiSolution, Round
 from odmtool.solvers.rounding import Rounding
 
@@ -62,8 +64,6 @@ _FIRST = 0.1
 # Newton steps for it at most, where rounding keeps the gap from that.
 # speed only: how long to go on where rounding is all that moves
 _FIRST_STEPS = 200
-# A round's gap against that of the round before, and of the last two against the tolerance.
-_FRACTION, _LAST_BUT_ONE, _LAST = 0.1, 2.0, 0.9
 # Epochs of a round of a larger problem, if F has fallen then: other rivals lower it more than a
 # smaller gap does. With a kernel an epoch has more visits. Twice as many where they have lowered it
 # by less than this share.
@@ -73,6 +73,9 @@ _NO_ROOM = 0.1
 # Where F fell by less than this share of the tolerance in a round, only the proof is missing.
 # speed only: when the proof is sought
 _SETTLED = 0.1
+# After so many sub-problems of a round whose W had a larger F, rivals follow no more: they may go
+# to and fro (pendigits at lambda 2^12: 1041 steps). With 5, digits ended up to 13 % higher.
+_ASTRAY = 10
 # Rounding hides little if it is at most this share of the tolerance.
 # speed only: how the last of the gap is seen
 _LITTLE_HIDDEN = 0.5
@@ -124,20 +127,19 @@ def solve(
     if way.epochs and problem.gram is not None:
         tolerance = stop.tolerance if np.isinf(way.epochs) else None
         problem = values.at_hand(problem, executor, tolerance)
-    given = start
+    is_alone = rivals is not None or start is not None or outer == "constant"
+    count = 1 if is_alone else start_count(problem, starts)
     # Made when they are needed, once for all starts; after a look at exact values they are exact.
     features = cache(lambda: _kernel_features(problem, seed))
     rounding = cache(lambda _is_rounded: Rounding(problem.gram, problem.X))
 
-    def begun(start: Duals | None, rivals: np.ndarray | None) -> _Rounds:
+    def begun(start: Duals | None, rivals: np.ndarray | None, W=W) -> _Rounds:
         now = rounding(problem.gram is not None and problem.gram.is_rounded)
         rounds = _Rounds(problem, stop, outer, way, progress, features, now, executor)
-        # Other starts go on from other duals.
-        rounds.begin(seed, start, rivals, W if start is given else None)
+        rounds.begins_near = count > 1
+        rounds.begin(seed, start, rivals, None if way.epochs else W)
         return rounds
 
-    is_alone = rivals is not None or start is not None or outer == "constant"
-    count = 1 if is_alone else start_count(problem, starts)
     with np.errstate(over="ignore", invalid="ignore"):
         first = begun(start, rivals)
         first.run()
@@ -148,17 +150,6 @@ def _kernel_features(problem: MultiProblem, seed: int):
     from odmtool.solvers.mcodm.features import KernelFeatures
 
     return KernelFeatures(problem.gram, seed)
-
-
-def next_tolerance(last: float, tolerance: float) -> float:
-    """The gap to which coordinate descent solves the round after one that it solved to ``last``.
-
-    Ever more precisely; the last round but one nearly as precisely as the last, so that the
-    objective falls by little between them.
-    """
-    if last <= _LAST_BUT_ONE * tolerance:
-        return _LAST * tolerance
-    return max(_FRACTION * last, _LAST_BUT_ONE * tolerance)
 
 
 class _Rounds:
@@ -177,8 +168,8 @@ class _Rounds:
         most = _ROUND_EPOCHS if problem.gram is None else _KERNEL_ROUND_EPOCHS
         self._epochs = np.inf if self._is_small or outer == "constant" else most
         # Those of the W that is kept, and whether Newton's method may name others.
-        self._rivals, self._follows = None, False
-        self.is_finished = self.converged = False
+        self._rivals, self._follows, self._goes_astray = None, False, False
+        self.is_finished = self.converged = self.begins_near = False
 
     def begin(
         self, seed: int, start: Duals | None, rivals: np.ndarray | None, W: np.ndarray | None = None
@@ -193,27 +184,40 @@ class _Rounds:
             self._take_descent(seed)
         else:
             self._take_newton()
-        names_rivals = self._name == "newton" and self._solver.names_rivals
+        is_newton = self._name == "newton"
+        self.begins_near &= is_newton and self._solver.is_exact
+        names_rivals = self.begins_near or (is_newton and self._solver.names_rivals)
         if rivals is None and (start is not None or names_rivals):
             self._end_round()
         elif rivals is None and has_many_rows(self._problem):
             self._tolerance = _FIRST
 
+    @property
+    def point(self) -> np.ndarray:
+        """What the solver keeps of W."""
+        return self._point
+
     def scores(self) -> np.ndarray:
         """f_l(x_i) of the point that belongs to the duals, shape (m, k)."""
         return self._solver.scores()
 
-    def run(self, rival: float = np.inf) -> None:
-        """Work to the end, or until the objective will hardly fall below that of a rival."""
-        lower, hope = (1 - _WORTH) * rival, 0.0
+    def run(self, best: _Rounds | None = None) -> bool:
+        """Work to the end, or until it will hardly be below that of another start, or leads there.
+
+        Whether it leads there.
+        """
+        lower, hope = np.inf if best is None else (1 - _WORTH) * best.objective, 0.0
         while not self.is_finished and hope < lower:
             self.work()
+            if best is not None and leads_to(self.duals, best.duals):
+                return True
             if len(self._rounds) > 1:
                 hope = self.objective - _FALLS * self._change
+        return False
 
     def work(self) -> None:
         """Work on the sub-problem until F has fallen, and make the next one."""
-        tolerance = self._tolerance
+        tolerance, rises = self._tolerance, 0
         while True:
             if self._name == "dcd" and self._iteration >= self._way.epochs:
                 self._take_newton()
@@ -231,7 +235,10 @@ class _Rounds:
             is_last = is_stuck or self._iteration >= self._stop.max_iter
             if self._rivals is None:  # F was no number from the first on
                 raise diverged(self._problem.gram)
-            if (is_last or not self._has_room()) and np.any(self.duals.rival != self._rivals):
+            rises += 1
+            self._goes_astray |= rises >= _ASTRAY
+            is_over = is_last or self._goes_astray or not self._has_room()
+            if is_over and np.any(self.duals.rival != self._rivals):
                 # Another problem touches F there, that of the rivals of that W.
                 self._take_rivals(self._rivals)
                 self._gap, self._follows = self._relative_gap(), False
@@ -295,7 +302,7 @@ class _Rounds:
                 W = self._of_sample(problem, W)
             self._solver = DenseNewton(problem, self.duals, W, tolerance, self._executor)
             self._solver.names_rivals |= self.duals is not duals
-        self._solver.halves = self._is_small
+        self._solver.halves = self._is_small and not self._solver.is_large
 
     def _begins_at_sample(self, problem: MultiProblem) -> bool:
         """Whether nothing is known yet and a sample would tell much."""
@@ -407,8 +414,9 @@ class _Rounds:
             return
         duals.upper[:] = 1 + theta
         self._take_rivals(terms.rival)
-        # Small problems begin again and again instead, and end lower by solving every problem.
-        self._rivals, self._follows = terms.rival, not self._is_small
+        # Small problems whose rounds begin with descent end lower by solving every problem.
+        solves_each = self._goes_astray or (self._is_small and self._way.epochs)
+        self._rivals, self._follows = terms.rival, not solves_each
 
     def _take_rivals(self, rivals: np.ndarray) -> None:
         """Take these for the rivals of the constraints from above."""

@@ -3,11 +3,13 @@
 Problem     F, the objective of mcODM, is the least of as many convex problems as there are ways to
             name a rival for every example (:mod:`odmtool.solvers.mcodm.rounds`), and the rounds
             end at one of them that is stationary. Which one depends on the first rivals.
-Starts      The first names none: no margin is too large. Each of the others goes on from the best
-            end so far: some of the examples that their best rival holds down there are held down
-            by the second best instead. Those are taken whose constraint costs much, by its
-            multiplier, and whose second best score needs to rise by little. That is a quarter to
-            a half of the work of a start from nothing, and leads to lower ends. Small problems
+Starts      The first names none: no margin is too large. (Where several follow and steps are exact,
+            those of least squares come before it, which are nearer.) Each of the others goes on
+            from the best end so far: some of the examples that their best rival holds down there
+            are held down by the second best instead. Those are taken whose constraint costs much,
+            by its multiplier, and whose second best score needs to rise by little. That is a
+            quarter to a half of the work of a start from nothing, and leads to lower ends. One
+            that has the rivals of the best end leads back there, and is given up. Small problems
             have up to seven starts, large ones the first only. So have the fits of a cross
             validation, where more take several times as long and choose no better settings
             (docs/solvers.md).
@@ -18,6 +20,7 @@ Source      iterated local search; benchmarks/mcodm_starts.py compares what come
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 
@@ -36,6 +39,9 @@ _NARROW, _WIDE = ((0.2, 0.4, 0.1), 1.0), ((0.1, 0.2, 0.05), 0.3)
 # Newton's method has as many unknowns as examples times classes, so many of their squares
 # (at lambda 2^20 1000 rows of segment and of pendigits ended 2 to 3 % too high from one start).
 _ROW_NUMBERS, _WIDE_NUMBERS, _SQUARED_UNKNOWNS = 1e6, 4e6, 2e8
+# A start leads to another end where at most this share of the rivals are different. Where so many
+# of them, one after the other, led back to the best one, others will, too.
+_OTHERS, _RETURNS = 0.01, 3
 
 
 def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
@@ -60,14 +66,16 @@ def _share(budget: float, most: int, numbers: int) -> int:
 def lowest_end(best, begun: Callable, problem: MultiProblem, seed: int, count: int):
     """The lowest end of ``count`` starts; what does not converge ends the search, and is left.
 
-    ``best`` is that of the first, and ``begun(duals, rivals)`` begins another.
+    ``best`` is that of the first, and ``begun(duals, rivals, W)`` begins another.
     """
-    for number in range(1, count) if best.converged else ():
-        if (rivals := other_rivals(problem, best.duals, best.scores(), seed, number)) is None:
+    returns = 0
+    for number in range(1 - best.begins_near, count) if best.converged else ():
+        beginning = _beginning(best, problem, seed, number)
+        if beginning is None or returns == _RETURNS:
             break
         try:
-            other = begun(best.duals, rivals)
-            other.run(best.objective)
+            other = begun(*beginning)
+            returns = returns + 1 if other.run(best) else 0
             if other.objective < best.objective:
                 other.run()
         except DivergedError:
@@ -77,6 +85,24 @@ def lowest_end(best, begun: Callable, problem: MultiProblem, seed: int, count: i
         if other.objective < best.objective:
             best = other
     return best
+
+
+def _beginning(best, problem: MultiProblem, seed: int, number: int) -> tuple | None:
+    """Duals, rivals and W, of start 0 without constraints; None if there are no other rivals."""
+    if number == 0:
+        return None, np.full(problem.size, -1), None
+    rivals = other_rivals(problem, best.duals, best.scores(), seed, number)
+    return None if rivals is None else (best.duals, rivals, best.point)
+
+
+def leads_to(duals: Duals, end: Duals) -> bool:
+    """Whether nearly all examples whose margins another end holds down have its rivals.
+
+    Their sub-problem is that of the end then, and so is its solution.
+    """
+    held = end.beta > 0
+    differ = np.count_nonzero(held & (duals.rival != end.rival))
+    return differ <= _OTHERS * np.count_nonzero(held)
 
 
 def other_rivals(
@@ -97,7 +123,10 @@ def other_rivals(
     lift = np.maximum(present - f[examples, second], np.finfo(float).tiny)
     promise = np.log(duals.beta[held]) - np.log(lift)
     shares, noise = _NARROW if has_many_rows(problem) else _WIDE
-    promise += noise * np.random.default_rng((seed, number)).gumbel(size=held.size)
+    random = Random(f"{seed} {number}")
+    chance = np.array([random.random() for _ in range(held.size)])
+    # As many draws from Gumbel's distribution.
+    promise -= noise * np.log(-np.log(chance))
     share = shares[number % len(shares)]
     chosen = np.argsort(-promise, kind="stable")[: int(np.ceil(share * held.size))]
     rivals[held[chosen]] = second[chosen]

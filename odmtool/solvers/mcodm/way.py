@@ -44,6 +44,8 @@ _FEW_EXAMPLES, _FEW_EPOCHS = 600, 100
 _STEEP, _STEEPEST = 1e5, 1e60
 # With more of them a Newton step of all takes longer than some epochs.
 _FEW_CLASSES = 32
+# A round's gap against that of the round before, and of the last two against the tolerance.
+_FRACTION, _LAST_BUT_ONE, _LAST = 0.1, 2.0, 0.9
 # Rows with a larger share of values that are not zero become an array.
 _DENSE = 0.4
 # Others do up to so many numbers, where the Hessian is small.
@@ -137,3 +139,14 @@ def takes_landmarks(kernel: Kernel, m: int, memory: float) -> bool:
     """
     has_room = BYTES * m * m > memory >= landmarks_memory(m, OF_MCODM)
     return has_room and has_landmarks(kernel, m, memory)
+
+
+def next_tolerance(last: float, tolerance: float) -> float:
+    """The gap to which coordinate descent solves the round after one that it solved to ``last``.
+
+    Ever more precisely; the last round but one nearly as precisely as the last, so that the
+    objective falls by little between them.
+    """
+    if last <= _LAST_BUT_ONE * tolerance:
+        return _LAST * tolerance
+    return max(_FRACTION * last, _LAST_BUT_ONE * tolerance)
