@@ -417,3 +417,16 @@ def test_the_quick_grid_for_sigmoid_has_solutions(run, heart):
     assert sum(row["accuracy"] == "" for row in rows) <= 1
     # Where another kernel is tried, both have the usual lambdas, which suit that one.
     assert "lambda=262144" in run("cv", "-t", "linear,sigmoid", "--grid", "quick", *search).out
+
+
+def test_the_default_lambda_with_sigmoid_does_not_depend_on_coef0(run, tmp_path):
+    random = np.random.default_rng(0)
+    rows = (f"{1 if i % 2 else -1} 1:{v:.3f}\n" for i, v in enumerate(random.random(40)))
+    Path("data").write_text("".join(rows))
+    found = []
+    for coef0 in ("0", "0,0.1"):
+        search = ("-t", "sigmoid", "-g", "0.1", "-r", coef0, "-v", "2", "--csv", "t", "data")
+        assert run("cv", *search).code == 0
+        with Path("t").open() as stream:
+            found.append({float(row["lambda"]) for row in csv.DictReader(stream)})
+    assert found[0] == found[1] and found[0] != {LAMBDA_OF_SIGMOID}

@@ -191,9 +191,9 @@ def test_starts_that_lead_back_end_the_search(monkeypatch):
     """Three of them, one after the other."""
     back = [Start("back", 8.0, leads=True) for _ in range(5)]
     away, no = Start("away", 8.0), Start("no", 1)
-    assert lowest(monkeypatch, Start("first", 7.0), [*back[:3], no], 7) == ("first", ["first"] * 4)
+    assert lowest(monkeypatch, Start("first", 7.0), [*back[:3], no], 7) == ("first", ["first"] * 3)
     others = [*back[:2], away, *back[2:], no]
-    assert lowest(monkeypatch, Start("first", 7.0), others, 9) == ("first", ["first"] * 7)
+    assert lowest(monkeypatch, Start("first", 7.0), others, 9) == ("first", ["first"] * 6)
 
 
 def test_what_ends_the_search_for_the_lowest(monkeypatch):

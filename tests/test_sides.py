@@ -496,3 +496,14 @@ def test_the_gap_in_a_span_is_half_the_square_of_the_gradient():
     assert not space.zero().any()
     begun = FeatureSpace(Z, y, Serial(), np.array([1.0, 2.0]))
     assert begun.zero().tolist() == [1.0, 2.0, 0.0, 0.0]
+
+
+def test_conjugate_gradients_take_a_step_however_little_there_is_to_gain(monkeypatch):
+    """At w = 0 with a small lambda the gradient is small enough, and w = 0 answers nothing."""
+    monkeypatch.setattr(spaces, "LARGEST_HESSIAN", 8)
+    X, y = np.random.default_rng(3).random((60, 40)), np.where(np.arange(60) % 3, 1.0, -1.0)
+    loss = losses.scaled(losses.odm(1e-10, 0.5, 0.3, 60), np.ones(60))
+    space, w = spaces.WeightSpace(X, y), np.zeros(40)
+    eta = -losses.derivative(loss, np.zeros(60)) * y
+    space.gap(loss, w, np.zeros(60), eta, 1.0, 0)
+    assert np.any(space.newton_point(np.ones(60), eta, np.zeros(60), w, 1.0))

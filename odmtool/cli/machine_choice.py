@@ -13,7 +13,6 @@ from odmtool.cli import messages
 from odmtool.cli.flags import long_option
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.report import Report
-from odmtool.core.kernel_table import KERNELS
 from odmtool.core.loss_table import MACHINES
 from odmtool.defaults import WITH_KERNEL_LAMBDA, PerDistance
 from odmtool.errors import UsageError
@@ -117,7 +116,8 @@ class MachineChoice(NamedTuple):
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
         is_of_rows = has_lambda and kernel in OF_ROWS and self.name in WITH_KERNEL_LAMBDA
-        is_of_rows = is_of_rows and self._only("gamma") is not None
+        # What suits one setting does not suit another.
+        is_of_rows = is_of_rows and None not in map(self._only, OF_ROWS[kernel])
         needs_rows = is_wide or is_of_rows or has_gamma
         if scaling is not None and needs_rows and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
@@ -128,11 +128,11 @@ class MachineChoice(NamedTuple):
         return choice._with_lambda(data, kernel, variances) if has_lambda else choice
 
     def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
-        from odmtool.machines.data import default_lambda
+        from odmtool.machines.data import OF_ROWS, default_lambda
 
         usual = MACHINES[self.name].parameters["lambda_"]
-        of_kernel = {name: self._only(name) for name in KERNELS[kernel].parameters}
-        if None in of_kernel.values():  # what suits one setting does not suit another
+        of_kernel = {name: self._only(name) for name in OF_ROWS.get(kernel, ())}
+        if None in of_kernel.values():
             of_kernel = {}
         value = default_lambda(
             self.name, usual, kernel, data.X, data.weight, variances=variances, **of_kernel

@@ -70,8 +70,8 @@ class Prepared(NamedTuple):
 
 OF_SPREAD = ("rbf", "sigmoid")
 """Kernels whose default lambda depends on gamma and on the variances of the features."""
-OF_ROWS = (*OF_SPREAD, "poly")
-"""Kernels whose default lambda depends on their parameters and on the rows."""
+OF_ROWS = {"rbf": ("gamma",), "sigmoid": ("gamma",), "poly": ("gamma", "degree", "coef0")}
+"""Kernels whose default lambda depends on the rows, and on which of their parameters."""
 
 
 def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:

@@ -108,7 +108,8 @@ def solve(
         ``max_iter`` counts epochs and Newton steps of all rounds of a start together.
     outer : str, "cccp" or "constant"
     starts : int
-        Begin at so many places at most.
+        Begin at so many places at most, and at one more, least squares, where these are several
+        and Newton's steps exact.
     start : Duals, optional
         Of another solution of the same examples, for instance with another lambda.
     progress : callable
@@ -235,7 +236,7 @@ class _Rounds:
             is_last = is_stuck or self._iteration >= self._stop.max_iter
             if self._rivals is None:  # F was no number from the first on
                 raise diverged(self._problem.gram)
-            rises += 1
+            rises += self._follows and self._name != "dcd"
             self._goes_astray |= rises >= _ASTRAY
             is_over = is_last or self._goes_astray or not self._has_room()
             if is_over and np.any(self.duals.rival != self._rivals):

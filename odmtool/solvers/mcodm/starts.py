@@ -10,8 +10,8 @@ Starts      The first names none: no margin is too large. (Where several follow 
             by its multiplier, and whose second best score needs to rise by little. That is a
             quarter to a half of the work of a start from nothing, and leads to lower ends. One
             that has the rivals of the best end leads back there, and is given up. Small problems
-            have up to seven starts, large ones the first only. So have the fits of a cross
-            validation, where more take several times as long and choose no better settings
+            have up to seven starts and that one, large ones the first only. So have the fits of a
+            cross validation, where more take several times as long and choose no better settings
             (docs/solvers.md).
 Source      iterated local search; benchmarks/mcodm_starts.py compares what comes of it with
             fourteen starts of other kinds.
@@ -39,13 +39,16 @@ _NARROW, _WIDE = ((0.2, 0.4, 0.1), 1.0), ((0.1, 0.2, 0.05), 0.3)
 # Newton's method has as many unknowns as examples times classes, so many of their squares
 # (at lambda 2^20 1000 rows of segment and of pendigits ended 2 to 3 % too high from one start).
 _ROW_NUMBERS, _WIDE_NUMBERS, _SQUARED_UNKNOWNS = 1e6, 4e6, 2e8
-# A start leads to another end where at most this share of the rivals are different. Where so many
-# of them, one after the other, led back to the best one, others will, too.
+# A start leads back to the best end where at most this share of its rivals are different. Where so
+# many, one after the other, led back there, others will, too.
 _OTHERS, _RETURNS = 0.01, 3
 
 
 def start_count(problem: MultiProblem, most: int = MOST_STARTS) -> int:
-    """How often the rounds begin, 1 to ``most`` times; once with two classes or many examples."""
+    """How often the rounds begin, 1 to ``most`` times; once with two classes or many examples.
+
+    That of least squares is not counted.
+    """
     if problem.k < 3:
         return 1
     gram = problem.gram
@@ -70,11 +73,10 @@ def lowest_end(best, begun: Callable, problem: MultiProblem, seed: int, count: i
     """
     returns = 0
     for number in range(1 - best.begins_near, count) if best.converged else ():
-        beginning = _beginning(best, problem, seed, number)
-        if beginning is None or returns == _RETURNS:
+        if returns == _RETURNS or (at := _beginning(best, problem, seed, number)) is None:
             break
         try:
-            other = begun(*beginning)
+            other = begun(*at)
             returns = returns + 1 if other.run(best) else 0
             if other.objective < best.objective:
                 other.run()

@@ -267,8 +267,10 @@ class WeightSpace:
             return w - _solve_symmetric(lambda: self._hessian.at(slopes), gradient)
         # The more precisely the closer we are keeps the convergence faster than linear; where
         # lambda is large, steps that are coarser at first lead to twice as many products.
-        accuracy = min(_COARSEST, np.sqrt(gap)) * np.linalg.norm(gradient)
-        accuracy = max(accuracy, _ENOUGH * np.sqrt(2 * self._enough))
+        length = np.linalg.norm(gradient)
+        accuracy = min(_COARSEST, np.sqrt(gap)) * length
+        # Never the whole gradient: there would be no step, and w = 0 answers nothing.
+        accuracy = max(accuracy, _ENOUGH * min(length, np.sqrt(2 * self._enough)))
         # speed only: the gap decides when it ends, not how precise a step was
         active = np.flatnonzero(slopes > 0)
         rows, s = self._X, slopes
