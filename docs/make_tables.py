@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from odmtool.cli.solver_help import markdown
+from odmtool.cli.solver_tables import markdown
 
 PAGE = Path(__file__).parent / "solvers.md"
 TABLES = {"solvers": markdown}

@@ -72,7 +72,7 @@ def machines() -> str:
 
 def solvers() -> str:
     """An entry for every solver."""
-    from odmtool.cli.solver_help import manual
+    from odmtool.cli.solver_tables import manual
 
     return manual()
 
@@ -87,7 +87,10 @@ def grids() -> str:
         name: ", ".join(f"{FLAGS[parameter]} {of}" for parameter, of in grid.items())
         for name, grid in values.items()
     }
-    return "\n".join(f"    {name:<6} {line}" for name, line in lines.items())
+    sigmoid = f"-l {defaults.QUICK_SIGMOID_SHARES}, times its default"
+    pairs = f"-l {defaults.QUICK_PAIRS_GRID['lambda_']}"
+    lines |= {"quick, -t sigmoid": sigmoid, "quick, m3svm and ism3": pairs}
+    return "\n".join(f"    {name:<21} {line}" for name, line in lines.items())
 
 
 def adapted() -> str:

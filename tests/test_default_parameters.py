@@ -245,6 +245,16 @@ def test_the_default_lambda_with_poly_is_less_for_large_kernel_values(run, tmp_p
         assert run("cv", *search, *given, "large").code == 0
         with Path("t").open() as stream:
             assert {float(row["lambda"]) for row in csv.DictReader(stream)} == lambdas
+    # The quick grid has its place among the default's multiples, and a search does not say of a
+    # lambda that it does not take; nor does training where -g or -r is what makes values large.
+    assert (search := run("cv", "-t", "poly", "-v", "2", "--csv", "t", "large")).code == 0
+    assert "features are large: lambda" not in search.err
+    with Path("t").open() as stream:
+        lambdas = {float(row["lambda"]) for row in csv.DictReader(stream)}
+    assert lambdas <= {2.0**power * found / LAMBDA for power in range(2, 19, 4)}
+    for given in (("-g", "10"), ("-r", "10")):
+        value, is_said = recorded("--scale", "0,1", *given)
+        assert value < LAMBDA and not is_said
     # One for each example from 2^10 on; weights are duplicates, and the order does not matter.
     heavier = np.where(np.arange(61) < 5, 900.0, 30.0)
     copies = np.repeat(X, heavier.astype(int), axis=0)

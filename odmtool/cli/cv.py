@@ -61,8 +61,9 @@ Examples:
 )
 @click.option("--search", "strategy", type=click.Choice(defaults.STRATEGIES),
               help="full: every setting; halving: all on few examples, the better ones on more and "
-                   "more, three or fewer on all (OUTPUT in odm-cv(1)); coarse: every fourth value "
-                   "first, then around the best.  [default: full; for --grid quick halving]")
+                   "more, three or fewer on all, or on about 100000 (OUTPUT in odm-cv(1)); coarse: "
+                   "every fourth value first, then around the best.  [default: full; for --grid "
+                   "quick halving]")
 @click.option("--metric", type=click.Choice(defaults.METRICS), default="accuracy",
               show_default=True, help="Score that decides which setting is best.")
 @click.option("--csv", "csv_file", metavar="FILE",
@@ -120,7 +121,7 @@ def cv(ctx, **options):
     plan = _plan(machine, settings, place, data, job, report)
     plan = plan._replace(coordinates=grids.coordinates(settled, job.grid))
     if job.grid in (None, "quick"):  # others have gammas of their own
-        note_large_values(settled, data.X.shape[1], report)
+        note_large_values(settled, data.X.shape[1], report, _grid(settled, job))
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)

@@ -76,7 +76,7 @@ def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
     Standardised ones, and those for which gamma is not 1/d, are farther apart (docs/defaults.md).
     """
     usual, found = MACHINES[choice.name].parameters.get("lambda_"), {}
-    (gamma, *_), (value, *_) = choice.parameters["gamma"], choice.parameters["lambda_"] or (None,)
+    gamma, value = choice.first("gamma"), choice.first("lambda_")
     if "gamma" not in choice.given and choice.spread is not None:
         power = math.log(min(max(choice.spread / _SPREAD, 1.0), _MOST_DIVIDED), 4.0)
         own = gamma or defaults.PerFeature(1.0)
@@ -87,6 +87,8 @@ def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
             found["lambda_"] = value / usual
         elif choice.parameters["kernel"] == ("sigmoid",):
             found["lambda_"], shares["lambda_"] = value, defaults.QUICK_SIGMOID_SHARES
+        elif choice.parameters["kernel"] == ("poly",):
+            found["lambda_"] = value / defaults.LAMBDA
     return {
         name: tuple(type(factor)(float(share) * factor) for share in _listed(name, shares[name]))
         for name, factor in found.items()

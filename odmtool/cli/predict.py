@@ -199,6 +199,7 @@ def _predict_file(job, model, jobs: int) -> Tally:
             job.test, zero_based=job.zero_based, precomputed=model.is_precomputed,
             any_serial=True, block_bytes=_block_bytes(job), labels=of_rows, unread=unread,
         )  # fmt: skip
+        is_service = _is_service(job)
         if form:
             stream.write(messages.labels_line(names.texts(model.labels)).encode())
         for block in blocks:
@@ -217,7 +218,7 @@ def _predict_file(job, model, jobs: int) -> Tally:
                 labels, values = _in_threads(predict_block, rows, jobs)
             tally.add(model, block, rows, labels, values if job.probability == "0" else None)
             stream.write(_lines(names.texts(labels.tolist()), values, form))
-            if _is_service(job):
+            if is_service:
                 stream.flush()
         tally.kind = of_rows.kind
         if tally.rows == 0:

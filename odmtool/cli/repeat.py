@@ -39,6 +39,7 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
     Parameters
     ----------
     job : types.SimpleNamespace
+        The options of odm-cv; ``strategy`` is settled.
     inputs : list of str
         The training data, and perhaps their weights.
     """
@@ -77,6 +78,7 @@ def repeat_search(plan, identity: dict, job, data_file: str, own: Callable, repo
     identity : dict
         What a search's journal is checked for.
     job : types.SimpleNamespace
+        The same; ``jobs`` are the processes for which there is memory.
     data_file : str
         As the user wrote it.
     own : callable

@@ -133,15 +133,18 @@ def warn_of_rows_apart(machine, X, report: Report) -> None:
         report.warning(warning)
 
 
-def note_large_values(choice, d: int, report: Report) -> None:
+def note_large_values(choice, d: int, report: Report, searched=()) -> None:
     """Say if features are not scaled for a kernel.
 
     A gamma or lambda that nobody named is then much less than the usual one; of a search the first.
+    Where a named gamma or coef0 makes kernel values large the features do not, and a lambda among
+    the parameters that are ``searched`` is not the default.
     """
     gamma, lambda_ = (choice.first(name) for name in ("gamma", "lambda_"))
     if "gamma" not in choice.given and 0 < gamma * d < _MUCH_LESS:
         report.note(messages.gamma_of_large_values(gamma))
-    is_open = not choice.given & {"lambda_", "cost"} and choice.first("kernel") == "poly"
+    named = (choice.given | set(searched)) & {"lambda_", "cost", "gamma", "coef0"}
+    is_open = not named and choice.first("kernel") == "poly"
     if is_open and lambda_ is not None and lambda_ < _MUCH_LESS * LAMBDA:
         report.note(messages.lambda_of_large_values(lambda_))
 
