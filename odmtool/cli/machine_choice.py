@@ -97,13 +97,7 @@ class MachineChoice(NamedTuple):
 
     def _with_defaults(self, data, scaling) -> MachineChoice:
         """With the default gamma and lambda for the data, where these are not the usual ones."""
-        from odmtool.machines.data import (
-            OF_ROWS,
-            OF_SPREAD,
-            counted,
-            feature_variances,
-            may_be_wide,
-        )
+        from odmtool.machines.data import OF_SPREAD, counted, feature_variances, may_be_wide
 
         m, d = data.X.shape
         kernel, *others = self._kernels
@@ -115,9 +109,7 @@ class MachineChoice(NamedTuple):
         has_lambda = is_open and not others
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
-        is_of_rows = has_lambda and kernel in OF_ROWS and self.name in WITH_KERNEL_LAMBDA
-        # What suits one setting does not suit another.
-        is_of_rows = is_of_rows and None not in map(self._only, OF_ROWS[kernel])
+        is_of_rows = has_lambda and self.name in WITH_KERNEL_LAMBDA and self._settled_kernel(kernel)
         needs_rows = is_wide or is_of_rows or has_gamma
         if scaling is not None and needs_rows and hasattr(data.X, "indices"):
             data = data.scaled(*scaling)
@@ -128,16 +120,24 @@ class MachineChoice(NamedTuple):
         return choice._with_lambda(data, kernel, variances) if has_lambda else choice
 
     def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
-        from odmtool.machines.data import OF_ROWS, default_lambda
+        from odmtool.machines.data import default_lambda
 
         usual = MACHINES[self.name].parameters["lambda_"]
-        of_kernel = {name: self._only(name) for name in OF_ROWS.get(kernel, ())}
-        if None in of_kernel.values():
-            of_kernel = {}
         value = default_lambda(
-            self.name, usual, kernel, data.X, data.weight, variances=variances, **of_kernel
-        )
+            self.name, usual, kernel, data.X, data.weight, variances=variances,
+            **self._settled_kernel(kernel),
+        )  # fmt: skip
         return self if value == usual else self._with("lambda_", value)
+
+    def _settled_kernel(self, kernel: str) -> dict:
+        """The parameters of a kernel on which its default lambda depends.
+
+        None if one of them has several values: what suits one setting does not suit another.
+        """
+        from odmtool.machines.data import OF_ROWS
+
+        found = {name: self._only(name) for name in OF_ROWS.get(kernel, ())}
+        return {} if None in found.values() else found
 
     def _with_gamma(self, kernel: str, data, variances) -> MachineChoice:
         from odmtool.machines.data import default_gamma, gamma_for
