@@ -158,3 +158,21 @@ def test_conjugate_gradients_take_a_step_however_little_there_is_to_gain(monkeyp
     eta = -losses.derivative(loss, np.zeros(60)) * y
     space.gap(loss, w, np.zeros(60), eta, 1.0, 0)
     assert np.any(space.newton_point(np.ones(60), eta, np.zeros(60), w, 1.0))
+
+
+def test_after_a_short_step_it_begins_again_from_a_smaller_lambda(monkeypatch):
+    """Few examples with many features and a large lambda: it takes dozens of steps no more."""
+    generator = np.random.default_rng(0)
+    X = generator.poisson(0.05, (300, 400)).astype(float)
+    y = np.sign(X[:, :50].sum(1) - X[:, 50:100].sum(1) + 0.5)
+    problem = Problem(X, None, y, np.ones(300), losses.odm(2.0**20, 0.2, 0.2, 300))
+    told = []
+    found = newton.solve(problem, Stop(1e-6), progress=told.append)
+    assert found.converged and len(told) < 10 < found.iterations < 25
+    for limit in (1, 2, 5):
+        limited = newton.solve(problem, Stop(1e-6, limit))
+        assert limited.iterations == limit and not limited.converged
+    monkeypatch.setattr(newton, "_EARLY", 0)
+    slow = newton.solve(problem, Stop(1e-6))
+    assert slow.converged and slow.iterations > 60
+    np.testing.assert_allclose(found.primal, slow.primal, rtol=1e-6)

@@ -32,10 +32,11 @@ _PAIR, _CELL, _MULTIPLICATION = 2e-9, 1.5e-9, 2e-11
 # A step in function space, for m^3: rows and columns are gathered, scaled and factored.
 _GRAM_STEP = 1.5e-11
 # Steps with a Hessian, the Hessians of all rows that they cost together, and the products of each;
-# how many there are of what is not so for a curvature of 1, how they grow with it, and the fewest.
+# how many there are of what is not so for a curvature of 1, how they grow with it, and the fewest
+# and the most.
 _STEPS, _HESSIANS, _STEP_PRODUCTS = 4, 1.5, 2
-_GRAM_STEPS, _GRAM_GROWTH = 3, 0.3
-_EPOCHS, _EPOCH_GROWTH, _LEAST_EPOCHS = 5, 0.6, 10
+_GRAM_STEPS, _GRAM_GROWTH, _MOST_GRAM_STEPS = 3, 0.3, 20
+_EPOCHS, _EPOCH_GROWTH, _LEAST_EPOCHS, _MOST_EPOCHS = 5, 0.6, 10, 1000
 _PRODUCTS, _PRODUCT_GROWTH, _LEAST_PRODUCTS = 8, 0.75, 20
 
 
@@ -71,7 +72,7 @@ def gram_cost(problem: Problem) -> float:
     m = problem.size
     if m > LARGEST_GRAM:
         return np.inf
-    steps = max(1.0, _GRAM_STEPS * curvature(problem) ** _GRAM_GROWTH)
+    steps = float(np.clip(_GRAM_STEPS * curvature(problem) ** _GRAM_GROWTH, 1, _MOST_GRAM_STEPS))
     return _SCIPY + steps * _GRAM_STEP * m**3
 
 
@@ -96,7 +97,8 @@ def epoch_cost(X) -> float:
 
 def descent_cost(problem: Problem) -> float:
     """Seconds of coordinate descent, compiled code included."""
-    epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _EPOCH_GROWTH)
+    epochs = _EPOCHS * curvature(problem) ** _EPOCH_GROWTH
+    epochs = float(np.clip(epochs, _LEAST_EPOCHS, _MOST_EPOCHS))
     return _COMPILED + epochs * epoch_cost(problem.X)
 
 

@@ -8,8 +8,10 @@ Update      the minimiser of the quadratic that P is on the present pieces: with
                 coef_i + s_i y_i (K (coef y))_i = b_i for all i         function space
 
             (see :mod:`odmtool.solvers.newton.spaces`), then a line search on P: the whole
-            step if it lowers P enough, else the exact minimum along it. Of many examples in
-            w space it begins at the solution of a sample.
+            step if it lowers P enough, else the exact minimum along it. Where that is far
+            shorter, the pieces at hand say little: it begins again at a rough solution for
+            a lambda that is 64 times smaller, found in the same way. Of many examples in w
+            space it begins at the solution of a sample.
 Stop        when P(w) - D(eta) = 1/2 |w - w(eta)|^2 <= tolerance S. The gap of a primal
             point costs nothing, because w - w(eta) is the gradient of P. In function
             space coef itself is a second dual point; the better one counts.
@@ -59,6 +61,10 @@ _PATIENCE = 5
 # share of what is allowed, may have been led astray by it.
 # speed only: where the next step begins
 _LEFT, _UNSURE = 0.9, 0.01
+# If one of so many first steps is so short, it begins again, from the solution for so many times
+# the weights, whose gap is at most this.
+# speed only: where the next step begins
+_EARLY, _SHORT, _LIGHTER, _ROUGH = 3, 0.1, 1 / 64, 0.1
 # It begins at the solution of every so many-th example, if these are so many per column.
 _SAMPLED, _SAMPLED_PER_COLUMN = 7, 10
 
@@ -75,12 +81,11 @@ def solve(
     reads its rows in passes (:class:`odmtool.solvers.large.blocks.BlockSpace`). ``executor`` is
     where the parts of a large Hessian are made.
     """
-    loss = losses.scaled(problem.loss, problem.weight)
     is_new = space is None and start is None
     sample = _of_sample(problem, stop, executor) if is_new else None
     space = space_of(problem, executor) if space is None else space
 
-    steps = _Steps(problem, loss, stop, space)
+    steps = _Steps(problem, stop, space, may_restart=start is None)
     v = _beginning(space, start, sample)
     with np.errstate(over="ignore", invalid="ignore"):
         # No name for the first iterate here: its arrays are as large as the examples are many.
@@ -99,9 +104,11 @@ def solve(
 class _Steps:
     """Newton's steps in a space."""
 
-    def __init__(self, problem: Problem, loss: losses.MarginLoss, stop: Stop, space: Space):
-        self.loss, self.stop, self.space = loss, stop, space
+    def __init__(self, problem: Problem, stop: Stop, space: Space, may_restart: bool = True):
+        self.problem, self.stop, self.space = problem, stop, space
+        self.loss = losses.scaled(problem.loss, problem.weight)
         self.pieces = losses.Pieces(problem.loss, problem.weight)
+        self._taken, self._early = 0, _EARLY if may_restart else 0
 
     def point_at(self, v, t, at: losses.Evaluation, is_last: bool = False) -> Iterate:
         """The iterate at v, whose margins are t; at more exact ones where these prove more."""
@@ -133,10 +140,11 @@ class _Steps:
 
     def step(self, point: Iterate, now: float) -> Iterate:
         """The next iterate; ``now`` is the relative gap of the last one."""
+        self._taken += 1
         found = self._rough_step(point, now)
         is_sure = found.unsure <= _UNSURE * self.stop.tolerance * found.scale
         # speed only: where the next step begins
-        if is_sure or found.gap <= _LEFT * point.gap:
+        if is_sure or found.before or found.gap <= _LEFT * point.gap:
             return found
         exact = self.space.exact_margins(found.v)
         return found if exact is None else self.point_at(found.v, exact, self.pieces.at(exact))
@@ -152,11 +160,23 @@ class _Steps:
             del change  # as large as the examples are many
             return self.point_at(target, there, at_target)
         length = shorter_step(self.loss, t, change, products)
+        if length < _SHORT and self._taken <= self._early and self._taken < self.stop.max_iter:
+            return self._restart()
         v, t = v + length * direction, t + length * change
         found = self.point_at(v, t, self.pieces.at(t))
         if relative(found.gap, found.scale) > self.stop.tolerance:
             return found
         return self.at_point(v)  # margins of a sum have the rounding errors of its parts
+
+    def _restart(self) -> Iterate:
+        """The solution for a smaller lambda, where it begins again."""
+        self._early = 0
+        problem = self.problem._replace(weight=_LIGHTER * self.problem.weight)
+        stop = self.stop._replace(tolerance=_ROUGH, limit=self.stop.limit - self._taken)
+        steps = _Steps(problem, stop, self.space)
+        zero = steps.at_point(self.space.zero())
+        track, count = descend(zero, steps.step, stop, False, ignore_progress)
+        return self.at_point(track.best(_ROUGH)[0].v)._replace(before=count)
 
 
 def _beginning(space: Space, start: np.ndarray | None, sample: np.ndarray | None) -> np.ndarray:
@@ -192,7 +212,8 @@ class Iterate(NamedTuple):
 
     ``eta`` is a dual point, ``t`` the margins, ``gradient`` that of P, ``at`` the losses at t;
     None where a method does not keep it. By ``unsure`` rounding may have changed P: the gap counts
-    it, P beside the D of another iterate does not.
+    it, P beside the D of another iterate does not. ``before`` it were so many steps for a smaller
+    lambda, if it begins again.
     """
 
     v: np.ndarray
@@ -205,6 +226,7 @@ class Iterate(NamedTuple):
     gradient: np.ndarray | None = None
     at: losses.Evaluation | None = None
     unsure: float = 0.0
+    before: int = 0
 
 
 def descend(
@@ -234,7 +256,9 @@ def descend(
         except LinAlgError:
             track.add(point)
             return track, iteration  # singular to working precision: no better step can be had
-        iteration += 1
+        iteration += 1 + point.before
+        if point.before:
+            track.begin_again()
 
 
 class Track:
@@ -242,16 +266,22 @@ class Track:
 
     def __init__(self):
         self._closest = self._lowest = self._highest = None
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """What follows has to be better than itself only; the best points are those of all."""
+        self._gap = self._primal = np.inf
         self._waited = 0
 
     def add(self, point: Iterate) -> None:
+        is_closer = point.gap < self._gap
+        is_lower = point.primal < self._primal - _ROUNDING * point.scale
+        self._waited = 0 if is_closer or is_lower else self._waited + 1
+        self._gap, self._primal = min(self._gap, point.gap), min(self._primal, point.primal)
         if self._closest is None:
             self._closest = self._lowest = self._highest = point
             return
-        is_closer = point.gap < self._closest.gap
-        is_lower = point.primal < self._lowest.primal - _ROUNDING * point.scale
-        self._waited = 0 if is_closer or is_lower else self._waited + 1
-        if is_closer:
+        if point.gap < self._closest.gap:
             self._closest = point
         if point.primal < self._lowest.primal:
             self._lowest = point
