@@ -12,7 +12,7 @@ from engine_problems import in_span, own_matrix, points_of, problem_of
 
 from odmtool.core.kernels import Kernel
 from odmtool.solvers.engine import certificate, shared, solve
-from odmtool.solvers.engine.choice import Choice
+from odmtool.solvers.engine.choice import DRAWN, Choice
 from odmtool.solvers.engine.points import Points
 
 
@@ -34,6 +34,8 @@ def certified(monkeypatch):
 
     def run(points, way, count=0, left=True, is_full=False, size=10**6, is_late=False):
         asked = []
+        for one in points:
+            one.a = np.ones(size)
 
         def drawn(some, basis, found, count):
             asked.append((count, [points.index(one) for one in some]))
@@ -71,7 +73,7 @@ def test_the_free_bound_is_enough_or_more_landmarks_follow(certified):
     assert certified(missed, "free") == ([0.25, 0.3], [0.0, 0.0], [])
     assert certified(missed, "full") == ([0.25, 0.3], [0.0, 0.0], [])
     # Where there are no more landmarks.
-    expected = [0.25, 0.2], [0.0, DELTA], [(solve._DRAWN, [1])]
+    expected = [0.25, 0.2], [0.0, DELTA], [(DRAWN[0], [1])]
     assert certified(missed, "free", is_full=True) == expected
     assert certified(missed, "full", is_full=True) == ([0.25, 0.3], [0.0, 0.0], [])
     # Where only rounding errors of e_i keep it from being enough.
@@ -103,14 +105,14 @@ def test_ever_more_rows_are_drawn_where_these_may_prove_it(certified):
     # After the deadline neither more rows nor a pass follow on these.
     some = [point(0.4, [0.3, 0.2], 0.1)]
     assert certified(some, "drawn", 500, is_late=True) == ([0.3], [DELTA], [(500, [0])])
-    # Of few examples a pass follows at once, or comes first.
+    # Of few examples, or of some more, a pass follows at once or after some, or comes first.
+    some = [point(0.4, [0.3, 0.3, 0.2], 0.1)]
+    asked = certified(some, "drawn", 50, size=1000)[2]
+    assert asked == [(50, [0]), (250, [0]), [0]]
     some = [point(0.4, [0.3, 0.2], 0.1)]
     assert certified(some, "drawn", 50, size=101)[2] == [(50, [0]), [0]]
     some = [point(0.4, [0.3, 0.2], 0.1)]
     assert certified(some, "drawn", 50, size=100) == ([0.1], [0.0], [[0]])
-    some = [point(0.4, [0.3, 0.2], 0.1)]
-    at_most = certified(some, "drawn", 50, size=solve.MOST)
-    assert at_most[2] == [(50, [0]), [0]]
 
 
 def test_what_drawn_rows_tell_of_several_points():

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import kernels
+from odmtool.core.memory import copied
 from odmtool.rows.tiles import Tiles, is_narrow, is_one_by_one, narrow_rows, one_by_one, tile_values
 from odmtool.solvers.engine.points import NOTHING, Points
 
@@ -135,7 +136,7 @@ class KeptTiles(Tiles):
         if j < self._block:
             expected = self._each * np.prod(np.diff(self._edges)[[i, j]])
             self._reserved -= min(self._reserved, expected)
-        found = self._kept[i, j] = found.copy() if is_whole else found
+        found = self._kept[i, j] = copied(found) if is_whole else found
         return found
 
     def _made(self, i: int, j: int, scratch):
@@ -182,7 +183,7 @@ class KeptTiles(Tiles):
     def _is_full(self, i: int, j: int) -> bool:
         """Whether the tile is known to have many values, or some of it promise so."""
         if not self._is_dense[i, j] and self.is_compiled:
-            A, B = (some_rows(self.X[self._slice(k)]) for k in (i, j))
+            A, B = (self.X[some_rows(self._slice(k))] for k in (i, j))
             values = tile_values(self.kernel, A, B, False)
             self._is_dense[i, j] = (values > self._least).mean() > _SURELY
         return self._is_dense[i, j]
@@ -238,9 +239,9 @@ def _is_coded(tile) -> bool:
     return isinstance(tile, np.ndarray) and tile.dtype == np.uint16
 
 
-def some_rows(X):
+def some_rows(rows: slice) -> slice:
     """A few of the rows, spread over all."""
-    return X[:: max(1, X.shape[0] // _LOOKED_AT)]
+    return slice(rows.start, rows.stop, max(1, (rows.stop - rows.start) // _LOOKED_AT))
 
 
 def times(points: Points, a: np.ndarray) -> np.ndarray:

@@ -40,7 +40,14 @@ from odmtool.solvers.base import (
 )
 from odmtool.solvers.engine import brought, certificate, full, thinned
 from odmtool.solvers.engine.certificate import SpanPoint
-from odmtool.solvers.engine.choice import Choice, choose, is_better_left, is_for_descent, is_misled
+from odmtool.solvers.engine.choice import (
+    DRAWN,
+    Choice,
+    choose,
+    is_better_left,
+    is_for_descent,
+    is_misled,
+)
 from odmtool.solvers.engine.columns import Columns, solve_in_span
 from odmtool.solvers.engine.cost import MOST, Cost
 from odmtool.solvers.engine.features import Basis, Features, bounded, features
@@ -50,9 +57,10 @@ from odmtool.solvers.engine.room import MEMORY, Room, together
 from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows
 from odmtool.solvers.untrained import with_a_bound
 
-# Rows drawn where the free bound turned out to be too large; so many times as many again.
+# So many times as many rows are drawn where some were too few, up to this share of the examples
+# with duals: as dear as a pass.
 # speed only: the bound knows how many rows were drawn
-_DRAWN, _AGAIN = 10_000, 5
+_AGAIN, _MOST_DRAWN = 5, 0.5
 # The gap in the span, as a share of the tolerance; where every step is a pass.
 # speed only: the gap is that of the whole problem, and more landmarks follow
 _INSIDE, _THINNED = 1e-3, 0.02
@@ -391,21 +399,21 @@ class EngineRun:
                 least = np.array([certificate.free(point, known) for point in points])
                 if np.any(least > enough):
                     return bound, failure
-            # Where there are no more landmarks, these are cheaper than what comes then.
-            count = count or _DRAWN
+            # Where there are no more landmarks, rows are cheaper than what comes then.
+            count = count or DRAWN[0]
         is_given_up = found.left is None and choice.way in ("free", "drawn")
         if choice.way == "full" or is_given_up:
             return bound, failure
         left = np.flatnonzero(~(bound <= enough))
-        # More rows where a pass is out of reach.
-        while left.size and choice.way != "exact" and 2 * count < self.points.size:
+        active = max((np.count_nonzero(point.a) for point in points), default=0)
+        while left.size and choice.way != "exact" and count < _MOST_DRAWN * active:
             drawn, least = self._drawn([points[k] for k in left], basis, found, count)
             bound[left], failure[left] = np.minimum(bound[left], drawn), certificate.DELTA
             # Neither more rows nor a pass would prove what is not so: more landmarks are wanted.
             # speed only: whether more rows are drawn before a pass or more landmarks
             is_open = ~(bound[left] <= enough[left]) & (least <= enough[left])
             left, count = left[is_open], _AGAIN * count
-            if self.points.size <= MOST or self.stop.is_late:
+            if self.stop.is_late:
                 break
         if left.size and not (self.stop.is_late and np.all(bound[left] < np.inf)):
             exact = np.array(certificate.exact([points[k] for k in left], basis))
