@@ -104,7 +104,10 @@ def adapted() -> str:
         f"{defaults.WIDE_FROM['mcodm']} features on, odm and mcodm take at most the number of "
         "examples over their mean squared length; odm up to d / M times as much (d features, M "
         "examples) where much of this length is common to all. odm takes less than usual with up "
-        f"to {defaults.FEW_PER_FEATURE['odm']} examples per feature.",
+        f"to {defaults.FEW_PER_FEATURE['odm']} examples per feature; and with "
+        f"{defaults.SPARSE_FROM} features or more, most of whose values are 0, and up to "
+        f"{defaults.FEW_PER_SPARSE_FEATURE['odm']} examples for each, at most the number of "
+        "examples over the sum of the variances of the features.",
         "With a kernel": f"{listed(defaults.WITH_KERNEL_LAMBDA)} take {defaults.LAMBDA:g} or "
         f"{defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, whichever is more; from "
         f"{defaults.LAMBDA_OF_MANY:g} on their number.",

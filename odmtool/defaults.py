@@ -14,6 +14,8 @@ MULTICLASS_LAMBDA = 2.0**12
 # nearly so.
 WIDE_FROM = {"odm": float("inf"), "mcodm": 100}
 FEW_PER_FEATURE = {"odm": 4}
+# Of sparse data, most of whose values are 0, these are more, with so many features.
+FEW_PER_SPARSE_FEATURE, SPARSE_FROM = {"odm": 8}, 100
 # What all examples share is not counted in their length, with more features than examples.
 WITHOUT_SHARED = ("odm",)
 WITH_KERNEL_LAMBDA = ("odm", "l2svm", "lssvm")

@@ -337,6 +337,46 @@ def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):
     assert run("cv", "-v", "2", "--csv", "t", "few").code == 0
 
 
+def test_the_default_lambda_of_sparse_data_is_at_most_examples_over_variance(run, tmp_path):
+    """From 100 features on, below eight examples for each; any rows, weights, scaled, in cv."""
+    random = np.random.default_rng(5)
+    X = (random.random((600, 100)) < 0.2) * random.integers(1, 9, size=(600, 100)) / 8
+    y = np.where(X[:, :40].sum(axis=1) > X[:, 40:80].sum(axis=1), 1, -1)
+
+    def default(X, weight=None, name="odm", usual=LAMBDA):
+        given = default_lambda(name, usual, "linear", X, weight)
+        assert default_lambda(name, usual, "linear", sparse.csr_matrix(X), weight) == given
+        return given
+
+    def wanted(X):
+        return float(f"{len(X) / X.var(axis=0).sum():.3g}")
+
+    assert default(X) == wanted(X) < 200
+    rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1) if v) for row in X.tolist())
+    lines = (f"{label} {row}\n" for label, row in zip(y, rows, strict=True))
+    Path("sparse").write_text("".join(lines))
+    assert run("train", "sparse", "m").code == 0
+    assert float(read_model("m").facts["lambda"]) == wanted(X)
+    assert run("train", "--scale", "0,1", "sparse", "m").code == 0
+    ranges = X.max(axis=0) - X.min(axis=0)
+    assert float(read_model("m").facts["lambda"]) == wanted((X - X.min(axis=0)) / ranges)
+    assert run("cv", "-m", "0.2", "-v", "2", "--csv", "t", "sparse").code == 0
+    assert float(Path("t").read_text().splitlines()[1].split(",")[4]) == wanted(X)
+    # Weight 2 is a duplicate row, 0 none; columns that do not occur are none, either.
+    doubled = np.vstack([X[:300], X[:300]])
+    weight = np.repeat([2.0, 0.0], 300)
+    assert default(X, weight) == default(doubled) == wanted(doubled)
+    padded = np.hstack([X, np.zeros((600, 300))])
+    assert default(padded) == wanted(X)
+    # A column in other units counts as 16 medians.
+    large = X * np.where(np.arange(100) == 7, 1000.0, 1.0)
+    variances = np.sort(large.var(axis=0))
+    assert default(large) == float(f"{600 / (variances[:99].sum() + 16 * variances[50]):.3g}")
+    # With more examples, with fewer features, or where most values are not 0, as before.
+    assert default(np.vstack([X, X[:200]])) == default(X[:, :99]) == LAMBDA
+    assert default(1 - X) == default(X, name="l2svm") == LAMBDA
+
+
 def _gamma_of(model):
     return float(re.search(r"^gamma (.*)$", Path(model).read_text(), re.MULTILINE)[1])
 

@@ -24,12 +24,14 @@ from odmtool.defaults import (
     COEF0,
     DEGREE,
     FEW_PER_FEATURE,
+    FEW_PER_SPARSE_FEATURE,
     LAMBDA,
     LAMBDA_OF_MANY,
     LAMBDA_OF_NARROW,
     LAMBDA_OF_POLY,
     LAMBDA_OF_SIGMOID,
     LAMBDA_PER_EXAMPLE,
+    SPARSE_FROM,
     SPREAD_OF_RBF,
     WIDE_FROM,
     WITH_KERNEL_LAMBDA,
@@ -205,10 +207,14 @@ def _cut_off(sizes: np.ndarray) -> np.ndarray:
 
 
 def may_be_wide(name: str, total: float, d: int) -> bool:
-    """Whether a linear machine's default lambda depends on the lengths of the rows.
+    """Whether a linear machine's default lambda depends on the rows.
 
     ``total`` is the number of examples, weights counted, ``d`` that of features.
     """
+    return _depends_on_length(name, total, d) or _may_be_sparse(name, total, d)
+
+
+def _depends_on_length(name: str, total: float, d: int) -> bool:
     return _is_wide(name, total, d) or total < FEW_PER_FEATURE.get(name, 0) * d
 
 
@@ -216,14 +222,12 @@ def _is_wide(name: str, total: float, d: int) -> bool:
     return name in WIDE_FROM and (d > total or d >= WIDE_FROM[name])
 
 
-def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | None) -> float:
-    """At most ``usual``; for wide data not more than M / mean |x|^2, and so with few examples.
+def _may_be_sparse(name: str, total: float, d: int) -> bool:
+    return d >= SPARSE_FROM and d <= total < FEW_PER_SPARSE_FEATURE.get(name, 0) * d
 
-    With more features than examples nearly every example can get its margin, and a large lambda
-    fits noise; so it does with several classes from a hundred features on. With some examples for
-    each of d features it does so less and less: (M / d)^2 times as much. There, where some features
-    are much larger than the others, nearly all of the mean length is theirs, and the others would
-    count for nothing: a column's sum of squares counts as no more than some medians of them all.
+
+def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | None) -> float:
+    """At most ``usual``; less for wide data, with few examples per feature, and for sparse data.
 
     Columns that are not 0 count. The number has three digits, which no order of summation changes.
     """
@@ -231,10 +235,27 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
         return usual
     X, weight = _without_gaps(X), np.ones(X.shape[0]) if weight is None else weight
     squares = _column_squares(X, weight)
-    squares, factor = np.sort(squares[squares > 0]), 1.0
-    d = len(squares)
-    if not may_be_wide(name, total, d):
-        return usual
+    squares = np.sort(squares[squares > 0])
+    found, d = usual, len(squares)
+    if _depends_on_length(name, total, d):
+        found = _length_lambda(name, usual, X, total, weight, squares)
+    if _may_be_sparse(name, total, d) and _is_sparse(X, weight, d):
+        found = min(found, _variance_lambda(X, total, weight))
+    return found
+
+
+def _length_lambda(
+    name: str, usual: float, X, total: float, weight: np.ndarray, squares: np.ndarray
+) -> float:
+    """At most ``usual``; for wide data not more than M / mean |x|^2, and so with few examples.
+
+    With more features than examples nearly every example can get its margin, and a large lambda
+    fits noise; so it does with several classes from a hundred features on. With some examples for
+    each of d features it does so less and less: (M / d)^2 times as much. There, where some features
+    are much larger than the others, nearly all of the mean length is theirs, and the others would
+    count for nothing: a column's sum of squares counts as no more than some medians of them all.
+    """
+    d, factor = len(squares), 1.0
     if not _is_wide(name, total, d):
         squares = _cut_off(squares)
         factor = (total / d) ** 2
@@ -244,6 +265,23 @@ def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | 
     if d > total and name in WITHOUT_SHARED:
         factor = _length_over_distance(X, weight, size / total, d / total)
     return min(usual, float(f"{factor * total * (total / size):.3g}"))
+
+
+def _variance_lambda(X, total: float, weight: np.ndarray) -> float:
+    """What lambda is at most for sparse data: M over the summed variances, large ones cut off.
+
+    Features of texts, categories and counts are many and of one size, and few of them tell much:
+    a larger lambda fits noise even with several examples for each.
+    """
+    variances = feature_variances(X, weight)
+    size = float(_cut_off(np.sort(variances[variances > 0])).sum())
+    return float(f"{total / size:.3g}") if 0 < size < np.inf else np.inf
+
+
+def _is_sparse(X, weight: np.ndarray, d: int) -> bool:
+    """Whether most values of the d columns are 0."""
+    counts = np.count_nonzero(X, axis=1) if isinstance(X, np.ndarray) else np.diff(X.indptr)
+    return 2 * float(weight @ counts) < d * float(weight.sum())
 
 
 def _has_rows(X) -> bool:
