@@ -115,7 +115,10 @@ def adapted() -> str:
         f"{defaults.LAMBDA_OF_NARROW:g}, or the number of examples if that is more, over gamma "
         "times the sum of the features' variances, or over 1 if that is less: that matters where "
         f"features are standardised. gamma times that sum is kept between 1/{1 / lower:g} and "
-        f"{upper:g}, with rows in memory: that matters where features are not scaled.",
+        f"{upper:g}, with rows in memory: that matters where features are not scaled. With up to "
+        f"{defaults.FEW_FEATURES} features that vary the largest is (M / "
+        f"{defaults.EXAMPLES_OF_FEW:g})^(2 / d) if that is more, and at most "
+        f"{defaults.SPREAD_OF_FEW:g}.",
         "sigmoid": f"these take {defaults.LAMBDA_OF_SIGMOID:g} over the number by which that of "
         "rbf is divided, to the power 1.5, or over 1: with much more there is no minimum.",
         "poly": "with one gamma, degree and coef0 and rows in memory these take at most "

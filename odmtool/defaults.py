@@ -31,6 +31,9 @@ LAMBDA_OF_SIGMOID = 2.0
 # Of the rbf kernel, whose gamma is 1 / number of features: between which gamma times the summed
 # variance of the features stays, where nobody names it. odmtool.machines.data.default_gamma.
 SPREAD_OF_RBF = 2.0**-8, 1.0
+# With so few features, (M / examples)^(2 / d) where that is more, up to a largest: many examples
+# of few features are near each other. odmtool.machines.data._most_spread.
+FEW_FEATURES, EXAMPLES_OF_FEW, SPREAD_OF_FEW = 3, 1000.0, 4.0
 MU = 0.2
 THETA = 0.2
 # Of the comparators.

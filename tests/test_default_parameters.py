@@ -11,7 +11,7 @@ from scipy import sparse
 from odmtool import MulticlassODMClassifier, ODMClassifier, load_svmlight
 from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, LAMBDA_OF_SIGMOID, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
-from odmtool.machines.data import default_lambda
+from odmtool.machines.data import default_gamma, default_lambda
 
 
 def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
@@ -467,6 +467,21 @@ def test_the_quick_grid_for_sigmoid_has_solutions(run, heart):
     assert sum(row["accuracy"] == "" for row in rows) <= 1
     # Where another kernel is tried, both have the usual lambdas, which suit that one.
     assert "lambda=262144" in run("cv", "-t", "linear,sigmoid", "--grid", "quick", *search).out
+
+
+def test_the_default_gamma_of_many_examples_of_few_features_is_larger():
+    """Of up to three that vary it is (M / 1000)^(2 / d) over the variance, at most 4 over it."""
+    X = 50 * np.random.default_rng(0).normal(size=(2000, 4))
+
+    def spread(X, weight=None):
+        mean = np.average(X, axis=0, weights=weight)
+        variance = np.average((X - mean) ** 2, axis=0, weights=weight).sum()
+        return pytest.approx(default_gamma("rbf", X, weight) * variance, rel=6e-3)
+
+    assert [spread(X[:, :d]) for d in (1, 2, 3, 4)] == [4, 2, 2 ** (2 / 3), 1]
+    padded = np.hstack([X[:, :2], np.full((2000, 3), 7.0)])
+    assert spread(X[:900, :2]) == 1 and spread(padded) == 2
+    assert spread(X[:, :2], np.full(2000, 1.5)) == 3 and default_gamma("rbf", X[:, :2] / 50) == 0
 
 
 def test_the_default_lambda_with_sigmoid_does_not_depend_on_coef0(run, tmp_path):

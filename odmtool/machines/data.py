@@ -23,6 +23,8 @@ from odmtool.core.memory import CLASS_WEIGHTS
 from odmtool.defaults import (
     COEF0,
     DEGREE,
+    EXAMPLES_OF_FEW,
+    FEW_FEATURES,
     FEW_PER_FEATURE,
     FEW_PER_SPARSE_FEATURE,
     LAMBDA,
@@ -32,6 +34,7 @@ from odmtool.defaults import (
     LAMBDA_OF_SIGMOID,
     LAMBDA_PER_EXAMPLE,
     SPARSE_FROM,
+    SPREAD_OF_FEW,
     SPREAD_OF_RBF,
     WIDE_FROM,
     WITH_KERNEL_LAMBDA,
@@ -326,8 +329,9 @@ def default_gamma(
 
     That is for features in [0, 1]. With the rbf kernel and values that are not, examples would be
     so far from each other that none tells of another, or so near that all look the same.
-    gamma times the summed variance of the features therefore stays in ``SPREAD_OF_RBF``; what that
-    makes of 1 / d has three digits, which no order of summation changes.
+    gamma times the summed variance of the features therefore stays in ``SPREAD_OF_RBF``, or below
+    :func:`_most_spread`; what that makes of 1 / d has three digits, which no order of summation
+    changes.
 
     Parameters
     ----------
@@ -339,12 +343,27 @@ def default_gamma(
     """
     if kernel != "rbf":
         return 0.0
-    variance = float((feature_variances(X, weight) if variances is None else variances).sum())
+    variances = feature_variances(X, weight) if variances is None else variances
+    variance = float(variances.sum())
     if not 0 < variance < np.inf:
         return 0.0
-    usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF
+    usual, low = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF[0]
+    high = _most_spread(counted(X.shape[0], weight)[0], np.count_nonzero(variances))
     fitting = min(max(usual, low / variance), high / variance)
     return 0.0 if fitting == usual else float(f"{fitting:.3g}")
+
+
+def _most_spread(total: float, d: int) -> float:
+    """The largest gamma times summed variance, of ``total`` examples with d features that vary.
+
+    In many dimensions every example is alone where that is more than 1. In few of them many
+    examples fill the space, and the distance to the nearest falls with their number to the power
+    1 / d: there a narrower kernel tells of finer shapes.
+    """
+    if d > FEW_FEATURES:
+        return SPREAD_OF_RBF[1]
+    filled = (total / EXAMPLES_OF_FEW) ** (2 / d)
+    return max(SPREAD_OF_RBF[1], min(filled, SPREAD_OF_FEW))
 
 
 def feature_variances(X, weight: np.ndarray | None = None) -> np.ndarray:
