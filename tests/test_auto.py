@@ -84,7 +84,8 @@ def test_auto_weighs_the_costs_of_linear_problems():
 @pytest.mark.parametrize("m, alone, then", [
     (400, auto.Schedule("newton", then="dcd"), "newton"),
     (1600, auto.Schedule(auto.EITHER, 40), "landmarks"),
-    (2600, auto.Schedule(auto.EITHER, 65), None), (6001, auto.Schedule("landmarks"), None),
+    (2600, auto.Schedule(auto.EITHER, 65), None), (7900, auto.Schedule(auto.EITHER, 197), None),
+    (7901, auto.Schedule("landmarks"), None),
 ])  # fmt: skip
 def test_auto_begins_each_of_many_with_descent(m, alone, then):
     y, loss = np.where(np.arange(m) % 2, 1.0, -1.0), losses.odm(64.0, 0.5, 0.3, m)

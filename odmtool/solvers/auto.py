@@ -32,8 +32,9 @@ _EPOCHS_PER_EXAMPLE = 1 / 40
 _MOST_EPOCHS = 1000
 DESCENT_GRAM = 2500
 """Up to this size, of many problems each gets coordinate descent first, and no landmarks."""
-# Up to this size coordinate descent follows where landmarks are far from enough.
-_MIDDLING = 6000
+# Up to this size coordinate descent follows where landmarks are far from enough: that for which
+# 1 GB holds the matrices of Newton's method, which may have to follow it.
+_MIDDLING = 7900
 # u l'' k(x, x) from which single precision hides the 1 in 1 + u l'' k; and double precision.
 _SINGLE, _DOUBLE = 2.0**24, 2.0**53
 # Bytes that it may take where landmarks are not enough.
