@@ -33,7 +33,7 @@ LAMBDA_OF_SIGMOID = 2.0
 SPREAD_OF_RBF = 2.0**-8, 1.0
 # With so few features, (M / examples)^(2 / d) where that is more, up to a largest: many examples
 # of few features are near each other. odmtool.machines.data._most_spread.
-FEW_FEATURES, EXAMPLES_OF_FEW, SPREAD_OF_FEW = 3, 1000.0, 4.0
+FEW_FEATURES, EXAMPLES_OF_FEW, SPREAD_OF_FEW = 2, 1000.0, 4.0
 MU = 0.2
 THETA = 0.2
 # Of the comparators.

@@ -7,13 +7,8 @@ was measured, the growth of the peak with the examples.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SHARE = 0.25
 """Of what is free, for plans; the rest is left to data, vectors, and other programs."""
@@ -23,8 +18,6 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 # Bytes: the most that glibc takes for the second, and twice as many, as it would set them itself.
 # speed only: when freed memory goes back to the system
 _KEPT, _LARGEST_KEPT = 1 << 26, 1 << 25
-# speed only: where a copy stands
-_LARGE_PAGE = 1 << 21
 
 # ---- numbers for an example, a feature, a class ------------------------------
 ENTRY = 12
@@ -126,26 +119,6 @@ def keep_freed() -> None:
     if (glibc := _glibc()) is not None:
         glibc.mallopt(_TRIM_THRESHOLD, _KEPT)
         glibc.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
-
-
-def copied(values: np.ndarray) -> np.ndarray:
-    """A copy of megabytes that are kept, in large pages where the system has them.
-
-    The system clears memory that it gives, and 2 MB at a time take half as long as page by page.
-    """
-    import numpy as np
-
-    if values.nbytes < _LARGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return values.copy()
-    try:
-        room = mmap.mmap(-1, values.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError:
-        return values.copy()
-    with contextlib.suppress(OSError):  # a kernel without them
-        room.madvise(mmap.MADV_HUGEPAGE)
-    copy = np.frombuffer(room, values.dtype).reshape(values.shape)
-    copy[...] = values
-    return copy
 
 
 def give_back() -> None:

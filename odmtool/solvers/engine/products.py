@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool.core import kernels
-from odmtool.core.memory import copied
 from odmtool.rows.tiles import Tiles, is_narrow, is_one_by_one, narrow_rows, one_by_one, tile_values
 from odmtool.solvers.engine.points import NOTHING, Points
 
@@ -136,7 +135,7 @@ class KeptTiles(Tiles):
         if j < self._block:
             expected = self._each * np.prod(np.diff(self._edges)[[i, j]])
             self._reserved -= min(self._reserved, expected)
-        found = self._kept[i, j] = copied(found) if is_whole else found
+        found = self._kept[i, j] = found.copy() if is_whole else found
         return found
 
     def _made(self, i: int, j: int, scratch):
