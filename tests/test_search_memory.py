@@ -49,7 +49,7 @@ def test_processes_begin_when_the_first_fits_take_longer_than_was_guessed(
     """Of ldm and l1svm with landmarks nobody knows before; five folds, a second is too long."""
     clock, done = [0.0], []
     monkeypatch.setattr(searching, "_SOON", 1.0)
-    monkeypatch.setattr(searching.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(searching.time, "process_time", lambda: clock[0])
     monkeypatch.setattr(searching, "in_processes", lambda _run, tasks, _jobs: iter(()))
 
     def run_unit(_plan, _unit, k, *_rest):

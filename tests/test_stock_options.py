@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import re
 from pathlib import Path
 
@@ -81,6 +82,18 @@ def test_options_of_grid_py(run, heart, tmp_path):
     assert (tmp_path / "j").exists()
     one_gamma = run("cv", "-log2c", "-1,1,2", "-log2g", "null", "-v", "2", heart)
     assert len(one_gamma.out.splitlines()[-1].split()) == 2 and "-t rbf" in one_gamma.out
+
+
+def test_a_journal_is_called_after_the_data(run, heart, tmp_path):
+    """Those from a pipe have no name."""
+    search = ["-log2c", "0,1,1", "-log2g", "null", "-v", "2", "-resume"]
+    os.mkfifo(tmp_path / "pipe")
+    for data in ("-", "pipe", "."):
+        outcome = run("cv", *search, data)
+        assert (outcome.code, outcome.out) == (2, "") and "write -resume FILE" in outcome.err
+    assert "missing: no such file" in run("cv", *search, "missing").err
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+    assert run("cv", *search, heart).code == 0 and (tmp_path / "heart_scale.journal").exists()
 
 
 @pytest.mark.parametrize("options", [[], ["-log2g", "-1,-3,-2"]])

@@ -310,6 +310,8 @@ class Reader:
             self._add(word("--plot", pictures[-1][0]))
         resumed = self._take("-resume")
         if resumed:
+            if not resumed[-1] and _is_nameless(data):
+                raise UsageError(messages.resume_without_name())
             name = (resumed[-1] or (_beside(data, "journal"),))[0]
             self._add(word("--journal", name))
             self.notes.append(messages.grid_resume(name))
@@ -368,6 +370,13 @@ class Reader:
         ]  # fmt: skip
         if lists and self._kernels():
             self.warnings.append(messages.lists_ignored(lists, self._last("-t")))
+
+
+def _is_nameless(data: str) -> bool:
+    """Whether the data are there, but no file after which others can be called."""
+    from odmtool.io.files import is_stream
+
+    return is_stream(data) or (os.path.exists(data) and not os.path.isfile(data))
 
 
 def _beside(data: str, ending: str) -> str:

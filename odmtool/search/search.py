@@ -50,7 +50,7 @@ MOST_SETTINGS = 100_000
 # Seconds of work for which processes are not worth beginning; those of a fit for m^3 with a kernel,
 # for m where landmarks are taken, and for a nonzero and a class without one.
 # speed only: processes do what this one does
-_SOON, _OF_TRIPLE, _OF_ROW, _OF_NONZERO = 1.0, 2e-11, 3e-5, 2.5e-8
+_SOON, _OF_TRIPLE, _OF_ROW, _OF_NONZERO = 2.0, 2e-11, 3e-5, 2.5e-8
 
 # Units of work for each process, of chains that can be divided.
 # speed only: no fit depends on the others of its unit
@@ -288,14 +288,15 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal, known: set) -> Ite
         # A process plans with its share of the memory.
         memory = plan.machine.memory_limit() / jobs
         plan = plan._replace(machine=plan.machine.copy(memory=memory))
-    named, began = plan.named(), time.perf_counter()
+    # Those of the processor: where it is shared with others, processes begin more slowly, too.
+    named, began = plan.named(), time.process_time()
     seconds_left = _forecast(plan, work) if jobs > 1 else None
     shared: tuple = (None, None)
     for done, (unit, k) in enumerate(work):
         if deadline.is_over():
             return
-        # speed only: here, or in processes, which take half a second to begin
-        if seconds_left and seconds_left(done, time.perf_counter() - began) > _SOON:
+        # speed only: here, or in processes, which take a second to begin
+        if seconds_left and seconds_left(done, time.process_time() - began) > _SOON:
             left = takewhile(lambda _: not deadline.is_over(), work[done:])
             tasks_of = ((plan, unit, k, journal, None, known) for unit, k in left)
             yield from in_processes(deadline.carried(run_unit), tasks_of, jobs)

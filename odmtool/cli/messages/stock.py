@@ -53,6 +53,9 @@ def grid_program(flags: list[str]) -> str:
 grid_resume = sentence(
     "-resume: finished fits are kept in {path!l} (--journal), and read from there"
 )
+resume_without_name = sentence(
+    "-resume: data that are no file have no name for the journal: write -resume FILE"
+)
 not_a_grid_table = sentence(
     "grid.py writes its results to this file, which holds something else: "
     "-out FILE names another, -out null writes none"
