@@ -57,9 +57,11 @@ def test_the_values_of_rows_that_were_dropped_count(run, tmp_path):
     last = trial("rbf", 0.9, lambda_=4.0)
     settings = [{"kernel": "rbf", "lambda_": value} for value in (1.0, 2.0, 4.0, 8.0)]
     assert grids.ends([last], last, settings, "accuracy") == []
-    assert grids.ends([last], last, settings[:3] + [{"lambda_": 0.5}], "accuracy") == [
-        ("lambda_", 4.0, True)
-    ]
+    smaller = settings[:3] + [settings[0] | {"lambda_": 0.5}]
+    assert grids.ends([last], last, smaller, "accuracy") == [("lambda_", 4.0, True)]
+    # Those of another kernel say nothing.
+    others = [{"kernel": "linear", "lambda_": 2.0**k} for k in range(-9, 9)]
+    assert grids.ends([last], last, smaller + others, "accuracy") == [("lambda_", 4.0, True)]
 
 
 def test_the_best_value_at_an_end_is_said(run, tmp_path):

@@ -106,22 +106,19 @@ def cv(ctx, **options):
     manner = ctx.meta["stock"].manner
     report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file, manner.table)
     say_remarks(ctx, report)
-    values = grids.values_of(choice, _grid(choice, job))
-    # The grid may add kernels, on which machine and lambda depend.
-    choice = choice._replace(parameters=choice.parameters | {"kernel": values["kernel"]})
-    machine, settings = grids.machine_and_settings(choice, values, job.grid)
+    choice = grids.with_kernels(choice, _grid(choice, job))
+    _, settings = _machine_and_settings(choice.by_kernel(), job)
     check_pictures(job, settings)
     check_grid_table(manner)
     data = _read(place, choice, job, manner.table, report)
-    settled = _settled(choice, data, job, place)
-    if settled is not choice:
-        values = grids.values_of(settled, _grid(settled, job))
-        machine, settings = grids.machine_and_settings(settled, values, job.grid)
+    settled, by_kernel = _settled(choice, data, job, place)
+    machine, settings = _machine_and_settings(by_kernel, job)
     settled.warn_of_unused(report)
     plan = _plan(machine, settings, place, data, job, report)
     plan = plan._replace(coordinates=grids.coordinates(settled, job.grid))
     if job.grid in (None, "quick"):  # others have gammas of their own
-        note_large_values(settled, data.X.shape[1], report, _grid(settled, job))
+        for one in by_kernel:
+            note_large_values(one, data.X.shape[1], report, _grid(one, job))
     if job.scale is None:
         widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
@@ -175,17 +172,23 @@ def _job(ctx, options: dict, choice: MachineChoice, place):
     return job
 
 
-def _settled(choice: MachineChoice, data, job, place) -> MachineChoice:
+def _settled(choice: MachineChoice, data, job, place) -> tuple:
+    """The choice for the data, and what of it is for each kernel."""
+    scaling = job.scale and (*job.scale, place.source.limit())
     with naming(place.source.path):
-        return choice.settled(data, job.scale and (*job.scale, place.source.limit()))
+        settled = choice.settled(data, scaling)
+        return settled, settled.by_kernel(data, scaling)
 
 
 def _of_part(choice: MachineChoice, data, known, job, place, rows) -> tuple:
     """The machine and the settings for some of the examples, on which defaults depend."""
-    settled = _settled(choice, data.part(rows), job, place)
-    values = grids.values_of(settled, _grid(settled, job))
-    machine, settings = grids.machine_and_settings(settled, values, job.grid)
+    _, by_kernel = _settled(choice, data.part(rows), job, place)
+    machine, settings = _machine_and_settings(by_kernel, job)
     return machine, grids.with_gammas(settings, known.part(rows))
+
+
+def _machine_and_settings(by_kernel: list[MachineChoice], job) -> tuple:
+    return grids.machine_and_settings(by_kernel, job.grid, job.repeat is not None)
 
 
 def _grid(choice: MachineChoice, job) -> dict[str, str | tuple]:

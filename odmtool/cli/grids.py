@@ -116,18 +116,33 @@ def _arxiv_point(setting: dict) -> dict:
     return setting | {name: float(f"{value:.9g}") for name, value in powers.items()}
 
 
-def machine_and_settings(choice: MachineChoice, values: dict[str, tuple], name: str | None):
-    """The machine, and the settings of a grid of this name, or of none, all checked."""
+def with_kernels(choice: MachineChoice, grid: dict[str, str | tuple]) -> MachineChoice:
+    """The choice with all kernels that are searched: a grid may add some."""
+    kernels = values_of(choice, grid)["kernel"]
+    if "precomputed" in kernels and len(kernels) > 1:
+        raise UsageError(messages.precomputed_alone())
+    return choice._replace(parameters=choice.parameters | {"kernel": kernels})
+
+
+def machine_and_settings(choices: list[MachineChoice], name: str | None, is_repeated: bool):
+    """The machine, and the settings of one search for each kernel, all checked.
+
+    Parameters
+    ----------
+    choices : list of MachineChoice
+        Those of :meth:`MachineChoice.by_kernel`.
+    name, is_repeated
+        As of :func:`grid_of`.
+    """
     from odmtool.search.search import MOST_SETTINGS, grid
 
-    machine = choice.make({name: chosen[0] for name, chosen in values.items()})
-    if "precomputed" in values["kernel"] and len(values["kernel"]) > 1:
-        raise UsageError(messages.precomputed_alone())
-    count = math.prod(map(len, values.values()))
+    lists = [values_of(choice, grid_of(choice, name, is_repeated)) for choice in choices]
+    machine = choices[0].make({name: chosen[0] for name, chosen in lists[0].items()})
+    count = sum(math.prod(map(len, values.values())) for values in lists)
     if count > MOST_SETTINGS:
         raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
-    settings = grid(values)
-    if name == "arxiv" and _has_arxiv(choice):
+    settings = [setting for values in lists for setting in grid(values)]
+    if name == "arxiv" and _has_arxiv(choices[0]):
         settings = [
             s | of_arxiv(s["lambda_"], s["mu"] * s["lambda_"], s["theta"])
             for s in settings if s["mu"] * s["lambda_"] >= 1
@@ -176,11 +191,12 @@ def ends(rows: list, winner, settings: list[dict], metric: str) -> list[tuple[st
     rows : list of odmtool.search.search.Trial
     winner : Trial
     settings : list of dict
-        All that were tried.
+        All that were tried; each kernel may have values of its own.
     """
     found, best, highest = [], winner.setting, winner.score(metric)
+    own = [setting for setting in settings if setting["kernel"] == best["kernel"]]
     for name in _ENDLESS:
-        tried = sorted({setting[name] for setting in settings if name in setting})
+        tried = sorted({setting[name] for setting in own if name in setting})
         is_used = name != "gamma" or name in KERNELS[best["kernel"]].parameters
         if len(tried) < _ENOUGH or not is_used or best[name] not in (tried[0] or None, tried[-1]):
             continue  # nothing is below 0

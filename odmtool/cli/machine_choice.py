@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import click
@@ -57,7 +58,8 @@ class MachineChoice(NamedTuple):
         """The choice for the data that were read: for auto a name, balanced weights, lambda, gamma.
 
         ``data`` is an :class:`odmtool.places.place.TrainingData`; the choice itself is returned
-        if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be.
+        if nothing was open. ``scaling`` are the arguments of its ``scaled``, if folds will be. Of a
+        search with several kernels lambda and gamma are left to :meth:`by_kernel`.
 
         Raises DataError, MemoryLimitError: see :meth:`odmtool.places.place.TrainingData.scaled`.
         """
@@ -68,7 +70,8 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(asked="mcodm" if is_mcodm else "odm")
             if has_many:  # the machine depends on the kernels that were searched
                 choice = choice._replace(given=choice.given | {"machine"})
-        choice = choice._with_defaults(data, scaling)
+        if not choice._has_several:
+            choice = choice._with_defaults(data, _scaled_once(data, scaling))
         weights = data.by_integer(self.class_weight)
         if self.is_balanced:
             weights = balanced_weights(data) | weights
@@ -76,11 +79,33 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 
+    def by_kernel(
+        self, data=None, scaling: tuple[float, float, float] | None = None
+    ) -> list[MachineChoice]:
+        """A search for each kernel: what suits one does not suit another.
+
+        Parameters and errors are those of :meth:`settled`, which comes before; without ``data``
+        lambda and gamma stay open.
+        """
+        if not self._has_several:
+            return [self]
+        scaled, found = _scaled_once(data, scaling), []
+        for kernel in self.parameters["kernel"]:
+            own = self._replace(
+                parameters=self.parameters | {"kernel": (kernel,)}, given=self.given | {"kernel"}
+            )
+            found.append(own if data is None else own._with_defaults(data, scaled))
+        return found
+
     @property
     def _kernels(self) -> set[str]:
         """The kernels; a search may have several."""
         kernel = self.parameters["kernel"]
         return {kernel} if isinstance(kernel, str) else {*kernel}
+
+    @property
+    def _has_several(self) -> bool:
+        return len(self._kernels) > 1
 
     @property
     def _is_search(self) -> bool:
@@ -95,28 +120,27 @@ class MachineChoice(NamedTuple):
         own = {name: (value,) if self._is_search else value}
         return self._replace(parameters=self.parameters | own)
 
-    def _with_defaults(self, data, scaling) -> MachineChoice:
-        """With the default gamma and lambda for the data, where these are not the usual ones."""
+    def _with_defaults(self, data, scaled: Callable) -> MachineChoice:
+        """With the default gamma and lambda of its kernel for the data, where others than usual.
+
+        ``scaled`` returns the data as they will be.
+        """
         from odmtool.machines.data import OF_SPREAD, counted, feature_variances, may_be_wide
 
         m, d = data.X.shape
-        kernel, *others = self._kernels
-        # What suits one kernel does not suit another one of the search.
-        of_gamma, *more = self._kernels - {"linear"} or {"linear"}
-        has_gamma = "gamma" not in self.given and not more
-        has_gamma = has_gamma and (of_gamma == "rbf" or (of_gamma == "sigmoid" and self._is_search))
-        is_open = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        has_lambda = is_open and not others
+        (kernel,) = self._kernels
+        has_gamma = "gamma" not in self.given
+        has_gamma = has_gamma and (kernel == "rbf" or (kernel == "sigmoid" and self._is_search))
+        has_lambda = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
         is_of_rows = has_lambda and self.name in WITH_KERNEL_LAMBDA and self._settled_kernel(kernel)
-        needs_rows = is_wide or is_of_rows or has_gamma
-        if scaling is not None and needs_rows and hasattr(data.X, "indices"):
-            data = data.scaled(*scaling)
+        if is_wide or is_of_rows or has_gamma:
+            data = scaled()
         variances = None
         if (is_of_rows and kernel in OF_SPREAD) or has_gamma:
             variances = feature_variances(data.X, data.weight)
-        choice = self._with_gamma(of_gamma, data, variances) if has_gamma else self
+        choice = self._with_gamma(kernel, data, variances) if has_gamma else self
         return choice._with_lambda(data, kernel, variances) if has_lambda else choice
 
     def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
@@ -187,6 +211,17 @@ class MachineChoice(NamedTuple):
         unread = [long_option(n) for n in of_solvers if n not in read and n in given]
         if unread:
             report.warning(messages.unused_options(unread, f"solver {self.solver}"))
+
+
+def _scaled_once(data, scaling: tuple[float, float, float] | None) -> Callable:
+    """A function that returns the data: scaled, if ``scaling`` is asked for and there are rows."""
+
+    @cache
+    def scaled():
+        is_asked = scaling is not None and hasattr(data.X, "indices")
+        return data.scaled(*scaling) if is_asked else data
+
+    return scaled
 
 
 def balanced_weights(data) -> dict[int, float]:
