@@ -1,10 +1,13 @@
 """The memory of a search and its processes: as many as fit, where they are worth it."""
 
+import math
+
 import numpy as np
 import pytest
 from multiclass_data import clusters
 from search_plans import plan_of, table
 
+from odmtool.core.scaling import Scaler
 from odmtool.machines import L1SVM, LDM, MACHINES, MCODM, ODM
 from odmtool.places.memory import fold_matrices
 from odmtool.search import search as searching
@@ -87,6 +90,29 @@ def test_divided_chains_give_the_same_table(heart, monkeypatch):
     values = dict(kernel=("linear",), lambda_=(1.0, 8.0, 64.0), theta=(0.1, 0.5))
     plan = plan_of(heart, values)._replace(machine=MCODM())
     assert table(search(plan, jobs=2)) == table(search(plan, jobs=1))
+
+
+@pytest.mark.parametrize("share, expected", [(1 / 8, 5), (1e-9, 11)])
+def test_folds_are_scaled_once_for_all_kernels_where_there_is_room(
+    heart, monkeypatch, share, expected
+):
+    """Two kernels on five folds; what has no room is found out once."""
+    plan = plan_of(heart, dict(kernel=("rbf",), gamma=(0.02, 0.1), lambda_=(1.0,)))
+    plan = plan._replace(data=plan.data.to_be_scaled(0.0, 1.0, math.inf))
+    monkeypatch.setattr(searching, "SCALED_SHARE", share)
+    rows, scale_in_place = [], Scaler.scale_in_place
+
+    def counted(self, X, *arguments):
+        rows.append(X.shape[0])
+        return scale_in_place(self, X, *arguments)
+
+    monkeypatch.setattr(Scaler, "scale_in_place", counted)
+    alone = table(search(plan))
+    assert len(rows) == expected
+    monkeypatch.setattr(searching, "_SOON", -1.0)
+    assert table(search(plan, jobs=2)) == alone
+    needed = plan_memory(plan, 1).parts["scaled folds"]
+    assert 0 < needed <= 5 * 3 * 8 * 270 * 13
 
 
 def test_too_little_memory_for_the_matrix_changes_nothing(heart):

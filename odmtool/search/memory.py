@@ -18,7 +18,7 @@ from odmtool.places.memory import (
     problem_count,
 )
 from odmtool.search.calibration import FOLDS
-from odmtool.search.search import SearchPlan, chains, is_together
+from odmtool.search.search import SCALED_SHARE, SearchPlan, chains, is_together
 from odmtool.search.together import needed_bytes, newton_processes
 from odmtool.search.validation import takes_path
 from odmtool.solvers.base import path_bytes
@@ -66,6 +66,8 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     parts = _programs(is_compiled, together > 0 or jobs == 1, processes)
     # What is solved side by side has the memory to itself; see search().
     parts["fits"] = max(_fit_bytes(plan, X, machines, jobs), together)
+    if plan.data.scale is not None:
+        parts["scaled folds"] = min(plan.n_folds * bytes_of(X), SCALED_SHARE * limit)
     return SearchMemory(needed, limit, keeps_matrix, jobs, parts)
 
 

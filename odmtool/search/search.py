@@ -25,6 +25,7 @@ from odmtool.core import deadline
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import row_of
 from odmtool.machines import Machine
+from odmtool.places.memory import bytes_of
 from odmtool.search.calibration import FOLDS, evaluate_calibrated
 from odmtool.search.journal import Fit, Writer
 from odmtool.search.metrics import score
@@ -55,6 +56,9 @@ _SOON, _OF_TRIPLE, _OF_ROW, _OF_NONZERO = 2.0, 2e-11, 3e-5, 2.5e-8
 # Units of work for each process, of chains that can be divided.
 # speed only: no fit depends on the others of its unit
 _PIECES = 6
+
+SCALED_SHARE = 1 / 8
+"""Of the memory: what the scaled examples of all folds may take, so that all kernels share them."""
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "coef0", "degree")
 
@@ -284,10 +288,12 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal, known: set) -> Ite
     if plan.machine.settings.scheduler is not None:
         yield from _on_cluster(plan, work, journal, known)
         return
+    room = SCALED_SHARE * plan.machine.memory_limit() if len(work) > n else 0.0
     if jobs > 1:
         # A process plans with its share of the memory.
         memory = plan.machine.memory_limit() / jobs
         plan = plan._replace(machine=plan.machine.copy(memory=memory))
+    plan_of = _Folds(plan, room).plan
     # Those of the processor: where it is shared with others, processes begin more slowly, too.
     named, began = plan.named(), time.process_time()
     seconds_left = _forecast(plan, work) if jobs > 1 else None
@@ -298,13 +304,33 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal, known: set) -> Ite
         # speed only: here, or in processes, which take a second to begin
         if seconds_left and seconds_left(done, time.process_time() - began) > _SOON:
             left = takewhile(lambda _: not deadline.is_over(), work[done:])
-            tasks_of = ((plan, unit, k, journal, None, known) for unit, k in left)
+            tasks_of = ((plan_of(k), unit, k, journal, None, known) for unit, k in left)
             yield from in_processes(deadline.carried(run_unit), tasks_of, jobs)
             return
         kernel = {p: named[unit[0]].get(p) for p in KERNEL_PARAMETERS}
         if kernel != shared[0] and plan.data.scale is None:
             shared = (kernel, _gram(plan, unit))
-        yield run_unit(plan, unit, k, journal, shared[1], known)
+        yield run_unit(plan_of(k), unit, k, journal, shared[1], known)
+
+
+class _Folds:
+    """The plan for each fold, whose examples are scaled once for all kernels where there is room.
+
+    Without room, or where nothing is to be scaled, it is the plan itself.
+    """
+
+    def __init__(self, plan: SearchPlan, room: float):
+        self._plan, self._scaled = plan, {}
+        self._room = 0.0 if plan.data.scale is None else room / plan.n_folds
+
+    def plan(self, k: int) -> SearchPlan:
+        if k not in self._scaled and self._room > 0:
+            data = self._plan.data.scaled_by(np.flatnonzero(self._plan.fold != k))
+            if bytes_of(data.X) <= self._room:
+                self._scaled[k] = self._plan._replace(data=data)
+            else:
+                self._room = 0.0
+        return self._scaled.get(k, self._plan)
 
 
 def _forecast(plan: SearchPlan, work: list[tuple]) -> Callable[..., float]:
