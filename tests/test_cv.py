@@ -193,7 +193,7 @@ def test_bad_lists_are_refused_before_anything_runs(run, heart, arguments, sente
 
 
 def test_a_class_smaller_than_the_folds(run, tmp_path):
-    """odm-cv refuses it; odm-train -v warns and goes on, as svm-train does."""
+    """odm-cv refuses it; what is asked for as of svm-train, train or grid.py warns and goes on."""
     rows = "".join(f"1 1:{i}\n" for i in range(1, 8))
     (tmp_path / "data").write_text(rows + "2 1:-1\n")
     outcome = run("cv", "-v", "4", "data")
@@ -204,6 +204,11 @@ def test_a_class_smaller_than_the_folds(run, tmp_path):
     outcome = run("train", "-v", "4", "data")
     assert outcome.code == 0 and outcome.out == "Cross Validation Accuracy = 87.5%\n"
     assert "some of the 4 folds are without it" in outcome.err
+    of_grid = ["cv", "-log2c", "0,1,1", "-log2g", "null", "-v", "4", "data"]
+    for stock in (of_grid, ["train", "-C", "-v", "4", "data"]):
+        outcome = run(*stock)
+        assert outcome.code == 0 and outcome.err.count("some of the 4 folds are without it") == 1
+    assert run(*of_grid, "--metric", "auc").code == 1
     (tmp_path / "data").write_text(rows + "2 1:-1\n2 1:-2\n")
     assert "write -v 2 or less" in run("cv", "-v", "4", "data").err
     assert run("cv", "-v", "2", "data").code == 0

@@ -114,7 +114,7 @@ def cv(ctx, **options):
     settled, by_kernel = _settled(choice, data, job, place)
     machine, settings = _machine_and_settings(by_kernel, job)
     settled.warn_of_unused(report)
-    plan = _plan(machine, settings, place, data, job, report)
+    plan = _plan(machine, settings, place, data, job, report, bool(manner.last_line))
     plan = plan._replace(coordinates=grids.coordinates(settled, job.grid))
     if job.grid in (None, "quick"):  # others have gammas of their own
         for one in by_kernel:
@@ -210,8 +210,9 @@ def _read(place, choice: MachineChoice, job, table: str | None, report: Report):
     return data
 
 
-def _plan(machine, settings: list[dict], place, data, job, report: Report):
-    from odmtool.cli.training import folds_for, searched
+def _plan(machine, settings: list[dict], place, data, job, report: Report, is_stock: bool):
+    """What is searched; where it is asked for as of a stock tool, a fold may lack a class."""
+    from odmtool.cli.training import folds_for, searched, warn_of_small_class
     from odmtool.search.search import SearchPlan
     from odmtool.search.validation import check_classes, folds
 
@@ -225,7 +226,8 @@ def _plan(machine, settings: list[dict], place, data, job, report: Report):
     with naming(place.source.path):
         n = folds_for(job.folds, len(labels), report)
         if job.repeat is None:  # else the training parts are checked
-            check_classes(labels, n, job.metric)
+            check_classes(labels, n, job.metric, may_lack=is_stock)
+            warn_of_small_class(labels, n, report)
     return SearchPlan(
         machine, settings, known, folds(labels, n, job.seed), job.metric,
         probability=job.probability == "1",

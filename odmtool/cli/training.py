@@ -114,8 +114,8 @@ def folds_for(folds: int, m: int, report: Report) -> int:
 def warn_of_small_class(labels, folds: int, report: Report) -> None:
     """Say if a class is too small for the folds; leaving one out is done on purpose.
 
-    Scripts count on a cross validation of ``odm-train`` as on that of LIBSVM's tools, which
-    goes on; ``odm-cv`` refuses it.
+    Scripts count on ``-v`` and ``-C`` of ``odm-train``, and on ``odm-cv`` with options of grid.py,
+    as on LIBSVM's tools, which go on; other searches refuse it.
     """
     import numpy as np
 

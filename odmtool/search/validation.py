@@ -143,10 +143,12 @@ def shared_gram(machine: Machine, X) -> Gram | None:
     return gram
 
 
-def check_classes(labels: np.ndarray, n: int, metric: str, is_part: bool = False) -> None:
+def check_classes(
+    labels: np.ndarray, n: int, metric: str, is_part: bool = False, may_lack: bool = False
+) -> None:
     """Raise where the metric could not be computed, for all data or the training part of a split.
 
-    Leaving one out serves where only the predictions are counted.
+    Where only the predictions are counted leaving one out serves, and folds ``may_lack`` a class.
 
     Raises DataError: a fold or what is left without it would lack a class.
     """
@@ -154,8 +156,8 @@ def check_classes(labels: np.ndarray, n: int, metric: str, is_part: bool = False
     if len(classes) == 1:
         raise DataError(messages.one_class_to_search(classes[0]))
     label, least = classes[counts.argmin()], counts.min()
-    leaves_one_out = n == len(labels) and metric == "accuracy" and least > 1
-    if least < n and not leaves_one_out:
+    leaves_one_out = n == len(labels) and least > 1
+    if least < n and not (metric == "accuracy" and (leaves_one_out or may_lack)):
         raise DataError(messages.class_smaller_than_folds(label, least, n, is_part))
 
 
