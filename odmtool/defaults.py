@@ -83,6 +83,8 @@ QUICK_GRID = {"lambda_": "2^2:18:4", "gamma": "1/d,4/d,16/d"}
 """The small grid of ``odm-cv`` (features in [0, 1]); with both kernels, where none is given."""
 QUICK_SIGMOID_SHARES = "2^-6:2:2"
 """Of the default lambda: with the sigmoid kernel there is no solution much above it."""
+FEW_TO_SEARCH = 1200
+"""Up to so many examples all settings of the quick grid are tried on all: docs/defaults.md."""
 QUICK_PAIRS_GRID = {"lambda_": "10^-4:1:1"}
 """The same for machines whose lambda weighs the regulariser."""
 GRIDS = ("quick", "tkde", "kdd", "arxiv", "paper")

@@ -297,3 +297,14 @@ def test_a_file_whose_name_begins_as_an_option_is_trained_as_it_is_told(run, hea
     words = shlex.split(best.removeprefix("Best: "))
     assert words[0] == "odm-train" and words[-1] == "./-x.svm"
     assert run("train", *words[1:]).code == 0
+
+
+@pytest.mark.parametrize("examples, options, first", [
+    (1200, [], 1200), (1203, [], 401), (1200, ["--search", "halving"], 400),
+    (1203, ["--search", "full"], 1203),
+])  # fmt: skip
+def test_the_quick_grid_is_tried_on_few_examples_in_full(run, tmp_path, examples, options, first):
+    rows = "".join(f"{1 - 2 * (k % 3 % 2)} 1:{k % 7} 2:{k % 5}\n" for k in range(examples))
+    (tmp_path / "data").write_text(rows)
+    outcome = run("cv", "-t", "linear", *options, "data")
+    assert outcome.code == 0 and f"= 25 fits on {first} examples" in outcome.err

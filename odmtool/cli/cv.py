@@ -63,7 +63,7 @@ Examples:
               help="full: every setting; halving: all on few examples, the better ones on more and "
                    "more, three or fewer on all, or on about 100000 (OUTPUT in odm-cv(1)); coarse: "
                    "every fourth value first, then around the best.  [default: full; for --grid "
-                   "quick halving]")
+                   f"quick on more than {defaults.FEW_TO_SEARCH} examples halving]")
 @click.option("--metric", type=click.Choice(defaults.METRICS), default="accuracy",
               show_default=True, help="Score that decides which setting is best.")
 @click.option("--csv", "csv_file", metavar="FILE",
@@ -102,7 +102,7 @@ def cv(ctx, **options):
         raise UsageError(messages.no_cache_for_searches())
     common.limit_threads(1)
     choice, place = machine_choice(ctx, options), place_of(options)
-    job = _job(ctx, options, choice, place)
+    job = _job(ctx, options, place)
     manner = ctx.meta["stock"].manner
     report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file, manner.table)
     say_remarks(ctx, report)
@@ -111,6 +111,7 @@ def cv(ctx, **options):
     check_pictures(job, settings)
     check_grid_table(manner)
     data = _read(place, choice, job, manner.table, report)
+    job.strategy = job.strategy or _strategy(choice, job, len(data.labels))
     settled, by_kernel = _settled(choice, data, job, place)
     machine, settings = _machine_and_settings(by_kernel, job)
     settled.warn_of_unused(report)
@@ -154,14 +155,11 @@ def cv(ctx, **options):
         report.note(messages.best_at_end(*end))
 
 
-def _job(ctx, options: dict, choice: MachineChoice, place):
+def _job(ctx, options: dict, place):
     """What is to be done, checked as far as that needs no data."""
     from odmtool.cli.training import refuse_scale
 
     job = SimpleNamespace(**options)
-    if job.strategy is None:
-        is_quick = job.grid in (None, "quick") and _grid(choice, job)
-        job.strategy = "halving" if is_quick else "full"
     check_repeat(ctx, job, place.inputs())
     if job.max_time is not None and job.max_time <= 0:
         raise UsageError(messages.must_be_positive("max_time", job.max_time))
@@ -170,6 +168,12 @@ def _job(ctx, options: dict, choice: MachineChoice, place):
     place.refuse("odm-cv")
     refuse_scale(place, job.scale)
     return job
+
+
+def _strategy(choice: MachineChoice, job, m: int) -> str:
+    """How m examples are searched where nobody says it."""
+    is_quick = job.grid in (None, "quick") and _grid(choice, job)
+    return "halving" if is_quick and m > defaults.FEW_TO_SEARCH else "full"
 
 
 def _settled(choice: MachineChoice, data, job, place) -> tuple:

@@ -39,7 +39,7 @@ def check_repeat(ctx: click.Context, job, inputs: list[str]) -> None:
     Parameters
     ----------
     job : types.SimpleNamespace
-        The options of odm-cv; ``strategy`` is settled.
+        The options of odm-cv.
     inputs : list of str
         The training data, and perhaps their weights.
     """
