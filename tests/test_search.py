@@ -418,6 +418,17 @@ def test_coarse_ends_where_no_neighbour_is_better(heart):
         assert best([top, neighbour], plan.machine).accuracy == top.accuracy
 
 
+def test_values_of_a_kernel_are_neighbours_whatever_another_one_has():
+    settings = [{"kernel": "linear", "lambda_": value} for value in (4.0, 64.0, 1024.0)]
+    settings += [
+        {"kernel": "rbf", "gamma": gamma, "lambda_": value}
+        for gamma in (1.0, 0.1) for value in (0.5, 8.0, 128.0)
+    ]  # fmt: skip
+    places = strategies._places(settings)
+    assert places[:3] == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
+    assert places[3:] == [(1, i, k) for k in (1, 0) for i in range(3)]
+
+
 @pytest.mark.parametrize("strategy", ["halving", "coarse"])
 def test_strategies_from_the_command_line(run, heart, monkeypatch, strategy):
     monkeypatch.setattr(strategies, "_SMALLEST", 50)

@@ -161,18 +161,31 @@ def _on_lattice(index: int, stride: int, end: int) -> bool:
 
 
 def _places(settings: list[dict]) -> list[tuple[int, ...]]:
-    """The place of every setting in the grid: the rank of each of its values."""
+    """The place of every setting in the grid: the rank of each of its values.
+
+    A kernel may have values of its own, among which they are ranked.
+    """
     names = list(dict.fromkeys(name for setting in settings for name in setting))
-    ranks = []
-    for name in names:
-        values = list(dict.fromkeys(setting.get(name) for setting in settings))
-        if all(isinstance(value, (int, float)) for value in values):
-            values.sort()
-        ranks.append({value: rank for rank, value in enumerate(values)})
+    kernels = [setting.get("kernel") for setting in settings]
+    ranks = {(None, "kernel"): _ranks(kernels)}
+    for kernel in ranks[None, "kernel"]:
+        own = [setting for setting in settings if setting.get("kernel") == kernel]
+        for name in names:
+            ranks[kernel, name] = _ranks([setting.get(name) for setting in own])
     return [
-        tuple(rank[setting.get(name)] for name, rank in zip(names, ranks, strict=True))
-        for setting in settings
+        tuple(
+            ranks[None if name == "kernel" else kernel, name][setting.get(name)] for name in names
+        )
+        for kernel, setting in zip(kernels, settings, strict=True)
     ]
+
+
+def _ranks(values: list) -> dict:
+    """The rank of each different value, of numbers by their size."""
+    found = list(dict.fromkeys(values))
+    if all(isinstance(value, (int, float)) for value in found):
+        found.sort()
+    return {value: rank for rank, value in enumerate(found)}
 
 
 STRATEGIES = {"full": full, "halving": halving, "coarse": coarse}
