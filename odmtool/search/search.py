@@ -51,7 +51,7 @@ MOST_SETTINGS = 100_000
 # Seconds of work for which processes are not worth beginning; those of a fit for m^3 with a kernel,
 # for m where landmarks are taken, and for a nonzero and a class without one.
 # speed only: processes do what this one does
-_SOON, _OF_TRIPLE, _OF_ROW, _OF_NONZERO = 2.0, 2e-11, 3e-5, 2.5e-8
+_SOON, _OF_TRIPLE, _OF_ROW, _OF_NONZERO = 3.0, 2e-11, 3e-5, 2.5e-8
 
 # Units of work for each process, of chains that can be divided.
 # speed only: no fit depends on the others of its unit
@@ -301,7 +301,7 @@ def _run(plan: SearchPlan, units, n: int, jobs: int, journal, known: set) -> Ite
     for done, (unit, k) in enumerate(work):
         if deadline.is_over():
             return
-        # speed only: here, or in processes, which take a second to begin
+        # speed only: here, or in processes, which take a second and more to begin
         if seconds_left and seconds_left(done, time.process_time() - began) > _SOON:
             left = takewhile(lambda _: not deadline.is_over(), work[done:])
             tasks_of = ((plan_of(k), unit, k, journal, None, known) for unit, k in left)
