@@ -149,6 +149,26 @@ def test_when_duals_are_few(most, few, has_few, monkeypatch):
     assert state._divides == has_few
 
 
+def test_few_duals_wait_until_products_take_as_long(monkeypatch):
+    """A product takes 2 m d k multiplications, their factor a sixth of their number's cube."""
+    monkeypatch.setattr(dense, "_FEW", 100)
+    monkeypatch.setattr(dense, "_SOON", 1)
+    state = both(np.random.default_rng(0), 6, 1.0)[0]
+    number = sum(m.classes.size for m in state._members) + np.count_nonzero(state.duals.beta)
+    enough = int(np.ceil(number**3 / 6 / (2 * state._X.size * 6)))
+    state._products = enough - 1
+    state._preconditioner()
+    assert not state._divides
+    state._products = enough
+    state._preconditioner()
+    assert state._divides
+    state._products = 1  # as of every step that divides
+    assert state._has_few_duals()
+    monkeypatch.setattr(dense, "_SOON", number)
+    state._divides = False
+    assert state._has_few_duals()
+
+
 @pytest.mark.parametrize("error", [0.0, 0.3, LinAlgError])
 def test_a_division_that_rounding_spoils_is_a_preconditioner(error, monkeypatch):
     """Or there is another one, if the system has no factor."""

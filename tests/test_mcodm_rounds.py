@@ -142,10 +142,10 @@ def test_after_enough_gaps_of_nothing_but_rounding_it_ends():
 
 
 @pytest.mark.parametrize("change, objective, is_settled", [
-    (np.inf, np.inf, False), (np.inf, 200.0, False), (0.02, 200.0, False), (0.019, 200.0, True),
+    (np.inf, np.inf, False), (np.inf, 200.0, False), (0.2, 200.0, False), (0.199, 200.0, True),
 ])  # fmt: skip
 def test_the_solver_is_told_when_only_the_proof_is_missing(change, objective, is_settled):
-    """Where the objective fell by less than a tenth of what the tolerance allows."""
+    """Where the objective fell by less than the tolerance, as it must have at the end."""
     found = begun(Solver([(0.5, True)]))
     found._change, found.objective = change, objective
     found._improve(0.25)
@@ -185,6 +185,25 @@ def test_newton_alone_names_rivals_when_the_first_problem_is_solved(
     found._inner, found._rounds, found._iteration = inner, [None] * known, iteration
     found._tolerance = 0.1
     assert bool(found._names_rivals_too_soon()) == is_too_soon
+
+
+@pytest.mark.parametrize("epochs, limit, given, taken", [
+    (0, 999, True, rounds._GIVEN_STEPS), (0, 999, False, 99), (0, 5, True, 5), (99, 999, True, 99),
+])  # fmt: skip
+def test_rivals_that_are_given_are_led_to_in_few_steps(epochs, limit, given, taken, monkeypatch):
+    """The first problem is not solved then; the next one is."""
+    solver = Solver([(9.0, False)] * 98 + [(0.05, True)])
+    monkeypatch.setattr(rounds._Rounds, "_take_newton", lambda self: None)
+    monkeypatch.setattr(rounds._Rounds, "_take_descent", lambda self, _seed: None)
+    found = begun(solver, epochs, limit=limit)
+    monkeypatch.setattr(rounds, "_PATIENCE", 999)
+    solver.is_exact = solver.names_rivals = False
+    found.begin(0, None, np.zeros(60, dtype=int) if given else None)
+    found._improve(0.1)
+    assert found._iteration == taken
+    assert not found._names_rivals_too_soon()
+    found._rounds, found._most = [], np.inf
+    assert found._names_rivals_too_soon() == (given and not epochs and limit > 9)
 
 
 # ---- rounds --------------------------------------------------------------------------------

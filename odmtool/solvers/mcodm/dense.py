@@ -16,7 +16,8 @@ Hessian     H_i is the Laplacian of a graph of classes: of edges from y to T wit
             rival. So every pair of classes needs one Gram of the examples that have this edge.
 Products    with the Hessian need the examples only whose loss is not flat.
 Few         duals that are not at a bound, of few examples: the system is solved among these
-            (:mod:`odmtool.solvers.mcodm.dual_system`).
+            (:mod:`odmtool.solvers.mcodm.dual_system`), once gradients need so many products that
+            it takes no longer.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ _MANY = 300
 # Duals are few if they are at most this share of the unknowns.
 # speed only: exact steps or others, the gap decides
 _FEW = 0.7
+# The factor of so many takes no longer than a few products.
+# speed only: exact steps or others, the gap decides
+_SOON = 500
 
 
 class Members(NamedTuple):
@@ -220,12 +224,17 @@ class DenseNewton(SmoothedNewton):
     def _has_few_duals(self) -> bool:
         """Whether the duals that are not at a bound are few, and so are examples.
 
-        Not any more where rounding has spoilt their system.
+        Not before the products of a step have taken as long as their system does, nor any more
+        where rounding has spoilt it.
         """
         number = sum(members.classes.size for members in self._members)
         number += np.count_nonzero(self.duals.beta)
+        # A product takes 2 m d k multiplications, a factor number^3 / 6.
+        work = 12 * self._products * self._X.size * self.problem.k
+        # speed only: exact steps or others, the gap decides
+        is_worth = self._divides or number <= _SOON or number**3 <= work
         is_small = len(self._X) <= MOST_DUALS and not self._is_spoilt
-        return is_small and number <= min(MOST_DUALS, _FEW * self.W.size)
+        return is_small and is_worth and number <= min(MOST_DUALS, _FEW * self.W.size)
 
     def _columns(self) -> dual_system.Columns:
         """What H_i are made of at the present point."""

@@ -64,15 +64,14 @@ _FIRST = 0.1
 # Newton steps for it at most, where rounding keeps the gap from that.
 # speed only: how long to go on where rounding is all that moves
 _FIRST_STEPS = 200
+# And where rivals are given. (Of segment 58 of a start's 70 steps led far from all ends.)
+_GIVEN_STEPS = 10
 # Epochs of a round of a larger problem, if F has fallen then: other rivals lower it more than a
 # smaller gap does. With a kernel an epoch has more visits. Twice as many where they have lowered it
 # by less than this share.
 _ROUND_EPOCHS, _KERNEL_ROUND_EPOCHS, _LITTLE = 20, 5, 0.01
 # Where the gap leaves F less room than this share of the tolerance, its fall is not waited for.
 _NO_ROOM = 0.1
-# Where F fell by less than this share of the tolerance in a round, only the proof is missing.
-# speed only: when the proof is sought
-_SETTLED = 0.1
 # After so many sub-problems of a round whose W had a larger F, rivals follow no more: they may go
 # to and fro (pendigits at lambda 2^12: 1041 steps). With 5, digits ended up to 13 % higher.
 _ASTRAY = 10
@@ -162,7 +161,8 @@ class _Rounds:
         self._name, self._features, self._make_features = "dcd", None, make_features
         self.objective, self._point, self._gap, self._hidden = np.inf, None, np.inf, 0.0
         self._inner, self._blind, self._iteration, self._rounds = np.inf, 0, 0, []
-        self._change, self._tolerance = np.inf, 1.0
+        # ``_most`` is how many steps the first problem may take.
+        self._change, self._tolerance, self._most = np.inf, 1.0, np.inf
         # Of the round: the smallest gap, and Newton steps since; and whether these were many, once.
         self._least, self._since, self._is_in_vain = np.inf, 0, False
         self._is_small = start_count(problem, MOST_STARTS) > 1
@@ -181,6 +181,7 @@ class _Rounds:
             theta = self._problem.parameters.theta
             self.duals.rival[:] = rivals
             self.duals.upper[:] = np.where(rivals < 0, np.inf, 1 + theta)
+            self._most = np.inf if self._way.epochs else _GIVEN_STEPS
         if self._way.epochs:
             self._take_descent(seed)
         else:
@@ -261,7 +262,7 @@ class _Rounds:
     def _names_rivals_too_soon(self) -> bool:
         """Whether Newton's method alone has not yet solved the first problem."""
         is_first = not self._rounds and not self._way.epochs
-        most = min(_FIRST_STEPS, self._stop.max_iter)
+        most = min(_FIRST_STEPS, self._most, self._stop.max_iter)
         return is_first and self._inner > self._tolerance and self._iteration < most
 
     def _take_descent(self, seed: int) -> None:
@@ -329,10 +330,10 @@ class _Rounds:
 
     def _improve(self, tolerance: float) -> bool:
         """Epochs or Newton steps until the solver is content; whether rounding keeps it from it."""
-        limit, least, waited = self._stop.max_iter, np.inf, 0
+        limit, least, waited = min(self._stop.max_iter, self._most), np.inf, 0
         if self._name == "dcd":
             limit = min(limit, self._way.epochs, self._iteration + self._epochs)
-        is_settled = self._change < _SETTLED * self._stop.tolerance * self.objective
+        is_settled = self._change < self._stop.tolerance * self.objective
         self._is_in_vain |= self._since >= _IN_VAIN
         self._solver.begin(tolerance, is_settled, self._follows, self._is_in_vain)
         is_done = False
@@ -386,7 +387,7 @@ class _Rounds:
         if self._rounds:
             self._change = abs(self.objective - objective)
         self.objective, self._point = objective, self._solver.keep()
-        self._least, self._since = np.inf, 0
+        self._least, self._since, self._most = np.inf, 0, np.inf
         self._linearise(terms)
         self._gap = self._relative_gap()
         self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
