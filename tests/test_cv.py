@@ -21,6 +21,7 @@ from odmtool.errors import UsageError
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.search.search import Trial, best, grid
+from odmtool.search.strategies import STRATEGIES
 from odmtool.search.validation import folds
 
 
@@ -308,3 +309,31 @@ def test_the_quick_grid_is_tried_on_few_examples_in_full(run, tmp_path, examples
     (tmp_path / "data").write_text(rows)
     outcome = run("cv", "-t", "linear", *options, "data")
     assert outcome.code == 0 and f"= 25 fits on {first} examples" in outcome.err
+
+
+def test_of_repeated_splits_the_examples_that_are_searched_count(run, tmp_path, monkeypatch):
+    """1300 of which 1040 are searched, or 1235."""
+    rows = "".join(f"{1 - 2 * (k % 3 % 2)} 1:{k % 7} 2:{k % 5}\n" for k in range(1300))
+    (tmp_path / "data").write_text(rows)
+    taken = []
+
+    def told(name, search):
+        def taking(*args, **said):
+            taken.append(name)
+            return search(*args, **said)
+
+        return taking
+
+    for name, search in list(STRATEGIES.items()):
+        monkeypatch.setitem(STRATEGIES, name, told(name, search))
+    for share in ("0.2", "0.05"):
+        options = "--repeat", "1", "--test-size", share, "--grid", "quick", "-t", "linear"
+        assert run("cv", *options, "data").code == 0
+    assert taken == ["full", "halving"]
+
+
+def test_a_kernel_that_is_named_twice_is_searched_once(run, heart):
+    options = "-l", "1,4,16", "-g", "0.1", "--search", "coarse", "-v", "2", "--csv", "-"
+    once, twice = (run("cv", "-t", kernels, *options, heart)
+                   for kernels in ("linear,rbf", "linear,rbf,linear"))  # fmt: skip
+    assert twice.code == 0 and twice.out == once.out and once.out.count("linear") > 1

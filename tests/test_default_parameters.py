@@ -62,7 +62,10 @@ def test_what_the_rows_of_wide_data_share_does_not_count():
 
     def default(X, weight=None, name="odm", usual=LAMBDA):
         given = default_lambda(name, usual, "linear", X, weight)
-        assert default_lambda(name, usual, "linear", sparse.csr_matrix(X), weight) == given
+        m, d = X.shape
+        whole = sparse.csr_matrix((X.ravel(), np.tile(np.arange(d), m), np.arange(m + 1) * d))
+        for rows in (sparse.csr_matrix(X), whole):
+            assert default_lambda(name, usual, "linear", rows, weight) == given
         return given
 
     shifted, far = X + 1.5, X + 9

@@ -84,7 +84,7 @@ def test_a_newton_step_in_function_space(kind, far):
         apart = (a - demanded) @ K @ (a - demanded) / 2
         d = np.linalg.solve(np.eye(40) + losses.slope(loss, t)[:, None] * K, demanded - a)
         gap = far * apart
-        found, asked = answered(newton.step(gap, 1e-9 * apart), K)
+        found, asked = answered(newton.step(gap, 1e-9 * apart, 0.0), K)
         assert asked[0].roughly and np.array_equal(asked[0].v, demanded)
         [whole] = [one for one in asked if one.wanted is None]
         assert whole.v == pytest.approx(a + d, rel=1e-3, abs=1e-5)
@@ -101,7 +101,7 @@ def test_a_newton_step_in_function_space(kind, far):
         for mine, other in zip(found, naive_point(K, y, loss, newton.a), strict=False):
             assert mine == pytest.approx(other, rel=1e-6, abs=1e-9)
         # Another one near the solution needs no product of the demanded duals.
-        _, asked = answered(newton.step(np.inf, 0.0), K)
+        _, asked = answered(newton.step(np.inf, 0.0, 0.0), K)
         first = asked[0].wanted is not None and np.array_equal(
             asked[0].v, -y * losses.derivative(loss, y * (K @ (a + length * d)))
         )
@@ -170,7 +170,7 @@ class Scripted:
         self.calls.append(("renew", exactly))
         yield
 
-    def step(self, gap, least):
+    def step(self, gap, least, _enough):
         self.calls.append(("step", gap, least))
         yield
         if (said := next(self._steps)) is None:

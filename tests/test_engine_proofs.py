@@ -32,10 +32,10 @@ def certified(monkeypatch):
     )
     basis = SimpleNamespace(error=0.25)
 
-    def run(points, way, count=0, left=True, is_full=False, size=10**6, is_late=False):
+    def run(points, way, count=0, left=True, is_full=False, size=10**6, is_late=False, active=()):
         asked = []
-        for one in points:
-            one.a = np.ones(size)
+        for one, share in zip(points, active or [1.0] * len(points), strict=True):
+            one.a = np.arange(size) < share * size
 
         def drawn(some, basis, found, count):
             asked.append((count, [points.index(one) for one in some]))
@@ -105,6 +105,13 @@ def test_ever_more_rows_are_drawn_where_these_may_prove_it(certified):
     # After the deadline neither more rows nor a pass follow on these.
     some = [point(0.4, [0.3, 0.2], 0.1)]
     assert certified(some, "drawn", 500, is_late=True) == ([0.3], [DELTA], [(500, [0])])
+    # But a pass that is no dearer than they are, as of few examples with duals.
+    some = [point(0.4, [0.3, 0.2], 0.1)]
+    late = certified(some, "drawn", 500, is_late=True, active=[1e-3])
+    assert late == ([0.1], [0.0], [[0]])
+    # Those of the problems that are proved do not count.
+    some = [point(0.2), point(0.4, [0.3] * 9, 0.1)]
+    assert certified(some, "drawn", 500, active=[1.0, 1e-2])[2] == [(500, [1]), (2500, [1]), [1]]
     # Of few examples, or of some more, a pass follows at once or after some, or comes first.
     some = [point(0.4, [0.3, 0.3, 0.2], 0.1)]
     asked = certified(some, "drawn", 50, size=1000)[2]

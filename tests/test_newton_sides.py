@@ -11,6 +11,7 @@ from odmtool.core import losses
 from odmtool.core.csr import CSR
 from odmtool.core.kernels import Kernel
 from odmtool.solvers.base import Problem, Stop
+from odmtool.solvers.large import blocks
 from odmtool.solvers.newton import newton, spaces
 
 
@@ -176,3 +177,13 @@ def test_after_a_short_step_it_begins_again_from_a_smaller_lambda(monkeypatch):
     slow = newton.solve(problem, Stop(1e-6))
     assert slow.converged and slow.iterations > 60
     np.testing.assert_allclose(found.primal, slow.primal, rtol=1e-6)
+
+
+def test_a_start_is_not_left_for_a_smaller_lambda():
+    """Newton's method begins at the solution of a sample, whose Hessian is for these weights."""
+    random = np.random.default_rng(1)
+    X = np.exp(2 * random.standard_normal((9000, 40)))
+    y = np.sign(np.tanh(X[:, 0]) + np.tanh(X[:, 1]) - 1 + 0.3 * random.standard_normal(9000))
+    problem = Problem(X, None, y, np.ones(9000), losses.odm(2.0**14, 0.2, 0.2, 9000))
+    found = blocks.solve(problem, blocks.Blocks([blocks.RowSource(X)], [9000], 40), Stop(1e-4, 200))
+    assert found.converged and found.iterations < 150

@@ -73,11 +73,11 @@ def test_processes_begin_when_the_first_fits_take_longer_than_was_guessed(
 def test_chains_whose_fits_begin_anew_are_divided_among_processes(heart, jobs, pieces):
     linear = dict(kernel=("linear",), lambda_=tuple(2.0**k for k in range(7)))
     plan, chain = plan_of(heart, linear), list(range(7))
-    assert searching._pieces(plan, chain, jobs) == [chain]  # one solution starts the next
+    assert searching.pieces(plan, chain, jobs) == [chain]  # one solution starts the next
     plan = plan._replace(machine=MCODM())
-    assert searching._pieces(plan, chain, jobs) == pieces
+    assert searching.pieces(plan, chain, jobs) == pieces
     with_kernel = plan._replace(settings=[s | {"kernel": "rbf"} for s in plan.settings])
-    assert searching._pieces(with_kernel, chain, jobs) == [chain]  # and one kernel matrix
+    assert searching.pieces(with_kernel, chain, jobs) == [chain]  # and one kernel matrix
 
 
 def test_which_machines_begin_anew():
@@ -111,8 +111,12 @@ def test_folds_are_scaled_once_for_all_kernels_where_there_is_room(
     assert len(rows) == expected
     monkeypatch.setattr(searching, "_SOON", -1.0)
     assert table(search(plan, jobs=2)) == alone
-    needed = plan_memory(plan, 1).parts["scaled folds"]
+    needed = plan_memory(plan, 1).parts.get("scaled folds", 0.0)
     assert 0 < needed <= 5 * 3 * 8 * 270 * 13
+    # Processes have copies of their own, and one kernel needs none.
+    assert plan_memory(plan, 2).parts["scaled folds"] == 2 * needed
+    one = plan._replace(settings=[s for s in plan.settings if s["gamma"] == 0.1])
+    assert "scaled folds" not in plan_memory(one, 2).parts
 
 
 def test_too_little_memory_for_the_matrix_changes_nothing(heart):

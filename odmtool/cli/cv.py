@@ -111,7 +111,8 @@ def cv(ctx, **options):
     check_pictures(job, settings)
     check_grid_table(manner)
     data = _read(place, choice, job, manner.table, report)
-    job.strategy = job.strategy or _strategy(choice, job, len(data.labels))
+    searched = len(data.labels) * (1.0 if job.repeat is None else 1.0 - job.test_size)
+    job.strategy = job.strategy or _strategy(choice, job, searched)
     settled, by_kernel = _settled(choice, data, job, place)
     machine, settings = _machine_and_settings(by_kernel, job)
     settled.warn_of_unused(report)
@@ -230,7 +231,8 @@ def _plan(machine, settings: list[dict], place, data, job, report: Report, is_st
     with naming(place.source.path):
         n = folds_for(job.folds, len(labels), report)
         if job.repeat is None:  # else the training parts are checked
-            check_classes(labels, n, job.metric, may_lack=is_stock)
+            may_lack = is_stock and job.probability != "1"
+            check_classes(labels, n, job.metric, may_lack=may_lack)
             warn_of_small_class(labels, n, report)
     return SearchPlan(
         machine, settings, known, folds(labels, n, job.seed), job.metric,

@@ -90,7 +90,7 @@ class MachineChoice(NamedTuple):
         if not self._has_several:
             return [self]
         scaled, found = _scaled_once(data, scaling), []
-        for kernel in self.parameters["kernel"]:
+        for kernel in dict.fromkeys(self.parameters["kernel"]):
             own = self._replace(
                 parameters=self.parameters | {"kernel": (kernel,)}, given=self.given | {"kernel"}
             )

@@ -102,7 +102,8 @@ def default_lambda(
     With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
     example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`,
     with poly than :func:`_poly_lambda`, with sigmoid :func:`_sigmoid_lambda`.
-    Of linear odm and mcodm less than ``usual`` for wide data. An example of weight 2 is two, but
+    Of linear odm and mcodm less than ``usual`` for wide data, and of odm for data with few examples
+    per feature, of sparse data some more. An example of weight 2 is two, but
     weights that are 1 / m, as boosting hands them on, do not make the examples one.
 
     Parameters
@@ -283,8 +284,11 @@ def _variance_lambda(X, total: float, weight: np.ndarray) -> float:
 
 def _is_sparse(X, weight: np.ndarray, d: int) -> bool:
     """Whether most values of the d columns are 0."""
-    counts = np.count_nonzero(X, axis=1) if isinstance(X, np.ndarray) else np.diff(X.indptr)
-    return 2 * float(weight @ counts) < d * float(weight.sum())
+    if isinstance(X, np.ndarray):
+        count = weight @ np.count_nonzero(X, axis=1)
+    else:  # zeros may be stored
+        count = np.repeat(weight, np.diff(X.indptr)) @ (X.data != 0)
+    return 2 * float(count) < d * float(weight.sum())
 
 
 def _has_rows(X) -> bool:

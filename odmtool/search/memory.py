@@ -18,7 +18,7 @@ from odmtool.places.memory import (
     problem_count,
 )
 from odmtool.search.calibration import FOLDS
-from odmtool.search.search import SCALED_SHARE, SearchPlan, chains, is_together
+from odmtool.search.search import SCALED_SHARE, SearchPlan, chains, is_together, pieces
 from odmtool.search.together import needed_bytes, newton_processes
 from odmtool.search.validation import takes_path
 from odmtool.solvers.base import path_bytes
@@ -66,9 +66,17 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     parts = _programs(is_compiled, together > 0 or jobs == 1, processes)
     # What is solved side by side has the memory to itself; see search().
     parts["fits"] = max(_fit_bytes(plan, X, machines, jobs), together)
-    if plan.data.scale is not None:
-        parts["scaled folds"] = min(plan.n_folds * bytes_of(X), SCALED_SHARE * limit)
+    if _keeps_scaled(plan, jobs):
+        # Processes read copies of them in memory that they share.
+        copies = min(plan.n_folds * bytes_of(X), SCALED_SHARE * limit)
+        parts["scaled folds"] = min(jobs, 2) * copies
     return SearchMemory(needed, limit, keeps_matrix, jobs, parts)
+
+
+def _keeps_scaled(plan: SearchPlan, jobs: int) -> bool:
+    """Whether the scaled rows of a fold are used more than once."""
+    is_here = plan.data.scale is not None and plan.machine.settings.scheduler is None
+    return is_here and sum(len(pieces(plan, chain, jobs)) for chain in chains(plan)) > 1
 
 
 def _side_by_side(plan: SearchPlan, X, machine, count: int, jobs: int) -> tuple[float, int]:

@@ -176,7 +176,7 @@ def search(
         some = list(group)
         units = [
             _unit(plan, piece, k, known)
-            for chain in some for piece in _pieces(plan, chain, jobs) for k in range(n)
+            for chain in some for piece in pieces(plan, chain, jobs) for k in range(n)
         ]  # fmt: skip
         others = None if shared else _run(plan, units, n, jobs, journal, known)
         for chain in some:
@@ -197,7 +197,7 @@ def search(
                 pass
 
 
-def _pieces(plan: SearchPlan, chain: list[int], jobs: int) -> list[list[int]]:
+def pieces(plan: SearchPlan, chain: list[int], jobs: int) -> list[list[int]]:
     """A chain, or parts of it for processes that would have nothing to do while others go on.
 
     Settings that follow each other, which differ in lambda, go to different parts.
@@ -334,7 +334,7 @@ class _Folds:
 
 
 def _forecast(plan: SearchPlan, work: list[tuple]) -> Callable[..., float]:
-    """A function of the units that are done, and of the seconds that they took.
+    """A function of the units that are done, and of the processor seconds that they took.
 
     It returns about the seconds that are left: as guessed, or as what is done lets one expect.
     """

@@ -18,11 +18,12 @@ Update   with the slopes s_i = u_i l''(t_i) and the duals eta that the margins d
          Hessian of the problem in the landmarks' span. The whole step is taken where P - D there
          is smaller, else the exact minimum of P along it.
          The gradients stop at a residual of 0.03 sqrt(2 (P - D)), the distance of w from the
-         optimum. D is the largest so far, or that of eta, P - D(eta) = 1/2 |w - w(eta)|^2: of
-         landmarks the coefficients are far from duals. After a short step they stop at a quarter
-         of that. Their products are of values rounded to two bytes, where these are at hand
-         (:mod:`odmtool.solvers.engine.products`) and what that changes in the residual is below
-         the one at which they stop; after a short step no longer.
+         optimum, or of 0.3 times what that is at the tolerance. D is the largest so far, or that
+         of eta, P - D(eta) = 1/2 |w - w(eta)|^2: of landmarks the coefficients are far from duals.
+         After a short step they stop at a quarter of the first. Their products are of values
+         rounded to two bytes, where these are at hand (:mod:`odmtool.solvers.engine.products`)
+         and what that changes in the residual is below the one at which they stop; after a short
+         step no longer.
 Stop     when P - D, with coef itself as the dual point, is at most the tolerance:
 
              sum_i [u_i l(t_i) + eta_i t_i - min_t (u_i l(t) + eta_i t)] + 1/2 |w - w(eta)|^2,
@@ -65,6 +66,9 @@ _RESIDUAL = 0.03
 # That share is divided by the second number after a step that is shorter than the first.
 # speed only: the gap decides when it ends, not how precise a step was
 _SHORT, _FINER = 0.1, 4.0
+# And no smaller residual than so many times that of a gap which is small enough.
+# speed only: the gap decides when it ends, not how precise a step was
+_ENOUGH = 0.3
 # speed only: the gap decides when it ends, not how precise a step was
 _GRADIENTS = 200
 # A gap in single precision must be below this share of the tolerance to be looked at in double.
@@ -186,10 +190,11 @@ class FullNewton:
         active, cost = np.count_nonzero(self.a), Cost.of(self.points.X)
         return max([n for n in DRAWN if cost.rows(n, active) <= _LATE], default=DRAWN[0])
 
-    def step(self, gap: float, least: float) -> Course:
+    def step(self, gap: float, least: float, enough: float) -> Course:
         """A Newton step; ``gap`` is P - D for any dual point, the best that is known.
 
-        Where P - D is below ``least`` it is rounding. Returns ``values()``; raises LinAlgError
+        Where P - D is below ``least`` it is rounding; ``enough`` is what it need not be below.
+        Returns ``values()``; raises LinAlgError
         where numbers overflow.
         """
         y, t = self.y, self.y * self.f
@@ -201,7 +206,7 @@ class FullNewton:
             apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
             gap = min(gap, max(apart / 2, least))
         # speed only: the gap decides when it ends, not how precise a step was
-        accuracy = self._share * np.sqrt(2 * gap)
+        accuracy = max(self._share * np.sqrt(2 * gap), _ENOUGH * np.sqrt(2 * enough))
         change = demanded - self.a
         roughly = self._is_rounding_harmless and rounded_residual(slopes, change) <= accuracy
         change = yield from self._direction(slopes, change, accuracy, roughly)
@@ -320,8 +325,8 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
             break
         try:
             floor = _LEAST * scale
-            far = max(primal - highest, floor)
-            primal, scale, gap, eta = yield from newton.step(far, floor)
+            far, enough = max(primal - highest, floor), tolerance * scale
+            primal, scale, gap, eta = yield from newton.step(far, floor, enough)
         except LinAlgError:
             break  # singular to working precision: no better step can be had
         except Exceeded:

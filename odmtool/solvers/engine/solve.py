@@ -176,6 +176,14 @@ def _is_better(new: Solution | None, old: Solution, tolerance: float) -> bool:
     return new.converged or not (is_higher or new.gap > old.gap)
 
 
+def _most_drawn(points: list[SpanPoint], left: np.ndarray) -> float:
+    """As many drawn rows as cost what a pass for the points that are left does."""
+    is_active = np.zeros(len(points[0].a), dtype=bool)
+    for k in left:
+        is_active |= points[k].a != 0
+    return _MOST_DRAWN * np.count_nonzero(is_active)
+
+
 class EngineRun:
     """Problems on their way.
 
@@ -405,8 +413,7 @@ class EngineRun:
         if choice.way == "full" or is_given_up:
             return bound, failure
         left = np.flatnonzero(~(bound <= enough))
-        active = max((np.count_nonzero(point.a) for point in points), default=0)
-        while left.size and choice.way != "exact" and count < _MOST_DRAWN * active:
+        while left.size and choice.way != "exact" and count < _most_drawn(points, left):
             drawn, least = self._drawn([points[k] for k in left], basis, found, count)
             bound[left], failure[left] = np.minimum(bound[left], drawn), certificate.DELTA
             # Neither more rows nor a pass would prove what is not so: more landmarks are wanted.
@@ -415,7 +422,8 @@ class EngineRun:
             left, count = left[is_open], _AGAIN * count
             if self.stop.is_late:
                 break
-        if left.size and not (self.stop.is_late and np.all(bound[left] < np.inf)):
+        is_late = self.stop.is_late and count < _most_drawn(points, left)
+        if left.size and not (is_late and np.all(bound[left] < np.inf)):
             exact = np.array(certificate.exact([points[k] for k in left], basis))
             failure[left] = np.where(exact <= bound[left], 0.0, failure[left])
             bound[left] = np.minimum(bound[left], exact)

@@ -85,8 +85,9 @@ def solve(
     sample = _of_sample(problem, stop, executor) if is_new else None
     space = space_of(problem, executor) if space is None else space
 
-    steps = _Steps(problem, stop, space, may_restart=start is None)
     v = _beginning(space, start, sample)
+    # Not where it begins at a solution: the rows may be known by a Hessian for these weights only.
+    steps = _Steps(problem, stop, space, may_restart=start is None and not v.any())
     with np.errstate(over="ignore", invalid="ignore"):
         # No name for the first iterate here: its arrays are as large as the examples are many.
         track, iteration = descend(steps.at_point(v), steps.step, stop, start is not None, progress)
@@ -161,6 +162,7 @@ class _Steps:
             return self.point_at(target, there, at_target)
         length = shorter_step(self.loss, t, change, products)
         if length < _SHORT and self._taken <= self._early and self._taken < self.stop.max_iter:
+            del target, there, direction, change, at_target  # as large as the examples are many
             return self._restart()
         v, t = v + length * direction, t + length * change
         found = self.point_at(v, t, self.pieces.at(t))
@@ -174,8 +176,10 @@ class _Steps:
         problem = self.problem._replace(weight=_LIGHTER * self.problem.weight)
         stop = self.stop._replace(tolerance=_ROUGH, limit=self.stop.limit - self._taken)
         steps = _Steps(problem, stop, self.space)
-        zero = steps.at_point(self.space.zero())
-        track, count = descend(zero, steps.step, stop, False, ignore_progress)
+        # No name for the first iterate, as above.
+        track, count = descend(
+            steps.at_point(self.space.zero()), steps.step, stop, False, ignore_progress
+        )
         return self.at_point(track.best(_ROUGH)[0].v)._replace(before=count)
 
 
