@@ -117,10 +117,10 @@ def test_the_size_of_what_f_is_made_of_is_known_after_a_shorter_step(monkeypatch
         lengths.append(0.25)
         return 0.25
 
-    def followed(self, gap, least):
+    def followed(self, gap, least, enough):
         before, first, count = self._size, self.a, len(lengths)
         # As if far less were known to be left: no whole step is good enough.
-        found = yield from take(self, 1e-6 * gap, 1e-6 * least)
+        found = yield from take(self, 1e-6 * gap, 1e-6 * least, 1e-6 * enough)
         if len(lengths) > count:
             target = first + 4 * (self.a - first)
             sizes.append((self._size, 0.75 * before + 0.25 * np.abs(target).sum()))
@@ -158,8 +158,9 @@ def test_a_step_makes_one_product_for_all_examples(monkeypatch):
     everywhere = [one for one in asked if one.wanted is None and not one.exactly]
     assert steps and len(everywhere) <= len(steps) < len(asked) - len(everywhere)
     # Each is told how far P may be from the best dual value that was met: ever less.
-    far, least = np.array(steps).T
+    far, least, enough = np.array(steps).T
     assert np.all(far > 1e3 * least) and np.all(np.diff(far) < 0)
+    assert enough == pytest.approx(least / full._LEAST * 1e-3)
     assert far[0] < 2 * least[0] / full._LEAST
 
 

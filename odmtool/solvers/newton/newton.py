@@ -64,7 +64,7 @@ _LEFT, _UNSURE = 0.9, 0.01
 # If one of so many first steps is so short, it begins again, from the solution for so many times
 # the weights, whose gap is at most this.
 # speed only: where the next step begins
-_EARLY, _SHORT, _LIGHTER, _ROUGH = 3, 0.1, 1 / 64, 0.1
+_EARLY, _SHORT, _LIGHTER, _ROUGH = 3, 0.08, 1 / 64, 0.1
 # It begins at the solution of every so many-th example, if these are so many per column.
 _SAMPLED, _SAMPLED_PER_COLUMN = 7, 10
 
