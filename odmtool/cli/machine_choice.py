@@ -156,7 +156,7 @@ class MachineChoice(NamedTuple):
     def _settled_kernel(self, kernel: str) -> dict:
         """The parameters of a kernel on which its default lambda depends.
 
-        None if one of them has several values: what suits one setting does not suit another.
+        Empty if one of them has several values: what suits one setting does not suit another.
         """
         from odmtool.machines.data import OF_ROWS
 

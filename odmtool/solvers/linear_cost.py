@@ -72,7 +72,8 @@ def gram_cost(problem: Problem) -> float:
     m = problem.size
     if m > LARGEST_GRAM:
         return np.inf
-    steps = float(np.clip(_GRAM_STEPS * curvature(problem) ** _GRAM_GROWTH, 1, _MOST_GRAM_STEPS))
+    steps = max(1.0, _GRAM_STEPS * curvature(problem) ** _GRAM_GROWTH)
+    steps = min(steps, _MOST_GRAM_STEPS)
     return _SCIPY + steps * _GRAM_STEP * m**3
 
 
@@ -97,8 +98,8 @@ def epoch_cost(X) -> float:
 
 def descent_cost(problem: Problem) -> float:
     """Seconds of coordinate descent, compiled code included."""
-    epochs = _EPOCHS * curvature(problem) ** _EPOCH_GROWTH
-    epochs = float(np.clip(epochs, _LEAST_EPOCHS, _MOST_EPOCHS))
+    epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _EPOCH_GROWTH)
+    epochs = min(epochs, _MOST_EPOCHS)
     return _COMPILED + epochs * epoch_cost(problem.X)
 
 

@@ -194,8 +194,7 @@ class FullNewton:
         """A Newton step; ``gap`` is P - D for any dual point, the best that is known.
 
         Where P - D is below ``least`` it is rounding; ``enough`` is what it need not be below.
-        Returns ``values()``; raises LinAlgError
-        where numbers overflow.
+        Returns ``values()``; raises LinAlgError where numbers overflow.
         """
         y, t = self.y, self.y * self.f
         slopes, demanded = losses.slope(self.loss, t), -y * losses.derivative(self.loss, t)

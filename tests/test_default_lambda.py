@@ -1,0 +1,202 @@
+"""lambda of linear machines that nobody named: docs/defaults.md says why it is what it is."""
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from odmtool import MulticlassODMClassifier, ODMClassifier
+from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
+from odmtool.io.model_file import read_model
+from odmtool.machines.data import default_lambda
+
+
+def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
+    """Number of examples over their mean squared length; in odm-cv and from Python, too."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(12, 40)).round(3)
+    y = np.where(X[:, 0] > 0, 1, -1)
+    features = [" ".join(f"{j}:{v:g}" for j, v in enumerate(row, 1)) for row in X]
+    rows = [f"{label} {row}" for label, row in zip(y, features, strict=True)]
+    wanted = float(f"{12 / (X**2).sum(axis=1).mean():.3g}")
+
+    def recorded(*arguments, data="wide"):
+        assert run("train", *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    Path("wide").write_text("\n".join(rows) + "\n")
+    assert recorded() == pytest.approx(wanted)
+    estimator = ODMClassifier(bias=None).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == pytest.approx(wanted)
+    assert run("cv", "-m", "0.2", "-v", "3", "--csv", "t", "wide").code == 0
+    lines = [line.split(",") for line in Path("t").read_text().splitlines()]
+    assert float(lines[1][lines[0].index("lambda")]) == pytest.approx(wanted)
+    assert recorded("-t", "poly") == recorded("-s", "odm", "-l", "2^14") == LAMBDA
+    assert recorded("-c", "2") == 24
+    assert recorded("-s", "ldm") == COMPARATOR_LAMBDA
+    # The folds of a search are scaled, and the examples that it is taken from.
+    assert run("cv", "-m", "0.2", "-v", "3", "--scale", "0,1", "--csv", "t", "wide").code == 0
+    assert float(Path("t").read_text().splitlines()[1].split(",")[4]) == recorded("--scale", "0,1")
+    # Columns that do not occur make no row wider.
+    few = "\n".join(" ".join(row.split()[:3] + ["40:1"]) for row in rows)
+    Path("few").write_text(few + "\n")
+    assert recorded(data="few") == LAMBDA
+    # Short rows: never more than the usual one.
+    tiny = "\n".join(re.sub(r":(\S+)", r":\1e-5", row) for row in rows)
+    Path("tiny").write_text(tiny + "\n")
+    assert recorded(data="tiny") == LAMBDA
+    Path("huge").write_text("1 1:1e200 2:1e200 3:1\n-1 1:-1e200 2:3 4:1\n")
+    assert "scale the features" in run("train", "huge", "m").err
+
+
+def test_what_the_rows_of_wide_data_share_does_not_count():
+    """The mean squared distance for the mean squared length, at most d / M times; any rows."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(12, 60)).round(3)
+
+    def wanted(X, factor=1.0):
+        return pytest.approx(factor * len(X) / (X**2).sum(axis=1).mean(), rel=6e-3)
+
+    def default(X, weight=None, name="odm", usual=LAMBDA):
+        given = default_lambda(name, usual, "linear", X, weight)
+        m, d = X.shape
+        whole = sparse.csr_matrix((X.ravel(), np.tile(np.arange(d), m), np.arange(m + 1) * d))
+        for rows in (sparse.csr_matrix(X), whole):
+            assert default_lambda(name, usual, "linear", rows, weight) == given
+        return given
+
+    shifted, far = X + 1.5, X + 9
+    size, distance = (shifted**2).sum(axis=1).mean(), 2 * X.var(axis=0).sum()
+    assert 1.2 < size / distance < 2
+    assert default(X) == wanted(X)
+    assert default(shifted) == wanted(shifted, size / distance)
+    assert default(far) == wanted(far, 60 / 12)
+    twice = np.vstack([shifted, shifted])
+    assert default(shifted, np.full(12, 2.0)) == default(twice)
+    assert default(shifted, np.full(12, 1 / 12)) == default(shifted)
+    # Of several classes it gains nothing.
+    assert default(far, name="mcodm", usual=MULTICLASS_LAMBDA) == wanted(far)
+    few, equal = far[:, :11], np.ones((3, 60))
+    assert default(few) == wanted(few, (12 / 11) ** 2)
+    assert default(equal) == wanted(equal)
+
+
+def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
+    """Those that occur count, from 100 on; few features keep the usual one, and two classes do
+    with four examples for each."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150, 100)).round(3) * 100
+    y = np.arange(150) % 3 + 1
+
+    def recorded(*arguments, features=100, classes=3):
+        labels = np.minimum(y, classes)
+        rows = [" ".join(f"{9 * j}:{v:g}" for j, v in enumerate(row, 1)) for row in X[:, :features]]
+        lines = [f"{label} {row}" for label, row in zip(labels, rows, strict=True)]
+        Path("many").write_text("\n".join(lines) + "\n")
+        assert run("train", "--max-iter", "3", *arguments, "many", "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    wanted = float(f"{150 / (X**2).sum(axis=1).mean():.3g}")
+    assert recorded() == pytest.approx(wanted)
+    estimator = MulticlassODMClassifier(bias=None, tol=0.1).fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == pytest.approx(wanted)
+    low, high = X.min(axis=0), X.max(axis=0)
+    lengths = ((2 * (X - low) / (high - low) - 1) ** 2).sum(axis=1)
+    assert recorded("--scale", "-1,1") == pytest.approx(150 / lengths.mean(), rel=0.01)
+    # The quick grid has the multiples that it has of the usual one.
+    for features, one in ((100, wanted), (99, MULTICLASS_LAMBDA)):
+        recorded(features=features)
+        search = ["--max-iter", "3", "-t", "linear", "-v", "2", "--search", "full", "--csv", "t"]
+        assert run("cv", *search, "many").code == 0
+        with Path("t").open() as stream:
+            found = [float(row["lambda"]) for row in csv.DictReader(stream)]
+        assert found == pytest.approx([one * 2.0**p for p in (-10, -6, -2, 2, 6)])
+    assert recorded(features=99) == recorded("-l", "2^12") == MULTICLASS_LAMBDA
+    assert recorded(classes=2, features=37) == LAMBDA
+
+
+def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):
+    """(M / d)^2 M / mean |x|^2, large columns cut off; sparse, dense, weights, Python and cv."""
+    random = np.random.default_rng(3)
+    X = random.integers(1, 9, size=(30, 10)) / 8
+    y = np.where(X[:, 0] > X[:, 1], 1, -1)
+
+    def written(X, name):
+        rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist())
+        labels = np.resize(y, len(X))
+        Path(name).write_text("".join(f"{a} {row}\n" for a, row in zip(labels, rows, strict=True)))
+
+    def recorded(*arguments, data="few"):
+        assert run("train", *arguments, data, "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    expected = float(f"{3**2 * 30 / (X**2).sum(axis=1).mean():.3g}")
+    written(X, "few")
+    assert recorded() == expected < 100
+    estimator = ODMClassifier().fit(X, y)
+    assert float(estimator.model_.facts["lambda"]) == expected
+    # Features that do not occur are none, in an array either.
+    padded = np.hstack([X, np.zeros((30, 15))])
+    assert default_lambda("odm", 2.0**14, "linear", padded) == expected
+    Path("weights").write_text("1.2\n" * 30)
+    heavier = float(f"{3.6**2 * 36 / (X**2).sum(axis=1).mean():.3g}")
+    assert recorded("-W", "weights") == heavier
+    # Shares that sum to 1 are not one example; what has weight 0 is none.
+    for share in (1 / 30, 1e-300):
+        shared = ODMClassifier().fit(X, y, np.full(30, share))
+        assert float(shared.model_.facts["lambda"]) == expected
+    Path("weights").write_text("0.01\n" * 20 + "0\n" * 10)
+    assert recorded("-W", "weights") == float(f"{2**2 * 20 / (X[:20] ** 2).sum(axis=1).mean():.3g}")
+    # One feature in other units does not make the others count for nothing.
+    large = X * np.where(np.arange(10) == 4, 1000.0, 1.0)
+    written(large, "large")
+    squares = np.sort((large**2).sum(axis=0))
+    size = squares[:9].sum() + 16 * squares[5]
+    assert recorded(data="large") == float(f"{3**2 * 30**2 / size:.3g}")
+    written(np.vstack([X, X[:10]]), "many")
+    assert recorded(data="many") == recorded("-s", "odm", data="many") == LAMBDA
+    assert recorded("-s", "l2svm") == COMPARATOR_LAMBDA
+    assert run("cv", "-v", "2", "--csv", "t", "few").code == 0
+
+
+def test_the_default_lambda_of_sparse_data_is_at_most_examples_over_variance(run, tmp_path):
+    """From 100 features on, below eight examples for each; any rows, weights, scaled, in cv."""
+    random = np.random.default_rng(5)
+    X = (random.random((600, 100)) < 0.2) * random.integers(1, 9, size=(600, 100)) / 8
+    y = np.where(X[:, :40].sum(axis=1) > X[:, 40:80].sum(axis=1), 1, -1)
+
+    def default(X, weight=None, name="odm", usual=LAMBDA):
+        given = default_lambda(name, usual, "linear", X, weight)
+        assert default_lambda(name, usual, "linear", sparse.csr_matrix(X), weight) == given
+        return given
+
+    def wanted(X):
+        return float(f"{len(X) / X.var(axis=0).sum():.3g}")
+
+    assert default(X) == wanted(X) < 200
+    rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1) if v) for row in X.tolist())
+    lines = (f"{label} {row}\n" for label, row in zip(y, rows, strict=True))
+    Path("sparse").write_text("".join(lines))
+    assert run("train", "sparse", "m").code == 0
+    assert float(read_model("m").facts["lambda"]) == wanted(X)
+    assert run("train", "--scale", "0,1", "sparse", "m").code == 0
+    ranges = X.max(axis=0) - X.min(axis=0)
+    assert float(read_model("m").facts["lambda"]) == wanted((X - X.min(axis=0)) / ranges)
+    assert run("cv", "-m", "0.2", "-v", "2", "--csv", "t", "sparse").code == 0
+    assert float(Path("t").read_text().splitlines()[1].split(",")[4]) == wanted(X)
+    # Weight 2 is a duplicate row, 0 none; columns that do not occur are none, either.
+    doubled = np.vstack([X[:300], X[:300]])
+    weight = np.repeat([2.0, 0.0], 300)
+    assert default(X, weight) == default(doubled) == wanted(doubled)
+    padded = np.hstack([X, np.zeros((600, 300))])
+    assert default(padded) == wanted(X)
+    # A column in other units counts as 16 medians.
+    large = X * np.where(np.arange(100) == 7, 1000.0, 1.0)
+    variances = np.sort(large.var(axis=0))
+    assert default(large) == float(f"{600 / (variances[:99].sum() + 16 * variances[50]):.3g}")
+    # With more examples, with fewer features, or where most values are not 0, as before.
+    assert default(np.vstack([X, X[:200]])) == default(X[:, :99]) == LAMBDA
+    assert default(1 - X) == default(X, name="l2svm") == LAMBDA
