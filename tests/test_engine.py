@@ -12,7 +12,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.rows import tiles
 from odmtool.rows.executor import local_executor
-from odmtool.solvers.base import Stop
+from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import brought, certificate, choice, cost, sample, solve, thinned
 
 
@@ -265,3 +265,17 @@ def test_problems_that_are_too_many_for_the_memory_come_one_after_the_other(monk
     alone = [one for part in parts for one in solve.solve_all(part, Stop(1e-3, 100), seed=5)]
     assert len(found) == 3 and told
     assert all(np.array_equal(a.coef, b.coef) for a, b in zip(found, alone, strict=True))
+
+
+def test_no_landmarks_are_chosen_among_the_rounding_errors_of_large_features(monkeypatch):
+    """They would magnify these in every bound until nothing was proved."""
+    random = np.random.default_rng(0)
+    X = np.column_stack([np.exp(random.normal(10, 1.2, 4000)), random.normal(40, 13, 4000)])
+    y = np.where(np.log(X[:, 0]) + X[:, 1] / 20 + random.normal(0, 1, 4000) > 12, 1.0, -1.0)
+    gram = Gram(Kernel("rbf", 2 / X.var(axis=0).sum()), X)
+    problem = Problem(None, gram, y, np.ones(4000), LOSSES["odm"](4000.0, 4000))
+    monkeypatch.setattr(sample, "_SAMPLE", 800)
+    solution = solve.solve(problem, Stop(1e-3, 100))
+    assert solution.solver == "landmarks" and solution.converged
+    truth = judged(problem, solution.coef, solution.eta, own_matrix(problem))
+    assert truth.gap <= solution.gap

@@ -22,8 +22,10 @@ from odmtool.solvers.newton.factor import inverse_transposed
 # Candidates of a block, as a share of the landmarks so far, and their least and most.
 # speed only: the gap is certified with any landmarks
 _SHARE, _LEAST, _MOST = 0.25, 32, 256
-# What is left of an example below this share of the largest k(x, x) is near rounding.
-_FLOOR = 1e-10
+# What is left of an example below this share of the largest k(x, x), or so many times what rounding
+# changes in a kernel value, is near rounding: features that are not scaled have more of it, and
+# landmarks that leave nothing else would magnify it in every bound.
+_FLOOR, _MAGNIFIED = 1e-10, 1e4
 
 
 class Landmarks:
@@ -35,6 +37,9 @@ class Landmarks:
         The sample.
     most : int
         As many landmarks can be chosen.
+    seed : int
+    value_error : float
+        How far a kernel value may be off, of all examples.
 
     Attributes
     ----------
@@ -46,13 +51,13 @@ class Landmarks:
         What is left is rounding only.
     """
 
-    def __init__(self, points: Points, most: int, seed: int):
-        self.points, self.members = points, []
+    def __init__(self, points: Points, most: int, seed: int, value_error: float = 0.0):
+        self.points, self.members, self._value_error = points, [], value_error
         self._most = min(most, points.size)
         # Column after column, so that memory is touched only where there are landmarks.
         self._Z = np.empty((points.size, self._most), order="F")
         self.left = points.diagonal.copy()
-        self._floor = _FLOOR * self.left.max(initial=0.0)
+        self._floor = self._least()
         self._random = np.random.default_rng(seed)
         self.is_exhausted = not self.left.max(initial=0.0) > 0
 
@@ -99,8 +104,14 @@ class Landmarks:
         """
         self.points = points
         self._Z[places, : Z.shape[1]], self.left[places] = Z, left
-        self._floor = _FLOOR * points.diagonal.max(initial=0.0)
+        self._floor = self._least()
         self.is_exhausted = False
+
+    def _least(self) -> float:
+        """Below this, what is left of an example is near rounding."""
+        return max(
+            _FLOOR * self.points.diagonal.max(initial=0.0), _MAGNIFIED * self._value_error
+        )
 
     def _add_block(self, room: int) -> None:
         known = len(self.members)

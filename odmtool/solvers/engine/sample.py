@@ -174,7 +174,7 @@ class DrawnExamples:
         self.dtype = np.float32
         self.points = points if self.is_whole else points.rows(rows)
         self._columns, self._own_weight = columns.rows(rows), np.zeros(len(rows), dtype=bool)
-        self.landmarks = Landmarks(self.points, most, seed)
+        self.landmarks = Landmarks(self.points, most, seed, points.value_error)
         self.W, self._Z = np.zeros((0, columns.count)), None
 
     @property
