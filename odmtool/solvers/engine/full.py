@@ -84,8 +84,10 @@ _LATE = 3.0
 # speed only: from which of two points it goes on
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
 # So many steps that lower neither the gap by this share, nor P by this share of what it may still
-# fall: single precision hides the way.
+# fall: single precision hides the way. So it does where as many products as two steps may take
+# were not enough for the systems of such steps.
 _PATIENCE, _FALL = 5, 1e-3
+_IN_VAIN = 2 * _GRADIENTS
 # Where Newton's method on the whole matrix follows: products per example, which take about as long
 # as it does.
 # speed only: which of the two solves the problem
@@ -293,7 +295,7 @@ def _expected_gaps(run, newtons: list[FullNewton], duals: np.ndarray) -> np.ndar
 def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near: bool) -> Course:
     """Problem j from the landmarks' P and P - D on; returns a Solution, or None: it is too late."""
     tolerance, highest = run.stop.tolerance, primal - gap
-    iterations, waited, least, lowest, failure = 0, 0, np.inf, np.inf, 0.0
+    iterations, waited, spent, least, lowest, failure = 0, 0, 0, np.inf, np.inf, 0.0
     # speed only: whether the first look is in double precision, or the last one
     is_certain = not is_near or not newton.is_hopeful(tolerance)
     if is_near:
@@ -317,9 +319,11 @@ def _course(run, j: int, newton: FullNewton, primal: float, gap: float, is_near:
         is_lower = lowest - primal > _FALL * max(primal - highest, _LEAST * scale)
         is_better = is_lower or now < (1 - _FALL) * least
         # speed only: when it is given up
-        waited, least, lowest = 0 if is_better else waited + 1, min(now, least), min(primal, lowest)
+        waited, spent = (0, newton.products) if is_better else (waited + 1, spent)
+        least, lowest = min(now, least), min(primal, lowest)
+        is_stuck = waited >= _PATIENCE or newton.products - spent >= _IN_VAIN
         is_dear = run.stop.follows and newton.products > _PRODUCTS * len(newton.a)
-        is_over = iterations >= run.stop.max_iter or waited >= _PATIENCE or is_dear
+        is_over = iterations >= run.stop.max_iter or is_stuck or is_dear
         if (is_certain and now <= tolerance) or is_over or not now >= _LEAST:
             break
         try:
