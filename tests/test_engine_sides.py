@@ -4,12 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from engine_problems import in_span, problem_of
 
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import Progress, Stop, ignore_progress
-from odmtool.solvers.engine import certificate, choice, span, thinned
+from odmtool.solvers.engine import certificate, choice, solve, span, thinned
+from odmtool.solvers.engine.columns import Columns
 from odmtool.solvers.engine.landmarks import Landmarks
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
@@ -22,6 +24,40 @@ def test_landmarks_end_where_rounding_is_left(share, count):
     chosen.grow(3)
     assert len(chosen.members) == count
     assert chosen.is_full and chosen.is_exhausted is (count == 2)
+
+
+@pytest.mark.parametrize("share, count", [(1.1, 2), (0.9, 3)])
+def test_landmarks_end_where_errors_of_kernel_values_would_be_magnified(share, count):
+    X = np.array([[4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 2.0, 0.01]])
+    chosen = Landmarks(Points(Kernel("linear"), X, Serial()), 3, 0, share * 1e-8)
+    chosen.grow(3)
+    assert len(chosen.members) == count
+
+
+@pytest.mark.parametrize("share, is_near", [(0.9, True), (1.1, False)])
+def test_what_single_precision_leaves_is_made_less_where_it_is_not_far_too_much(share, is_near):
+    run = SimpleNamespace(stop=Stop(1e-3, 9))
+    points = [SimpleNamespace(inside=k * share * 0.015, scale=2.0) for k in (1.0, 2.0)]
+    assert solve.EngineRun._is_near(run, points) is is_near
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_steps_with_exact_gradients_close_the_gap_in_the_span(most):
+    """They are counted, no more than asked for, and none follows where it is small enough."""
+    problem = problem_of(Kernel("rbf", 0.3), "odm", 2.0**8)
+    _, basis, found, point, _ = in_span(problem, 30)
+    columns = Columns.of(problem.y[None], problem.weight, problem.loss)
+    W = (basis.factor.T @ point.alpha)[:, None]
+    off = W + 1e-3 * np.linalg.norm(W) * np.ones_like(W)
+    start, Z = certificate.evaluate(basis, columns, off), found.Z.astype(np.float32)
+    args = basis, Z, columns, columns
+    V, [new], steps = thinned.refined(*args, off, start, 1e-5, most)
+    assert steps == most or new.inside <= 1e-5 * new.scale
+    if most:
+        assert new.inside < 0.05 * start[0].inside and new.primal < start[0].primal
+        [again] = certificate.evaluate(basis, columns, V)
+        assert again.primal == new.primal
+    assert thinned.refined(*args, V, [new], 1.1 * new.inside / new.scale)[2] == 0
 
 
 @pytest.mark.parametrize("share, steps", [(1.1, 4), (0.9, 3), (None, 2)])

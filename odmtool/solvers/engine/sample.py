@@ -33,9 +33,9 @@ _DRAWN = 400
 # Examples that tell the gap of the demanded duals.
 # speed only: a forecast, with which nothing is proved
 _LOOKED_AT = 100
-# Single precision hides the solution where it leaves this share of the tolerance in the span.
 # speed only: the gap decides which precision is enough
-_HIDDEN = 0.3
+HIDDEN = 0.3
+"""Single precision hides the solution where it leaves this share of the tolerance in the span."""
 # A sample's own landmarks leave less of it than of other examples.
 # speed only: a forecast, with which nothing is proved
 _SAFETY = 1.2
@@ -170,7 +170,7 @@ class DrawnExamples:
     ):  # fmt: skip
         self.is_whole, self._size = len(rows) == points.size, points.size
         self._rows, self._seed, self._tolerance = rows, seed, _ON_SAMPLE * tolerance
-        self._hidden, self._most_in_double = _HIDDEN * tolerance, most_in_double
+        self._hidden, self._most_in_double = HIDDEN * tolerance, most_in_double
         self.dtype = np.float32
         self.points = points if self.is_whole else points.rows(rows)
         self._columns, self._own_weight = columns.rows(rows), np.zeros(len(rows), dtype=bool)

@@ -54,7 +54,7 @@ from odmtool.solvers.engine.features import Basis, Features, bounded, features
 from odmtool.solvers.engine.points import Points
 from odmtool.solvers.engine.reduced import FeatureSpace
 from odmtool.solvers.engine.room import MEMORY, Room, together
-from odmtool.solvers.engine.sample import DrawnExamples, drawn_rows
+from odmtool.solvers.engine.sample import HIDDEN, DrawnExamples, drawn_rows
 from odmtool.solvers.untrained import with_a_bound
 
 # So many times as many rows are drawn where some were too few, up to this share of the examples
@@ -64,6 +64,10 @@ _AGAIN, _MOST_DRAWN = 5, 0.5
 # The gap in the span, as a share of the tolerance; where every step is a pass.
 # speed only: the gap is that of the whole problem, and more landmarks follow
 _INSIDE, _THINNED = 1e-3, 0.02
+# Of so many times what else is too much in the span, so many steps with gradients in double
+# precision leave little, with features in single precision. Farther away they lead nowhere.
+# speed only: the gap decides which precision is enough
+_REFINABLE, _REFINED = 50.0, 2
 # So many times what else is too much in the span, Newton's method beyond it repairs by the way.
 # speed only: the gap decides which precision is enough
 _REPAIRED = 15.0
@@ -369,8 +373,21 @@ class EngineRun:
             self.iterations += steps
             return points, basis, found, None
         sample.W, steps, space = solve_in_span(found.Z, self._columns, sample.W, inside, executor)
+        points = certificate.evaluate(basis, self._columns, sample.W)
+        if choice.way != "full" and not sample.is_hidden and self._is_near(points):
+            sample.W, points, more = thinned.refined(
+                basis, found.Z, self._columns, self._columns, sample.W, points,
+                HIDDEN * self.stop.tolerance, _REFINED,
+            )
+            steps += more
         self.iterations += steps
-        return certificate.evaluate(basis, self._columns, sample.W), basis, found, space
+        return points, basis, found, space
+
+    # speed only: the gap decides which precision is enough
+    def _is_near(self, points: list[SpanPoint]) -> bool:
+        """Whether a few more steps are enough in the span."""
+        inside = max(point.inside / point.scale for point in points)
+        return inside <= _REFINABLE * HIDDEN * self.stop.tolerance
 
     def _features(self, basis: Basis, rows, certified: bool, may_end: bool) -> Features:
         """The features; none where they take too long, as the sample has a solution."""

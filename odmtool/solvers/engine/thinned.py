@@ -5,7 +5,8 @@ Problem  that of :mod:`odmtool.solvers.engine.columns`, with so many examples th
 Update   the problem on n drawn examples, their weights scaled up, is solved first. With H its
          Hessian, w <- w - H^-1 g for all examples: their gradient g comes with the margins, from
          one pass over kernel values with the landmarks, without features. H differs from the
-         Hessian of all by about sqrt(r / n), so that few passes are enough.
+         Hessian of all by about sqrt(r / n), so that few passes are enough. With features of all,
+         in single precision, the same steps repair what that has made wrong.
 Stop     when the gap in the span, 1/2 |g|^2, is at most the tolerance times S, or P has ceased to
          fall. A pass for a further step is given up when it takes too long after the deadline.
 Source   Erdogdu & Montanari, "Convergence rates of sub-sampled Newton methods", NIPS 2015.
@@ -57,12 +58,25 @@ def solve(
     executor = basis.points.executor
     if deadline.is_over():
         # No step follows, and there may be no features.
-        W, steps = padded(start, len(basis.members)), 0
-    else:
-        some = columns.rows(rows)
-        W, steps, _space = solve_in_span(Z, some, start, tolerance, executor)
+        W = padded(start, len(basis.members))
+        return W, certificate.evaluate(basis, columns, W), 0
+    some = columns.rows(rows)
+    W, steps, _space = solve_in_span(Z, some, start, tolerance, executor)
     points = certificate.evaluate(basis, columns, W)
-    for _ in range(_STEPS):
+    W, points, more = refined(basis, Z, some, columns, W, points, tolerance)
+    return W, points, steps + more
+
+
+def refined(
+    basis: Basis, Z: np.ndarray, some: Columns, columns: Columns, W, points: list[SpanPoint],
+    tolerance: float, most: int = _STEPS,
+) -> tuple[np.ndarray, list[SpanPoint], int]:  # fmt: skip
+    """The same after steps with the gradient of all examples, in double precision.
+
+    ``some`` are the examples whose features are ``Z``.
+    """
+    executor, steps = basis.points.executor, 0
+    for _ in range(most):
         if all(p.inside <= tolerance * p.scale for p in points) or deadline.is_over():
             break
         crossed = np.column_stack([point.crossed for point in points])
