@@ -17,10 +17,11 @@ from engine_problems import (
 
 from odmtool import solvers
 from odmtool.core import deadline, losses
+from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.judge.binary import kernel_matrix
 from odmtool.rows.coded_tile import decoded, take_codes
-from odmtool.solvers.base import Stop
+from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.engine import brought, certificate, cost, full, products, sample, solve
 from odmtool.solvers.newton import newton
 from odmtool.solvers.rounding import sum_error
@@ -78,6 +79,19 @@ def test_newton_starts_at_coefficients_that_are_no_duals(far, lambda_, is_compil
     solution = solve.solve(problem, Stop(1e-3, 40))
     assert solution.solver == "landmarks, then newton" and solution.converged
     assert judged(problem, solution.coef, solution.eta).gap <= solution.gap * (1 + 1e-6)
+
+
+def test_what_many_products_did_not_solve_is_given_up(monkeypatch):
+    """Kernel values of 1e19 beside others of 1: no step gets anywhere in single precision."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((700, 12))
+    X[:, 0] = np.exp(1.4 * X[:, 0] + 4)
+    y, gram = np.where(random.random(700) < 0.3, 1.0, -1.0), Gram(Kernel("poly", 1 / 12), X)
+    loss = LOSSES["odm"](64 * 1024 / np.median(gram.diagonal()), 700)
+    known, begin = [], full.FullNewton.__init__
+    monkeypatch.setattr(full.FullNewton, "__init__", lambda *a: known.append(a[0]) or begin(*a))
+    solution = solve.solve(Problem(None, gram, y, np.ones(700), loss), Stop(1e-3, 100))
+    assert not solution.converged and known[0].products == 400
 
 
 def test_what_rounded_values_change_is_known():
