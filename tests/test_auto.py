@@ -60,6 +60,31 @@ def test_auto_does_not_wait_for_slow_descent(monkeypatch):
     assert found.solver == "dcd, then newton" and found.converged and found.iterations < 300
 
 
+def wide(m, d):
+    """Rows that are far from each other, with labels of a plane and a tenth of them wrong."""
+    random = np.random.default_rng(3)
+    X = random.standard_normal((m, d))
+    y = np.where((X @ random.standard_normal(d) > 0) ^ (random.random(m) < 0.1), 1.0, -1.0)
+    return Problem(X, None, y, np.ones(m), losses.odm(2.0**14, 0.5, 0.3, m))
+
+
+def test_auto_tries_coordinate_descent_where_features_are_more_than_examples(monkeypatch):
+    """However large lambda is, unless Newton's method takes no longer than the trial."""
+    p = wide(150, 600)
+    trial = linear_cost.trial_cost(p.X)
+    assert linear_cost.descent_cost(p) > 2 * trial
+    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: trial)
+    assert auto.choose(p) == auto.Schedule("newton")
+    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 1.01 * trial)
+    first, epochs, then = auto.choose(p)
+    assert (first, then) == ("dcd", "newton") and epochs >= 20
+    found = solvers.solve(p)
+    assert found.solver == "dcd" and found.converged and found.iterations <= 20
+    narrow = wide(600, 600)
+    monkeypatch.setattr(linear_cost, "newton_cost", lambda p: linear_cost.descent_cost(p))
+    assert auto.choose(narrow) == auto.Schedule("newton")
+
+
 def test_auto_weighs_the_costs_of_linear_problems():
     """Of wide rows, by lambda: gradients on w, or coordinate descent; of few a Gram matrix."""
     m, d = 2000, 5000

@@ -96,8 +96,12 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
         if problem.size <= _SMALL_GRAM:
             return _SMALL
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)
-    newton_cost = linear_cost.newton_cost(problem)
-    if newton_cost <= linear_cost.descent_cost(problem):
+    newton_cost, (m, d) = linear_cost.newton_cost(problem), problem.X.shape
+    descent_cost = linear_cost.descent_cost(problem)
+    if m < d:
+        # Of so few examples rows may be so far from each other that few epochs do for any lambda.
+        descent_cost = min(descent_cost, linear_cost.trial_cost(problem.X))
+    if newton_cost <= descent_cost:
         return Schedule("newton")
     return Schedule("dcd", max(1, int(newton_cost / linear_cost.epoch_cost(problem.X))))
 

@@ -3,10 +3,10 @@
 Newton's step with a Hessian costs the pairs of nonzeros in the rows, or m d^2 by BLAS; by
 conjugate gradients it costs products with the rows; in function space m^3. An epoch of coordinate
 descent costs the nonzeros and a jump in memory for every row, and compiled code must be loaded
-for it. How many products, epochs and steps in function space are needed grows with the curvature,
-the largest second derivative of a loss times |x|^2, which is to say with lambda. These numbers are
-guesses (fitted on reuters-lasvm, and on basehock raw and in [0, 1], lambda 2^0 to 2^20): who relies
-on them must set a limit.
+for it. Twenty epochs tell how coordinate descent gets on. How many products, epochs and steps in
+function space are needed grows with the curvature, the largest second derivative of a loss times
+|x|^2, which is to say with lambda. These numbers are guesses (fitted on reuters-lasvm, and on
+basehock raw and in [0, 1], lambda 2^0 to 2^20): who relies on them must set a limit.
 
 The rates are seconds of one core, measured once; only their proportions matter.
 """
@@ -17,12 +17,13 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core import losses
+from odmtool.core.gram import BYTES
 from odmtool.core.kernels import squares
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 
 # What is loaded: the compiled epochs, which a first run makes, too, and SciPy where a Gram matrix
 # is made.
-_COMPILED, _SCIPY = 0.2, 0.1
+_COMPILED, _SCIPY = 0.1, 0.1
 # A product with X and one with X', for a nonzero.
 _PRODUCT = 2e-9
 # An epoch, for a row and a nonzero.
@@ -37,7 +38,16 @@ _GRAM_STEP = 1.5e-11
 _STEPS, _HESSIANS, _STEP_PRODUCTS = 4, 1.5, 2
 _GRAM_STEPS, _GRAM_GROWTH, _MOST_GRAM_STEPS = 3, 0.3, 20
 _EPOCHS, _EPOCH_GROWTH, _LEAST_EPOCHS, _MOST_EPOCHS = 5, 0.6, 10, 1000
+# Epochs after which gaps tell (:mod:`odmtool.solvers.descent.trend`), and a few more.
+_TRIED = 20
 _PRODUCTS, _PRODUCT_GROWTH, _LEAST_PRODUCTS = 8, 0.75, 20
+# Dense rows of so many bytes are kept as they are.
+_DENSE_BYTES = 2**22
+
+
+def becomes_array(X) -> bool:
+    """Whether rows are one or may become one, which takes less time than to load SciPy."""
+    return isinstance(X, np.ndarray) or BYTES * X.shape[0] * X.shape[1] <= _DENSE_BYTES
 
 
 def nonzeros(X) -> int:
@@ -74,7 +84,18 @@ def gram_cost(problem: Problem) -> float:
         return np.inf
     steps = max(1.0, _GRAM_STEPS * curvature(problem) ** _GRAM_GROWTH)
     steps = min(steps, _MOST_GRAM_STEPS)
-    return _SCIPY + steps * _GRAM_STEP * m**3
+    loaded = 0.0 if becomes_array(problem.X) else _SCIPY
+    return loaded + _gram_making(problem.X) + steps * _GRAM_STEP * m**3
+
+
+def _gram_making(X) -> float:
+    """Seconds for XX', from sparse products or from dense rows."""
+    m, d = X.shape
+    dense = _MULTIPLICATION * m * m * d
+    if isinstance(X, np.ndarray):
+        return dense
+    columns = np.bincount(X.indices, minlength=d)
+    return min(dense, _PAIR * float(np.square(columns, dtype=float).sum()))
 
 
 def newton_cost(problem: Problem) -> float:
@@ -101,6 +122,11 @@ def descent_cost(problem: Problem) -> float:
     epochs = max(_LEAST_EPOCHS, _EPOCHS * curvature(problem) ** _EPOCH_GROWTH)
     epochs = min(epochs, _MOST_EPOCHS)
     return _COMPILED + epochs * epoch_cost(problem.X)
+
+
+def trial_cost(X) -> float:
+    """Seconds of coordinate descent until its gaps tell whether it is slow."""
+    return _COMPILED + _TRIED * epoch_cost(X)
 
 
 def is_surely_newton(X) -> bool:

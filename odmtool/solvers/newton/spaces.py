@@ -28,18 +28,19 @@ from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve, con
 from odmtool.solvers.newton.hessian import ChangingHessian, is_thin
 from odmtool.solvers.rounding import Rounding, demanded_gap, primal_error
 
-# Dense rows of so many bytes are kept as they are.
-_DENSE_BYTES = 2**22
 # With a larger share of values that are not zero, products with an array are faster.
 _DENSE = 0.4
-# speed only: to what share of the gradient a step is solved far from the solution
-_COARSEST = 0.03
+# To what share of the gradient a step is solved far from the solution; and so where examples are
+# as many as features: margins cannot all be as wanted then, and the next step has other pieces.
+# (4200 x 3500 normal numbers take half of the products; texts of fewer examples twice as many.)
+# speed only: the gap decides when it ends, not how precise a step was
+_COARSEST, _COARSEST_OF_MANY = 0.03, 0.1
 # speed only: and at the end, to what share of the gradient that is small enough
 _ENOUGH = 0.5
 # speed only: up to this share of all, rows are copied for their products
 _MOST = 0.75
 # speed only: so many cells of dense rows stay in the processor's cache between two products
-_BLOCK_CELLS = 2**17
+_BLOCK_CELLS = 2**18
 # speed only: so many values of a kernel matrix, gathered at a time, the processor keeps at hand
 _BLOCK_VALUES = 2**15
 
@@ -57,8 +58,8 @@ def space_of(problem: Problem, executor: Serial | None = None) -> Space:
 
 
 def _is_small(X) -> bool:
-    """Whether sparse rows may become an array, which takes less time than to load SciPy."""
-    return not isinstance(X, np.ndarray) and BYTES * X.shape[0] * X.shape[1] <= _DENSE_BYTES
+    """Whether sparse rows become an array."""
+    return not isinstance(X, np.ndarray) and linear_cost.becomes_array(X)
 
 
 def _is_smaller_by_examples(m: int, d: int) -> bool:
@@ -268,7 +269,8 @@ class WeightSpace:
         # The more precisely the closer we are keeps the convergence faster than linear; where
         # lambda is large, steps that are coarser at first lead to twice as many products.
         length = np.linalg.norm(gradient)
-        accuracy = min(_COARSEST, np.sqrt(gap)) * length
+        m, d = self._X.shape
+        accuracy = min(_COARSEST if m < d else _COARSEST_OF_MANY, np.sqrt(gap)) * length
         # Never the whole gradient: there would be no step, and w = 0 answers nothing.
         accuracy = max(accuracy, _ENOUGH * min(length, np.sqrt(2 * self._enough)))
         # speed only: the gap decides when it ends, not how precise a step was
