@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool._jit import njit
+from odmtool._jit import fused_njit, njit
 
 SIZE = 64
 """Examples of a block: the values within it stay in the processor's nearest caches."""
@@ -98,7 +98,7 @@ def take(rows, first, slot, scores, part, slots, own, values):
             own[c, p] = scores[c, part[p]]
 
 
-@njit
+@fused_njit
 def add_rows(rows, first, slots, change, scores):
     """scores += change K in double precision, K_p = ``rows[slots[p], first:]``.
 
