@@ -16,6 +16,7 @@ import numpy as np
 from odmtool.core import deadline, kernels
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernel_table import DISTANCES, STORED
+from odmtool.rows.executor import Serial
 from odmtool.solvers.auto import DESCENT_GRAM, holds_single, newton_matrices_bytes
 
 # The share of the memory that values within classes may take.
@@ -116,8 +117,7 @@ class PairGrams:
             return gram.subset(rows)
         K, cut = np.empty((len(rows), len(rows)), self._dtype), len(members[0])
         K[:cut, :cut], K[cut:, cut:] = self._values_within(first), self._values_within(second)
-        K[:cut, cut:] = across = self._values(gram.X[members[0]], gram.X[members[1]])
-        self._mirror(across, K[cut:, :cut])
+        self._fill(gram.X[members[0]], gram.X[members[1]], K[:cut, cut:], K[cut:, :cut])
         return Gram.of_matrix(gram.kernel, K, self.memory, gram.X[rows])
 
     def _values_within(self, label: int) -> np.ndarray:
@@ -125,23 +125,20 @@ class PairGrams:
         found = self._within.get(label)
         if found is None:
             X = self._gram.X[self._members[label]]
-            found = self._values(X, X, is_same=True).astype(self._dtype, copy=False)
+            found = np.empty((X.shape[0], X.shape[0]), self._dtype)
+            self._fill(X, X, found, found)
             if label in self._within:
                 self._within[label] = found
         return found
 
-    def _mirror(self, values: np.ndarray, out: np.ndarray) -> None:
-        if self.are_many:
-            from odmtool.rows.tile_loops import mirror
-
-            mirror(values, out)
-        else:
-            out[:] = values.T
-
-    def _values(self, A, B, is_same: bool = False) -> np.ndarray:
+    def _fill(self, A, B, out: np.ndarray, turned: np.ndarray) -> None:
+        """As :func:`odmtool.rows.whole.fill`; by NumPy where compiled code does not pay."""
         kernel = self._gram.kernel
-        if not self.are_many:
-            return kernels.gram(kernel, A) if is_same else kernels.block(kernel, A, B)
-        from odmtool.rows.tiles import tile_values
+        if self.are_many:
+            from odmtool.rows.whole import fill
 
-        return tile_values(kernel, A, B, is_same)
+            fill(kernel, A, B, out, turned, Serial())
+            return
+        out[:] = kernels.gram(kernel, A) if A is B else kernels.block(kernel, A, B)
+        if A is not B:
+            turned[:] = out.T
