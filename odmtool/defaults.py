@@ -18,7 +18,7 @@ FEW_PER_FEATURE = {"odm": 4}
 FEW_PER_SPARSE_FEATURE, SPARSE_FROM = {"odm": 8}, 100
 # What all examples share is not counted in their length, with more features than examples.
 WITHOUT_SHARED = ("odm",)
-WITH_KERNEL_LAMBDA = ("odm", "l2svm", "lssvm")
+WITH_KERNEL_LAMBDA = ("odm", "mcodm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 # With rbf at most this, or the number of examples if that is more, over the spread of the examples:
 # gamma times the summed variance of the features, and at most 1.

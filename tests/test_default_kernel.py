@@ -43,7 +43,8 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert recorded("-s", "ldm", data="few") == COMPARATOR_LAMBDA
     assert recorded("-s", "l2svm", data="few") == LAMBDA
     assert recorded("-s", "l2svm", kernel="linear") == COMPARATOR_LAMBDA
-    assert recorded("-s", "mcodm") == MULTICLASS_LAMBDA
+    assert recorded("-s", "mcodm") == 18000
+    assert recorded("-s", "mcodm", kernel="linear") == MULTICLASS_LAMBDA
     assert recorded(kernel="linear") == recorded(data="few") == LAMBDA
     estimator = ODMClassifier(kernel="rbf", gamma=0.5).fit(X, y)
     assert float(estimator.model_.facts["lambda"]) == 18000
