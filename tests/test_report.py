@@ -94,17 +94,21 @@ def test_a_live_line_is_cut_to_the_terminal(monkeypatch, capsys):
     assert capsys.readouterr().err == "\rodm-train: 01234567\033[K"
 
 
-@pytest.mark.parametrize("is_one, advises", [(True, True), (True, False), (False, True)])
-def test_that_passes_take_minutes_is_said_once(is_one, advises, monkeypatch, capsys):
+@pytest.mark.parametrize("is_one, advises, most", [
+    (True, True, 31), (True, True, 6), (True, True, 5), (True, False, 31), (False, True, 31),
+])  # fmt: skip
+def test_that_passes_take_minutes_is_said_once(is_one, advises, most, monkeypatch, capsys):
+    """How many there will be is not said where there have been more."""
     clock = moved_by_hand(training, monkeypatch, now=5.0)
     heeding = training._Heeding(ODM(), Report("odm-train"), ignore_progress, advises=advises)
     told = heeding if is_one else heeding.of_problem(0)
-    for stage in (Stage("span", 9), *(Stage("passes", k, 31) for k in range(1, 9)), None):
+    for stage in (Stage("span", 9), *(Stage("passes", k, most) for k in range(1, 9)), None):
         told.enter(stage)
         clock.now += 25.0
+    some = f" of about {most}" if most > 5 else ""
     said = (
         "odm-train: landmarks are not enough for a gap of 0.001: passes over the kernel matrix "
-        "follow (5 of about 31 in 2:05). --max-time SECONDS ends sooner, with the best model so "
+        f"follow (5{some} in 2:05). --max-time SECONDS ends sooner, with the best model so "
         "far\n"
     )
     assert capsys.readouterr().err == (said if is_one and advises else "")

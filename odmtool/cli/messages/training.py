@@ -65,7 +65,9 @@ lambda_of_large_values = sentence(
 
 def long_passes(tolerance: float, stage, seconds: float) -> str:
     """``stage`` is that of the pass which begins."""
-    some = f"{stage.count - 1} of about {stage.most}" if stage.most else f"{stage.count - 1}"
+    some = f"{stage.count - 1}"
+    if stage.count <= stage.most:
+        some += f" of about {stage.most}"
     return (
         f"landmarks are not enough for a gap of {tolerance:g}: passes over the kernel matrix "
         f"follow ({some} in {clock(seconds)}). --max-time SECONDS ends sooner, with the best model "
