@@ -19,6 +19,9 @@ from odmtool.core.memory import keep_freed
 from odmtool.errors import ProcessLostError
 
 _LOOK_SECONDS = 0.5
+# They end with this process. Of one that ends by itself just when work comes joblib warns, and
+# where warnings are errors it waits for ever.
+_IDLE_SECONDS = 86_400
 
 
 def in_processes(function: Callable, rows: Iterable[tuple], jobs: int) -> Iterator:
@@ -67,6 +70,7 @@ def _backend():
     class Backend(LokyBackend):
         def configure(self, *args, **settings):
             watch = {"initializer": leave_with, "initargs": (os.getpid(),)}
+            watch["idle_worker_timeout"] = _IDLE_SECONDS
             jobs = super().configure(*args, **watch | settings)
             # They inherit this from the thread that starts them, with the first task. Python's and
             # joblib's helpers must be there before: to start one lets the thread hear it again.
