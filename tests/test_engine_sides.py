@@ -26,10 +26,13 @@ def test_landmarks_end_where_rounding_is_left(share, count):
     assert chosen.is_full and chosen.is_exhausted is (count == 2)
 
 
-@pytest.mark.parametrize("share, count", [(1.1, 2), (0.9, 3)])
-def test_landmarks_end_where_errors_of_kernel_values_would_be_magnified(share, count):
-    X = np.array([[4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 2.0, 0.01]])
-    chosen = Landmarks(Points(Kernel("linear"), X, Serial()), 3, 0, share * 1e-8)
+@pytest.mark.parametrize("height, error, count", [
+    (0.001, 1.1e-10, 2), (0.001, 0.9e-10, 3), (0.0039, 1.0, 2), (0.0041, 1.0, 3),
+])  # fmt: skip
+def test_landmarks_end_where_errors_of_kernel_values_would_be_magnified(height, error, count):
+    """Up to a millionth of the largest value: one far example makes every error look large."""
+    X = np.array([[4.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 2.0, height]])
+    chosen = Landmarks(Points(Kernel("linear"), X, Serial()), 3, 0, error)
     chosen.grow(3)
     assert len(chosen.members) == count
 

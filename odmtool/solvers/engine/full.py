@@ -85,7 +85,7 @@ _LATE = 3.0
 _LOOKED_AT, _EXPECTED, _ROWS = 600, 0.7, 2048
 # So many steps that lower neither the gap by this share, nor P by this share of what it may still
 # fall: single precision hides the way. So it does where as many products as two steps may take
-# were not enough for the systems of such steps.
+# have lowered neither.
 _PATIENCE, _FALL = 5, 1e-3
 _IN_VAIN = 2 * _GRADIENTS
 # Where Newton's method on the whole matrix follows: products per example, which take about as long

@@ -22,10 +22,12 @@ from odmtool.solvers.newton.factor import inverse_transposed
 # Candidates of a block, as a share of the landmarks so far, and their least and most.
 # speed only: the gap is certified with any landmarks
 _SHARE, _LEAST, _MOST = 0.25, 32, 256
-# What is left of an example below this share of the largest k(x, x), or so many times what rounding
-# changes in a kernel value, is near rounding: features that are not scaled have more of it, and
-# landmarks that leave nothing else would magnify it in every bound.
-_FLOOR, _MAGNIFIED = 1e-10, 1e4
+# What is left of an example below this share of the largest k(x, x) is near rounding. So is what
+# is below so many times what rounding changes in a kernel value: features that are not scaled have
+# more of it, and landmarks that leave nothing else would magnify it in every bound. That is up to
+# the third number: one far example makes the error of all values look large, and there would be no
+# landmarks.
+_FLOOR, _MAGNIFIED, _LARGEST_FLOOR = 1e-10, 1e4, 1e-6
 
 
 class Landmarks:
@@ -37,7 +39,6 @@ class Landmarks:
         The sample.
     most : int
         As many landmarks can be chosen.
-    seed : int
     value_error : float
         How far a kernel value may be off, of all examples.
 
@@ -109,9 +110,9 @@ class Landmarks:
 
     def _least(self) -> float:
         """Below this, what is left of an example is near rounding."""
-        return max(
-            _FLOOR * self.points.diagonal.max(initial=0.0), _MAGNIFIED * self._value_error
-        )
+        largest = self.points.diagonal.max(initial=0.0)
+        rounded = min(_MAGNIFIED * self._value_error, _LARGEST_FLOOR * largest)
+        return max(_FLOOR * largest, rounded)
 
     def _add_block(self, room: int) -> None:
         known = len(self.members)
