@@ -2,18 +2,20 @@
 
 import numpy as np
 import pytest
-from problems import problem, weights
+from problems import examples, problem, weights
 from stepping import (
     Counting,
     assert_agree,
     assert_confirmed,
     dense,
     interpret,
+    judged,
     python,
     wide,
 )
 
 from odmtool.core import losses
+from odmtool.errors import DivergedError
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.descent.dcd import compressed_rows, row_squares
 from odmtool.solvers.ldm import descent as ldm
@@ -21,6 +23,16 @@ from odmtool.solvers.stochastic import asgd, common
 
 M = 60
 LDM = losses.ldm(1.5, 0.7, 2.0**4, M)
+
+
+@pytest.mark.parametrize("mu", [(0.5, 2.0), (1.5, 0.7)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_the_judge_confirms_the_gap(is_dense, weighted, mu):
+    loss = losses.ldm(*mu, 2.0**4, M)
+    p = problem(loss=loss, dense=is_dense, weight=weights() if weighted else None)
+    for tolerance in (1e-2, 1e-6):
+        assert_confirmed(p, asgd.solve(p, Stop(tolerance, 3000)), tolerance)
 
 
 def test_the_model_is_that_of_asgd():
@@ -37,11 +49,39 @@ def test_asgd_agrees_with_coordinate_descent(mu1):
     assert_agree(asgd.solve(p, Stop(1e-3, 1000)), ldm.solve(p, Stop(1e-8, 20000)))
 
 
+def test_the_same_seed_gives_the_same_model():
+    p = problem(loss=LDM)
+    first, second, other = (asgd.solve(p, Stop(1e-2, 100), seed=seed).w for seed in (3, 3, 4))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_weight_two_is_a_duplicate_row():
+    weight = np.where(np.arange(M) % 3 == 0, 2.0, 1.0)
+    p = problem(loss=LDM._replace(total_weight=weight.sum()), weight=weight)
+    twice = np.repeat(np.arange(M), weight.astype(int))
+    repeated = Problem(p.X[twice], None, p.y[twice], np.ones(len(twice)), p.loss)
+    assert_agree(asgd.solve(p, Stop(1e-3, 1000)), asgd.solve(repeated, Stop(1e-3, 1000)))
+
+
 def test_a_small_tolerance_is_reached_by_coordinate_descent():
     p = problem(loss=LDM)
     solution = asgd.solve(p, Stop(1e-9, 20000))
     assert solution.solver == "asgd, then dcd"
     assert_confirmed(p, solution, 1e-9)
+
+
+@pytest.mark.parametrize("lambda_", [2.0**10, 2.0**16])
+def test_unscaled_data_never_diverge_silently(lambda_):
+    X, y = examples()
+    X = X.toarray() * 10.0 ** np.linspace(-3, 3, X.shape[1])
+    p = Problem(X, None, y, np.ones(M), losses.ldm(1, 1, lambda_, M))
+    solution = asgd.solve(p, Stop(1e-9, 50))
+    primal, dual = judged(p, solution)
+    assert primal == pytest.approx(solution.primal, rel=1e-9)
+    assert primal < common.point_at(p, np.zeros(X.shape[1])).primal
+    assert dual == pytest.approx(solution.dual, rel=1e-6)
+    assert not solution.converged and solution.gap > 1e-9
 
 
 def test_a_first_step_that_is_far_too_large_is_taken_back(monkeypatch):
@@ -74,10 +114,19 @@ def test_neither_half_nor_twice_the_first_step_is_better(scale):
     assert eta0 > 0.5 or sample.cost(eta0) <= sample.cost(2 * eta0)
 
 
-def test_a_first_step_for_rows_without_nonzeros():
+def test_rows_without_nonzeros():
     """Every step size costs the same here: one is chosen nevertheless."""
     p = Problem(np.zeros((M, 3)), None, np.ones(M), np.ones(M), LDM)
     assert asgd.first_step(p, np.random.default_rng(0)) > 0
+    solution = asgd.solve(p, Stop(1e-6, 50))
+    assert solution.converged
+    assert not solution.w.any()
+
+
+def test_overflow_is_an_error():
+    p = problem(loss=LDM, dense=True)
+    with pytest.raises(DivergedError):
+        asgd.solve(p._replace(X=p.X * 1e200), Stop())
 
 
 def one_step(p, w, i, j, eta0):

@@ -118,6 +118,22 @@ def test_equal_examples_are_drawn_without_replacement(monkeypatch):
         assert sorted(order) == list(range(len(part)))
 
 
+def test_the_objective_never_rises():
+    primals = []
+    p = problem(loss=losses.odm(2.0**16, 0.5, 0.3, M))
+    dsvrg.solve(p, Stop(1e-9, 60), FIVE, progress=lambda state: primals.append(state.primal))
+    assert len(primals) > 20
+    assert max(np.diff(primals)) <= 1e-13 * primals[0]
+
+
+def test_a_warm_start_is_where_it_starts():
+    p = problem()
+    near = newton.solve(p, Stop(1e-12, 100))
+    solution = dsvrg.solve(p, Stop(1e-6, 100), FIVE, start=near.eta)
+    assert solution.iterations == 0
+    assert np.linalg.norm(solution.w - near.w) < 1e-8
+
+
 def test_columns_without_nonzeros_cost_nothing(monkeypatch):
     X, y = wide()
     p = Problem(X, None, y, np.ones(len(y)), SMOOTH["odm"])
@@ -139,3 +155,9 @@ def test_overflow_is_an_error():
     with pytest.raises(DivergedError):
         settings = Settings(partitions=5, partition_by="random")
         dsvrg.solve(p._replace(X=p.X * 1e200), Stop(), settings)
+
+
+def test_rows_without_nonzeros():
+    p = Problem(np.zeros((M, 3)), None, np.ones(M), np.ones(M), SMOOTH["odm"])
+    solution = dsvrg.solve(p, Stop(1e-6, 50), FIVE)
+    assert solution.converged and not solution.w.any()

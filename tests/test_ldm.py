@@ -11,11 +11,12 @@ from ldm_problems import (
     assert_confirmed,
     ldm_problem,
 )
-from problems import allowed, distance, examples, weights
+from problems import KERNELS, allowed, distance, examples, weights
 from scipy.optimize import LinearConstraint, minimize
 from test_certificates import certificate
 
 from odmtool.core import losses
+from odmtool.core.gram import Gram
 from odmtool.judge import binary as objective
 from odmtool.solvers.base import Problem, Stop, objective_values
 from odmtool.solvers.descent import dcd
@@ -173,6 +174,26 @@ def test_a_large_mu1_leaves_no_variance(kernel):
     assert solution.converged
     t = p.y * (p.X @ solution.w if kernel is None else p.gram.matrix() @ (p.y * solution.coef))
     assert np.var(t) < 1e-6
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_weight_two_is_a_duplicate_row(kernel, solver):
+    X, y = examples(m=30)
+    twice = [2, 5, 11]
+    rows = np.concatenate([np.arange(30), twice])
+    weight = np.ones(30)
+    weight[twice] = 2
+    found = []
+    for X_, y_, u in ((X, y, weight), (X[rows], y[rows], np.ones(33))):
+        gram = None if kernel is None else Gram(KERNELS[kernel], X_)
+        p = Problem(X_, gram, y_, u, losses.ldm(2.0, 1.0, 16.0, 33.0))
+        solution = SOLVERS[solver].solve(p, Stop(1e-11, 50000))
+        assert solution.converged
+        t = p.y * (p.X @ solution.w if gram is None else gram.matrix() @ (p.y * solution.coef))
+        found.append((solution.primal, t[:30]))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-10)
+    assert found[0][1] == pytest.approx(found[1][1], abs=1e-4)
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])

@@ -6,7 +6,7 @@ from ldm_problems import SOLVERS, assert_confirmed, certificate
 from problems import allowed, distance, examples, linearly_scaled_heart
 from test_indefinite import indefinite_problem
 
-from odmtool import solvers
+from odmtool import messages, solvers
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
@@ -89,6 +89,19 @@ def test_divergence_is_seen():
     # Bounded only for c = mu1 / 20 < 1 / 1.
     with pytest.raises(DivergedError, match="unbounded"):
         ldm.solve(indefinite_ldm(mu1=200.0), Stop(1e-3, 100000))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kernel", [None, Kernel("poly", 1.0, 0.0, 3), Kernel("linear")])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_overflow_is_an_error(kernel, solver):
+    X = np.array([[1e160, 0.0], [-1e160, 3.0], [0.0, 5.0]])
+    y = np.array([1.0, -1.0, 1.0])
+    gram = None if kernel is None else Gram(kernel, X)
+    p = Problem(X, gram, y, np.ones(3), losses.ldm(1.0, 1.0, 1.0, 3))
+    with pytest.raises(DivergedError) as caught:
+        SOLVERS[solver].solve(p, Stop(1e-3, 100))
+    assert str(caught.value) == messages.overflow()
 
 
 def test_an_indefinite_kernel_is_never_called_optimal():

@@ -20,6 +20,16 @@ from odmtool.solvers.ldm import reduced
 from odmtool.solvers.paths import path
 
 
+@pytest.mark.parametrize("solver", ["dcd", "newton", "dcd-dense"])
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_a_start_at_the_solution_ends_at_once(kernel, solver):
+    p = ldm_problem(kernel, (4.0, 1.0, 16.0))
+    cold = SOLVERS[solver].solve(p, Stop(1e-9, 50000))
+    warm = SOLVERS[solver].solve(p, Stop(1e-6, 50000), start=cold.eta)
+    assert cold.iterations > 0 and warm.iterations == 0 and warm.converged
+    assert warm.primal == pytest.approx(cold.primal, rel=1e-5)
+
+
 @pytest.mark.parametrize("mu1", [0.0, 2.0])
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 def test_any_start_will_do(kernel, mu1):
@@ -53,6 +63,27 @@ def test_feasible_moves_the_sum_into_its_range_and_nothing_else():
         assert moved.sum() == pytest.approx(expected)
         assert (moved is eta) == (total == 0.6 * units)
         assert np.ptp((moved - eta) / weight) < 1e-12
+
+
+def test_the_seed_decides_the_order_and_nothing_else():
+    p = ldm_problem()
+    a, b, other = (ldm.solve(p, Stop(1e-4), seed=seed).w for seed in (1, 1, 2))
+    assert np.array_equal(a, b) and not np.array_equal(a, other)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_iteration_limit_is_honest(solver):
+    stopped = SOLVERS[solver].solve(ldm_problem("rbf", (16.0, 16.0, 256.0)), Stop(1e-11, 2))
+    assert stopped.iterations <= 2 and not stopped.converged and stopped.gap > 1e-11
+
+
+@pytest.mark.parametrize("rows_that_fit", [1, 7, 60])
+def test_kernel_descent_in_bounded_memory(rows_that_fit):
+    p = ldm_problem("rbf", memory=rows_that_fit * 60 * 8)
+    solution = ldm.solve(p, Stop(1e-8, 20000))
+    expected = ldm_newton.solve(ldm_problem("rbf"), Stop(1e-10, 1000))
+    assert solution.converged
+    assert solution.primal == pytest.approx(expected.primal, rel=1e-7)
 
 
 def test_progress_is_reported():

@@ -97,6 +97,26 @@ def test_weight_two_is_a_duplicate_row(kernel, solver):
         assert weighted.model_.weights == pytest.approx(repeated.model_.weights, abs=allowed)
 
 
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+def test_a_start_at_the_solution_ends_at_once(solver, kernel):
+    p = problem(kernel)
+    cold = solvers.solve(p, solver=solver, tolerance=1e-8, max_iter=20000)
+    warm = solvers.solve(p, solver=solver, tolerance=1e-7, max_iter=20000, start=cold.eta)
+    assert cold.iterations > 0
+    assert warm.iterations == 0 and warm.converged
+    assert warm.primal == pytest.approx(cold.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("rows_that_fit", [1, 2, 7, 30, 60])
+def test_kernel_descent_in_bounded_memory(rows_that_fit):
+    p = problem("rbf", memory=rows_that_fit * 60 * 8)
+    solution = solvers.solve(p, tolerance=1e-8, max_iter=20000)
+    expected = solvers.solve(problem("rbf"), solver="newton", tolerance=1e-12)
+    assert solution.solver == "dcd" and solution.converged
+    assert solution.primal == pytest.approx(expected.primal, rel=1e-7)
+
+
 def test_newton_refuses_a_matrix_larger_than_memory_before_making_it(monkeypatch):
     p = problem("rbf", memory=60 * 60 * 8)
     monkeypatch.setattr(Gram, "matrix", lambda self: pytest.fail("the matrix was made"))
@@ -128,6 +148,15 @@ def test_the_cheaper_hessian():
         assert is_thin(X) == thin and not is_thin(X.toarray())
 
 
+def test_the_seed_decides_the_order_and_nothing_else():
+    p = problem(None)
+    a, b, other = (
+        solvers.solve(p, solver="dcd", seed=seed, tolerance=1e-4).w for seed in (1, 1, 2)
+    )
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, other)
+
+
 def test_newton_begins_where_a_sample_ends():
     generator = np.random.default_rng(5)
     X, weight = generator.standard_normal((2000, 4)), generator.random(2000) + 0.5
@@ -139,6 +168,12 @@ def test_newton_begins_where_a_sample_ends():
     )
     assert short.converged and short.iterations < long.iterations
     assert short.primal == pytest.approx(long.primal, rel=2e-6)
+
+
+def test_the_iteration_limit_is_honest():
+    for solver in ("dcd", "newton"):
+        stopped = solvers.solve(problem("rbf"), solver=solver, tolerance=1e-12, max_iter=1)
+        assert stopped.iterations == 1 and not stopped.converged and stopped.gap > 1e-12
 
 
 def test_wide_data_conjugate_gradients_and_function_space(monkeypatch):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import problem, weights
+from problems import examples, problem, weights
 from stepping import (
     Counting,
     assert_agree,
@@ -37,13 +37,23 @@ LDM = losses.ldm(1.5, 0.7, 2.0**4, M)
 @pytest.mark.parametrize("snapshot", SNAPSHOTS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("is_dense", [False, True])
-@pytest.mark.parametrize("loss", [*SMOOTH.values(), LDM])
-def test_the_judge_confirms_the_gap(loss, is_dense, weighted, snapshot):
-    p = problem(loss=loss, dense=is_dense, weight=weights() if weighted else None)
-    for tolerance in (1e-2, 1e-6 if loss is LDM else 1e-10):
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_the_judge_confirms_the_gap_of_smooth_losses(loss, is_dense, weighted, snapshot):
+    p = problem(loss=SMOOTH[loss], dense=is_dense, weight=weights() if weighted else None)
+    for tolerance in (1e-2, 1e-10):
+        solution = svrg.solve(p, Stop(tolerance, 2000), snapshot=snapshot)
+        assert_confirmed(p, solution, tolerance)
+        assert solution.solver == "svrg"
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_the_judge_confirms_the_gap_of_ldm(is_dense, weighted, snapshot):
+    p = problem(loss=LDM, dense=is_dense, weight=weights() if weighted else None)
+    for tolerance in (1e-2, 1e-6):
         solution = svrg.solve(p, Stop(tolerance, 3000), snapshot=snapshot)
         assert_confirmed(p, solution, tolerance)
-        assert solution.solver == "svrg" or loss is LDM
 
 
 def test_ldm_is_solved_by_svrg_itself():
@@ -68,6 +78,52 @@ def test_svrg_agrees_with_coordinate_descent_on_ldm(mu1):
     assert_agree(svrg.solve(p, Stop(1e-4, 1000)), ldm.solve(p, Stop(1e-8, 20000)))
 
 
+@pytest.mark.parametrize("loss", [SMOOTH["odm"], LDM], ids=["odm", "ldm"])
+def test_the_same_seed_gives_the_same_model(loss):
+    p = problem(loss=loss)
+    first, second, other = (svrg.solve(p, Stop(1e-3, 100), seed=seed).w for seed in (3, 3, 4))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("loss", [SMOOTH["odm"], LDM], ids=["odm", "ldm"])
+def test_weight_two_is_a_duplicate_row(loss):
+    p = problem(loss=loss)
+    weight = np.where(np.arange(M) % 3 == 0, 2.0, 1.0)
+    loss = loss._replace(total_weight=weight.sum()) if loss is LDM else loss
+    twice = np.repeat(np.arange(M), weight.astype(int))
+    a = svrg.solve(p._replace(weight=weight, loss=loss), Stop(1e-6, 2000))
+    repeated = Problem(p.X[twice], None, p.y[twice], np.ones(len(twice)), loss)
+    assert_agree(a, svrg.solve(repeated, Stop(1e-6, 2000)))
+
+
+def test_the_objective_never_rises():
+    for loss in (losses.odm(2.0**16, 0.5, 0.3, M), losses.ldm(1.0, 1.0, 2.0**16, M)):
+        primals = []
+        p = problem(loss=loss)
+        svrg.solve(p, Stop(1e-9, 60), progress=lambda state, to=primals: to.append(state.primal))
+        assert len(primals) > 20
+        assert max(np.diff(primals)) <= 1e-13 * primals[0]
+
+
+@pytest.mark.parametrize("lambda_", [2.0**10, 2.0**16])
+@pytest.mark.parametrize("machine", ["odm", "ldm"])
+def test_unscaled_data_never_diverge_silently(machine, lambda_):
+    """Columns from 0.001 to 1000: the tolerance is out of reach, and that is what is said."""
+    X, y = examples()
+    X = X.toarray() * 10.0 ** np.linspace(-3, 3, X.shape[1])
+    loss = losses.odm(lambda_, 0.5, 0.3, M) if machine == "odm" else losses.ldm(1, 1, lambda_, M)
+    p = Problem(X, None, y, np.ones(M), loss)
+    solution = svrg.solve(p, Stop(1e-9, 50))
+    primal, dual = judged(p, solution)
+    assert primal == pytest.approx(solution.primal, rel=1e-9)
+    assert primal < common.point_at(p, np.zeros(X.shape[1])).primal
+    assert dual == pytest.approx(solution.dual, rel=1e-6, abs=1e-9 * primal)
+    assert not solution.converged and solution.gap > 1e-9
+    if machine == "odm":
+        assert solution.gap <= 1 + 1e-9  # the dual point eta = 0 already proves that
+
+
 def test_a_descent_that_finds_no_dual_point_leaves_the_primal_point(monkeypatch):
     """Descent on the dual may diverge on unscaled data; the gap is then proved, if large."""
 
@@ -81,10 +137,32 @@ def test_a_descent_that_finds_no_dual_point_leaves_the_primal_point(monkeypatch)
     assert not solution.converged and np.isfinite(solution.gap)
 
 
+def test_overflow_is_an_error():
+    p = problem(dense=True)
+    with pytest.raises(DivergedError):
+        svrg.solve(p._replace(X=p.X * 1e200), Stop())
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH.values(), LDM])
+def test_rows_without_nonzeros(loss):
+    p = Problem(np.zeros((M, 3)), None, np.ones(M), np.ones(M), loss)
+    solution = svrg.solve(p, Stop(1e-6, 50))
+    assert solution.converged
+    assert not solution.w.any()
+
+
 def test_one_example():
     loss = losses.odm(2.0**4, 0.5, 0.3, 1)
     p = Problem(np.array([[2.0, -1.0]]), None, np.ones(1), np.ones(1), loss)
     assert_confirmed(p, svrg.solve(p, Stop(1e-8, 500)), 1e-8)
+
+
+def test_a_warm_start_is_where_it_starts():
+    p = problem(loss=SMOOTH["odm"])
+    near = newton.solve(p, Stop(1e-12, 100))
+    solution = svrg.solve(p, Stop(1e-6, 100), start=near.eta)
+    assert solution.iterations == 0
+    assert np.linalg.norm(solution.w - near.w) < 1e-8
 
 
 def prepared(p, seed=5):
