@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from odmtool.cli import entry
-from odmtool.cli.options import limit_threads
+from odmtool.cli.options import limit_threads, processor_count
 
 # Of these a failing assertion is to be told as one of a test is.
 pytest.register_assert_rewrite("ldm_problems", "mcodm_problems", "model_texts")
@@ -67,6 +67,10 @@ class Outcome:
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
+
+
+# A command has no more processes and threads than it may use processors.
+needs_two_processors = pytest.mark.skipif(processor_count() < 2, reason="needs two processors")
 
 
 @pytest.fixture(autouse=True)

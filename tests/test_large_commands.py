@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import needs_two_processors
 
 RBF = ["-t", "rbf", "-l", "2^6"]
 PARTS = ["--partitions", "4", "--branch", "2"]
@@ -100,6 +101,7 @@ def test_leaving_one_out_needs_no_parts(run, heart, tmp_path):
     assert outcome.code == 0 and "Leave-one-out error = " in outcome.out
 
 
+@needs_two_processors
 def test_jobs_reach_the_parts(run, heart, monkeypatch):
     from odmtool.rows import executor
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import needs_two_processors
 from scipy import sparse
 
 from odmtool import messages
@@ -148,6 +149,7 @@ def write(path, X, labels):
         write_svmlight(stream, X, labels)
 
 
+@needs_two_processors
 @pytest.mark.parametrize("options, side_by_side", [
     (["-s", "odm", "--multiclass", "ovr", "-j", "2"], True),
     (["-s", "odm", "--multiclass", "ovo", "-t", "rbf", "-j", "2"], True),

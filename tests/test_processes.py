@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from conftest import ENDLESS, restore_signals
+from conftest import ENDLESS, needs_two_processors, restore_signals
 
 from odmtool.cli import options, process
 from odmtool.core import deadline
@@ -157,6 +157,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 
 
 @needs_proc
+@needs_two_processors
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("after", [0.0, 2.0])
 def test_no_worker_stays_behind(start, ill_conditioned, which, after):
@@ -175,6 +176,7 @@ def test_no_worker_stays_behind(start, ill_conditioned, which, after):
 
 
 @needs_proc
+@needs_two_processors
 @pytest.mark.parametrize("after", [0.0, 0.2, 0.5])
 def test_ctrl_c_goes_to_the_workers_too(start, ill_conditioned, after):
     """A terminal sends it to all of them, perhaps while they are loading."""
@@ -190,6 +192,7 @@ def test_ctrl_c_goes_to_the_workers_too(start, ill_conditioned, after):
 
 
 @needs_proc
+@needs_two_processors
 def test_a_killed_worker_ends_a_search_with_one_sentence(start, ill_conditioned):
     process = start("cv", "--solver", "dcd", *ENDLESS, "-j", "2", ill_conditioned)
     workers = wait_for_workers(process)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import needs_two_processors
 from multiclass_data import clusters
 from search_plans import plan_of, table
 
@@ -204,7 +205,8 @@ def test_a_search_says_what_it_takes(run, heart):
 
 @pytest.mark.parametrize("kernel, options, sentence", [
     ("rbf", ["--memory", "1M"], "kernel matrix of 270 examples does not fit"),
-    ("rbf", ["--memory", "3M", "-j", "2"], "going on with 1"),
+    pytest.param("rbf", ["--memory", "3M", "-j", "2"], "going on with 1",
+                 marks=needs_two_processors),
     ("linear", ["--memory", "50K"], "may run out of memory"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_said_and_changes_nothing(run, heart, kernel, options, sentence):

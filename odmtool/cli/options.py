@@ -271,11 +271,11 @@ def jobs_option(text: str):
     """Decorator: ``-j``, and what the threads are for."""
     return click.option(
         "-j", "--jobs", type=Whole(least=1), default=1, show_default=True, help=text,
-        callback=lambda _ctx, _param, jobs: min(jobs, _processors()),
+        callback=lambda _ctx, _param, jobs: min(jobs, processor_count()),
     )  # fmt: skip
 
 
-def _processors() -> int:
+def processor_count() -> int:
     """Those that this process may use; macOS only tells how many there are."""
     has_affinity = hasattr(os, "sched_getaffinity")
     return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1

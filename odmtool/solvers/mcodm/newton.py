@@ -69,7 +69,7 @@ _LOOSE = 0.2
 # speed only: the gap decides when it ends, not how precise a step was
 _SHARE = 0.5
 # speed only: a step that took all of them is as good as any, and the gap decides
-_MOST_PRODUCTS = 1000
+_MOST_PRODUCTS, _PRODUCTS_PER_UNKNOWN = 1000, 4
 # The blocks of the largest features have so many numbers where those of all would have too many.
 # speed only: a worse preconditioner only takes more products
 _LARGEST_STEEP = 2e6
@@ -343,8 +343,10 @@ class SmoothedNewton:
             # Where rounding is large it is as a preconditioner that it serves.
             if np.linalg.norm(gradient - product(S)) <= accuracy:
                 return S
+        # speed only: without rounding there would be no more than unknowns
+        most = min(_MOST_PRODUCTS, _PRODUCTS_PER_UNKNOWN * self.W.size)
         return conjugate_gradients(
-            product, gradient, self._precondition, atol=accuracy, most=_MOST_PRODUCTS,
+            product, gradient, self._precondition, atol=accuracy, most=most,
             share=_SHARE, is_over=lambda: self._products > 0 and deadline.is_over(),
         )
 
