@@ -7,8 +7,9 @@ Update      a proximal step on the dual,
 
             by Newton's method: its primal is the problem itself with a smoothed loss
             (:func:`odmtool.core.losses.smoothed`), which spreads the jump over an interval of
-            margins. The interval is ten times narrower in every step. Examples whose
-            margin lies in it are those at the kink, and their number does not grow
+            margins. The interval is as wide as they may have to move at first, and half as wide in
+            every step: a narrow one takes many Newton steps where its centre is far away.
+            Examples whose margin lies in it are those at the kink, and their number does not grow
             as it narrows, so a Newton step stays cheap.
 Stop        when P(w(eta)) - D(eta) <= tolerance S, of the problem itself.
 Source      Rockafellar, "Augmented Lagrangians and applications of the proximal point
@@ -22,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
-from odmtool.core import losses
+from odmtool.core import kernels, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError
@@ -34,14 +35,16 @@ from odmtool.solvers.rounding import Rounding
 # Margins have the size of 1, where the losses have their kink. Rounding of a margin counts
 # with 1 / width in its dual variable, so the width does not become too small.
 # speed only: the gap decides when it ends, not how the kink is widened
-_FIRST_WIDTH, _NARROWER, _LAST_WIDTH = 0.1, 0.1, 1e-5
+_LEAST_FIRST, _FIRST, _NARROWER, _LAST_WIDTH = 0.1, 1.0, 0.5, 1e-5
 # So many of the last proximal steps without a smaller gap: only rounding is left.
 _PATIENCE = 3
 FEW = 500
 """So many examples are solved by their Gram matrix even if the features are fewer."""
-# The inner problem is solved to this share of the tolerance; Newton's last step does that.
+# The inner problem is solved to this share of the tolerance, which Newton's last step does: a small
+# error of its P is a large one of margins, which make the next centre, where lambda is large.
+# Below the second number rounding is all that is left.
 # speed only: the gap decides when it ends, not how precise a step was
-_INNER_SHARE = 1e-4
+_INNER_SHARE, _INNER_LEAST = 1e-8, 1e-16
 
 
 def solve(
@@ -55,7 +58,8 @@ def solve(
     loss, space = losses.scaled(problem.loss, problem.weight), _space_of(problem)
     rounding = Rounding.of(problem)
     eta = losses.nearest_dual(loss, np.zeros(problem.size) if start is None else start)
-    width, steps, waited, best = _FIRST_WIDTH, 0, 0, None
+    enough = max(_INNER_SHARE * stop.tolerance, _INNER_LEAST)
+    width, steps, waited, best = _first_width(problem, loss), 0, 0, None
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
             v = space.point(eta)
@@ -76,7 +80,7 @@ def solve(
             smooth = losses.smoothed(loss, width, eta)
         inner = newton.solve(
             problem._replace(loss=smooth, weight=np.ones(problem.size)),
-            Stop(_INNER_SHARE * stop.tolerance, stop.max_iter - steps), start=eta, space=space,
+            Stop(enough, stop.max_iter - steps), start=eta, space=space,
         )  # fmt: skip
         # The duals that the margins demand are rounded more than the expansion of w; but
         # without a step that is still the start.
@@ -84,6 +88,14 @@ def solve(
         eta, steps = losses.nearest_dual(loss, found), steps + inner.iterations
         width = max(width * _NARROWER, _LAST_WIDTH)
     return best._replace(iterations=steps, converged=best.gap <= stop.tolerance)
+
+
+def _first_width(problem: Problem, loss: losses.MarginLoss) -> float:
+    """What all jumps together can move a margin by, about; at most what most margins are."""
+    squares = kernels.squares(problem.X) if problem.gram is None else problem.gram.diagonal()
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = float((loss.right_hi - loss.left_lo) @ squares)
+    return min(max(reach, _LEAST_FIRST), _FIRST)
 
 
 def _space_of(problem: Problem):
