@@ -174,14 +174,14 @@ def test_systems_are_factored_up_to_a_number_of_unknowns_and_of_classes(monkeypa
     """And where a factor fails, by conjugate gradients."""
     asked = []
     monkeypatch.setattr(System, "_factored", lambda self, g: asked.append("factor") or g)
-    monkeypatch.setattr(System, "_iterated", lambda self, g, a: asked.append(a) or g)
+    monkeypatch.setattr(System, "_iterated", lambda self, g, a, n: asked.append((a, n)) or (g, n))
     system = System(None, None, None, 1.0, None)
     for shape, is_factored in (
         ((40, 50), True), ((41, 50), False), ((39, 51), False), ((1000, 2), True),
     ):  # fmt: skip
         asked.clear()
-        system.direction(np.ones(shape), 0.25)
-        assert asked == (["factor"] if is_factored else [0.25])
+        assert system.direction(np.ones(shape), 0.25, 7)[1] == 7
+        assert asked == (["factor"] if is_factored else [(0.25, 7)])
 
     def refuse(self, gradient):
         raise np.linalg.LinAlgError
@@ -189,7 +189,7 @@ def test_systems_are_factored_up_to_a_number_of_unknowns_and_of_classes(monkeypa
     monkeypatch.setattr(System, "_factored", refuse)
     asked.clear()
     system.direction(np.ones((3, 2)), 0.25)
-    assert asked == [0.25]
+    assert asked == [(0.25, 0)]
 
 
 def smoothings(monkeypatch, given, steps, start=None, limit=99, promised=0.0):

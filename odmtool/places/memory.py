@@ -248,6 +248,7 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
 
 def _system(machine, m: int, d: int, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
+    from odmtool.solvers.m3svm.blocks import planned_numbers
     from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
     from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR, LARGEST_WEIGHTS
 
@@ -258,7 +259,7 @@ def _system(machine, m: int, d: int, k: int) -> float:
         return 2 * unknowns**2 if d * k <= LARGEST_WEIGHTS else 0
     # The most unknowns with which the Hessian of a Newton step is formed.
     if machine.name != "mcodm":
-        return 3 * unknowns**2 if unknowns <= LARGEST_SYSTEM else 0
+        return 3 * unknowns**2 if unknowns <= LARGEST_SYSTEM else planned_numbers(d + 1, k)
     if unknowns > LARGEST_FEATURE_FACTOR and blocks > LARGEST_BLOCKS:
         return 0
     whole = unknowns**2 if unknowns <= LARGEST_FEATURE_FACTOR else blocks

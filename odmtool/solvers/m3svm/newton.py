@@ -174,7 +174,7 @@ class _Run:
 
     def __init__(self, objective: Objective, V: np.ndarray, smoothing: Smoothing, is_warm=False):
         self._objective, self.V = objective, V
-        self._is_hinge = objective.parameters.loss == "hinge"
+        self._is_hinge, self._products = objective.parameters.loss == "hinge", 0
         self.smooth(smoothing)
         self._dual = np.zeros_like(self._scores) if self._is_hinge else None
         if is_warm and self._is_hinge:
@@ -219,7 +219,7 @@ class _Run:
         system = System(objective.X, curvature, pairs, objective.parameters.ridge, objective.weight)
         # speed only: the gap decides when it ends, not how precise a step was
         accuracy = min(0.1, np.sqrt(self.size / max(self.first_size, self.size, _TINY)))
-        direction = system.direction(self.gradient, accuracy)
+        direction, self._products = system.direction(self.gradient, accuracy, self._products)
         change = objective.scores(direction)
         inside = 1.0 if pull is None else self._follow(pull, change)
         step = self._line_search(direction, change)

@@ -216,6 +216,11 @@ class Pairs:
         bent = W * W * E.sum(axis=0) - 2 * W * (W @ E) + (W * W) @ E
         return np.maximum(self.first.sum(axis=0) + bent, 0.0)
 
+    def bends(self, a: int) -> tuple[np.ndarray, float]:
+        """V, shape (k, d), and c, such that V'V + c I is the block of a class, or above it."""
+        rows = np.sqrt(np.maximum(self.second[a], 0.0))[:, None] * (self._W[:, a] - self._W.T)
+        return rows, float(self.first[a].sum())
+
     def block(self, a: int, b: int) -> np.ndarray:
         """How the pair of classes a and b bends: shape (d, d)."""
         difference = self._W[:, a] - self._W[:, b]

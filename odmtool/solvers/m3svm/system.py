@@ -5,18 +5,22 @@ Problem     H P = -G for a symmetric positive definite H = loss + regulariser + 
 Method      with at most LARGEST_SYSTEM unknowns, Cholesky. H hardly determines what the
             classes have in common; as G has no such part, H may be anything there, and is
             made to be of the size of the rest. Otherwise, or if H is singular to working
-            precision, conjugate gradients with products X'(C(XP)), preconditioned by the
-            diagonal, on the examples whose curvature counts. Every P is freed of what the
-            classes have in common, which the diagonal would bring in.
+            precision, conjugate gradients with products X'(C(XP)) on the examples whose
+            curvature counts, preconditioned by the diagonal, and once that has taken more
+            products than they cost by the blocks of the classes
+            (:mod:`odmtool.solvers.m3svm.blocks`). Every P is freed of what the classes have
+            in common, which either would bring in.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from odmtool.solvers.m3svm.blocks import ClassBlocks, is_worth
 from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 
 LARGEST_SYSTEM = 2000
@@ -40,14 +44,17 @@ class System(NamedTuple):
     # Shape (m,): of the examples; a heavy one does not make the others negligible.
     weight: np.ndarray
 
-    def direction(self, gradient: np.ndarray, accuracy: float) -> np.ndarray:
-        """P with H P = -G; by conjugate gradients, to this share of the size of G."""
+    def direction(
+        self, gradient: np.ndarray, accuracy: float, known: int = 0
+    ) -> tuple[np.ndarray, int]:
+        """P with H P = -G; by conjugate gradients, to this share of the size of G.
+
+        Also the most products that a step has taken by the diagonal, ``known`` before.
+        """
         if gradient.size <= LARGEST_SYSTEM and gradient.shape[1] <= LARGEST_PAIRED:
-            try:
-                return self._factored(gradient)
-            except LinAlgError:
-                pass
-        return self._iterated(gradient, accuracy)
+            with contextlib.suppress(LinAlgError):
+                return self._factored(gradient), known
+        return self._iterated(gradient, accuracy, known)
 
     def _factored(self, gradient: np.ndarray) -> np.ndarray:
         (n, k), X = gradient.shape, self.X
@@ -77,26 +84,41 @@ class System(NamedTuple):
             raise LinAlgError
         return _without_common(solved.reshape(k, n).T)
 
-    def _iterated(self, gradient: np.ndarray, accuracy: float) -> np.ndarray:
-        X, curvature = self.X, self.curvature
+    def _iterated(self, gradient, accuracy: float, known: int) -> tuple[np.ndarray, int]:
+        X, curvature, weight = self.X, self.curvature, self.weight
         own = curvature.diagonal()
-        heights = own.max(axis=1, initial=0.0) / self.weight
+        heights = own.max(axis=1, initial=0.0) / weight
         rows = np.flatnonzero(heights > _LEAST_SHARE * heights.max(initial=0.0))
         if len(rows) < len(heights):
-            X, curvature, own = X[rows], curvature.part(rows), own[rows]
+            X, curvature, own, weight = X[rows], curvature.part(rows), own[rows], weight[rows]
+        blocks, products = self._blocks(X, own / weight[:, None], weight, known), 0
         # speed only: of a preconditioner
-        inverse = 1.0 / (self._loss_diagonal(X, own) + 2 * self.ridge)
+        inverse = 1.0 / (self._loss_diagonal(X, own) + 2 * self.ridge) if blocks is None else None
 
         def product(P):
+            nonlocal products
+            products += 1
             T = curvature.product(np.asarray(X @ P[:-1]) + P[-1])
             result = np.vstack([np.asarray(X.T @ T), T.sum(axis=0)]) + 2 * self.ridge * P
             result[:-1] += self.pairs.product(P[:-1])
             return result
 
-        return conjugate_gradients(
-            product, -gradient, lambda P: _without_common(inverse * P),
+        P = conjugate_gradients(
+            product, -gradient,
+            lambda P: _without_common(inverse * P if blocks is None else blocks.divide(P)),
             atol=accuracy * np.linalg.norm(gradient), most=_MOST_STEPS,
         )  # fmt: skip
+        return P, max(known, products) if blocks is None else known
+
+    # speed only: of a preconditioner
+    def _blocks(self, X, heights: np.ndarray, weight: np.ndarray, known: int) -> ClassBlocks | None:
+        """The blocks of the classes, where they cost less than so many products."""
+        m, d = X.shape
+        if not is_worth(heights, d, m * d if isinstance(X, np.ndarray) else X.nnz, known):
+            return None
+        with contextlib.suppress(LinAlgError):
+            return ClassBlocks(X, heights, weight, self.pairs, self.ridge)
+        return None
 
     # speed only: of a preconditioner
     def _loss_diagonal(self, X, own: np.ndarray) -> np.ndarray:

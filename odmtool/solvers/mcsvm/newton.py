@@ -132,8 +132,7 @@ class _Smooth:
             for b in range(a + 1):
                 sign = 1 if a == b else -1
                 bend = sign * free[:, a] * ((a == b) / self.tau - shares[:, b])
-                used = np.flatnonzero(bend)
-                H[a, :, b, :] = sign * gram_of(X[used], bend[used], self._is_thin)
+                H[a, :, b, :] = sign * gram_of(X, bend, self._is_thin)
         H = H.reshape(k * d, k * d)
         H.flat[:: k * d + 1] += 1
         return cholesky_solve(cholesky_in_place(H), right.T.reshape(-1)).reshape(k, d).T

@@ -42,7 +42,7 @@ def is_thin(X) -> bool:
 
 def gram_of(X, s: np.ndarray, is_sparse: bool) -> np.ndarray:
     """X'SX with S = diag(s), s >= 0; shape (d, d)."""
-    return _product(X, np.arange(len(s)), s, is_sparse)
+    return _product(X, np.flatnonzero(s), s, is_sparse)
 
 
 class ChangingHessian:
