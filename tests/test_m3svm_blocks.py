@@ -77,21 +77,29 @@ def test_examples_with_little_curvature_do_not_count():
 
 
 def test_they_are_made_where_they_cost_less_than_products(monkeypatch):
-    heights = np.ones((60, 4))
-    # 64 x 6 x 6 + 6^3 / 3 multiplications for each class, and 16 x 300 for each product.
-    assert not blocks.is_worth(heights, 5, 300, 0)
-    assert blocks.is_worth(heights, 5, 300, 1)
-    assert not blocks.is_worth(heights, 5, 100, 1)
-    # 24 x 91 x 24 + 24^3 / 3, where 20 count.
-    assert not blocks.is_worth(np.ones((20, 4)), 90, 900, 3)
-    assert blocks.is_worth(np.ones((20, 4)), 90, 900, 4)
+    X, heights = np.ones((60, 5)), np.ones((60, 4))
+    # 64 x 6 x 6 + 6^3 / 3 multiplications for each class, and 5 x 300 for each product.
+    assert not blocks.is_worth(X, heights, 0)
+    assert not blocks.is_worth(X, heights, 1)
+    assert blocks.is_worth(X, heights, 2)
+    # As many are 16 x 300 and 16 x 100.
+    assert blocks.is_worth(sparse.csr_matrix(X), heights, 1)
+    X[:, :2] = X[:30, 2] = 0.0
+    assert not blocks.is_worth(sparse.csr_matrix(X), heights, 0)
+    assert blocks.is_worth(sparse.csr_matrix(X), heights, 1)
+    X[:, 2:4] = 0.0
+    assert not blocks.is_worth(sparse.csr_matrix(X), heights, 1)
+    # 24 x 91 x 24 + 24^3 / 3, where 20 count, and 5 x 5400.
     few = np.ones((60, 4))
     few[20:] = 1e-4
-    assert blocks.is_worth(few, 90, 900, 4)
+    assert not blocks.is_worth(np.ones((60, 90)), few, 2)
+    assert blocks.is_worth(np.ones((60, 90)), few, 3)
     monkeypatch.setattr(blocks, "LARGEST_NUMBERS", 4 * 24 * (24 + 91))
-    assert blocks.is_worth(few, 90, 900, 4) and not blocks.is_worth(few, 91, 900, 4)
-    assert blocks.planned_numbers(91, 4) == 1.75 * 4 * 24 * (24 + 91)
-    assert blocks.planned_numbers(5, 4) == 1.75 * 4 * 25
+    assert blocks.is_worth(np.ones((60, 90)), few, 3)
+    assert not blocks.is_worth(np.ones((60, 91)), few, 3)
+    assert blocks.planned_numbers(60, 91, 4) == 1.75 * 4 * 24 * (24 + 91)
+    assert blocks.planned_numbers(20, 90, 4) == 1.75 * 4 * 24 * (24 + 90)
+    assert blocks.planned_numbers(60, 5, 4) == 1.75 * 4 * 25
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -113,7 +121,7 @@ def test_with_them_fewer_products_lead_to_the_same_minimum(data, loss, monkeypat
 
     monkeypatch.setattr(system, "conjugate_gradients", counted)
     found, products = [], []
-    for is_worth in (lambda *_: False, lambda *shape: shape[-1] > 0):
+    for is_worth in (lambda *_: False, lambda _X, _heights, products: products > 0):
         monkeypatch.setattr(system, "is_worth", is_worth)
         counts.clear()
         found.append(m3svm.solve(given, stop))

@@ -248,8 +248,6 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
 
 def _system(machine, m: int, d: int, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
-    from odmtool.solvers.m3svm.blocks import planned_numbers
-    from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
     from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR, LARGEST_WEIGHTS
 
     unknowns, blocks = k * (d + 1), k * d * d
@@ -257,13 +255,25 @@ def _system(machine, m: int, d: int, k: int) -> float:
         return _features(m, k) if machine.name == "mcodm" else 0
     if machine.name == "mcsvm":
         return 2 * unknowns**2 if d * k <= LARGEST_WEIGHTS else 0
-    # The most unknowns with which the Hessian of a Newton step is formed.
     if machine.name != "mcodm":
-        return 3 * unknowns**2 if unknowns <= LARGEST_SYSTEM else planned_numbers(d + 1, k)
+        return _system_of_pairs(m, d, k)
     if unknowns > LARGEST_FEATURE_FACTOR and blocks > LARGEST_BLOCKS:
         return 0
     whole = unknowns**2 if unknowns <= LARGEST_FEATURE_FACTOR else blocks
     return 3 * whole + _dual_system(m, d, k)
+
+
+def _system_of_pairs(m: int, d: int, k: int) -> float:
+    """Numbers of the Hessian of m3svm or of blocks of it, also in the span of few examples."""
+    from odmtool.solvers.m3svm import blocks, span
+    from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
+
+    found, sides = span.planned_numbers(m, d), (d, m)
+    for side in sides if found else sides[:1]:
+        unknowns = k * (side + 1)
+        is_small = unknowns <= LARGEST_SYSTEM
+        found += 3 * unknowns**2 if is_small else blocks.planned_numbers(m, side + 1, k)
+    return found
 
 
 def _dual_system(m: int, d: int, k: int) -> float:

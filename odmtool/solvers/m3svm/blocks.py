@@ -25,33 +25,33 @@ LARGEST_NUMBERS = 1.2e7
 """In the factors of all classes, and in the rows of those of few examples."""
 # Examples whose curvature is below this share of the largest one of a class do not count.
 _LEAST_SHARE = 1e-3
-# In a product with H a number of the rows takes as long, for each class, as so many multiplications
-# when blocks are made.
-_PRODUCT = 16
+# In a product with H a number of an array takes as long, for each class, as so many multiplications
+# when blocks are made, and one of sparse rows as so many.
+_OF_ARRAY, _OF_SPARSE = 5, 16
 
 
-def planned_numbers(n: int, k: int) -> float:
-    """What the blocks of k classes with n unknowns each, and one that is made, take at most."""
-    return (1 + 3 / k) * min(LARGEST_NUMBERS, float(k) * n * n)
+def planned_numbers(m: int, n: int, k: int) -> float:
+    """What blocks take at most, and one that is made: of m examples, k classes, n unknowns each."""
+    return (1 + 3 / k) * min(LARGEST_NUMBERS, float(k) * _numbers(m + k, n))
 
 
-def is_worth(heights: np.ndarray, d: int, entries: int, products: int) -> bool:
+def is_worth(X, heights: np.ndarray, products: int) -> bool:
     """Whether blocks cost less than so many products with H, and have room.
 
     Parameters
     ----------
+    X : csr_matrix or ndarray, shape (m, d)
     heights : ndarray, shape (m, k)
         The curvatures of the examples, as if all had the weight 1.
-    entries : int
-        The numbers in the rows.
     """
-    k, n, cost, numbers = heights.shape[1], d + 1, 0.0, 0.0
+    k, n, cost, numbers = heights.shape[1], X.shape[1] + 1, 0.0, 0.0
+    product = _OF_ARRAY * X.size if isinstance(X, np.ndarray) else _OF_SPARSE * X.nnz
     for count in np.count_nonzero(_counts(heights), axis=0):
         r = int(count) + k
         side = r if _has_few(r, n) else n
         cost += r * n * side + side**3 / 3
-        numbers += side * (side + n * (side < n))
-    return numbers <= LARGEST_NUMBERS and cost <= _PRODUCT * entries * k * products
+        numbers += _numbers(r, n)
+    return numbers <= LARGEST_NUMBERS and cost <= product * k * products
 
 
 class ClassBlocks:
@@ -94,6 +94,11 @@ def _counts(heights: np.ndarray) -> np.ndarray:
 def _has_few(r: int, n: int) -> bool:
     """Whether U has few rows for its columns: then it and U U' are smaller than B."""
     return 2 * r <= n
+
+
+def _numbers(r: int, n: int) -> float:
+    """In the factor for U with so many rows, and in U where it is kept."""
+    return r * (r + n) if _has_few(r, n) else n * n
 
 
 def _by_features(X, s: np.ndarray, bends: np.ndarray, D: np.ndarray):

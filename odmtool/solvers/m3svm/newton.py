@@ -17,6 +17,8 @@ Update      V + step P with H P = -gradient (:mod:`odmtool.solvers.m3svm.system`
             as the new dual, s <= 1 such that all duals stay inside. At v = z / q both are
             Newton's method for F. To follow the duals, delta (for p < 2 also sigma) starts
             near the size of a margin and shrinks to its final value while steps are long.
+Beginning   of few examples with many features at the solution in their span
+            (:mod:`odmtool.solvers.m3svm.span`).
 Stop        when |gradient F| <= tolerance |gradient F(0)| (Euclidean norms over W and b,
             at the final delta), and another step would lower F by about tolerance F at most:
             where the classes are separable F nearly vanishes. At tolerance 1e-3 F is mostly
@@ -38,6 +40,7 @@ from odmtool import messages
 from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import SUFFICIENT_DECREASE, Progress, Stop, ignore_progress, relative
 from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check_parameters
+from odmtool.solvers.m3svm.span import span_of
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 
@@ -71,19 +74,37 @@ def solve(
     Raises UsageError: a parameter is out of range, or the problem has a kernel.
     """
     objective = objective_of(problem)
-    final = objective.smoothing
-    V = starting_point(objective, start)
+    V, is_warm, count = starting_point(objective, start), start is not None, 0
     goal = stop.tolerance * gradient_at_zero(objective)
+    if (span := span_of(problem)) is not None:
+        inner = np.vstack([span.inside(V[:-1]), V[-1]])
+        inner, count = _descend(Objective(span.problem), inner, is_warm, goal, stop, progress)
+        if np.isfinite(inner).all():
+            V, is_warm = np.vstack([span.outside(inner[:-1]), inner[-1]]), True
+
+    def told(now: Progress) -> None:
+        progress(now._replace(iteration=count + now.iteration))
+
+    left = stop._replace(limit=max(0, stop.limit - count))
+    V, steps = _descend(objective, V, is_warm, goal, left, told)
+    return solution(objective, V, count + steps, goal, "newton")
+
+
+def _descend(
+    objective: Objective, V: np.ndarray, is_warm: bool, goal: float, stop: Stop, progress
+) -> tuple[np.ndarray, int]:
+    """Steps from V until the gradient is as small as the goal; the last point, and their number."""
+    final = objective.smoothing
     run = _Run(objective, V, final)
     if run.size <= goal:
-        return solution(objective, V, 0, goal, "newton")
+        return V, 0
 
-    first = _FIRST_DELTA if start is None else _WARM_DELTA
-    if final.sigma > 0 or problem.parameters.loss == "hinge":
+    first = _WARM_DELTA if is_warm else _FIRST_DELTA
+    if final.sigma > 0 or objective.parameters.loss == "hinge":
         factor = max(1.0, first / final.delta)
     else:
         factor = 1.0
-    run = _Run(objective, V, final.times(factor), is_warm=start is not None)
+    run = _Run(objective, V, final.times(factor), is_warm)
     iteration = 0
     while iteration < stop.max_iter:
         long = run.step()
@@ -98,7 +119,7 @@ def solve(
         is_low = run.size <= goal and run.promised <= stop.tolerance * abs(value)
         if factor == 1 and (is_low or run.is_stalled):
             break
-    return solution(objective, run.V, iteration, goal, "newton")
+    return run.V, iteration
 
 
 def objective_of(problem: MultiProblem) -> Objective:

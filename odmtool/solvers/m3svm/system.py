@@ -113,8 +113,7 @@ class System(NamedTuple):
     # speed only: of a preconditioner
     def _blocks(self, X, heights: np.ndarray, weight: np.ndarray, known: int) -> ClassBlocks | None:
         """The blocks of the classes, where they cost less than so many products."""
-        m, d = X.shape
-        if not is_worth(heights, d, m * d if isinstance(X, np.ndarray) else X.nnz, known):
+        if not is_worth(X, heights, known):
             return None
         with contextlib.suppress(LinAlgError):
             return ClassBlocks(X, heights, weight, self.pairs, self.ridge)
