@@ -63,11 +63,10 @@ class System(NamedTuple):
         H = np.zeros((k, n, k, n))
         own = self.curvature.diagonal()
         for a in range(k):
-            H[a, :, a, :] += X.T @ (own[:, a, None] * X)
+            H[a, :, a, :] += _gram(X, own[:, a])
             for b in range(a):
                 rows, weights = self.curvature.between(a, b)
-                block = X[rows].T @ (weights[:, None] * X[rows])
-                H[a, :, b, :] -= block
+                H[a, :, b, :] -= _gram(X[rows], weights)
                 bend = self.pairs.block(a, b)
                 H[a, :-1, b, :-1] -= bend
                 H[a, :-1, a, :-1] += bend
@@ -125,6 +124,12 @@ class System(NamedTuple):
         diagonal = np.vstack([np.asarray(squares.T @ own), own.sum(axis=0)])
         diagonal[:-1] += self.pairs.diagonal()
         return diagonal
+
+
+def _gram(X: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """X'SX with S = diag(s), s >= 0."""
+    scaled = np.sqrt(s)[:, None] * X
+    return scaled.T @ scaled
 
 
 def _without_common(P: np.ndarray) -> np.ndarray:
