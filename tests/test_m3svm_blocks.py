@@ -76,30 +76,36 @@ def test_examples_with_little_curvature_do_not_count():
     assert some == pytest.approx(ClassBlocks(of.X, heights, given.weight, *parts[3:]).divide(G))
 
 
-def test_they_are_made_where_they_cost_less_than_products(monkeypatch):
+def test_they_are_made_where_they_cost_less_than_products():
     X, heights = np.ones((60, 5)), np.ones((60, 4))
+
+    def is_worth(X, heights, products, largest=np.inf):
+        return blocks.is_worth(X, heights, products, largest)
+
     # 64 x 6 x 6 + 6^3 / 3 multiplications for each class, and 5 x 300 for each product.
-    assert not blocks.is_worth(X, heights, 0)
-    assert not blocks.is_worth(X, heights, 1)
-    assert blocks.is_worth(X, heights, 2)
+    assert not is_worth(X, heights, 0)
+    assert not is_worth(X, heights, 1)
+    assert is_worth(X, heights, 2)
     # As many are 16 x 300 and 16 x 100.
-    assert blocks.is_worth(sparse.csr_matrix(X), heights, 1)
+    assert is_worth(sparse.csr_matrix(X), heights, 1)
     X[:, :2] = X[:30, 2] = 0.0
-    assert not blocks.is_worth(sparse.csr_matrix(X), heights, 0)
-    assert blocks.is_worth(sparse.csr_matrix(X), heights, 1)
+    assert not is_worth(sparse.csr_matrix(X), heights, 0)
+    assert is_worth(sparse.csr_matrix(X), heights, 1)
     X[:, 2:4] = 0.0
-    assert not blocks.is_worth(sparse.csr_matrix(X), heights, 1)
+    assert not is_worth(sparse.csr_matrix(X), heights, 1)
     # 24 x 91 x 24 + 24^3 / 3, where 20 count, and 5 x 5400.
     few = np.ones((60, 4))
     few[20:] = 1e-4
-    assert not blocks.is_worth(np.ones((60, 90)), few, 2)
-    assert blocks.is_worth(np.ones((60, 90)), few, 3)
-    monkeypatch.setattr(blocks, "LARGEST_NUMBERS", 4 * 24 * (24 + 91))
-    assert blocks.is_worth(np.ones((60, 90)), few, 3)
-    assert not blocks.is_worth(np.ones((60, 91)), few, 3)
-    assert blocks.planned_numbers(60, 91, 4) == 1.75 * 4 * 24 * (24 + 91)
-    assert blocks.planned_numbers(20, 90, 4) == 1.75 * 4 * 24 * (24 + 90)
-    assert blocks.planned_numbers(60, 5, 4) == 1.75 * 4 * 25
+    assert not is_worth(np.ones((60, 90)), few, 2)
+    assert is_worth(np.ones((60, 90)), few, 3)
+    most = 4 * 24 * (24 + 91)
+    assert is_worth(np.ones((60, 90)), few, 3, most)
+    assert not is_worth(np.ones((60, 90)), few, 3, most - 1)
+    assert blocks.planned_numbers(60, 91, 4, 10**6) == 1.75 * 4 * 91**2
+    assert blocks.planned_numbers(20, 90, 4, 10**6) == 1.75 * 4 * 24 * (24 + 90)
+    assert blocks.planned_numbers(60, 5, 4, 10**6) == 1.75 * 4 * 25
+    assert blocks.planned_numbers(60, 91, 4, 50) == 1.75 * 1000 == 1.75 * blocks.largest_numbers(50)
+    assert blocks.largest_numbers(10**9) == blocks.LARGEST_NUMBERS
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -121,7 +127,7 @@ def test_with_them_fewer_products_lead_to_the_same_minimum(data, loss, monkeypat
 
     monkeypatch.setattr(system, "conjugate_gradients", counted)
     found, products = [], []
-    for is_worth in (lambda *_: False, lambda _X, _heights, products: products > 0):
+    for is_worth in (lambda *_: False, lambda _X, _heights, products, _largest: products > 0):
         monkeypatch.setattr(system, "is_worth", is_worth)
         counts.clear()
         found.append(m3svm.solve(given, stop))

@@ -67,7 +67,7 @@ def test_a_start_is_taken_into_the_span(spans):
     near = m3svm.solve(given, stop, start=(1.01 * first.W, first.bias))
     assert 0 < near.iterations < first.iterations
     assert near.objective == pytest.approx(first.objective, rel=1e-5)
-    assert len(spans) == 3 and all(spans)
+    assert len(spans) == 2 and all(spans)
 
 
 def test_what_rounding_hides_in_the_span_is_found_outside(spans):
@@ -92,6 +92,44 @@ def test_what_rounding_hides_in_the_span_is_found_outside(spans):
     assert found.objective <= rough * (1 + 1e-12)
 
 
+def test_rows_of_any_size_are_told_apart_by_themselves_only(spans, monkeypatch):
+    """What is added to the diagonal for the largest row would be a feature of every other one."""
+    X, target = WIDE
+    X = X.copy()
+    X[5] *= 1e9
+    X[7] = X[8]
+    given = problem("softmax", data=(X, target))
+    found = m3svm.solve(given, Stop(1e-6, 300))
+    monkeypatch.setattr(m3svm, "span_of", lambda _: None)
+    whole = m3svm.solve(given, Stop(1e-6, 300))
+    assert spans[0] is not None and found.objective <= whole.objective * (1 + 1e-6)
+    L = spans[0].problem.X
+    sizes = np.linalg.norm(X, axis=1)
+    assert np.all(np.linalg.norm(L, axis=1)[sizes > 0] <= sizes[sizes > 0] * (1 + 1e-12))
+    assert np.linalg.norm(L[3]) <= 1e-6 * sizes[sizes > 0].min()  # the empty row
+
+
+def test_a_start_that_is_a_solution_has_no_span(spans):
+    """Columns that are constant leave nothing to learn from classes of the same size."""
+    data = np.ones((20, 400)), np.repeat(np.arange(4), 5)
+    for loss in ("pairwise", "softmax"):  # of the hinge rounding is left
+        found = m3svm.solve(problem(loss, data=data), Stop(1e-8, 300))
+        assert found.converged and found.iterations == 0
+    assert not spans
+
+
+def test_what_ends_higher_outside_is_not_taken(spans, monkeypatch):
+    X, target = WIDE
+    given, told = problem(data=(X, target)), []
+    stop = Stop(1e-6, 300)
+    known = m3svm.solve(given, stop)
+    monkeypatch.setattr(span.Span, "outside", lambda _self, _U: np.full((400, 4), 1e3))
+    found = m3svm.solve(given, stop, progress=lambda now: told.append(now))
+    assert found.converged and found.iterations > known.iterations
+    assert found.objective == pytest.approx(known.objective, rel=1e-6)
+    assert max(now.primal for now in told) < 1e6
+
+
 def test_steps_in_the_span_count(spans):
     X, target = WIDE
     for count in (1, 3):
@@ -108,5 +146,8 @@ def test_where_it_is_worth_it():
     assert span.is_worth(60, 120, 7200)
     assert span.is_worth(2000, 10**6, 10**8) and not span.is_worth(2001, 10**6, 10**8)
     assert span.span_of(problem()) is None
+    assert [span.planned_side(*shape) for shape in (
+        (20, 400, 8000), (3000, 10**6, 10**9), (60, 100, 6000), (1900, 4000, 76_000),
+    )] == [20, 2000, 50, 538]  # fmt: skip
     X, target = WIDE
     assert span.span_of(problem(data=(np.zeros_like(X), target))) is None  # no factor

@@ -34,7 +34,7 @@ from odmtool.machines.codes import length
 from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
-from odmtool.solvers.linear_cost import is_surely_newton
+from odmtool.solvers.linear_cost import is_surely_newton, nonzeros
 from odmtool.solvers.newton.spaces import array_bytes, matrix_bytes
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, NEWTON_MATRICES, newton_matrices
 
@@ -149,7 +149,7 @@ def parts(machine, X, k: int) -> dict[str, float]:
     """
     m, d = X.shape
     found = {"program and data": resident(), "vectors": BYTES * NEWTON_NUMBERS * m}
-    if several := class_bytes(machine, m, d, k):
+    if several := class_bytes(machine, X, k):
         found["classes" if k > 2 or machine.name in CLASS_SCORES else "weights"] = several
         if machine.kernel != "linear":
             found["model"] = _kernel_model(machine, X, k)
@@ -228,14 +228,15 @@ def fold_matrices(machine, X, k: int, folds: int, rows: int | None = None) -> di
     return found | {"kernel values of folds": max(0.0, whole - others)}
 
 
-def class_bytes(machine, m: int, d: int, k: int) -> float:
+def class_bytes(machine, X, k: int) -> float:
     """Bytes for what every class, or every pair of classes, has of its own."""
+    m, d = X.shape
     has_one = machine.name not in CLASS_SCORES and k <= 2
     weights = CLASS_WEIGHTS * d * (1 if has_one else k) if machine.kernel == "linear" else 0
     if has_one:
         return BYTES * weights
     if machine.name in CLASS_SCORES:
-        return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, m, d, k))
+        return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, X, k))
     reduction = machine.reduction(k)
     if reduction == "ecoc":
         return BYTES * length(k) * (CLASS_DUALS * m + weights / k)
@@ -246,34 +247,38 @@ def class_bytes(machine, m: int, d: int, k: int) -> float:
     return BYTES * (CLASS_DUALS * m * (k - 1) + functions * pairs)
 
 
-def _system(machine, m: int, d: int, k: int) -> float:
+def _system(machine, X, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
     from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR, LARGEST_WEIGHTS
 
+    m, d = X.shape
     unknowns, blocks = k * (d + 1), k * d * d
     if machine.kernel != "linear":
         return _features(m, k) if machine.name == "mcodm" else 0
     if machine.name == "mcsvm":
         return 2 * unknowns**2 if d * k <= LARGEST_WEIGHTS else 0
     if machine.name != "mcodm":
-        return _system_of_pairs(m, d, k)
+        return _system_of_pairs(m, d, k, nonzeros(X))
     if unknowns > LARGEST_FEATURE_FACTOR and blocks > LARGEST_BLOCKS:
         return 0
     whole = unknowns**2 if unknowns <= LARGEST_FEATURE_FACTOR else blocks
     return 3 * whole + _dual_system(m, d, k)
 
 
-def _system_of_pairs(m: int, d: int, k: int) -> float:
-    """Numbers of the Hessian of m3svm or of blocks of it, also in the span of few examples."""
-    from odmtool.solvers.m3svm import blocks, span
+def _system_of_pairs(m: int, d: int, k: int, entries: int) -> float:
+    """Numbers of the Hessian of m3svm or of blocks of it, and of the same in a span."""
+    from odmtool.solvers.m3svm.blocks import planned_numbers
+    from odmtool.solvers.m3svm.span import planned_side
     from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
 
-    found, sides = span.planned_numbers(m, d), (d, m)
-    for side in sides if found else sides[:1]:
-        unknowns = k * (side + 1)
+    def hessian(m: int, d: int, entries: int) -> float:
+        unknowns = k * (d + 1)
         is_small = unknowns <= LARGEST_SYSTEM
-        found += 3 * unknowns**2 if is_small else blocks.planned_numbers(m, side + 1, k)
-    return found
+        return 3 * unknowns**2 if is_small else planned_numbers(m, d + 1, k, entries)
+
+    # X X', its factor and one on the way.
+    side = planned_side(m, d, entries)
+    return hessian(m, d, entries) + 3 * side**2 + hessian(side, side, side**2)
 
 
 def _dual_system(m: int, d: int, k: int) -> float:

@@ -81,9 +81,9 @@ def _keeps_scaled(plan: SearchPlan, jobs: int) -> bool:
 
 def _side_by_side(plan: SearchPlan, X, machine, count: int, jobs: int) -> tuple[float, int]:
     """What ``count`` settings take whose folds are solved together, and in how many processes."""
-    (m, d), k, limit = X.shape, len(plan.data.class_order()), machine.memory_limit()
+    m, k, limit = X.shape[0], len(plan.data.class_order()), machine.memory_limit()
     problems = plan.n_folds * problem_count(machine, k)
-    needed = needed_bytes(machine, m, count, problems, jobs) + class_bytes(machine, m, d, k)
+    needed = needed_bytes(machine, m, count, problems, jobs) + class_bytes(machine, X, k)
     copies = COPIES * (bytes_of(X) + dense_bytes(X, limit / 4))
     processes = newton_processes(machine, m, count, problems, jobs)
     return copies + needed + BYTES * NEWTON_NUMBERS * m, processes
@@ -103,7 +103,7 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
         room = machine.memory_limit() - copies
         keeps_matrix = FOLD_MATRICES * BYTES * m**2 <= room or machine.takes_landmarks(m)
         needed = copies + _kernel_bytes(plan, machine, m, room)
-    return needed + class_bytes(machine, m, d, len(plan.data.class_order())), keeps_matrix
+    return needed + class_bytes(machine, X, len(plan.data.class_order())), keeps_matrix
 
 
 def _kernel_bytes(plan: SearchPlan, machine, m: int, room: float) -> float:
@@ -140,7 +140,7 @@ def _fit_bytes(plan: SearchPlan, X, machines: list, jobs: int) -> float:
     for machine in machines:
         alone = machine.copy(memory=machine.memory_limit() / jobs)
         matrices = fold_matrices(alone, X, k, folds, _training_rows(plan))
-        taken = sum(matrices.values()) + class_bytes(machine, *X.shape, k)
+        taken = sum(matrices.values()) + class_bytes(machine, X, k)
         taken += _path_bytes(plan, machine) + BYTES * NEWTON_NUMBERS * m
         fits = max(fits, taken)
     return jobs * fits

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from odmtool.solvers.linear_cost import nonzeros
 from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.newton.hessian import gram_of, is_thin
 
-LARGEST_NUMBERS = 1.2e7
-"""In the factors of all classes, and in the rows of those of few examples."""
+LARGEST_NUMBERS, _NUMBERS_PER_ENTRY = 1.2e7, 20
+"""In the factors of all classes, and in the rows of those of few examples; for each number of X."""
 # Examples whose curvature is below this share of the largest one of a class do not count.
 _LEAST_SHARE = 1e-3
 # In a product with H a number of an array takes as long, for each class, as so many multiplications
@@ -30,12 +31,20 @@ _LEAST_SHARE = 1e-3
 _OF_ARRAY, _OF_SPARSE = 5, 16
 
 
-def planned_numbers(m: int, n: int, k: int) -> float:
-    """What blocks take at most, and one that is made: of m examples, k classes, n unknowns each."""
-    return (1 + 3 / k) * min(LARGEST_NUMBERS, float(k) * _numbers(m + k, n))
+def planned_numbers(m: int, n: int, k: int, entries: int) -> float:
+    """What blocks take at most, and one that is made.
+
+    There are m examples of so many nonzero numbers, and k classes with n unknowns each.
+    """
+    return (1 + 3 / k) * min(largest_numbers(entries), float(k) * _numbers(m + k, n))
 
 
-def is_worth(X, heights: np.ndarray, products: int) -> bool:
+def largest_numbers(entries: int) -> float:
+    """As many there may be for examples of so many nonzero numbers."""
+    return min(LARGEST_NUMBERS, _NUMBERS_PER_ENTRY * entries)
+
+
+def is_worth(X, heights: np.ndarray, products: int, largest: float) -> bool:
     """Whether blocks cost less than so many products with H, and have room.
 
     Parameters
@@ -43,15 +52,17 @@ def is_worth(X, heights: np.ndarray, products: int) -> bool:
     X : csr_matrix or ndarray, shape (m, d)
     heights : ndarray, shape (m, k)
         The curvatures of the examples, as if all had the weight 1.
+    largest : float
+        The most numbers, of :func:`largest_numbers`.
     """
     k, n, cost, numbers = heights.shape[1], X.shape[1] + 1, 0.0, 0.0
-    product = _OF_ARRAY * X.size if isinstance(X, np.ndarray) else _OF_SPARSE * X.nnz
+    product = nonzeros(X) * (_OF_ARRAY if isinstance(X, np.ndarray) else _OF_SPARSE)
     for count in np.count_nonzero(_counts(heights), axis=0):
         r = int(count) + k
         side = r if _has_few(r, n) else n
         cost += r * n * side + side**3 / 3
         numbers += _numbers(r, n)
-    return numbers <= LARGEST_NUMBERS and cost <= product * k * products
+    return numbers <= largest and cost <= product * k * products
 
 
 class ClassBlocks:

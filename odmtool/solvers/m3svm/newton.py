@@ -40,7 +40,7 @@ from odmtool import messages
 from odmtool.errors import DivergedError, UsageError
 from odmtool.solvers.base import SUFFICIENT_DECREASE, Progress, Stop, ignore_progress, relative
 from odmtool.solvers.m3svm.objective import Objective, Smoothing, Star, check_parameters
-from odmtool.solvers.m3svm.span import span_of
+from odmtool.solvers.m3svm.span import Span, span_of
 from odmtool.solvers.m3svm.system import System
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 
@@ -51,6 +51,10 @@ _SHRINK, _LONG, _FALLEN = 0.3, 0.5, 0.1
 # The smoothing at first, and of a start; how far duals go to where they end.
 # speed only: the gap decides when it ends, not how the smoothing shrinks
 _FIRST_DELTA, _WARM_DELTA, _INSIDE = 1.0, 0.03, 0.99
+
+# The F of a solution is the same inside and outside the span but for rounding: if it is not by
+# this share of the tolerance, steps outside go on.
+_SAME = 0.01
 
 # speed only: when it is given up
 _HALVINGS = 40
@@ -76,11 +80,17 @@ def solve(
     objective = objective_of(problem)
     V, is_warm, count = starting_point(objective, start), start is not None, 0
     goal = stop.tolerance * gradient_at_zero(objective)
+    value, gradient = _judged(objective, V)
+    if np.linalg.norm(gradient) <= goal:
+        return solution(objective, V, 0, goal, "newton")
     if (span := span_of(problem)) is not None:
-        inner = np.vstack([span.inside(V[:-1]), V[-1]])
-        inner, count = _descend(Objective(span.problem), inner, is_warm, goal, stop, progress)
-        if np.isfinite(inner).all():
-            V, is_warm = np.vstack([span.outside(inner[:-1]), inner[-1]]), True
+        found, inside, count = _in_span(span, V, is_warm, goal, stop, progress)
+        outside, gradient = _judged(objective, found)
+        is_same = abs(outside - inside) <= _SAME * stop.tolerance * abs(inside)
+        if is_same and np.linalg.norm(gradient) <= goal:
+            return solution(objective, found, count, goal, "newton")
+        if outside <= value:
+            V, is_warm = found, True
 
     def told(now: Progress) -> None:
         progress(now._replace(iteration=count + now.iteration))
@@ -90,15 +100,27 @@ def solve(
     return solution(objective, V, count + steps, goal, "newton")
 
 
+def _judged(objective: Objective, V: np.ndarray) -> tuple[float, np.ndarray]:
+    """F at V, and its gradient."""
+    scores = objective.scores(V)
+    value = objective.value(V, scores, objective.smoothing)
+    return value, objective.gradient(V, scores, objective.smoothing)
+
+
+def _in_span(
+    span: Span, V: np.ndarray, is_warm: bool, goal: float, stop: Stop, progress
+) -> tuple[np.ndarray, float, int]:
+    """The solution in the span of the examples as a V, its F there, and the number of steps."""
+    objective, V = Objective(span.problem), np.vstack([span.inside(V[:-1]), V[-1]])
+    V, count = _descend(objective, V, is_warm, goal, stop, progress)
+    return np.vstack([span.outside(V[:-1]), V[-1]]), _judged(objective, V)[0], count
+
+
 def _descend(
     objective: Objective, V: np.ndarray, is_warm: bool, goal: float, stop: Stop, progress
 ) -> tuple[np.ndarray, int]:
     """Steps from V until the gradient is as small as the goal; the last point, and their number."""
     final = objective.smoothing
-    run = _Run(objective, V, final)
-    if run.size <= goal:
-        return V, 0
-
     first = _WARM_DELTA if is_warm else _FIRST_DELTA
     if final.sigma > 0 or objective.parameters.loss == "hinge":
         factor = max(1.0, first / final.delta)
@@ -156,9 +178,7 @@ def solution(
     objective: Objective, V: np.ndarray, iterations: int, goal: float, solver: str
 ) -> MultiSolution:
     """What was found, judged afresh at the final smoothing."""
-    scores = objective.scores(V)
-    value = objective.value(V, scores, objective.smoothing)
-    gradient = objective.gradient(V, scores, objective.smoothing)
+    value, gradient = _judged(objective, V)
     size, first = np.linalg.norm(gradient), gradient_at_zero(objective)
     if not (np.isfinite(value) and np.isfinite(size)):
         raise DivergedError(messages.overflow())

@@ -23,7 +23,8 @@ from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
 
 LARGEST_SPAN = 2000
 """Examples of which L is made."""
-# Added to the diagonal of X X', as a share of its largest number.
+# Added to the diagonal of X X', as a share of its numbers, of which the smallest stands for 0: as
+# rounding errors are. More than that would tell the examples apart.
 _ADDED = 1e-14
 # A number of rows as they are read, and one of W, take so many times as long as one of L.
 # speed only: in which space it is solved
@@ -50,9 +51,10 @@ def span_of(problem: MultiProblem) -> Span | None:
         return None
 
 
-def planned_numbers(m: int, d: int) -> float:
-    """What X X', L and a copy take at most; 0 for problems that are not solved in their span."""
-    return 3.0 * m * m if is_worth(m, d, m * d) else 0.0
+def planned_side(m: int, d: int, entries: int) -> int:
+    """Of how many examples, or of parts of them, L may be made; ``entries`` as above."""
+    worth = np.sqrt((_OF_ROWS * entries + _OF_W * d) / _WORTH)
+    return int(min(m, LARGEST_SPAN, d / 2, worth))
 
 
 class Span:
@@ -60,8 +62,10 @@ class Span:
 
     def __init__(self, problem: MultiProblem):
         self._X, m = problem.X, problem.size
-        K = Gram(Kernel("linear"), problem.X).matrix().copy()
-        K.flat[:: m + 1] += _ADDED * K.diagonal().max(initial=0.0)
+        K = Gram(Kernel("linear"), problem.X).matrix()
+        squares = K.diagonal()
+        least = min(squares[squares > 0], default=0.0)
+        K.flat[:: m + 1] += _ADDED * np.where(squares > 0, squares, least)
         self._factor = cholesky_in_place(K)
         self._L = np.tril(self._factor)
         self.problem = problem._replace(X=self._L)

@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from odmtool.solvers.m3svm.blocks import ClassBlocks, is_worth
+from odmtool.solvers.linear_cost import nonzeros
+from odmtool.solvers.m3svm.blocks import ClassBlocks, is_worth, largest_numbers
 from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve, conjugate_gradients
 
 LARGEST_SYSTEM = 2000
@@ -29,6 +30,10 @@ LARGEST_PAIRED = 50
 """Classes up to which H is formed: it is made of one block for each pair of them."""
 # speed only: the gap decides when it ends, not how precise a step was
 _MOST_STEPS = 500
+# A gradient is long in directions that are much curved: a step that sees to these only lowers F
+# little, and promises that another would not lower it either.
+# speed only: the gap decides when it ends, not how precise a step was
+_SHARE = 0.2
 # Examples whose curvature is below this share of the largest one are left out of products.
 # speed only: the gap decides when it ends, not how precise a step was
 _LEAST_SHARE = 1e-5
@@ -105,14 +110,14 @@ class System(NamedTuple):
         P = conjugate_gradients(
             product, -gradient,
             lambda P: _without_common(inverse * P if blocks is None else blocks.divide(P)),
-            atol=accuracy * np.linalg.norm(gradient), most=_MOST_STEPS,
+            atol=accuracy * np.linalg.norm(gradient), most=_MOST_STEPS, share=_SHARE,
         )  # fmt: skip
-        return P, max(known, products) if blocks is None else known
+        return P, (max(known, products) if blocks is None else known)
 
     # speed only: of a preconditioner
     def _blocks(self, X, heights: np.ndarray, weight: np.ndarray, known: int) -> ClassBlocks | None:
         """The blocks of the classes, where they cost less than so many products."""
-        if not is_worth(X, heights, known):
+        if not is_worth(X, heights, known, largest_numbers(nonzeros(self.X))):
             return None
         with contextlib.suppress(LinAlgError):
             return ClassBlocks(X, heights, weight, self.pairs, self.ridge)
@@ -127,7 +132,7 @@ class System(NamedTuple):
 
 
 def _gram(X: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """X'SX with S = diag(s), s >= 0."""
+    """X'SX with S = diag(s), s >= 0, of dense rows that need no blocks, most of which count."""
     scaled = np.sqrt(s)[:, None] * X
     return scaled.T @ scaled
 

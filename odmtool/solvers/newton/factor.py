@@ -96,11 +96,13 @@ def gradient_steps(
             break
         z = precondition(residual)
         now = np.vdot(residual, z)
+        if now == 0:
+            break  # the square of a small residual is 0
         direction, before = z + (now / before) * direction, now
         image = yield direction
         curvature = np.vdot(direction, image)
         if curvature == 0:
-            break  # the square of a small residual is 0
+            break  # so is that of a small direction
         step = now / curvature
         x += step * direction
         residual -= step * image
