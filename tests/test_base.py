@@ -307,6 +307,14 @@ def test_conjugate_gradients_step_by_step():
     assert not zero.any()
 
 
+def test_conjugate_gradients_end_where_the_square_of_the_residual_is_zero():
+    with np.errstate(all="raise", under="ignore"):
+        x = factor.conjugate_gradients(
+            lambda p: 1e300 * p, np.full(6, 1e-200), lambda r: r, atol=0.0, most=9
+        )
+    assert np.array_equal(x, np.zeros(6))
+
+
 def test_conjugate_gradients_see_directions_that_are_hardly_curved():
     """A residual that is long in one direction hides the others, where most is to be gained."""
     generator = np.random.default_rng(2)
