@@ -83,13 +83,16 @@ class ClassBlocks:
 
     def __init__(self, X, heights: np.ndarray, weight: np.ndarray, pairs, ridge: float):
         curvature = np.where(_counts(heights), heights * weight[:, None], 0.0)
-        self._dividers = []
+        self._dividers, is_sparse = [], is_thin(X)
         for a, s in enumerate(curvature.T):
             bends, level = pairs.bends(a)
             D = np.full(X.shape[1] + 1, 2 * ridge)
             D[:-1] += level
-            has_few = _has_few(np.count_nonzero(s) + len(bends), len(D))
-            self._dividers.append((_by_rows if has_few else _by_features)(X, s, bends, D))
+            if _has_few(np.count_nonzero(s) + len(bends), len(D)):
+                divider = _by_rows(X, s, bends, D)
+            else:
+                divider = _by_features(X, s, bends, D, is_sparse)
+            self._dividers.append(divider)
 
     def divide(self, G: np.ndarray) -> np.ndarray:
         """P with B_a P_a = G_a for every class a; shapes (d+1, k)."""
@@ -112,9 +115,9 @@ def _numbers(r: int, n: int) -> float:
     return r * (r + n) if _has_few(r, n) else n * n
 
 
-def _by_features(X, s: np.ndarray, bends: np.ndarray, D: np.ndarray):
+def _by_features(X, s: np.ndarray, bends: np.ndarray, D: np.ndarray, is_sparse: bool):
     B = np.empty((len(D), len(D)))
-    B[:-1, :-1] = gram_of(X, s, is_thin(X))
+    B[:-1, :-1] = gram_of(X, s, is_sparse)
     B[:-1, :-1] += bends.T @ bends
     B[-1, :-1] = B[:-1, -1] = np.asarray(X.T @ s)
     B[-1, -1] = s.sum()

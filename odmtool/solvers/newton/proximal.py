@@ -33,9 +33,9 @@ from odmtool.solvers.newton.spaces import FunctionSpace, space_of
 from odmtool.solvers.rounding import Rounding
 
 # Margins have the size of 1, where the losses have their kink. Rounding of a margin counts
-# with 1 / width in its dual variable, so the width does not become too small.
+# with 1 / width in its dual variable, so the width does not become too small. Where lambda is
+# small all margins stay near 0, and a wide first interval is a step in vain.
 # speed only: the gap decides when it ends, not how the kink is widened
-# Where lambda is small all margins stay near 0, and a wide first interval is a step in vain.
 _LEAST_FIRST, _FIRST, _NARROWER, _LAST_WIDTH = 0.1, 1.0, 0.5, 1e-5
 # So many of the last proximal steps without a smaller gap: only rounding is left.
 _PATIENCE = 3
