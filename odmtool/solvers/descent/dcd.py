@@ -113,11 +113,11 @@ def solve(
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
     )
-    along = _along(problem, state.eta @ margins, margins)
+    along = primal_along(problem, state.eta @ margins, margins)
     return not_worse_than_zero(found, along, at_zero, stop, problem.is_definite)
 
 
-def _along(problem: Problem, norm: float, margins: np.ndarray) -> Callable:
+def primal_along(problem: Problem, norm: float, margins: np.ndarray) -> Callable:
     """From s to P(s w) and the scale there, where |w|^2 is ``norm``."""
 
     def primal_at(s):

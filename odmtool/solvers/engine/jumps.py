@@ -8,7 +8,8 @@ Certificate With the duals eta, a = y eta, and L the sum of the losses,
 
                 P(w) - D(eta) = 1/2 |w - w(eta)|^2 + L(t) + L*(-eta) + sum_i eta_i t_i.
 
-Otherwise   the same solvers on kernel values, from the duals so far.
+Otherwise   working sets (:mod:`odmtool.solvers.engine.working`); for LDM, and where these are not
+            enough, the same solvers on kernel values, from the duals so far.
 Stop        when the bound of the relative gap is at most the tolerance.
 """
 
@@ -27,7 +28,7 @@ from odmtool.solvers.base import (
     relative,
 )
 from odmtool.solvers.descent import dcd
-from odmtool.solvers.engine import certificate
+from odmtool.solvers.engine import certificate, working
 from odmtool.solvers.engine.choice import Choice
 from odmtool.solvers.engine.cost import DescentCost
 from odmtool.solvers.engine.features import Basis, Features
@@ -78,9 +79,16 @@ class _Run(SpanRun):
 
     def otherwise(self, eta: np.ndarray | None) -> Solution:
         """By kernel values, from these duals."""
-        problem = self._problem
-        epochs = int(_EPOCHS_PER_EXAMPLE * problem.size)
-        found = self._solve(problem, epochs, eta, self.stop.tolerance)
+        problem, epochs = self._problem, int(_EPOCHS_PER_EXAMPLE * self._problem.size)
+        if working.fits(problem):
+            stop = self.stop._replace(limit=self._left)
+            found = self._counted(working, problem, stop, eta, executor=self.points.executor)
+            if found.converged or self.stop.is_late:
+                return self._named(found)
+            eta = found.eta
+        return self._named(self._solve(problem, epochs, eta, self.stop.tolerance))
+
+    def _named(self, found: Solution) -> Solution:
         return found._replace(solver=f"landmarks, then {found.solver}", iterations=self.iterations)
 
     def _solve(self, problem: Problem, epochs: int, start, tolerance: float) -> Solution:
@@ -99,10 +107,11 @@ class _Run(SpanRun):
         """Iterations."""
         return max(0, self.stop.limit - self.iterations)
 
-    def _counted(self, solver, problem: Problem, stop: Stop, start) -> Solution:
+    def _counted(self, solver, problem: Problem, stop: Stop, start, **told) -> Solution:
         """Solve a problem, counting iterations on."""
-        progress = self.counted(problem.gram)
-        found = solver.solve(problem, stop, seed=self.seed, start=start, progress=progress)
+        # A working set has its matrix, and needs no other.
+        progress = self.counted(None if solver is working else problem.gram)
+        found = solver.solve(problem, stop, seed=self.seed, start=start, progress=progress, **told)
         self.iterations += found.iterations
         return found
 

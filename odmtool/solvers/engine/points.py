@@ -11,7 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from odmtool.core import kernels
+from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.rows.compressed import compressed
+from odmtool.rows.executor import Serial
 from odmtool.rows.tiles import BY_NUMPY, SPARSE_BY_NUMPY, is_narrow, tile_values
 from odmtool.solvers.rounding import sum_error
 from odmtool.solvers.value_rounding import narrow_value_error, single_value_error, value_error
@@ -112,3 +115,9 @@ class Points:
     @property
     def _most(self) -> float:
         return float(np.abs(self.diagonal).max(initial=0.0))
+
+
+def points_of(gram: Gram, executor=None) -> Points:
+    """The examples of a kernel matrix; without an executor one block follows the other."""
+    X = compressed(gram.X) if gram.kernel.name == "rbf" else gram.X
+    return Points(gram.kernel, X, executor or Serial())

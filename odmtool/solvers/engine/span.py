@@ -22,8 +22,6 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool.core.gram import Gram
-from odmtool.rows.compressed import compressed
-from odmtool.rows.executor import Serial
 from odmtool.solvers.base import Progress, ProgressCallback, Stage, Stop, enter
 from odmtool.solvers.engine import certificate
 from odmtool.solvers.engine.certificate import DELTA
@@ -31,7 +29,7 @@ from odmtool.solvers.engine.choice import Choice, choose, most_landmarks
 from odmtool.solvers.engine.cost import Cost
 from odmtool.solvers.engine.features import Basis, Features, features
 from odmtool.solvers.engine.landmarks import Landmarks
-from odmtool.solvers.engine.points import Points
+from odmtool.solvers.engine.points import points_of
 from odmtool.solvers.engine.sample import Forecast, drawn_rows, forecast
 
 INSIDE = 0.3
@@ -71,8 +69,7 @@ class SpanRun:
     def __init__(
         self, gram: Gram, stop: Stop, seed: int, progress: ProgressCallback, executor=None
     ):
-        X = compressed(gram.X) if gram.kernel.name == "rbf" else gram.X
-        self.points = Points(gram.kernel, X, executor or Serial())
+        self.points = points_of(gram, executor)
         self.gram, self.stop, self.seed = gram, stop, seed
         self.iterations, self.progress, self._draws = 0, progress, certificate.Seeds(seed)
 
