@@ -5,6 +5,9 @@ LIBSVM's own sigmoid and scikit-learn are the judges.
 
 from __future__ import annotations
 
+import tracemalloc
+from itertools import combinations
+
 import model_makers as make
 import numpy as np
 import pytest
@@ -16,6 +19,9 @@ from test_stock_predictors import run as stock
 from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
+from odmtool.models import coupling, probability
+from odmtool.models.decide import pair_values
+from odmtool.models.linear import LinearModel
 from odmtool.models.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
 from odmtool.search.calibration import FOLDS, add_probabilities, calibrate_chain
 from odmtool.search.search import SearchPlan, search
@@ -144,15 +150,89 @@ def test_coupling_of_pairs_that_agree_gives_what_they_agree_on():
     assert coupled == pytest.approx(p, abs=0.01)
 
 
-def test_blocks_of_rows_do_not_show(monkeypatch):
-    from odmtool.models import probability
+def stock_coupling(r: list[float], k: int) -> tuple[list[float], int]:
+    """LIBSVM's multiclass_probability step by step, and how many passes it takes."""
+    both = [[0.0] * k for _ in range(k)]
+    for (i, j), value in zip(combinations(range(k), 2), r, strict=True):
+        both[i][j], both[j][i] = value, 1 - value
+    Q = [[-both[j][t] * both[t][j] for j in range(k)] for t in range(k)]
+    for t in range(k):
+        Q[t][t] = 0.0
+        for j in range(k):
+            Q[t][t] += both[j][t] * both[j][t]
+    p = [1 / k] * k
+    for passes in range(max(100, k)):
+        Qp, pQp = [0.0] * k, 0.0
+        for t in range(k):
+            for j in range(k):
+                Qp[t] += Q[t][j] * p[j]
+            pQp += p[t] * Qp[t]
+        if max(abs(value - pQp) for value in Qp) < 0.005 / k:
+            return p, passes
+        for t in range(k):
+            step = (-Qp[t] + pQp) / Q[t][t]
+            p[t] += step
+            pQp = (pQp + step * (step * Q[t][t] + 2 * Qp[t])) / (1 + step) / (1 + step)
+            for j in range(k):
+                Qp[j] = (Qp[j] + step * Q[t][j]) / (1 + step)
+                p[j] /= 1 + step
+    return p, max(100, k)
 
+
+def pairs_that_disagree(m: int, k: int) -> np.ndarray:
+    """Values of pairs whose coupling takes few passes for some rows and many for others."""
+    rng = np.random.default_rng(k)
+    sizes = np.where(np.arange(m) % 3 == 0, 8.0, 1.0)[:, None]
+    return sizes * rng.standard_normal((m, k * (k - 1) // 2)) * (np.arange(m) % 5 > 0)[:, None]
+
+
+@pytest.mark.parametrize("k, places", [(3, 2), (5, 3), (5, 1000), (31, 4), (34, 1), (34, 3)])
+def test_coupling_is_that_of_libsvm_to_the_last_bit(k, places, monkeypatch):
+    values = pairs_that_disagree(13, k)
+    monkeypatch.setattr(coupling, "_MATRIX_VALUES", places * k * k)
+    n_pairs = values.shape[1]
+    p = class_probabilities(values, -np.ones(n_pairs), np.zeros(n_pairs), k)
+    firsts = np.clip(sigmoid(values, -1.0, 0.0), LEAST, 1 - LEAST)
+    expected, passes = zip(*(stock_coupling(row, k) for row in firsts.tolist()), strict=True)
+    assert np.array_equal(p, expected)
+    # Rows come to places that others have left.
+    assert min(passes) == 0 and len(set(passes)) > 2
+
+
+def test_blocks_of_rows_do_not_show(monkeypatch):
     values = np.random.default_rng(0).standard_normal((50, 10))
     A, B = -np.ones(10), np.linspace(-1, 1, 10)
     whole = class_probabilities(values, A, B, 5)
-    monkeypatch.setattr(probability, "_BLOCK_VALUES", 75)
+    of_two = class_probabilities(values[:, :1], A[:1], B[:1], 2)
+    monkeypatch.setattr(probability, "_BLOCK_VALUES", 30)
+    monkeypatch.setattr(coupling, "_MATRIX_VALUES", 75)
+    monkeypatch.setattr(coupling, "_MADE_VALUES", 50)
     assert np.array_equal(class_probabilities(values, A, B, 5), whole)
-    assert class_probabilities(values[:0], A, B, 5).shape == (0, 5)
+    assert np.array_equal(class_probabilities(values[:, :1], A[:1], B[:1], 2), of_two)
+    for k, n in ((1, 0), (2, 1), (5, 10)):
+        assert class_probabilities(values[:0, :n], A[:n], B[:n], k).shape == (0, k)
+
+
+def test_values_of_many_pairs_are_not_held_for_all_rows(monkeypatch):
+    m, k = 1000, 40
+    n_pairs = k * (k - 1) // 2
+    monkeypatch.setattr(probability, "_BLOCK_VALUES", 2**14)
+    monkeypatch.setattr(coupling, "_MATRIX_VALUES", 2**16)
+    monkeypatch.setattr(coupling, "_MADE_VALUES", 2**14)
+    sigmoids = -np.ones(n_pairs), np.zeros(n_pairs)
+    weights = np.random.default_rng(0).standard_normal((3, k))
+    model = LinearModel(list(range(k)), weights, probA=sigmoids[0], probB=sigmoids[1])
+    X = csr_matrix(np.random.default_rng(1).standard_normal((m, 3)))
+    model.predict_with_probabilities(X[:10])
+    tracemalloc.start()
+    try:
+        _, p = model.predict_with_probabilities(X)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * m * n_pairs / 2
+    pairs = pair_values(model.decision_values(X), k)
+    assert np.array_equal(p, class_probabilities(pairs, *sigmoids, k))
 
 
 # ---- the decision values a sigmoid is fitted on ----------------------------------------------

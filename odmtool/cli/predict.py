@@ -96,6 +96,7 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     _check(job)
     options.limit_threads(1)
     from odmtool.cli.margin_files import write_margins
+    from odmtool.core.memory import keep_freed
     from odmtool.io import files, model_file
     from odmtool.io.row_labels import MISSING
 
@@ -110,6 +111,9 @@ def predict(context: click.Context, jobs: int, quiet: bool, verbose: bool, **set
     model = model_file.read_model(job.model, zero_based=job.zero_based)
     if job.probability == "1" and not model.has_probabilities:
         raise ModelError(messages.no_probabilities(), files.display_name(job.model))
+    if job.probability == "1":
+        # Matrices of the classes come and go: fetched anew, they take a third of the time.
+        keep_freed()
     loaded = time.perf_counter()
     say.detail(messages.memory_needs(_memory(job, model, jobs)))
     tally = _predict_file(job, model, jobs)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
-from odmtool.models.probability import class_probabilities
+from odmtool.models.probability import probabilities_of_blocks, row_blocks
 
 
 def votes(values: np.ndarray, k: int) -> np.ndarray:
@@ -68,9 +70,12 @@ def first_maximum(values: np.ndarray) -> np.ndarray:
     return best
 
 
-def most_probable(model, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and probabilities from the decision values of the pairs of classes."""
-    probabilities = class_probabilities(values, model.probA, model.probB, len(model.labels))
+def most_probable(
+    model, blocks: Iterable[np.ndarray], n_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and probabilities of rows, whose values of the pairs of classes come in blocks."""
+    sigmoids = model.probA, model.probB
+    probabilities = probabilities_of_blocks(blocks, n_rows, *sigmoids, len(model.labels))
     best = probabilities.argmax(axis=1)
     return np.asarray(model.labels, dtype=np.int64)[best], probabilities
 
@@ -79,8 +84,17 @@ def pair_values(values: np.ndarray, k: int) -> np.ndarray:
     """f_i - f_j for every pair of k classes, from one value per class; two may have one value."""
     if values.shape[1] < 2:
         return values
+    return np.concatenate([np.empty((0, k * (k - 1) // 2)), *pair_blocks(values, k)])
+
+
+def pair_blocks(values: np.ndarray, k: int) -> Iterator[np.ndarray]:
+    """:func:`pair_values` of some rows at a time."""
+    if values.shape[1] < 2:
+        yield values
+        return
     first, second = np.triu_indices(k, 1)
-    return values[:, first] - values[:, second]
+    for rows in row_blocks(len(values), len(first)):
+        yield values[rows].take(first, axis=1) - values[rows].take(second, axis=1)
 
 
 def sigmoids_among(A: np.ndarray, B: np.ndarray, place) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import numpy as np
 
 from odmtool.core.kernel_table import STORED
 from odmtool.models.decide import most_probable, sigmoids_among, sure_winners, votes
-from odmtool.models.probability import class_probabilities
+from odmtool.models.probability import probabilities_of_blocks
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -82,17 +83,25 @@ class KernelModel:
 
     def _pair_values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
         """Values of the pairs, those within margin and rounding of a boundary exactly LIBSVM's."""
+        blocks = self._pair_blocks(X, boundary, margin)
+        return np.concatenate([np.empty((0, len(self.rho))), *blocks])
+
+    def _pair_blocks(self, X: csr_matrix, boundary=0.0, margin=0.0) -> Iterator[np.ndarray]:
+        """The same of some rows at a time."""
         if self.scores is not None:
-            return self.scores.pair_values(X, boundary, margin)
+            yield from self.scores.pair_blocks(X, boundary, margin)
+            return
         n_rows, n_pairs = X.shape[0], len(self.rho)
-        values = np.empty((n_rows, n_pairs))
         if n_pairs == 0:
-            return values
+            yield np.empty((n_rows, 0))
+            return
+        from odmtool.models.rows import NUMBERS_OF_A_PAIR
+
         way = self._rows.way(n_rows)
-        for part in self._rows.blocks(n_rows, n_pairs):
+        for part in self._rows.blocks(n_rows, NUMBERS_OF_A_PAIR * n_pairs):
             with np.errstate(all="ignore"):
-                values[part] = self._block_values(X[part], way, boundary, margin)
-        return values
+                values = self._block_values(X[part], way, boundary, margin)
+            yield values
 
     def expect(self, n_rows: int) -> None:
         """So many rows are about to come, in parts; see :mod:`odmtool.models.rows`."""
@@ -132,7 +141,7 @@ class KernelModel:
 
         Only if :attr:`has_probabilities`.
         """
-        return most_probable(self, self._pair_values(X, *self._even_odds))
+        return most_probable(self, self._pair_blocks(X, *self._even_odds), X.shape[0])
 
     def shares_features(self, X: csr_matrix) -> bool:
         """Whether a feature of X occurs in a support vector, or they have none."""
@@ -265,7 +274,8 @@ class CompactModel:
         """As :meth:`KernelModel.predict_with_probabilities`; the same as those of LIBSVM's form."""
         k = len(self.labels)
         sigmoids = sigmoids_among(self.probA, self.probB, range(k)[::-1])
-        probabilities = class_probabilities(self.scores.pair_values(X), *sigmoids, k)
+        blocks = self.scores.pair_blocks(X)
+        probabilities = probabilities_of_blocks(blocks, X.shape[0], *sigmoids, k)
         best = probabilities.argmax(axis=1)
         return np.asarray(self.labels, dtype=np.int64)[::-1][best], probabilities[:, ::-1]
 

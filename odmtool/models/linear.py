@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool.core.columns import with_width
-from odmtool.models.decide import first_maximum, most_probable, pair_values
+from odmtool.models.decide import first_maximum, most_probable, pair_blocks
 from odmtool.models.probability import logistic_probabilities
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class LinearModel:
         labels, values = self.predict_with_values(X)
         if self.probA is None:
             return labels, logistic_probabilities(values, len(self.labels))
-        return most_probable(self, pair_values(values, len(self.labels)))
+        return most_probable(self, pair_blocks(values, len(self.labels)), len(values))
 
     def shares_features(self, X: CSR | csr_matrix) -> bool:
         """Whether a feature of X occurs in the model, or the model has none."""

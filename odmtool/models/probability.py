@@ -7,23 +7,21 @@ Fit        minimise over A, B the cross entropy sum_i v_i (t_i z_i + log(1 + exp
            would leave of the targets 1 and 0, so that A stays finite on separable values.
 Update     Newton's method with step halving; z and -z are treated apart, so that nothing
            overflows or cancels. It stops when the mean gradient is at most 1e-12.
-Coupling   with r_ij = P(class i | class i or j), the p that minimises
-           sum_ij (r_ji p_i - r_ij p_j)^2 on the simplex, by cyclic descent in its coordinates.
-           Stopping rule (0.005 / k) and order of operations are LIBSVM's, so that the
-           results are those of svm-predict.
+Coupling   see :mod:`odmtool.models.coupling`.
 Sources    J. Platt, "Probabilistic outputs for support vector machines", 1999; H.-T. Lin,
            C.-J. Lin and R. C. Weng, "A note on Platt's probabilistic outputs for support
-           vector machines", Machine Learning 68, 2007; T.-F. Wu, C.-J. Lin and R. C. Weng,
-           "Probability estimates for multi-class classification by pairwise coupling", JMLR 5,
-           2004, Algorithm 2.
+           vector machines", Machine Learning 68, 2007.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+
+from odmtool.models.coupling import couple
 
 _TOLERANCE = 1e-12
 _MAX_ITER = 100
@@ -38,8 +36,8 @@ _SMALLEST_SCALE = 1e-290
 LEAST = 1e-7
 """LIBSVM keeps the probability of each of a pair of classes between this and 1 - this."""
 
-_COUPLING_TOLERANCE = 0.005
-_BLOCK_VALUES = 2**21
+# speed only: values of pairs of classes in a block of rows
+_BLOCK_VALUES = 2**18
 
 
 class Sigmoid(NamedTuple):
@@ -135,18 +133,35 @@ def class_probabilities(values: np.ndarray, A, B, k: int) -> np.ndarray:
         The sigmoids of the pairs.
     k : int, >= 1
     """
+    return probabilities_of_blocks([values], len(values), A, B, k)
+
+
+def probabilities_of_blocks(blocks: Iterable[np.ndarray], m: int, A, B, k: int) -> np.ndarray:
+    """The same where the m rows of values come by and by: of many classes they fill the memory."""
     if k == 1:
-        return np.ones((len(values), 1))
-    with np.errstate(all="ignore"):
-        first = sigmoid(values, A, B)
-    # Not clip: a value that is no number becomes LEAST, as in LIBSVM.
-    first = np.where(first > LEAST, first, LEAST)
-    first = np.where(first < 1 - LEAST, first, 1 - LEAST)
-    if k == 2:
-        return np.hstack([first, 1 - first])
-    step = max(1, _BLOCK_VALUES // (k * k))
-    parts = [_couple(first[i : i + step], k) for i in range(0, len(first), step)]
-    return np.concatenate(parts) if parts else np.empty((0, k))
+        return np.ones((m, 1))
+    firsts = _firsts(blocks, A, B)
+    if k > 2:
+        return couple(firsts, m, k)
+    first = np.concatenate([np.empty((0, 1)), *firsts])
+    return np.hstack([first, 1 - first])
+
+
+def _firsts(blocks: Iterable[np.ndarray], A, B) -> Iterator[np.ndarray]:
+    """P(first class) of the pairs of classes, kept away from 0 and 1."""
+    for values in blocks:
+        for rows in row_blocks(*values.shape):
+            with np.errstate(all="ignore"):
+                first = sigmoid(values[rows], A, B)
+            # Not clip: a value that is no number becomes LEAST, as in LIBSVM.
+            first = np.where(first > LEAST, first, LEAST)
+            yield np.where(first < 1 - LEAST, first, 1 - LEAST)
+
+
+def row_blocks(n_rows: int, numbers: int) -> Iterator[slice]:
+    """Slices of rows, of which each takes so many numbers."""
+    step = max(1, _BLOCK_VALUES // max(1, numbers))
+    return (slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step))
 
 
 def logistic_probabilities(values: np.ndarray, k: int) -> np.ndarray:
@@ -159,38 +174,3 @@ def logistic_probabilities(values: np.ndarray, k: int) -> np.ndarray:
         if k == 2:
             return np.hstack([p, 1 - p])
         return p / p.cumsum(axis=1)[:, -1:]
-
-
-def _couple(first: np.ndarray, k: int) -> np.ndarray:
-    """Couple r_ij (i < j), shape (m, k (k - 1) / 2), to class probabilities, shape (m, k).
-
-    Sums run in the order of the classes, one term after the other, as in LIBSVM.
-    """
-    i, j = np.triu_indices(k, 1)
-    r = np.zeros((len(first), k, k))
-    r[:, i, j], r[:, j, i] = first, 1 - first
-    Q = -r.transpose(0, 2, 1) * r
-    classes = np.arange(k)
-    Q[:, classes, classes] = (r * r).cumsum(axis=1)[:, -1]
-    p, active = np.full((len(first), k), 1 / k), np.arange(len(first))
-    for _ in range(max(100, k)):
-        Qp = (Q[active] * p[active, None, :]).cumsum(axis=2)[:, :, -1]
-        pQp = (p[active] * Qp).cumsum(axis=1)[:, -1]
-        going = np.abs(Qp - pQp[:, None]).max(axis=1) >= _COUPLING_TOLERANCE / k
-        active, Qp, pQp = active[going], Qp[going], pQp[going]
-        if not active.size:
-            break
-        p[active] = _coordinate_pass(Q[active], p[active], Qp, pQp)
-    return p
-
-
-def _coordinate_pass(Q, p, Qp, pQp) -> np.ndarray:
-    """Minimise p'Qp over one coordinate after the other, p scaled to sum 1 after each."""
-    for t in range(p.shape[1]):
-        step = (pQp - Qp[:, t]) / Q[:, t, t]
-        p[:, t] += step
-        pQp = pQp + step * (step * Q[:, t, t] + 2 * Qp[:, t])
-        pQp = pQp / (1 + step) / (1 + step)
-        Qp = (Qp + step[:, None] * Q[:, t]) / (1 + step)[:, None]
-        p /= (1 + step)[:, None]
-    return p

@@ -37,6 +37,9 @@ _WIDE_VECTORS = 8192
 # A larger share of rows in doubt costs more than single precision saves.
 _IN_DOUBT = 0.2
 
+NUMBERS_OF_A_PAIR = 4
+"""Numbers that a value of a pair of classes takes: it, its bound, and what they are made of."""
+
 SINGLE, DOUBLE, COMPILED = "single", "double", "compiled"
 """Ways to kernel values."""
 

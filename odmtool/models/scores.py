@@ -12,12 +12,13 @@ The classes stand in the order of LIBSVM's form: a tie goes to the last one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from odmtool.models.decide import votes
-from odmtool.models.rows import KernelRows
+from odmtool.models.rows import NUMBERS_OF_A_PAIR, KernelRows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -93,18 +94,22 @@ class Scores:
         """f_i - f_j for all pairs, those within margin and rounding of a boundary as LIBSVM
         computes them; shape (m, k (k - 1) / 2).
         """  # fmt: skip
+        n_pairs = len(self.blocks) * (len(self.blocks) - 1) // 2
+        return np.concatenate([np.empty((0, n_pairs)), *self.pair_blocks(X, boundary, margin)])
+
+    def pair_blocks(self, X: csr_matrix, boundary=0.0, margin=0.0) -> Iterator[np.ndarray]:
+        """The same of some rows at a time."""
         first, second = np.triu_indices(len(self.blocks), 1)
-        values = np.empty((X.shape[0], len(first)))
-        for part, scores, bound in self._scores(X, len(first)):
+        for part, scores, bound in self._scores(X, NUMBERS_OF_A_PAIR * len(first)):
             with np.errstate(all="ignore"):
-                values[part] = scores[:, first] - scores[:, second]
+                values = scores[:, first] - scores[:, second]
                 bound = bound[:, first] + bound[:, second] + margin
-                near = ~(np.abs(values[part] - boundary) > bound)
+                near = ~(np.abs(values - boundary) > bound)
                 for row in np.flatnonzero(near.any(axis=1)):
                     place, pairs = part.start + row, near[row]
                     exact = self._in_stock_order(X[place], first[pairs], second[pairs])
-                    values[place, pairs] = exact
-        return values
+                    values[row, pairs] = exact
+            yield values
 
     def _scores(self, X: csr_matrix, numbers: int):
         """Blocks of rows, of which each takes so many numbers: slices, scores, and bounds."""

@@ -85,20 +85,26 @@ def calibrate_chain(
     rows = usable_rows(machine, data, np.asarray(rows))
     fold = folds(data.labels[rows], FOLDS, machine.seed)
     k = len(data.class_order())
-    values = np.empty((len(settings), len(rows), k * (k - 1) // 2))
+    # As they are: of many classes, values of all pairs would fill the memory.
+    values: list[np.ndarray | None] = [None] * len(settings)
+    has_pairs = np.zeros(len(settings), bool)
     solved, unconverged = np.ones(len(settings), bool), np.zeros(len(settings), int)
     for number, part, result in _results(machine, settings, data, rows, fold, gram):
         if result is NO_SOLUTION:
             solved[number] = False
             continue
-        values[number, fold == part] = _of_pairs(result, k)
+        if values[number] is None:
+            values[number] = np.empty((len(rows), result.values.shape[1]))
+        values[number][fold == part], has_pairs[number] = result.values, result.has_pairs
         unconverged[number] += not result.converged
     target = targets(data.labels[rows], data.class_order())
     weight = None if data.weight is None else data.weight[rows]
     calibrations = []
-    for of_setting, has_solution, count in zip(values, solved, unconverged, strict=True):
-        A, B = _sigmoids(of_setting, target, k, weight) if has_solution else (None, None)
-        calibrations.append(Calibration(A, B, int(count)))
+    for number, of_setting in enumerate(values):
+        A = B = None
+        if solved[number]:
+            A, B = _sigmoids(of_setting, has_pairs[number], target, k, weight)
+        calibrations.append(Calibration(A, B, int(unconverged[number])))
     return calibrations
 
 
@@ -135,13 +141,17 @@ def _of_pairs(result: FoldResult, k: int) -> np.ndarray:
     return result.values if result.has_pairs else pair_values(result.values, k)
 
 
-def _sigmoids(values, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
+def _sigmoids(values, has_pairs, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
     """One sigmoid for each pair of classes, fitted on the examples of the two."""
     sigmoids = []
     for pair, (i, j) in enumerate(zip(*np.triu_indices(k, 1), strict=True)):
         used = (target == i) | (target == j)
         of_used = None if weight is None else weight[used]
-        sigmoids.append(fit_sigmoid(values[used, pair], target[used] == i, of_used))
+        if has_pairs or values.shape[1] == 1:
+            of_pair = values[used, pair]
+        else:
+            of_pair = values[used, i] - values[used, j]
+        sigmoids.append(fit_sigmoid(of_pair, target[used] == i, of_used))
     A, B = np.array(sigmoids).T
     return A, B
 
