@@ -21,13 +21,14 @@ def test_the_judge_knows_every_kernel():
 
 
 def test_the_judges_definitions_are_the_textbooks():
-    u, v = np.array([1.0, 2.0, 0.5]), np.array([-0.5, 1.0, 3.0])
+    u, v = np.array([[1.0, 2.0, 0.5]]), np.array([[-0.5, 1.0, 3.0]])
     for kernel, value in [
         (Kernel("linear"), 3.0), (Kernel("poly", 0.5, 2.0), 3.5**3),
         (Kernel("rbf", 0.2), np.exp(-0.2 * 9.5)), (Kernel("sigmoid", 0.5, -1.0), np.tanh(0.5)),
     ]:  # fmt: skip
-        assert objective.kernel_value(kernel, u, v) == pytest.approx(value, rel=1e-14)
-        assert objective.kernel_value(kernel._replace(bias=2.0), u, v) == pytest.approx(value + 4)
+        biased = objective.kernel_matrix(kernel._replace(bias=2.0), u, v)
+        assert objective.kernel_matrix(kernel, u, v).item() == pytest.approx(value, rel=1e-14)
+        assert biased.item() == pytest.approx(value + 4)
 
 
 @pytest.mark.parametrize("kernel", NAMED, ids=str)
@@ -78,7 +79,7 @@ def test_an_unknown_kernel_is_refused_wherever_a_kernel_is_taken():
         lambda: model.predict(X),
         lambda: model.is_precomputed,
         lambda: write_model("-", model),
-        lambda: objective.kernel_value(unknown, dense[0], dense[1]),
+        lambda: objective.kernel_matrix(unknown, dense, dense),
         lambda: tiles.tile_values(unknown, dense, dense, True),
         lambda: partition.landmarks(unknown, X, 3),
         lambda: partition.strata(unknown, X, X[:3]),

@@ -50,14 +50,8 @@ def naive_shares(loss, t, eta, delta):
     return total
 
 
-def naive_value_error(kernel, X, most):
-    """The row's own rounding of inner products of n terms, less the constant of -B, and 8 more."""
-    X = np.asarray(X.toarray() if sparse.issparse(X) else X)
-    n = int((X != 0).sum(axis=1).max())
-    return relative_and_absolute(kernel, X, n), most
-
-
 def relative_and_absolute(kernel, X, n):
+    """The row's own rounding of inner products of n terms, and of 8 more."""
     size, share = float((X**2).sum(axis=1).max()), (n + 8) * UNIT
     largest = abs(kernel.gamma) * size + abs(kernel.coef0)
     if kernel.name == "rbf":

@@ -96,11 +96,6 @@ KERNELS = {
 """The definitions of the kernels, for an example u and others, the rows of V."""
 
 
-def kernel_value(kernel: Kernel, u: np.ndarray, v: np.ndarray) -> float:
-    """k(u, v) from its definition; u and v dense rows."""
-    return float(kernel_matrix(kernel, u[None], v[None])[0, 0])
-
-
 def kernel_matrix(kernel: Kernel, A, B) -> np.ndarray:
     """All kernel values between the rows of A and of B, shape (a, b).
 
