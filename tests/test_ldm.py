@@ -287,15 +287,16 @@ def test_an_alternation_that_diverges_begins_again_and_is_patient(worse):
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.3])
-def test_duals_that_margins_demand_by_the_loss(width):
+def test_duals_that_margins_demand_by_the_loss(width, monkeypatch):
     """-l' of the row of the mean, with the share of the hinge that the margin has near its kink."""
+    monkeypatch.setattr(ldm, "_KINK", width)
     p = ldm_problem(setting=(3.0, 0.7, 16.0), weight=weights())
     t = np.r_[np.linspace(0.4, 1.6, 40), 1 + width * np.linspace(-1, 1, 20)]
     c, nu, rho = (number / p.weight.sum() for number in (6.0, 0.7, 16.0))
     share = np.where(t < 1 - width, 1.0, np.where(t > 1 + width, 0.0, 0.5 - (t - 1) / (2 * width)))
     b = np.average(t, weights=p.weight)
     expected = p.weight * (nu + rho * share - c * (t - b))
-    np.testing.assert_allclose(ldm.demanded(p, t, width), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ldm.demanded(p, t), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("mu1", [1e-3, 3.0, 1e4])

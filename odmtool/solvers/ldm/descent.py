@@ -36,6 +36,8 @@ from odmtool.solvers.rounding import Rounding
 _DIVERGENCE = 1e3
 # Relative gap for a given b, below which a patient run takes the next b.
 _PATIENT_GAP = 0.05
+# Margins no farther from 1 are given a share of the jump of the hinge's derivative.
+_KINK = 1e-3
 
 
 def solve(
@@ -124,18 +126,14 @@ class _Alternation:
             return estimate + state.loss.slope_below * self._total / 2 * (self._b - before) ** 2
 
 
-def demanded(problem: Problem, t: np.ndarray, width: float = 1e-3) -> np.ndarray:
+def demanded(problem: Problem, t: np.ndarray) -> np.ndarray:
     """The dual variables that margins t demand, shape (m,).
 
-    Parameters
-    ----------
-    t : ndarray, shape (m,)
-    width : float, > 0
-        Where the hinge has its kink any share of rho could be meant: it falls from all to
-        nothing while the margin rises from 1 - width to 1 + width.
+    Where the hinge has its kink any share of rho could be meant: it falls from all to nothing
+    while the margin rises from 1 - ``_KINK`` to 1 + ``_KINK``.
     """
     loss, weight = problem.loss, problem.weight
     row = losses.ldm_row_at(loss, weight, t)
-    share = np.clip((1 + width - t) / (2 * width), 0.0, 1.0)
+    share = np.clip((1 + _KINK - t) / (2 * _KINK), 0.0, 1.0)
     jump = row.right_hi - row.left_lo
     return weight * (share * jump - row.slope_above * (t - 1) - row.right_hi)
