@@ -161,18 +161,13 @@ def with_gammas(settings: list[dict], data) -> list[dict]:
     from odmtool.machines import gamma_for
 
     d, distance = data.X.shape[1], 0.0
-    if has_distances(settings):
+    if any(isinstance(setting.get("gamma"), defaults.PerDistance) for setting in settings):
         distance = mean_distance(data.scaled_by(slice(None)).X)
     return [
         setting
         | ({"gamma": gamma_for(setting["gamma"], d, distance)} if "gamma" in setting else {})
         for setting in settings
     ]
-
-
-def has_distances(settings: list[dict]) -> bool:
-    """Whether a gamma is still to be divided by a distance."""
-    return any(isinstance(setting.get("gamma"), defaults.PerDistance) for setting in settings)
 
 
 def varying(settings: list[dict]) -> list[str]:

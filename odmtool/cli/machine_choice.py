@@ -66,7 +66,8 @@ class MachineChoice(NamedTuple):
         choice = self
         if self.asked == "auto":
             has_many = len(data.classes) > 2
-            is_mcodm = has_many and "multiclass" not in self.given and self._is_linear()
+            is_linear = self._kernels == {"linear"}
+            is_mcodm = has_many and "multiclass" not in self.given and is_linear
             choice = choice._replace(asked="mcodm" if is_mcodm else "odm")
             if has_many:  # the machine depends on the kernels that were searched
                 choice = choice._replace(given=choice.given | {"machine"})
@@ -110,10 +111,6 @@ class MachineChoice(NamedTuple):
     @property
     def _is_search(self) -> bool:
         return not isinstance(self.parameters["kernel"], str)
-
-    def _is_linear(self) -> bool:
-        """Whether no kernel is asked for."""
-        return self._kernels == {"linear"}
 
     def _with(self, name: str, value: float) -> MachineChoice:
         """With a value of a parameter, which in a search is the only one of its list."""

@@ -99,7 +99,8 @@ def bounds(problem: Problem, solution: Solution) -> Bounds:
     # |w - w(eta)|^2, of which coef y and eta y are the coefficients.
     apart = 0.0
     if solution.coef is not eta or problem.gram is None:
-        apart = max(0.0, _squared_norm(problem, solution, t) + eta @ (dual_t - 2 * t))
+        squared_norm = solution.coef @ t if solution.w is None else solution.w @ solution.w
+        apart = max(0.0, squared_norm + eta @ (dual_t - 2 * t))
     share = np.maximum(0.0, losses.value(loss, t) + eta * t - losses.dual_value(loss, eta))
     centre = (t + dual_t - eta * k) / 2
     squared = (apart + 2 * eta * (t - dual_t) + eta * eta * k) / 4 + share.sum() - share
@@ -281,7 +282,3 @@ def _margins_of(problem: Problem, coef: np.ndarray) -> np.ndarray:
     step = max(1, _BLOCK_BYTES // (BYTES * m))
     parts = (np.arange(k, min(k + step, m)) for k in range(0, m, step))
     return problem.y * np.concatenate([problem.gram.rows(part) @ expansion for part in parts])
-
-
-def _squared_norm(problem: Problem, solution: Solution, t: np.ndarray) -> float:
-    return float(solution.w @ solution.w if solution.w is not None else solution.coef @ t)

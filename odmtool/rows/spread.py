@@ -60,7 +60,7 @@ class SpreadRows:
 
     def astype(self, dtype) -> SpreadRows:
         """The same in another precision."""
-        return self.made(_as_type, np.dtype(dtype).str)
+        return self.made(operator.methodcaller("astype", np.dtype(dtype).str))
 
     def __getitem__(self, rows: np.ndarray):
         """Some rows, in this order, brought here."""
@@ -206,10 +206,6 @@ def row_bytes(X) -> int:
 
 def _stack_in_order(order, *pieces):
     return stack(*pieces)[order]
-
-
-def _as_type(X, dtype: str):
-    return X.astype(dtype)
 
 
 def _column_sums(X) -> np.ndarray:

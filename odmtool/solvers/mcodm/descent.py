@@ -131,11 +131,7 @@ class LinearDescent(_Descent):
         self._rows = compressed_rows(problem.X)
         super().__init__(problem, duals, row_squares(*self._rows), seed)
         self.W = np.empty((problem.X.shape[1], problem.k))
-        self._rebuild()
-
-    def _rebuild(self) -> None:
-        """W from the duals: the increments of many epochs leave rounding errors behind."""
-        rebuild_weights(*self._rows, self.examples.target, self.duals, self.W)
+        self.settle()
 
     def squared_norm(self) -> float:
         return float(np.vdot(self.W, self.W))
@@ -145,8 +141,8 @@ class LinearDescent(_Descent):
         return np.asarray(self.problem.X @ self.W)
 
     def settle(self) -> None:
-        """Undo the rounding errors of many increments."""
-        self._rebuild()
+        """W from the duals: the increments of many epochs leave rounding errors behind."""
+        rebuild_weights(*self._rows, self.examples.target, self.duals, self.W)
 
     def rivals_changed(self, examples: np.ndarray, before: np.ndarray) -> None:
         """Take the betas of these examples from the columns before to the present ones."""
