@@ -16,6 +16,7 @@ from odmtool.cli import messages, options, report
 from odmtool.cli.files import (
     is_in_use,
     is_on_stdout,
+    naming,
     refuse_shared_stdin,
     refuse_shared_stream,
 )
@@ -180,11 +181,9 @@ def _write(job, say: report.Report, scaler, datasets) -> None:
                 _refuse_words(job, data)
             before += data.rows.nnz
             for part in scaler.parts(data.rows.indptr):
-                try:
+                with naming(job.data):
                     labels = scaler.scale_labels(data.labels[part])
                     scaled = scaler.scale(data.rows[part])
-                except DataError as error:
-                    raise DataError(error.message, files.display_name(job.data)) from None
                 after += scaled.nnz
                 texts = _label_texts(labels, data.names)
                 stream.writelines(_lines(texts, scaled, formats))
