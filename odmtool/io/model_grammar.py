@@ -71,18 +71,16 @@ KEYS: dict[str, tuple[Callable[[int], int], Callable]] = {
 }
 NEED_CLASSES = ("label", "nr_sv", "rho", "offset", "probA", "probB")
 NOT_NEGATIVE = ("nr_feature", "total_sv", "nr_sv", "degree")
-KEYS_OF = {
-    "w": {"solver_type", "nr_class", "label", "nr_feature", "bias"},
-    "SV": set(KEYS) - {"solver_type", "nr_feature", "bias", "model_type", "offset"},
-    "vectors": {
-        *("model_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv"),
-        *("offset", "label", "probA", "probB"),
-    },
-}
-"""The word that ends a header, and the keys before it."""
-
 NEEDED = {
     "w": ("solver_type", "nr_class", "label", "nr_feature", "bias"),
     "SV": ("svm_type", "kernel_type", "nr_class", "total_sv", "rho", "label", "nr_sv"),
     "vectors": ("model_type", "kernel_type", "nr_class", "total_sv", "offset", "label"),
 }
+"""The word that ends a header, and the keys that must stand before it."""
+
+KEYS_OF = {
+    "w": set(NEEDED["w"]),
+    "SV": set(KEYS) - {"solver_type", "nr_feature", "bias", "model_type", "offset"},
+    "vectors": {*NEEDED["vectors"], "degree", "gamma", "coef0", *SIGMOIDS},
+}
+"""The same, and those that may stand there."""
