@@ -31,8 +31,8 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path, open_store, monke
     monkeypatch.setattr(disk_memory, "resident", lambda: base)
     machine = MACHINES["odm"](memory=base + 100e6)
     plan = disk_memory.plan(machine, store)
-    assert plan.solver == "newton" and 0 < plan.total <= machine.memory
-    assert plan.left == pytest.approx(machine.memory - plan.total)
+    assert plan.solver == "newton" and 0 < sum(plan.parts.values()) <= machine.memory
+    assert plan.left == pytest.approx(machine.memory - sum(plan.parts.values()))
     assert 0 <= plan.sample <= plan.left / 2
     # No place for the Hessian, or too wide for one: coordinate descent.
     store.shape = (60, 2990)
@@ -172,7 +172,7 @@ def test_what_is_in_memory_at_the_moment_decides_nothing(
     for now, jobs in ((6e7, 1), (7.9e7, 1), (7e7, 3), (7e7, 64)):
         monkeypatch.setattr(disk_memory, "resident", lambda now=now: now)
         plan = disk_memory.plan(machine.copy(jobs=jobs), store)
-        assert plan.total + plan.sample <= plan.limit
+        assert sum(plan.parts.values()) + plan.sample <= plan.limit
         found.add((plan.solver, plan.left, plan.sample))
     assert len(found) == 1
     lefts = set()

@@ -62,10 +62,6 @@ class DiskPlan(NamedTuple):
     jobs: int = 1  # threads; fewer than the machine's where the memory is too small for theirs
 
     @property
-    def total(self) -> float:
-        return sum(self.parts.values())
-
-    @property
     def sentence(self) -> str:
         """What the training will take."""
         needs = self.parts | {"samples of the rows": self.sample}
