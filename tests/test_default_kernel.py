@@ -270,6 +270,18 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
     assert ODMClassifier(kernel="rbf", gamma="auto").fit(large, y).model_.kernel.gamma == 1 / 3
 
 
+def test_the_default_gamma_of_standardised_features_is_one_over_their_number():
+    """Whichever of the two rounding makes larger."""
+    random = np.random.default_rng(0)
+    for d in (7, 13, 30):
+        for _ in range(20):
+            X = random.normal(3, 2, (50, d))
+            X = (X - X.mean(axis=0)) / X.std(axis=0)
+            for rows in (X, X[::-1].copy(), sparse.csr_matrix(X)):
+                assert default_gamma("rbf", rows) == 0.0
+    assert default_gamma("rbf", 3 * X) == pytest.approx(1 / (9 * 30), rel=5e-3)
+
+
 def test_the_quick_grid_for_sigmoid_has_solutions(run, heart):
     """Its gammas are those of rbf, its lambdas shares of the default and little more."""
     assert run("train", "-t", "sigmoid", heart, "m").code == 0

@@ -53,7 +53,7 @@ def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
 
 
 def test_what_the_rows_of_wide_data_share_does_not_count():
-    """The mean squared distance for the mean squared length, at most d / M times; any rows."""
+    """The mean squared distance for the mean squared length, at most (d / M)^2 times; any rows."""
     random = np.random.default_rng(0)
     X = random.normal(size=(12, 60)).round(3)
 
@@ -73,7 +73,7 @@ def test_what_the_rows_of_wide_data_share_does_not_count():
     assert 1.2 < size / distance < 2
     assert default(X) == wanted(X)
     assert default(shifted) == wanted(shifted, size / distance)
-    assert default(far) == wanted(far, 60 / 12)
+    assert default(far) == wanted(far, (60 / 12) ** 2)
     twice = np.vstack([shifted, shifted])
     assert default(shifted, np.full(12, 2.0)) == default(twice)
     assert default(shifted, np.full(12, 1 / 12)) == default(shifted)

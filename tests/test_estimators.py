@@ -10,8 +10,10 @@ from estimator_cases import ESTIMATORS, each_estimator, scaled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsOneClassifier
@@ -235,6 +237,30 @@ def test_probabilities_follow_the_order_of_the_classes(cancer):
 
 
 # ---- weights ----------------------------------------------------------------------------------
+
+
+def test_scikit_learn_knows_probabilities_by_their_name(cancer):
+    """What it finds under another name it takes for something else: two columns are no labels."""
+    X, y = cancer
+    machine = ODMClassifier(probability=True)
+    assert machine.fit(X, y).predict_proba.__name__ == "predict_proba"
+    if hasattr(model_selection, "FixedThresholdClassifier"):  # scikit-learn 1.5 and later
+        labels = model_selection.FixedThresholdClassifier(machine).fit(X, y).predict(X)
+        assert labels.shape == y.shape and (labels == y).mean() > 0.9
+    stacked = StackingClassifier([("odm", machine)], cv=3).fit(X, y)
+    assert stacked.score(X, y) > 0.9
+
+
+def test_entries_that_stand_twice_are_one_number():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 3)), np.tile([0, 1], 20)
+    places = np.repeat(np.tile(np.arange(3), 40), 2)
+    twice = sparse.csr_matrix((np.repeat(X.ravel() / 2, 2), places, np.arange(41) * 6), (40, 3))
+    assert not twice.has_canonical_format
+    for gamma in (None, "scale"):
+        once, other = (ODMClassifier(kernel="rbf", gamma=gamma).fit(Z, y) for Z in (X, twice))
+        assert np.allclose(once.decision_function(X), other.decision_function(X), rtol=1e-9)
+        assert twice.nnz == 240
 
 
 def test_a_weight_is_a_number_of_examples(cancer):

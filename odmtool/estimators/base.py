@@ -84,6 +84,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         odmtool.errors.MemoryLimitError
         """
         X, y = manners.training_data(self, X, y)
+        # Entries that stand twice are one number, in the defaults as well.
+        X = X if isinstance(X, np.ndarray) else canonical(X)
         classes, codes, facts = labels.encode(y)
         if len(classes) < 2:
             raise DataError(messages.one_class_to_learn(classes[0]))

@@ -63,6 +63,9 @@ class Decisions:
         ordered[:, place] = self.model_.predict_with_probabilities(rows)[1]
         return ordered
 
+    # scikit-learn tells by a method's name what it returns.
+    _probabilities.__name__ = "predict_proba"
+
     def _places(self, codes) -> np.ndarray:
         """Where the integers of the model stand among the classes."""
         return np.searchsorted(np.sort(self.model_.labels), codes)

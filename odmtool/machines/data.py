@@ -267,7 +267,7 @@ def _length_lambda(
     if not 0 < size < np.inf:
         return usual
     if d > total and name in WITHOUT_SHARED:
-        factor = _length_over_distance(X, weight, size / total, d / total)
+        factor = _length_over_distance(X, weight, size / total, (d / total) ** 2)
     return min(usual, float(f"{factor * total * (total / size):.3g}"))
 
 
@@ -300,7 +300,7 @@ def _length_over_distance(X, weight: np.ndarray, length: float, most: float) -> 
 
     What all examples share, as features in [0, 1] do much, makes them long but tells nothing of
     their classes. It serves as an intercept, too, for which few features to spare are too few:
-    ``most`` is the number of features per example.
+    ``most`` is the square of the number of features per example.
     """
     sums = weight @ X if isinstance(X, np.ndarray) else X.T @ weight
     distance = 2 * (length - float(np.sum((sums / weight.sum()) ** 2)))
@@ -354,7 +354,9 @@ def default_gamma(
     usual, low = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF[0]
     high = _most_spread(counted(X.shape[0], weight)[0], np.count_nonzero(variances))
     fitting = min(max(usual, low / variance), high / variance)
-    return 0.0 if fitting == usual else float(f"{fitting:.3g}")
+    found, usual = (float(f"{gamma:.3g}") for gamma in (fitting, usual))
+    # Of standardised features rounding decides which is larger.
+    return 0.0 if found == usual else found
 
 
 def _most_spread(total: float, d: int) -> float:
