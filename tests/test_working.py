@@ -40,6 +40,7 @@ def judged(problem, found):
 def few_are_many(monkeypatch):
     """Samples of samples, though there are few examples."""
     monkeypatch.setattr(working, "_AT_ONCE", 20)
+    monkeypatch.setattr(working, "_LARGE", 0.0)
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -89,7 +90,7 @@ def test_the_same_with_threads_again_and_from_a_start():
 
 
 def test_what_does_not_fit_or_has_slopes_is_for_others(monkeypatch):
-    assert not working.fits(problem_of(memory=1e4))
+    assert not working.fits(problem_of(memory=1e4)) and working.fits(problem_of())
     for loss in (losses.ldm(1.0, 1.0, 200.0, 1.0), losses.l2svm(200.0, 1.0), losses.mamc(2.0, 1.0)):
         is_flat = losses.has_bounded_duals(loss) if hasattr(loss, "slope_below") else False
         assert working.fits(problem_of()._replace(loss=loss)) == (is_flat and loss.kind != "smooth")
@@ -108,6 +109,32 @@ def test_others_go_on_where_they_are_not_enough(force, monkeypatch):
     assert judged(problem, found).gap <= 1e-4 * (1 + 1e-6)
     steps = [now.iteration for now in told]
     assert steps == sorted(steps) and found.iterations == steps[-1]
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_at_the_limit_the_model_is_not_worse_than_none(force, limit):
+    force("full")
+    problem = problem_of("poly", lambda_=2.0**14)
+    found = jumps.solve(problem, Stop(1e-9, limit))
+    assert found.iterations == limit and found.primal <= dcd.value_at_zero(problem)
+
+
+def test_a_start_that_is_far_away_is_left(force, monkeypatch):
+    monkeypatch.setattr(working, "_FAR", 0.0)
+    problem, taken = problem_of(), []
+    found = working.solve(problem, Stop(1e-4, 1000))
+    assert not found.converged
+    force("full")
+    solve = dcd.solve
+    monkeypatch.setattr(working, "solve", lambda *_, **__: found._replace(gap=2.0))
+    monkeypatch.setattr(dcd, "solve", lambda *a, **k: taken.append(k["start"]) or solve(*a, **k))
+    assert jumps.solve(problem, Stop(1e-4, 1000)).converged and taken[-1] is None
+
+
+def test_a_matrix_that_is_small_is_made_at_once(monkeypatch):
+    monkeypatch.setattr(working, "_LARGE", 8.0 * 300**2)
+    assert not working.fits(problem_of()) and working.fits(problem_of(memory=8e4 * 8))
+    assert working.fits(problem_of(m=301))
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])

@@ -53,7 +53,7 @@ from odmtool.solvers.value_rounding import UNIT
 _DIVERGENCE = 1e6
 # What rounding may do to P and D beyond the errors of margins, relative to S: sums are rounded
 # once, and each of their terms a few times.
-_SUMMED = 16 * UNIT
+SUMMED = 16 * UNIT
 
 
 def solve(
@@ -77,7 +77,7 @@ def solve(
         # speed only: a dual without a bound exceeds any number
         if not np.isfinite(primal) or (dual > _DIVERGENCE * abs(at_zero) and not is_bounded):
             raise diverged(problem.gram)
-        gap = relative(primal - dual + _SUMMED * scale, scale)
+        gap = relative(primal - dual + SUMMED * scale, scale)
         progress(Progress(epoch, primal, gap, active, margins))
         if gap <= stop.tolerance or epoch >= stop.max_iter or is_too_slow:
             break

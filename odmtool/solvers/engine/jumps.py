@@ -83,9 +83,10 @@ class _Run(SpanRun):
         if working.fits(problem):
             stop = self.stop._replace(limit=self._left)
             found = self._counted(working, problem, stop, eta, executor=self.points.executor)
-            if found.converged or self.stop.is_late:
+            if found.converged or self.stop.is_late or not self._left:
                 return self._named(found)
-            eta = found.eta
+            # Farther away than nothing is no start.
+            eta = found.eta if found.gap < 1 else eta
         return self._named(self._solve(problem, epochs, eta, self.stop.tolerance))
 
     def _named(self, found: Solution) -> Solution:

@@ -65,12 +65,20 @@ _ROUNDS, _EPOCHS = 10, 100
 # So many examples with duals at a time: kernel values of a block stay in the processor's cache.
 # speed only: rows at a time
 _COLUMNS = 512
+# A smaller matrix, in bytes, is made at once: with many duals between their bounds that is faster.
+# speed only: which of two ways
+_LARGE = 2e9
+# A point whose gap is so large says nothing of the solution.
+# speed only: others go on
+_FAR = 10.0
 # Of the rows, those with duals, those of the working set, and those of samples.
 _COPIES = 3
 
 
 def fits(problem: Problem) -> bool:
-    """Whether a kernel problem is one of these, and has room for a working set at all."""
+    """Whether a kernel problem is one of these, large, and has room for a working set at all."""
+    if problem.gram.bytes <= min(_LARGE, problem.gram.memory):
+        return False
     is_flat = problem.loss.kind in (ONE_JUMP, JUMPS) and losses.has_bounded_duals(problem.loss)
     return is_flat and _room(problem.gram) >= BYTES * _AT_ONCE**2
 
@@ -121,7 +129,7 @@ class _Run:
                 )
             if not np.isfinite(primal):
                 raise diverged(self._problem.gram)
-            gap = relative(primal - dual, scale)
+            gap = relative(primal - dual + dcd.SUMMED * scale, scale)
             if best is None or primal < best.primal or gap <= self._stop.tolerance:
                 best = Solution(
                     None, eta, eta, primal, dual, gap, self._epoch,
@@ -129,7 +137,7 @@ class _Run:
                 )  # fmt: skip
                 norm, margins = eta @ t, t
             self._progress(Progress(self._epoch, primal, gap, len(eta), t))
-            if best.converged or self._epoch >= self._stop.max_iter:
+            if best.converged or gap > _FAR or self._epoch >= self._stop.max_iter:
                 break
             distance *= 1 if gap <= _FALLEN * before else 2
             members = self._near_ones(t, eta, distance)
@@ -203,6 +211,8 @@ class _Run:
         ``t`` are the members' margins.
         """
         problem, size = self._problem, len(members)
+        if self._stop.is_late:
+            return eta
         gram = filled(problem.gram.subset(members), float, self._points.executor)
         part = problem._replace(gram=gram, y=problem.y[members], weight=problem.weight[members])
         state = dcd.KernelState(part, eta[members], part.y * t)
