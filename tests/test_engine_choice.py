@@ -51,24 +51,42 @@ def test_what_is_left_to_descent():
     far = sample.Forecast(160, 0.6, 0.0, [outside], 5.0, 1.0)
     of = cost.Cost(5000, 20.0, False, np.inf)
 
-    def is_for_descent(slope=10.0, way="full", forecast=far):
+    def instead(slope=10.0, way="full", forecast=far, has_matrix=False):
         taken = choice.Choice(way, 0.0, 0, forecast)
-        return choice.is_for_descent(taken, of, 1e-3, slope)
+        return choice.instead(taken, of, 1e-3, slope, has_matrix)
 
-    assert is_for_descent() and not is_for_descent(slope=1e6)
-    assert not is_for_descent(way="drawn") and not is_for_descent(forecast=None)
+    assert instead() == "dcd" and instead(slope=1e6) is instead(slope=None) is None
+    assert instead(way="drawn") is instead(forecast=None) is None
     near = far._replace(demanded=1e-4)
-    assert near.demanded / 1e-3 <= cost.NEAR and not is_for_descent(forecast=near)
+    assert near.demanded / 1e-3 <= cost.NEAR and instead(forecast=near) is None
     # Twice as long as Newton's method is thought to take it may be.
     beyond = of.beyond(far.active * 5000, far.exact / 1e-3, far.demanded / 1e-3)
     slopes = np.geomspace(10.0, 1e6, 100)
-    found = [is_for_descent(slope=slope) for slope in slopes]
+    found = [instead(slope=slope) == "dcd" for slope in slopes]
     assert found == [of.descent(slope, 1e-3) <= 2 * beyond for slope in slopes]
     assert len(set(found)) == 2
     # For a smaller gap it takes more epochs.
     values = of.made(5000**2)
     assert of.descent(9.0, 1e-2) == of.descent(9.0, 1e-3) > values
     assert of.descent(9.0, 1e-6) - values == pytest.approx(2 * (of.descent(9.0, 1e-3) - values))
+
+
+def test_what_is_left_to_newtons_method_on_the_whole_matrix():
+    """Where landmarks say nothing, and few examples are active."""
+    outside = certificate.Draw(1.0, 1.0, 20.0, 0.0, 0.0)
+    far = sample.Forecast(256, 900.0, 0.0, [outside], 0.4, 1e6)
+
+    def instead(size=2000, slope=None, has_matrix=True, **shown):
+        taken = choice.Choice("full", 0.0, 0, far._replace(**shown))
+        return choice.instead(taken, cost.Cost(size, 2.0, False), 1e-3, slope, has_matrix)
+
+    assert instead() == "newton" and instead(has_matrix=False) is None
+    assert instead(slope=1.0) == "dcd"
+    # They are a good start, or its factors are dear.
+    assert instead(demanded=0.1) is None
+    assert instead(size=8000, active=1.0, demanded=100.0) is None
+    of = cost.Cost(2000, 2.0, False)
+    assert of.apart(800, 1e6) > of.apart(800, 1e3) > of.matrix(800)
 
 
 def test_a_choice_knows_what_was_forecast(monkeypatch):

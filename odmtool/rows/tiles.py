@@ -38,8 +38,8 @@ NARROW = 12
 """Up to so many features of dense rows, differences are faster than BLAS (:mod:`.narrow_loops`)."""
 
 # speed only: when compiled code is loaded
-BY_NUMPY, SPARSE_BY_NUMPY = 80_000_000, 3_000_000
-"""So many kernel values are made before compiled code, which takes a third of a second to load,
+BY_NUMPY, SPARSE_BY_NUMPY = 40_000_000, 3_000_000
+"""So many kernel values are made before compiled code, which takes a tenth of a second to load,
 pays; of sparse rows, which NumPy is slow with."""
 
 

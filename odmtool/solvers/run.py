@@ -92,7 +92,7 @@ class SolverRun(NamedTuple):
         if plan.first == EITHER:
             slope = largest_slope(problem)
             found = self._one(problem, "landmarks", start, follows=True, slope=slope)
-            if found is not None:
+            if found != "dcd":
                 return self.after_landmarks(problem, found)
             plan = plan._replace(first="dcd")
         if plan.first == "landmarks":
@@ -131,8 +131,16 @@ class SolverRun(NamedTuple):
         found = self._one(problem, "landmarks", start, follows=follows)
         return self.after_landmarks(problem, found) if follows else found
 
-    def after_landmarks(self, problem: Problem, found: Solution) -> Solution:
-        """What landmarks found, or Newton's method where single precision was not enough."""
+    def after_landmarks(self, problem: Problem, found: Solution | str) -> Solution:
+        """What landmarks found, or Newton's method where single precision was not enough.
+
+        Or where landmarks left it to this at once.
+        """
+        if found == "newton":
+            try:
+                return self._one(problem, found, None)
+            except DivergedError:
+                found = self._one(problem, "landmarks", None)
         solution = self._then(problem, found, "newton")
         if solution is found:
             return found

@@ -80,17 +80,29 @@ def choose(sample, cost: Cost, stop: Stop, known: int = 0, further: int = 0) -> 
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate
-def is_for_descent(taken: Choice, cost: Cost, tolerance: float, slope: float) -> bool:
-    """Whether landmarks are not enough, and coordinate descent is cheaper than Newton's method.
+def instead(
+    taken: Choice, cost: Cost, tolerance: float, slope: float | None, has_matrix: bool
+) -> str | None:
+    """The solver of the whole matrix that is cheaper, where landmarks are not enough, or None.
 
-    ``slope`` is the largest u l'' k(x, x), with which epochs grow.
+    Parameters
+    ----------
+    slope : float or None
+        The largest u l'' k(x, x), with which epochs of coordinate descent grow, if it can have
+        the problem.
+    has_matrix : bool
+        Newton's method on the whole matrix can.
     """
     seen = taken.forecast
     if seen is None or taken.way != "full":
-        return False
+        return None
     active, excess = seen.active * cost.size, seen.exact / tolerance
     beyond = cost.beyond(active, excess, seen.demanded / tolerance)
-    return cost.descent(slope, tolerance) <= _DEARER * beyond
+    if slope is not None and cost.descent(slope, tolerance) <= _DEARER * beyond:
+        return "dcd"
+    if has_matrix and cost.matrix(active) <= cost.apart(active, seen.demanded):
+        return "newton"
+    return None
 
 
 # speed only: the cheapest way is guessed, and every way ends with a certificate

@@ -34,6 +34,11 @@ _BYTES = 4
 _PRODUCTS, _SLOWLY = 2.0, 0.4
 # More products than these nobody can foresee.
 _FORESEEN = 200
+# The same where the features are no preconditioner: so many, and the power of the demanded duals'
+# relative gap that they grow with; each takes so many times as long as reading the values.
+_APART, _APART_SLOWLY, _APART_READ = 30.0, 0.3, 4.0
+# Steps of Newton's method on the whole matrix.
+_STEPS = 5
 # Epochs of coordinate descent where the loss has a kink.
 _DESCENT = 20
 # Of a smooth loss to a gap of 1e-3: so many, and so many more for each unit of u l'' k.
@@ -118,6 +123,20 @@ class Cost(NamedTuple):
         seconds += steps * (self.made(values - inner) + self.kept(values))
         seconds *= _HIDDEN if self.is_hidden else 1.0
         return seconds + values * self.value
+
+    def apart(self, active: float, demanded: float) -> float:
+        """The same where the demanded duals have a relative gap of ``demanded``, which is large.
+
+        Then the landmarks' features say little of K, and many short steps with many products each
+        follow.
+        """
+        inner = active**2 / 2
+        count = _APART * demanded**_APART_SLOWLY
+        return self.made(inner) + count * _APART_READ * self.kept(inner)
+
+    def matrix(self, active: float) -> float:
+        """Newton's method on the whole matrix, in double precision, from 0."""
+        return self.size**2 * self.value + _STEPS * active**3 / 3 / _DOUBLE
 
 
 def _steps(excess: float) -> float:

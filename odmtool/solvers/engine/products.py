@@ -20,7 +20,7 @@ from odmtool.solvers.engine.points import NOTHING, Points
 
 # What a product takes longer without compiled code, in kernel values.
 # speed only: when compiled code is loaded
-_AS_VALUES = 0.1
+_AS_VALUES = 0.35
 # Tiles are made again for a smaller number of examples if it is at most this share of what fits.
 # speed only: tiles that are not kept are made again
 _REGAINED = 0.9

@@ -19,6 +19,8 @@ Stop     per problem, when a bound of the full problem's relative gap is at most
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from odmtool.core import losses
@@ -44,8 +46,8 @@ from odmtool.solvers.engine.choice import (
     DRAWN,
     Choice,
     choose,
+    instead,
     is_better_left,
-    is_for_descent,
     is_misled,
 )
 from odmtool.solvers.engine.columns import Columns, solve_in_span
@@ -79,12 +81,13 @@ _SMALL = 6_000_000
 def solve(
     problem: Problem, stop: Stop, *, seed: int = 0, start: np.ndarray | None = None,
     progress=ignore_progress, executor=None, slope: float | None = None,
-) -> Solution | None:  # fmt: skip
+) -> Solution | str:  # fmt: skip
     """Solve a kernel problem.
 
-    Returns Solution or None: ``coef`` is nonzero for landmarks only, unless they were not enough.
+    Returns Solution or str: ``coef`` is nonzero for landmarks only, unless they were not enough.
     ``gap`` is a bound of the full problem's gap, ``failure`` the probability with which it may be
-    wrong. None with a ``slope`` where they are not enough, and coordinate descent is cheaper.
+    wrong. Or the name of the solver that is cheaper where landmarks are not enough: "dcd" if there
+    is a ``slope``, "newton" if another solver follows this one.
 
     Parameters
     ----------
@@ -100,8 +103,9 @@ def solve(
     """
     columns = Columns.of(problem.y[None], problem.weight, problem.loss)
     run, first, member = _run_of(columns, problem.gram, stop, seed, progress, executor)
-    if (found := run.result(slope)) is None:
-        return None
+    found = run.result(lambda taken: instead(taken, run.cost, stop.tolerance, slope, stop.follows))
+    if isinstance(found, str):
+        return found
     return with_a_bound(problem, _spread_out(columns, 0, found[0], first, member))
 
 
@@ -241,22 +245,21 @@ class EngineRun:
             gap = gap if gap < np.inf else np.nan
             self._progress(Progress(iteration, sum(primals), gap, max(counts)))
 
-    def result(self, slope: float | None = None) -> list[Solution] | None:
-        """The solutions, or None, for one problem and ``slope`` as of :func:`solve`."""
+    def result(self, leaves_to: Callable = lambda taken: None) -> list[Solution] | str:
+        """The solutions, or the solver that ``leaves_to(choice)`` leaves the problem to, if any."""
         try:
-            return self._result(slope)
+            return self._result(leaves_to)
         except Exceeded:
             return self._found
         finally:
             enter(self._progress, None)
 
-    def _result(self, slope: float | None) -> list[Solution] | None:
+    def _result(self, leaves_to: Callable) -> list[Solution] | str:
         self.enter("landmarks", 0)
         choice = choose(self.sample, self.cost, self.stop)
         # After the deadline the sample's landmarks are all that there is.
-        may_leave = slope is not None and not self.stop.is_late
-        if may_leave and is_for_descent(choice, self.cost, self.stop.tolerance, slope):
-            return None
+        if (other := leaves_to(choice)) and not self.stop.is_late:
+            return other
         live = np.arange(self._columns.count)
         self._found = solutions = [None] * len(live)
         while True:
