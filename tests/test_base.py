@@ -211,12 +211,13 @@ def test_limits_of_kernels():
     K = np.array([[1.0, 2.0], [2.0, 4.0]])
     for off, is_refused in ((3.9e-5, False), (4.1e-5, True)):
         rows = np.c_[[1, 2], K + [[0, off], [0, 0]]]
-        for given in (rows, sparse.csr_matrix(rows)):
+        of_file = sparse.csr_matrix(rows)
+        for given, limit in ((rows, 0), (of_file, 0), (of_file, 48)):
             if is_refused:
                 with pytest.raises(DataError):
-                    kernels.check_precomputed(given)
+                    kernels.check_precomputed(given, limit)
             else:
-                kernels.check_precomputed(given)
+                kernels.check_precomputed(given, limit)
     wide = np.c_[[1, 3], K, [0.0, 0.0], [0.0, 0.0]]
     with pytest.raises(DataError, match="5"):
         kernels.check_precomputed(np.c_[[1, 5], wide[:, 1:]])

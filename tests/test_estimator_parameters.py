@@ -203,7 +203,7 @@ def test_a_fit_limits_blas_and_restores_it_after_a_failure(free, monkeypatch):
     before, seen = threads(), []
 
     class Seeing(ODMClassifier):
-        def _train(self, machine, data):
+        def _train(self, *_given):
             seen.append(threads())
             raise DataError("enough")
 

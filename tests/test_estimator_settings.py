@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +13,16 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 
-from odmtool import M3SVMClassifier, ODMClassifier, load_model
-from odmtool.errors import DivergedError
+from odmtool import (
+    LDMClassifier,
+    M3SVMClassifier,
+    MulticlassODMClassifier,
+    ODMClassifier,
+    load_model,
+)
+from odmtool.core import kernels
+from odmtool.errors import DataError, DivergedError
+from odmtool.io.model_grammar import BLOCK
 from odmtool.machines import ODM
 
 
@@ -142,3 +151,71 @@ def test_a_precomputed_kernel_is_a_matrix(iris, tmp_path):
     np.testing.assert_array_equal(loaded.predict(K), given.predict(K))
     scores = cross_val_score(ODMClassifier(kernel="precomputed"), K, y, cv=3)
     assert scores.mean() > 0.9
+
+
+@pytest.fixture(scope="module")
+def kernel_matrix():
+    """Of 600 examples, and their labels."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((600, 5))
+    return np.exp(-0.2 * ((X[:, None] - X[None]) ** 2).sum(axis=2)), np.where(X.sum(1) > 0, 1, -1)
+
+
+@pytest.mark.parametrize(("bias", "copies"), [(None, 2), (1.0, 3)])
+def test_a_dense_kernel_matrix_is_not_made_sparse(kernel_matrix, bias, copies):
+    """Newton's method takes two matrices, and b^2 is added to a copy; sparse rows took four."""
+    (K, y), kept = kernel_matrix, kernel_matrix[0].copy()
+    estimator = ODMClassifier(kernel="precomputed", lambda_=2.0**10, bias=bias)
+    estimator.fit(K[:60, :60], y[:60])  # what is imported does not count
+    tracemalloc.start()
+    try:
+        estimator.fit(K, y)
+        of_fit = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        estimator.predict(K)
+        of_predict = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert of_fit < (copies + 0.5) * K.nbytes and of_predict < K.nbytes
+    assert np.array_equal(K, kept)
+
+
+@pytest.mark.parametrize("each", [ODMClassifier, LDMClassifier, MulticlassODMClassifier])
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_a_kernel_matrix_may_lie_in_any_form(each, bias, kernel_matrix):
+    K, y = kernel_matrix[0][:90, :90], kernel_matrix[1][:90] + (np.arange(90) < 20)
+    locked = K.copy()
+    locked.flags.writeable = False
+    forms = [K, locked, np.asfortranarray(K), K.astype(np.float32), sparse.csr_matrix(K)]
+    estimator = each(kernel="precomputed", lambda_=64.0, tol=1e-6, bias=bias, probability=True)
+    first, *others = [
+        (fitted.decision_function(form), fitted.predict_proba(form))
+        for form in forms for fitted in [clone(estimator).fit(form, y)]
+    ]  # fmt: skip
+    for other in others:
+        np.testing.assert_allclose(other[0], first[0], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(other[1], first[1], rtol=1e-3, atol=1e-3)
+
+
+def test_a_dense_kernel_matrix_is_symmetric(kernel_matrix, monkeypatch):
+    K, y = kernel_matrix[0][:20, :20], kernel_matrix[1][:20]
+    monkeypatch.setattr(kernels, "_TILE", 7)
+    for i, j in ((0, 19), (19, 0), (8, 9), (6, 7)):
+        wrong = K.copy()
+        wrong[i, j] += 0.1
+        names = f"{min(i, j) + 1},{max(i, j) + 1}"
+        with pytest.raises(DataError, match=rf"not symmetric: K\({names}\) is"):
+            ODMClassifier(kernel="precomputed").fit(wrong, y)
+
+
+def test_a_stock_model_takes_kernel_values_that_are_too_few(kernel_matrix, tmp_path):
+    """As odm-predict: what is missing is 0."""
+    K, y = kernel_matrix[0][:40, :40], kernel_matrix[1][:40]
+    ODMClassifier(kernel="precomputed").fit(K, y).save(tmp_path / "m")
+    stock = (tmp_path / "m").read_bytes().split(BLOCK)[0].replace(b" \n", b"\n", 1)
+    (tmp_path / "m").write_bytes(stock)
+    loaded = load_model(tmp_path / "m")
+    assert loaded.n_features_in_ is None
+    given = np.hstack([K[:, :30], np.zeros((40, 10))])
+    expected = loaded.decision_function(given)
+    np.testing.assert_allclose(loaded.decision_function(K[:, :30]), expected, atol=1e-12)

@@ -157,16 +157,26 @@ def serial_numbers(X) -> np.ndarray:
     return column.astype(np.int64)
 
 
-def check_precomputed(X) -> None:
+def check_precomputed(X, limit: float = 0.0) -> None:
     """Raise DataError unless the rows of X are those of a symmetric matrix.
 
-    ``X`` (csr_matrix or ndarray, shape (m, 1 + n)): serial number, then n kernel values.
+    Parameters
+    ----------
+    X : csr_matrix or ndarray, shape (m, 1 + n)
+        Serial number, then n kernel values.
+    limit : float
+        Bytes that a dense copy may take.
     """
     serials, width = serial_numbers(X), X.shape[1] - 1
     beyond = np.flatnonzero(serials > width)
     if beyond.size:
         raise DataError(messages.serial_beyond(beyond[0] + 1, serials[beyond[0]], width))
-    columns = X if isinstance(X, np.ndarray) else X.tocsc()
+    is_dense = isinstance(X, np.ndarray) or dense_bytes(X, limit) > 0
+    X = dense(X) if is_dense else X
+    if is_dense and np.array_equal(serials, np.arange(1, len(serials) + 1)):
+        check_symmetric(X[:, 1 : len(serials) + 1])
+        return
+    columns = X if is_dense else X.tocsc()
     allowed = _SYMMETRY * abs(X[:, 1:]).max() if X.size else 0.0
     # speed only: rows at a time
     step = max(1, _BLOCK_BYTES // (8 * max(1, len(serials))))
@@ -174,13 +184,37 @@ def check_precomputed(X) -> None:
         part = slice(start, start + step)
         rows = dense(X[part])[:, serials]
         mirrored = dense(columns[:, serials[part]]).T
-        off = np.abs(rows - mirrored)
-        i, j = np.unravel_index(off.argmax(), off.shape)
-        if off[i, j] > allowed:
+        found = _asymmetry(rows, mirrored, allowed)
+        if found is not None:
+            i, j = found
             for k in (start + i, j):
                 _check_same_values(X, np.flatnonzero(serials == serials[k]), serials[k])
             names = serials[start + i], serials[j]
             raise DataError(messages.not_symmetric(*names, rows[i, j], mirrored[i, j]))
+
+
+def check_symmetric(K: np.ndarray) -> None:
+    """Raise DataError unless a matrix of kernel values, shape (m, m), is symmetric."""
+    allowed = _SYMMETRY * largest_size(K)
+    for start in range(0, len(K), _TILE):
+        for left in range(start, len(K), _TILE):
+            rows, columns = slice(start, start + _TILE), slice(left, left + _TILE)
+            found = _asymmetry(K[rows, columns], K[columns, rows].T, allowed)
+            if found is not None:
+                i, j = start + found[0], left + found[1]
+                raise DataError(messages.not_symmetric(i + 1, j + 1, K[i, j], K[j, i]))
+
+
+def _asymmetry(rows: np.ndarray, mirrored: np.ndarray, allowed: float) -> tuple | None:
+    """Where two blocks of values differ most, if that is by more than is allowed."""
+    off = np.abs(rows - mirrored)
+    i, j = np.unravel_index(off.argmax(), off.shape)
+    return (i, j) if off[i, j] > allowed else None
+
+
+def largest_size(K: np.ndarray) -> float:
+    """The largest absolute value of a matrix, which is not copied; 0 of an empty one."""
+    return float(max(K.max(initial=0.0), -K.min(initial=0.0)))
 
 
 def _check_same_values(X, twins: np.ndarray, serial: int) -> None:

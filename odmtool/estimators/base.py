@@ -12,6 +12,7 @@ import numpy as np
 
 from odmtool import __version__, messages
 from odmtool.core.columns import canonical
+from odmtool.core.gram import Gram
 from odmtool.core.kernels import variances
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
@@ -19,7 +20,7 @@ from odmtool.estimators.decisions import Decisions
 from odmtool.estimators.names import in_words_of_estimators
 from odmtool.estimators.numbers_given import number, numbers_given
 from odmtool.estimators.one_blas_thread import one_blas_thread
-from odmtool.estimators.saved import with_serials
+from odmtool.estimators.saved import rows_of_values, with_serials
 from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
 from odmtool.machines.data import check_weights, default_gamma, default_lambda, feature_variances
@@ -95,11 +96,12 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         order = sorted(set(codes.tolist()), reverse=len(classes) == 2)
         if self._is_pairwise() and X.shape[0] != X.shape[1]:
             raise DataError(messages.not_square(X.shape))
-        rows = with_serials(X) if self._is_pairwise() else X
         with in_words_of_estimators(classes if facts else ()), one_blas_thread():
             check_weights(weight, len(y))
-            machine = self._configured(X, classes, codes, weight)
-            self._train(machine, Data(rows, codes, weight, order))
+            machine, rows, gram = self._configured(X, classes, codes, weight), X, None
+            if self._is_pairwise():
+                rows, gram = _stored(machine, X)
+            self._train(machine, Data(rows, codes, weight, order), gram)
         self.model_.facts |= facts | {
             "examples": str(X.shape[0]), "features": str(X.shape[1]),
             "version": f"odmtool {__version__}",
@@ -107,12 +109,12 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         self.classes_ = classes
         return self
 
-    def _train(self, machine: Machine, data: Data) -> None:
+    def _train(self, machine: Machine, data: Data, gram: Gram | None) -> None:
         unconverged = 0
         if self.probability:
-            unconverged = fit_with_probabilities(machine, data).unconverged
+            unconverged = fit_with_probabilities(machine, data, gram=gram).unconverged
         else:
-            machine.fit(data.X, data.labels, data.weight, classes=data.classes)
+            machine.fit(data.X, data.labels, data.weight, gram=gram, classes=data.classes)
         self.model_, solution = machine.model_, machine.solution_
         self.objective_, self.gap_ = solution.primal, solution.gap
         self.n_iter_, self.converged_ = solution.iterations, bool(solution.converged)
@@ -207,7 +209,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
 
     def _rows(self, X):
         X = manners.rows_to_predict(self, X)
-        return with_serials(X) if self.model_.is_precomputed else canonical(X)
+        return rows_of_values(X, self.model_) if self.model_.is_precomputed else canonical(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -218,6 +220,18 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
     def _more_tags(self) -> dict:
         """The same for scikit-learn before 1.6."""
         return {"pairwise": self._is_pairwise()}
+
+
+def _stored(machine: Machine, K) -> tuple:
+    """The rows and the Gram of a kernel matrix; an array's rows have serial numbers only.
+
+    A sparse matrix is left as it is, and no Gram is made of it yet: it may not fit as an array.
+    """
+    if not isinstance(K, np.ndarray):
+        return with_serials(K), None
+    # Compiled code is made for arrays that may be written to.
+    K = np.require(K, requirements=("C", "W", "E"))
+    return with_serials(np.empty((len(K), 0))), machine.gram_of_values(K)
 
 
 def _weights(sample_weight) -> np.ndarray:

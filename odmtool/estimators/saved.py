@@ -49,7 +49,7 @@ class SavedModel(Decisions, ClassifierMixin):
         X, expected = checked_rows(X, may_be_empty=True), self.n_features_in_
         if self.model_.is_precomputed:
             self._check_kernel_values(X.shape[1])
-            return with_serials(X)
+            return rows_of_values(X, self.model_)
         if expected is not None and X.shape[1] != expected and not sparse.issparse(X):
             raise DataError(messages.wrong_width(X.shape[1], expected))
         return canonical(X)
@@ -60,7 +60,7 @@ class SavedModel(Decisions, ClassifierMixin):
         if expected is None:
             return
         # odm-train once counted the serial numbers as well.
-        last = int(self.model_.support_vectors[:, [0]].max()) if self.model_.coef.size else 0
+        last = self.model_.largest_serial
         if width < last or width not in (expected, expected - 1):
             raise DataError(messages.wrong_kernel_values(width, expected))
 
@@ -69,6 +69,12 @@ def with_serials(K) -> sparse.csr_matrix:
     """Rows of kernel values as svmlight files have them: a serial number, then the values."""
     serials = np.arange(1.0, K.shape[0] + 1)[:, None]
     return canonical(sparse.hstack([serials, sparse.csr_matrix(K)], format="csr"))
+
+
+def rows_of_values(K, model):
+    """Rows of kernel values as a model takes them: an array as it is, if it is wide enough."""
+    is_whole = isinstance(K, np.ndarray) and K.shape[1] >= model.largest_serial
+    return K if is_whole else with_serials(K)
 
 
 def load_model(path: str | os.PathLike, *, zero_based: bool = False) -> SavedModel:

@@ -183,11 +183,23 @@ class Machine:
         if self.kernel == "linear":
             return None
         if self.kernel == "precomputed":
-            kernels.check_precomputed(X)
-        kernel = self.kernel_for(X.shape[1])._replace(bias=max(self.bias, 0.0))
+            kernels.check_precomputed(X, self.memory_limit() / 4)
+        kernel = self._kernel_with_bias(X.shape[1])
         if kernel.bias:
             kernels.refuse_huge_bias(kernel, kernels.largest_without_bias(kernel, X))
         return Gram(kernel, X, self.memory_limit())
+
+    def gram_of_values(self, K: np.ndarray) -> Gram:
+        """The same from a matrix of kernel values, which is copied only to add the bias."""
+        kernels.check_symmetric(K)
+        kernel = self._kernel_with_bias(len(K))
+        if kernel.bias:
+            kernels.refuse_huge_bias(kernel, float(K.diagonal().max(initial=0.0)))
+            K = K + kernel.bias**2
+        return Gram.of_matrix(kernel, K, self.memory_limit())
+
+    def _kernel_with_bias(self, n_features: int) -> Kernel:
+        return self.kernel_for(n_features)._replace(bias=max(self.bias, 0.0))
 
     def memory_limit(self) -> float:
         """Bytes for kernel values."""

@@ -123,13 +123,15 @@ class KernelModel:
 
     def _winners(self, X: csr_matrix) -> np.ndarray:
         """The places of the classes with most votes, shape (m,)."""
+        from odmtool.models.rows import those_of
+
         k = len(self.labels)
 
         def decide(rows):
             return sure_winners(*self._values_and_bound(rows, "single"), k)
 
         best, in_doubt = self._rows.by_single(X, len(self.rho), decide)
-        best[in_doubt] = votes(self._pair_values(X[in_doubt]), k).argmax(axis=1)
+        best[in_doubt] = votes(self._pair_values(those_of(X, in_doubt)), k).argmax(axis=1)
         return best
 
     @property

@@ -49,7 +49,8 @@ class KernelRows:
 
     Only the columns that occur in a support vector are looked at: the others
     add nothing to inner products, and one common term to squared distances, so
-    a feature number of 10^9 in a test file costs nothing.
+    a feature number of 10^9 in a test file costs nothing. Rows are those of a csr_matrix, of a
+    precomputed kernel also of an array of kernel values, which has no serial numbers.
     """
 
     def __init__(self, kernel: Kernel, support_vectors: csr_matrix):
@@ -152,7 +153,7 @@ class KernelRows:
 
         kernel, row, (known, beyond) = self.kernel, self.row, self._known(X)
         if row.of == STORED:
-            known = known.toarray()
+            known = kernels.dense(known)
             yield from ((part, known[:, self.positions[part]]) for part in self._parts)
             return
         factor = row.values(kernel, beyond.astype(float), np)[:, None] if row.factors else None
@@ -199,7 +200,9 @@ class KernelRows:
 
     def in_stock_order(self, x: csr_matrix) -> np.ndarray:
         """Kernel values of one row with LIBSVM's order of operations, shape (n_sv,)."""
-        known = self._known(x)[0].toarray().ravel()
+        from odmtool.core import kernels
+
+        known = kernels.dense(self._known(x)[0]).ravel()
         if self.row.of == STORED:
             return known[self.positions]
         if self.row.of == DISTANCES:
@@ -209,8 +212,11 @@ class KernelRows:
             z = self.known_vectors @ known
         return self.row.values(self.kernel, z, _CLibrary)
 
-    def _known(self, X) -> tuple[CSR, np.ndarray]:
+    def _known(self, X) -> tuple[CSR | np.ndarray, np.ndarray]:
         """X on :attr:`columns`, and per row the sum of squares of what is left out."""
+        if isinstance(X, np.ndarray):  # kernel values alone, those of serial number 1 first
+            X = np.atleast_2d(X)
+            return X[:, self.columns - 1], np.zeros(len(X))
         n_rows, n_columns = X.shape[0], self.columns.size
         position = np.searchsorted(self.columns, X.indices)
         known = position < n_columns
@@ -255,6 +261,11 @@ class KernelRows:
         off = np.minimum(gamma * off, 700.0)
         is_lost = ~(size < 1e30)
         return np.expm1(off) + 10 * unit * np.exp(off), 2 * np.exp(off - 80.0) + is_lost
+
+
+def those_of(X, which: np.ndarray):
+    """The rows of a mask; X itself, and no copy, if they are all."""
+    return X if which.all() else X[which]
 
 
 def _runs(n: int, length: int) -> list[slice]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from odmtool.models.decide import votes
-from odmtool.models.rows import NUMBERS_OF_A_PAIR, KernelRows
+from odmtool.models.rows import NUMBERS_OF_A_PAIR, KernelRows, those_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -87,7 +87,7 @@ class Scores:
             return scores.argmax(axis=1), _has_near_rival(scores, bound)
 
         best, in_doubt = self.rows.by_single(X, len(self.blocks), decide)
-        best[in_doubt] = self.winners(X[in_doubt])[0]
+        best[in_doubt] = self.winners(those_of(X, in_doubt))[0]
         return best
 
     def pair_values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:

@@ -156,15 +156,19 @@ def _sigmoids(values, has_pairs, target, k: int, weight) -> tuple[np.ndarray, np
     return A, B
 
 
-def fit_with_probabilities(machine: Machine, data: Data, progress=ignore_progress) -> Calibration:
+def fit_with_probabilities(
+    machine: Machine, data: Data, progress=ignore_progress, gram: Gram | None = None
+) -> Calibration:
     """Train a machine on all examples and give its model the sigmoid.
+
+    ``gram`` has the kernel values of all rows where they are known already.
 
     Raises UsageError, DataError, MemoryLimitError, DivergedError: those of :meth:`Machine.fit` and
     :func:`add_probabilities`.
     """
     # Before the machine is trained, which may take long.
     usable_rows(machine, data, np.arange(len(data.labels)))
-    gram = shared_gram(machine, data.X)
+    gram = gram or shared_gram(machine, data.X)
     machine.fit(
         data.X, data.labels, data.weight, gram=gram, classes=data.classes, progress=progress
     )

@@ -27,6 +27,7 @@ from odmtool import messages
 from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernel_table import STORED
+from odmtool.core.kernels import largest_size
 from odmtool.core.loss_table import OF_LDM, SMOOTH
 from odmtool.solvers.base import Problem, Solution, objective_values, relative
 from odmtool.solvers.newton.factor import cholesky_in_place
@@ -85,7 +86,7 @@ def _computed(K: np.ndarray) -> float:
 
 
 def _rounding(K: np.ndarray) -> float:
-    return _ROUNDING * len(K) * float(np.abs(K).max(initial=0.0))
+    return _ROUNDING * len(K) * largest_size(K)
 
 
 def _is_definite(K: np.ndarray, shift: float) -> bool:

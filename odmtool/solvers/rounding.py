@@ -411,7 +411,7 @@ def _largest_value(gram: Gram) -> float:
     """No kernel value of these examples is larger in size."""
     kernel = gram.kernel
     if getattr(gram, "is_computed", False):
-        return float(np.abs(gram.matrix()).max(initial=0.0))
+        return kernels.largest_size(gram.matrix())
     if gram.X is None:
         return float(np.abs(gram.diagonal()).max(initial=0.0))
     if kernel.row.of == STORED:
