@@ -219,3 +219,39 @@ def test_a_stock_model_takes_kernel_values_that_are_too_few(kernel_matrix, tmp_p
     given = np.hstack([K[:, :30], np.zeros((40, 10))])
     expected = loaded.decision_function(given)
     np.testing.assert_allclose(loaded.decision_function(K[:, :30]), expected, atol=1e-12)
+
+
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(iris):
+    X, y = iris
+    for estimator in (M3SVMClassifier(), ODMClassifier()):
+        answers = estimator.fit(X, y).predict(X)
+        with pytest.raises(ValueError, match="weights"):
+            estimator.fit(X[:, :2], y, sample_weight=-np.ones(len(y)))
+        assert estimator.n_features_in_ == 4
+        assert np.array_equal(estimator.predict(X), answers)
+    untrained = ODMClassifier(tol=-1.0)
+    with pytest.raises(ValueError, match="tol"):
+        untrained.fit(X, y)
+    assert not hasattr(untrained, "n_features_in_")
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_the_example_whose_values_overflow_is_named(iris, kernel, container):
+    """Also where the mean of all is taken off, and where others are left out."""
+    X, y = iris[0].copy(), iris[1]
+    X[77, 2] = -1e200
+    for weight in (np.ones(len(y)), np.arange(len(y)) >= 9):
+        with pytest.raises(DataError, match="values of example 78 are so large"):
+            ODMClassifier(kernel=kernel, gamma=0.5, lambda_=1.0).fit(
+                container(X), y, sample_weight=weight
+            )
+
+
+@pytest.mark.parametrize("values", [0.0, 1.0, 3.7])
+def test_where_zero_is_the_solution_m3svm_has_converged(values, recwarn):
+    """Classes that balance each other: of the gradient rounding is left."""
+    for kind in ({}, {"power": 1.0}, {"tol": 1e-9}):
+        fitted = M3SVMClassifier(**kind).fit(np.full((150, 4), values), np.arange(150) % 3)
+        assert fitted.converged_ and fitted.n_iter_ == 0 and not fitted.coef_.any()
+    assert not recwarn.list

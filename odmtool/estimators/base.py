@@ -84,6 +84,10 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             The kernel is not positive definite, and there is no solution.
         odmtool.errors.MemoryLimitError
         """
+        with manners.features_of_a_success(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X, y, sample_weight):
         X, y = manners.training_data(self, X, y)
         # Entries that stand twice are one number, in the defaults as well.
         X = X if isinstance(X, np.ndarray) else canonical(X)
@@ -120,10 +124,10 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         self.n_iter_, self.converged_ = solution.iterations, bool(solution.converged)
         if not self.converged_:
             sentence = messages.stopped_short(solution, self.tol, machine.was_cut_short)
-            warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=3)
+            warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=4)
         if unconverged:
             sentence = messages.folds_stopped_short(unconverged)
-            warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=3)
+            warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=4)
 
     def _configured(self, X, classes, codes, weight) -> Machine:
         """The machine that the parameters describe."""
@@ -290,7 +294,7 @@ def _class_weights(class_weight, classes, codes, weight) -> dict[int, float] | N
     known = dict(zip(classes.tolist(), values.tolist(), strict=True))
     for label in class_weight:
         if label not in known:
-            warnings.warn(messages.no_such_label(label), UserWarning, stacklevel=4)
+            warnings.warn(messages.no_such_label(label), UserWarning, stacklevel=5)
     numbers = {label: number(factor) for label, factor in class_weight.items()}
     for label, factor in numbers.items():
         if factor is None:

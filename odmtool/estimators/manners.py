@@ -6,6 +6,9 @@ not need this file either.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from odmtool import messages
@@ -46,6 +49,20 @@ def training_data(estimator, X, y):
         return X, y
     check_classification_targets(y)
     return X, y
+
+
+@contextmanager
+def features_of_a_success(estimator) -> Iterator[None]:
+    """What is known of the features stays that of the model if the fit within fails."""
+    names = ("n_features_in_", "feature_names_in_")
+    known = {name: vars(estimator)[name] for name in names if name in vars(estimator)}
+    try:
+        yield
+    except BaseException:
+        for name in names:
+            vars(estimator).pop(name, None)
+        vars(estimator).update(known)
+        raise
 
 
 def rows_to_predict(estimator, X):

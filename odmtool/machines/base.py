@@ -258,7 +258,7 @@ class Machine:
         kept = slice(None) if used is None else used
         if used is not None:
             rows, gram = (rows[used], None) if gram is None else (None, gram.subset(used))
-        refuse_huge_values(rows, gram)
+        refuse_huge_values(rows, gram, X, kept)
         target = targets(labels[kept], classes)
         with np.errstate(over="ignore"):
             total = float(weight.sum())

@@ -22,7 +22,7 @@ import numpy as np
 from odmtool import messages
 from odmtool.errors import UsageError
 from odmtool.solvers.base import Progress, Stop, ignore_progress
-from odmtool.solvers.m3svm.newton import gradient_at_zero, objective_of, solution, starting_point
+from odmtool.solvers.m3svm.newton import goal_of, objective_of, solution, starting_point
 from odmtool.solvers.multi import MultiProblem, MultiSolution, margins_of
 
 RATE = 0.01
@@ -44,7 +44,7 @@ def solve(
         raise UsageError(messages.must_be_positive("rate", rate))
     objective = objective_of(problem)
     smoothing = objective.smoothing
-    goal = stop.tolerance * gradient_at_zero(objective)
+    goal = goal_of(objective, stop.tolerance)
     V = _random(objective, seed) if start is None else starting_point(objective, start)
     best, lowest = V, np.inf
     first, second = np.zeros_like(V), np.zeros_like(V)

@@ -79,7 +79,7 @@ def solve(
     """
     objective = objective_of(problem)
     V, is_warm, count = starting_point(objective, start), start is not None, 0
-    goal = stop.tolerance * gradient_at_zero(objective)
+    goal = goal_of(objective, stop.tolerance)
     value, gradient = _judged(objective, V)
     if np.linalg.norm(gradient) <= goal:
         return solution(objective, V, 0, goal, "newton")
@@ -163,6 +163,11 @@ def starting_point(objective: Objective, start) -> np.ndarray:
     return V - V.mean(axis=1, keepdims=True)
 
 
+def goal_of(objective: Objective, tolerance: float) -> float:
+    """The norm of a gradient that is small enough: what rounding leaves of 0, at least."""
+    return max(tolerance * gradient_at_zero(objective), objective.rounding)
+
+
 def gradient_at_zero(objective: Objective) -> float:
     """|gradient F(0)|, to which the tolerance refers; raises DivergedError if infinite."""
     zero = np.zeros((len(objective.weight), objective.k))
@@ -185,7 +190,8 @@ def solution(
     return MultiSolution(
         W=V[:-1].copy(), coef=None, objective=value, gap=objective.gap(V, value, gradient),
         iterations=iterations, converged=bool(size <= goal), solver=solver, bias=V[-1].copy(),
-        gradient=relative(size, first), optimal=objective.parameters.power >= 1,
+        gradient=relative(size, first) if size > objective.rounding else 0.0,
+        optimal=objective.parameters.power >= 1,
     )  # fmt: skip
 
 

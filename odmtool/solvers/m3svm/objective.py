@@ -34,8 +34,10 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from odmtool import messages
+from odmtool.core.kernels import squares
 from odmtool.core.loss_table import OF_PAIRS
 from odmtool.errors import UsageError
+from odmtool.solvers.rounding import sum_error
 
 LOSSES = ("hinge", "pairwise", "softmax")
 
@@ -126,6 +128,13 @@ class Objective:
     def back(self, slopes: np.ndarray) -> np.ndarray:
         """The derivative by V of what has these derivatives by the scores."""
         return np.vstack([np.asarray(self.X.T @ slopes), slopes.sum(axis=0)])
+
+    @cached_property
+    def rounding(self) -> float:
+        """What is left of the norm of a gradient that is 0, where classes balance each other."""
+        zero = np.zeros((len(self.weight), self.k))
+        slopes = np.linalg.norm(self.losses.slopes(zero, self.smoothing.delta), axis=1)
+        return sum_error(len(slopes)) * float(np.sqrt(squares(self.X) + 1) @ slopes)
 
     def gap(self, V: np.ndarray, value: float, gradient: np.ndarray) -> float:
         """A bound on F(V) - min F, relative to F(V), from the gradient at V.
