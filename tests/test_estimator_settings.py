@@ -255,3 +255,26 @@ def test_where_zero_is_the_solution_m3svm_has_converged(values, recwarn):
         fitted = M3SVMClassifier(**kind).fit(np.full((150, 4), values), np.arange(150) % 3)
         assert fitted.converged_ and fitted.n_iter_ == 0 and not fitted.coef_.any()
     assert not recwarn.list
+
+
+def test_several_classes_are_taken_as_by_the_commands(iris, tmp_path, run):
+    """Without a kernel by mcodm, unless another way is asked for, or a solver that it has not."""
+    X, y = iris
+    expected = [
+        ({}, "mcodm"), ({"solver": "newton"}, "mcodm"), ({"multiclass": "ovr"}, "odm"),
+        ({"kernel": "rbf"}, "odm"), ({"solver": "svrg"}, "odm"),
+    ]  # fmt: skip
+    text = "\n".join(
+        f"{label} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row))
+        for label, row in zip(y.tolist(), X.tolist(), strict=True)
+    )
+    (tmp_path / "d").write_text(text + "\n")
+    for parameters, machine in expected:
+        fitted = ODMClassifier(lambda_=4.0, bias=None, **parameters).fit(X, y)
+        assert fitted.model_.facts["machine"] == machine
+        words = [word for name, value in parameters.items() for word in (f"--{name}", value)]
+        outcome = run("train", "-l", "4", *words, tmp_path / "d", tmp_path / "m")
+        assert outcome.code == 0 and load_model(tmp_path / "m").facts["machine"] == machine
+    two = y != y[0]
+    assert ODMClassifier().fit(X[two], y[two]).model_.facts["machine"] == "odm"
+    assert LDMClassifier().fit(X, y).model_.facts["machine"] == "ldm"

@@ -18,7 +18,7 @@ from odmtool.core.loss_table import MACHINES
 from odmtool.defaults import WITH_KERNEL_LAMBDA, PerDistance
 from odmtool.errors import UsageError
 from odmtool.messages.words import listed
-from odmtool.solvers.table import SOLVERS, settings_of_solver
+from odmtool.solvers.table import SOLVERS, name_of_auto, settings_of_solver
 
 # Keyword arguments that every machine takes, by the names of their options.
 _COMMON = ("bias", "tolerance", "solver", "max_iter", "seed", "memory", "model_format")
@@ -65,11 +65,10 @@ class MachineChoice(NamedTuple):
         """
         choice = self
         if self.asked == "auto":
-            has_many = len(data.classes) > 2
-            is_linear = self._kernels == {"linear"}
-            is_mcodm = has_many and "multiclass" not in self.given and is_linear
-            choice = choice._replace(asked="mcodm" if is_mcodm else "odm")
-            if has_many:  # the machine depends on the kernels that were searched
+            k, has_reduction = len(data.classes), "multiclass" in self.given
+            asked = name_of_auto(k, self._kernels, self.solver, has_reduction)
+            choice = choice._replace(asked=asked)
+            if k > 2:  # the machine depends on the kernels that were searched
                 choice = choice._replace(given=choice.given | {"machine"})
         if not choice._has_several:
             choice = choice._with_defaults(data, _scaled_once(data, scaling))

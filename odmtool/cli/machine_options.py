@@ -226,8 +226,8 @@ def machine_options(many: bool):
         click.option("-s", "--machine", type=click.Choice(("auto", *MACHINES)),
                      default="auto", show_default=True,
                      help="Machine; auto: odm for two classes and with a kernel, mcodm for more "
-                          "without one. LIBLINEAR's and svm-train's numbers are taken as the "
-                          "nearest machine."),
+                          "without one (odm with a --solver that mcodm has not). LIBLINEAR's and "
+                          "svm-train's numbers are taken as the nearest machine."),
         *(_parameter(many, *row) for row in _PARAMETERS),
         *_forms_of_papers(many),
         click.option("--outer", type=click.Choice(defaults.OUTER), default="cccp",

@@ -28,6 +28,7 @@ from odmtool.models.linear import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
 from odmtool.solvers.settings import Settings
+from odmtool.solvers.table import name_of_auto
 
 _LARGEST_SEED = 2**31 - 1
 
@@ -131,7 +132,12 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
 
     def _configured(self, X, classes, codes, weight) -> Machine:
         """The machine that the parameters describe."""
-        machine = machine_named(self._machine)
+        name = self._machine
+        if name == "odm":
+            name = name_of_auto(
+                len(classes), {self.kernel}, self.solver, self.multiclass != "auto"
+            )
+        machine = machine_named(name)
         of_machine = [field.name for field in fields(machine)]
         own = [name for name in (*of_machine, *Settings._fields) if hasattr(self, name)]
         known = {name: getattr(self, name) for name in own} | numbers_given(self, machine)
@@ -151,7 +157,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             given["gamma"] = _gamma(own, X, weight)
         if self.lambda_ is None:
             given["lambda_"] = default_lambda(
-                self._machine, machine.lambda_, kernel, X, weight, given.get("gamma"), variances,
+                name, machine.lambda_, kernel, X, weight, given.get("gamma"), variances,
                 **{name: known[name] for name in ("degree", "coef0") if name in known},
             )  # fmt: skip
         elif self.cost is not None:

@@ -56,7 +56,9 @@ class ODMClassifier(MachineClassifier):
         Bytes for kernel values; by default what is free.
     multiclass : {"auto", "ovr", "ovo", "ecoc"}
         More than two classes: one against the rest, one against one, or an error-correcting code;
-        "auto" is ovo with a kernel and up to 50 classes, else ovr.
+        "auto" is ovo with a kernel and up to 50 classes, ovr with more. Without a kernel it is no
+        such problem but that of :class:`MulticlassODMClassifier`, as in odm-train, or ovr with a
+        solver that this has not.
     n_jobs : int, optional
         Threads for the problems of these; -1: as many as processors.
     landmarks : int
@@ -87,7 +89,7 @@ class LDMClassifier(MachineClassifier):
     mu1, mu2 : float, >= 0
         Weights of the variance and of the mean of the margins.
     cost, kernel, ... :
-        As those of :class:`ODMClassifier`.
+        As those of :class:`ODMClassifier`; ``multiclass="auto"`` is ovr without a kernel.
     """
 
     _machine = "ldm"

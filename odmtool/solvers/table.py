@@ -238,6 +238,25 @@ def names_for(kind: str, kernel: str, place: str = MEMORY) -> list[str]:
     return [row.name for row in _ROWS if row.way(kind, kernel, place)]
 
 
+def name_of_auto(k: int, kernels: set[str], solver: str, has_reduction: bool) -> str:
+    """Which machine ``odm`` is for k classes where nobody said how it is to take more than two.
+
+    mcodm without a kernel: docs/defaults.md. Not with a solver that it has not.
+
+    Parameters
+    ----------
+    k : int
+    kernels : set of str
+        More than one in a search.
+    solver : str
+    has_reduction : bool
+        It was said: see :meth:`odmtool.machines.binary.BinaryMachine.reduction`.
+    """
+    row = loss_table.row_of("mcodm")
+    is_possible = kernels == {"linear"} and solver in names_for(row.kind, "linear")
+    return "mcodm" if k > 2 and is_possible and not has_reduction else "odm"
+
+
 def settings_of_solver(name: str) -> list[str]:
     """What a solver is told of the settings."""
     return [setting for way in row_of(name).ways for setting in way.reads]
