@@ -98,7 +98,8 @@ def adapted() -> str:
     from odmtool import defaults
     from odmtool.messages.words import listed
 
-    lower, upper = defaults.SPREAD_OF_RBF
+    lower, upper = defaults.SPREAD_OF["rbf"]
+    of_poly, of_sigmoid = (1 / defaults.SPREAD_OF[kernel][1] for kernel in ("poly", "sigmoid"))
     entries = {
         "Linear, wide data": "with more features that occur than examples, and mcodm from "
         f"{defaults.WIDE_FROM['mcodm']} features on, odm and mcodm take at most the number of "
@@ -119,12 +120,15 @@ def adapted() -> str:
         f"{defaults.FEW_FEATURES} features that vary the largest is (M / "
         f"{defaults.EXAMPLES_OF_FEW:g})^(2 / d) if that is more, and at most "
         f"{defaults.SPREAD_OF_FEW:g}.",
-        "sigmoid": f"these take {defaults.LAMBDA_OF_SIGMOID:g} over the number by which that of "
-        "rbf is divided, to the power 1.5, or over 1: with much more there is no minimum.",
+        "sigmoid": f"these take {defaults.LAMBDA_OF_SIGMOID:g} over gamma times the sum of the "
+        "features' variances to the power 1.5, or over 1 if that is less: with much more there is "
+        f"no minimum. gamma times that sum is 1/{of_sigmoid:g}, with rows in memory.",
         "poly": "with one gamma, degree and coef0 and rows in memory these take at most "
         f"{defaults.LAMBDA_OF_POLY:g} times {defaults.LAMBDA_OF_NARROW:g}, or times the number of "
         "examples if that is more, over the median k(x, x), or over the mean / 2^20 if that is "
-        "more: that matters where features are not scaled.",
+        "more: that matters where features are not scaled. gamma times the sum of the features' "
+        f"variances is kept between 1/{1 / lower:g} and 1/{of_poly:g}, with rows in memory; coef0 "
+        f"is {defaults.COEF0_OF['poly']:g}.",
     }
     return "\n\n".join(f"- `{of}` {text}" for of, text in entries.items())
 

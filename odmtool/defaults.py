@@ -28,11 +28,11 @@ LAMBDA_OF_POLY = 64.0
 # With sigmoid this over the same spread to the power 1.5: that kernel is not positive definite, and
 # there is no minimum where the loss weighs more than its negative part allows.
 LAMBDA_OF_SIGMOID = 2.0
-# Of the rbf kernel, whose gamma is 1 / number of features: between which gamma times the summed
-# variance of the features stays, where nobody names it. odmtool.machines.data.default_gamma.
-SPREAD_OF_RBF = 2.0**-8, 1.0
-# With so few features, (M / examples)^(2 / d) where that is more, up to a largest: many examples
-# of few features are near each other. odmtool.machines.data._most_spread.
+# gamma is 1 / number of features: between which gamma times the summed variance of the features
+# stays, where nobody names it. odmtool.machines.data.default_gamma.
+SPREAD_OF = {"rbf": (2.0**-8, 1.0), "poly": (2.0**-8, 2.0**-2), "sigmoid": (2.0**-8, 2.0**-8)}
+# With rbf and so few features, (M / examples)^(2 / d) where that is more, up to a largest: many
+# examples of few features are near each other. odmtool.machines.data._most_spread.
 FEW_FEATURES, EXAMPLES_OF_FEW, SPREAD_OF_FEW = 2, 1000.0, 4.0
 MU = 0.2
 THETA = 0.2
@@ -46,6 +46,8 @@ POWER = 4.0
 TOLERANCE = 1e-3
 DEGREE = 3
 COEF0 = 0.0
+# With 1 poly has the products of fewer features, too, and an intercept.
+COEF0_OF = {"poly": 1.0}
 BIAS = -1.0
 FOLDS = 5
 SEED = 0

@@ -327,11 +327,14 @@ def test_a_bound_of_eigenvalues_where_the_dual_is_concave():
         assert indefinite.eigenvalue_bound(p) == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-def test_a_shifted_solution_is_judged_in_the_problem_itself():
+def test_a_shifted_solution_is_judged_in_the_problem_itself(monkeypatch):
     """Of its coefficients and its duals those whose gap is smaller."""
     from odmtool.solvers import indefinite
     from odmtool.solvers.base import Solution, objective_values
 
+    # More than rounding hides, which may be nothing on some processors.
+    hidden = 1e-8
+    monkeypatch.setattr(indefinite.Rounding, "gap", lambda *given: hidden)
     p, generator = indefinite_problem(lambda_=12.0), np.random.default_rng(0)
     best = solvers.solve(p, tolerance=1e-10).eta
     other = generator.standard_normal(40)
@@ -344,7 +347,7 @@ def test_a_shifted_solution_is_judged_in_the_problem_itself():
             primal, dual, scale = objective_values(p.loss, best @ t, t, best)
             assert found.primal == pytest.approx(primal, rel=1e-12)
             # What rounding may hide is added to the gap.
-            assert found.dual == pytest.approx(dual, rel=1e-9) and found.dual < dual
+            assert found.dual == pytest.approx(dual - hidden, rel=1e-12)
             assert found.gap == pytest.approx((found.primal - found.dual) / scale, rel=1e-6)
             assert found.converged == (tolerance == 1e-6) and found.iterations == 3
 

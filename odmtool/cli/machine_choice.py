@@ -15,7 +15,7 @@ from odmtool.cli.flags import long_option
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
-from odmtool.defaults import WITH_KERNEL_LAMBDA, PerDistance
+from odmtool.defaults import COEF0_OF, SPREAD_OF, WITH_KERNEL_LAMBDA, PerDistance
 from odmtool.errors import UsageError
 from odmtool.messages.words import listed
 from odmtool.solvers.table import SOLVERS, name_of_auto, settings_of_solver
@@ -37,9 +37,11 @@ class MachineChoice(NamedTuple):
     given: frozenset[str]  # the options that stand on the command line
     # Every class not named in ``common["class_weight"]`` weighs the same in all.
     is_balanced: bool = False
-    # Of a search with the rbf or sigmoid kernel whose gamma nobody named, once the data are known:
-    # its default gamma times the summed variance of the features.
+    # Of a search with a kernel whose gamma nobody named, once the data are known: its default gamma
+    # times the summed variance of the features.
     spread: float | None = None
+    # Whether some features are much larger than most, where the default gamma depends on that.
+    has_large: bool = False
 
     @property
     def name(self) -> str:
@@ -108,25 +110,30 @@ class MachineChoice(NamedTuple):
         return len(self._kernels) > 1
 
     @property
-    def _is_search(self) -> bool:
+    def is_search(self) -> bool:
         return not isinstance(self.parameters["kernel"], str)
 
     def _with(self, name: str, value: float) -> MachineChoice:
         """With a value of a parameter, which in a search is the only one of its list."""
-        own = {name: (value,) if self._is_search else value}
+        own = {name: (value,) if self.is_search else value}
         return self._replace(parameters=self.parameters | own)
 
     def _with_defaults(self, data, scaled: Callable) -> MachineChoice:
-        """With the default gamma and lambda of its kernel for the data, where others than usual.
+        """With the default coef0, gamma and lambda of its kernel for the data, where not the usual.
 
         ``scaled`` returns the data as they will be.
         """
+        (kernel,) = self._kernels
+        is_open = kernel in COEF0_OF and "coef0" not in self.given
+        choice = self._with("coef0", COEF0_OF[kernel]) if is_open else self
+        return choice._with_fitting(kernel, data, scaled)
+
+    def _with_fitting(self, kernel: str, data, scaled: Callable) -> MachineChoice:
+        """With the default gamma and lambda of the kernel; parameters as before."""
         from odmtool.machines.data import OF_SPREAD, counted, feature_variances, may_be_wide
 
         m, d = data.X.shape
-        (kernel,) = self._kernels
-        has_gamma = "gamma" not in self.given
-        has_gamma = has_gamma and (kernel == "rbf" or (kernel == "sigmoid" and self._is_search))
+        has_gamma = "gamma" not in self.given and kernel in SPREAD_OF
         has_lambda = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
@@ -160,12 +167,13 @@ class MachineChoice(NamedTuple):
         return {} if None in found.values() else found
 
     def _with_gamma(self, kernel: str, data, variances) -> MachineChoice:
-        from odmtool.machines.data import default_gamma, gamma_for
+        from odmtool.machines.data import default_gamma, gamma_for, has_large
 
         value = default_gamma(kernel, data.X, data.weight, variances)
         choice = self if value == 0 else self._with("gamma", value)
+        choice = choice._replace(has_large=has_large(variances))
         spread = gamma_for(value, data.X.shape[1]) * float(variances.sum())
-        return choice._replace(spread=spread) if self._is_search else choice
+        return choice._replace(spread=spread) if self.is_search else choice
 
     def first(self, name: str):
         """A parameter; in a search its first value."""

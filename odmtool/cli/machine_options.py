@@ -181,9 +181,9 @@ _PARAMETERS = (
      f"Degree of {_with('degree')}, {KERNELS['poly'].formula}."),
     ("gamma", ("-g", "--gamma"), Gamma(), 0.0,
      f"gamma of {_with('gamma')}; 4/d means 4 / number of features, 0 means 1/d. Without -t it "
-     "takes rbf. The default is 1/d; that of rbf depends on the data, too (DEFAULTS in "
-     "odm-train(1))."),
-    ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0, f"coef0 of {_with('coef0')}."),
+     "takes rbf. The default is 1/d or what suits the data (DEFAULTS in odm-train(1))."),
+    ("coef0", ("-r", "--coef0"), Number(), defaults.COEF0,
+     f"coef0 of {_with('coef0')}; without -r, poly has {defaults.COEF0_OF['poly']:g}."),
 )  # fmt: skip
 PARAMETER_NAMES = tuple(row[0] for row in _PARAMETERS)
 FLAGS = {row[0]: row[1][0] for row in _PARAMETERS}

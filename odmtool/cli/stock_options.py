@@ -226,8 +226,8 @@ class Reader:
         if not self._is_cv and not self.has("-l", "-c", "-C"):
             taken.append(word("-c", "1"))
         self._add(*taken)
-        if is_libsvm and not self._is_cv and not self.has("-g"):
-            self._add(word("-g", "0"))  # 1 / number of features, whatever their values are
+        if is_libsvm and not self._is_cv:  # 1 / number of features, whatever their values are
+            self._add(*(word(flag, "0") for flag in ("-g", "-r") if not self.has(flag)))
         shown = " ".join(token for one in taken for token in one.typed)
         closest = "mcodm" if machine == "mcsvm" else "odm"
         lacks_intercept = is_libsvm and not self.has("-B")

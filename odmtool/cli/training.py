@@ -9,7 +9,7 @@ from odmtool.cli import messages, process
 from odmtool.cli.files import naming
 from odmtool.cli.flags import name_labels
 from odmtool.cli.report import Report
-from odmtool.defaults import LAMBDA
+from odmtool.defaults import LAMBDA, SPREAD_OF
 from odmtool.errors import DataError, UsageError
 
 # More than so many times the compact form is worth a word.
@@ -136,15 +136,20 @@ def warn_of_rows_apart(machine, X, report: Report) -> None:
 def note_large_values(choice, d: int, report: Report, searched=()) -> None:
     """Say if features are not scaled for a kernel.
 
-    A gamma or lambda that nobody named is then much less than the usual one; of a search the first.
+    A gamma or lambda that nobody named is then much less than for features in [0, 1] or of variance
+    1; of a search the first.
     Where a named gamma or coef0 makes kernel values large the features do not, and a lambda among
     the parameters that are ``searched`` is not the default.
     """
     gamma, lambda_ = (choice.first(name) for name in ("gamma", "lambda_"))
-    if "gamma" not in choice.given and 0 < gamma * d < _MUCH_LESS:
-        report.note(messages.gamma_of_large_values(gamma))
+    kernel = choice.first("kernel")
+    usual = SPREAD_OF[kernel][1] if kernel in SPREAD_OF else 0.0
+    if "gamma" not in choice.given and 0 < gamma * d < _MUCH_LESS * usual:
+        if choice.has_large or not choice.is_search:
+            report.note(messages.gamma_of_large_values(kernel, gamma, choice.has_large))
+        return
     named = (choice.given | set(searched)) & {"lambda_", "cost", "gamma", "coef0"}
-    is_open = not named and choice.first("kernel") == "poly"
+    is_open = not named and kernel == "poly"
     if is_open and lambda_ is not None and lambda_ < _MUCH_LESS * LAMBDA:
         report.note(messages.lambda_of_large_values(lambda_))
 

@@ -14,6 +14,7 @@ from odmtool import __version__, messages
 from odmtool.core.columns import canonical
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import variances
+from odmtool.defaults import COEF0, COEF0_OF, SPREAD_OF
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions
@@ -149,8 +150,10 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             "settings": Settings(**of_solvers),
         }  # fmt: skip
         kernel, variances = given.get("kernel", "linear"), None
-        if kernel == "rbf" and None in (self.gamma, self.lambda_):
+        if kernel in SPREAD_OF and None in (self.gamma, self.lambda_):
             variances = feature_variances(X, weight)
+        if "coef0" in given and self.coef0 is None:
+            given["coef0"] = COEF0_OF.get(kernel, COEF0)
         if "gamma" in given:
             is_open = self.gamma is None
             own = default_gamma(kernel, X, weight, variances) if is_open else known["gamma"]
@@ -158,7 +161,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         if self.lambda_ is None:
             given["lambda_"] = default_lambda(
                 name, machine.lambda_, kernel, X, weight, given.get("gamma"), variances,
-                **{name: known[name] for name in ("degree", "coef0") if name in known},
+                **{name: given[name] for name in ("degree", "coef0") if name in given},
             )  # fmt: skip
         elif self.cost is not None:
             raise UsageError(messages.lambda_and_cost_in_python())

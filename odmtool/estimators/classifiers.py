@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.defaults import COEF0, DEGREE, SEED, TOLERANCE
+from odmtool.defaults import DEGREE, SEED, TOLERANCE
 from odmtool.estimators.base import MachineClassifier
 from odmtool.machines import LDM, M3SVM, MCODM, ODM
 from odmtool.solvers.settings import DEFAULTS
@@ -32,10 +32,12 @@ class ODMClassifier(MachineClassifier):
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}
     gamma : float, "auto" or "scale", optional
         Of poly, rbf and sigmoid; "auto" is 1 / features, "scale" 1 / (features * variance of X).
-        By default 1 / features, of rbf more or less for values that are not scaled:
+        By default 1 / features, more or less for values that are not in [0, 1]:
         :func:`odmtool.machines.data.default_gamma`.
-    degree, coef0 : int, float
-        Of poly, and of poly and sigmoid.
+    degree : int
+        Of poly.
+    coef0 : float, optional
+        Of poly and sigmoid; by default 1 with poly, 0 with sigmoid.
     bias : float or None
         Value of a constant feature, whose weight is the intercept; None: no intercept, which is
         what the commands do unless ``-B`` is given.
@@ -69,7 +71,7 @@ class ODMClassifier(MachineClassifier):
 
     def __init__(
         self, *, lambda_=None, mu=ODM.mu, theta=ODM.theta, cost=None, kernel="linear",
-        gamma=None, degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        gamma=None, degree=DEGREE, coef0=None, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="auto", n_jobs=None, landmarks=DEFAULTS.landmarks,
     ):  # fmt: skip
@@ -96,7 +98,7 @@ class LDMClassifier(MachineClassifier):
 
     def __init__(
         self, *, lambda_=None, mu1=LDM.mu1, mu2=LDM.mu2, cost=None, kernel="linear",
-        gamma=None, degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        gamma=None, degree=DEGREE, coef0=None, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         multiclass="auto", n_jobs=None,
     ):  # fmt: skip
@@ -122,7 +124,7 @@ class MulticlassODMClassifier(MachineClassifier):
 
     def __init__(
         self, *, lambda_=None, mu=MCODM.mu, theta=MCODM.theta, cost=None, kernel="linear",
-        gamma=None, degree=DEGREE, coef0=COEF0, bias=1.0, solver="auto", tol=TOLERANCE,
+        gamma=None, degree=DEGREE, coef0=None, bias=1.0, solver="auto", tol=TOLERANCE,
         max_iter=None, class_weight=None, probability=False, random_state=SEED, memory=None,
         outer=DEFAULTS.outer,
     ):  # fmt: skip

@@ -12,7 +12,9 @@ from odmtool.solvers.settings import Settings
 
 _OF_SOLVERS = {name for name, kind in Settings.__annotations__.items() if "int" in str(kind)}
 _WHOLE = {"max_iter", "n_jobs"} | _OF_SOLVERS
-_MAY_BE_NONE = {"lambda_", "cost", "gamma", "bias", "max_iter", "memory", "n_jobs", "partitions"}
+_MAY_BE_NONE = {
+    "lambda_", "cost", "gamma", "coef0", "bias", "max_iter", "memory", "n_jobs", "partitions",
+}  # fmt: skip
 _MAY_BE_WORDS = {"gamma"}
 
 

@@ -35,8 +35,8 @@ from odmtool.defaults import (
     LAMBDA_OF_SIGMOID,
     LAMBDA_PER_EXAMPLE,
     SPARSE_FROM,
+    SPREAD_OF,
     SPREAD_OF_FEW,
-    SPREAD_OF_RBF,
     WIDE_FROM,
     WITH_KERNEL_LAMBDA,
     WITHOUT_SHARED,
@@ -136,6 +136,8 @@ def default_lambda(
     spread = 0.0
     if gamma is not None:
         variances = feature_variances(X, weight) if variances is None else variances
+        if kernel == "rbf":  # much larger ones do not count, as in _length_lambda
+            variances = _cut_off(np.sort(variances[variances > 0]))
         spread = _spread(gamma_for(gamma, X.shape[1]), variances)
     own = _sigmoid_lambda(spread) if kernel == "sigmoid" else _narrow_lambda(spread, total)
     return min(of_kernel, own)
@@ -156,10 +158,8 @@ def _spread(gamma: float, variances: np.ndarray) -> float:
     """gamma times the summed variance of the features, and at most 1; 0 where it is not known.
 
     It is 1 for standardised features and gamma 1 / d, and some hundredths for features in [0, 1].
-    Where some features are much larger than the others, as in :func:`_wide_lambda`, they do not
-    count.
     """
-    spread = gamma * float(_cut_off(np.sort(variances[variances > 0])).sum())
+    spread = gamma * float(variances.sum())
     return min(spread, 1.0) if 0 < spread < np.inf else 0.0
 
 
@@ -204,6 +204,12 @@ def _sigmoid_lambda(spread: float) -> float:
     spread = spread or 1.0
     # The power 1.5 of a very small number would be 0.
     return float(f"{LAMBDA_OF_SIGMOID / spread / spread**0.5:.3g}")
+
+
+def has_large(variances: np.ndarray) -> bool:
+    """Whether some features are much larger than most: more than some medians."""
+    sizes = np.sort(variances[variances > 0])
+    return bool((_cut_off(sizes) < sizes).any())
 
 
 def _cut_off(sizes: np.ndarray) -> np.ndarray:
@@ -332,11 +338,10 @@ def default_gamma(
 ) -> float:
     """The gamma that nobody named (docs/defaults.md): 0, which is 1 / number of features, or other.
 
-    That is for features in [0, 1]. With the rbf kernel and values that are not, examples would be
-    so far from each other that none tells of another, or so near that all look the same.
-    gamma times the summed variance of the features therefore stays in ``SPREAD_OF_RBF``, or below
-    :func:`_most_spread`; what that makes of 1 / d has three digits, which no order of summation
-    changes.
+    That is for features in [0, 1]. With other values examples would be so far from each other that
+    with rbf none tells of another, or so near that all look the same. gamma times the summed
+    variance of the features therefore stays in ``SPREAD_OF``, or below :func:`_most_spread`; what
+    that makes of 1 / d has three digits, which no order of summation changes.
 
     Parameters
     ----------
@@ -346,14 +351,15 @@ def default_gamma(
     variances : ndarray, optional
         Those of :func:`feature_variances`, where they are known.
     """
-    if kernel != "rbf":
+    if kernel not in SPREAD_OF:
         return 0.0
     variances = feature_variances(X, weight) if variances is None else variances
     variance = float(variances.sum())
     if not 0 < variance < np.inf:
         return 0.0
-    usual, low = gamma_for(0.0, X.shape[1]), SPREAD_OF_RBF[0]
-    high = _most_spread(counted(X.shape[0], weight)[0], np.count_nonzero(variances))
+    usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF[kernel]
+    if kernel == "rbf":
+        high = _most_spread(counted(X.shape[0], weight)[0], np.count_nonzero(variances))
     fitting = min(max(usual, low / variance), high / variance)
     found, usual = (float(f"{gamma:.3g}") for gamma in (fitting, usual))
     # Of standardised features rounding decides which is larger.
@@ -361,16 +367,18 @@ def default_gamma(
 
 
 def _most_spread(total: float, d: int) -> float:
-    """The largest gamma times summed variance, of ``total`` examples with d features that vary.
+    """The largest gamma times summed variance, with rbf, of so many examples.
+
+    ``d`` is the number of features that vary.
 
     In many dimensions every example is alone where that is more than 1. In few of them many
     examples fill the space, and the distance to the nearest falls with their number to the power
     1 / d: there a narrower kernel tells of finer shapes.
     """
     if d > FEW_FEATURES:
-        return SPREAD_OF_RBF[1]
+        return SPREAD_OF["rbf"][1]
     filled = (total / EXAMPLES_OF_FEW) ** (2 / d)
-    return max(SPREAD_OF_RBF[1], min(filled, SPREAD_OF_FEW))
+    return max(SPREAD_OF["rbf"][1], min(filled, SPREAD_OF_FEW))
 
 
 def feature_variances(X, weight: np.ndarray | None = None) -> np.ndarray:

@@ -54,10 +54,15 @@ def numbered(names: dict[int, str]) -> str:
 
 
 _SCALED_IS_BETTER = "Features in [0, 1] (--scale 0,1, or odm-scale -l 0) are often better"
-gamma_of_large_values = sentence(
-    "the values of the features are large: gamma is {gamma:g} in place of 1 / number of features. "
-    + _SCALED_IS_BETTER
-)
+
+
+def gamma_of_large_values(kernel: str, gamma: float, has_large: bool) -> str:
+    """``has_large``: some features are much larger than most; if not, they may be of one unit."""
+    advice = _SCALED_IS_BETTER if has_large else f"odm-cv -t {kernel} may find a better one"
+    large, usual = "the values of the features are large", "1 / number of features"
+    return f"{large}: gamma is {gamma:g} in place of {usual}. {advice}"
+
+
 lambda_of_large_values = sentence(
     "the values of the features are large: lambda is {lambda_:g}. " + _SCALED_IS_BETTER
 )
