@@ -44,6 +44,12 @@ def test_an_end_counts_for_what_the_kernel_uses():
     assert found(4.0) == found(5.0) == [("lambda_", 4.0, True)]
 
 
+def test_of_gammas_that_went_on_few_are_enough():
+    trials = [trial("rbf", k, gamma=4.0**k, lambda_=1.0) for k in range(3)]
+    rows = trials, trials[-1], [row.setting for row in trials], "accuracy"
+    assert grids.ends(*rows) == [] and grids.ends(*rows, went_on=True) == [("gamma", 16.0, True)]
+
+
 def test_nothing_is_below_nought():
     trials = [trial("rbf", 4 - k, mu1=float(k)) for k in range(4)]
     assert ends(*trials) == []

@@ -107,22 +107,22 @@ def cv(ctx, **options):
     report = report_of(ctx, options, job.model_file, job.csv_file, job.json_file, manner.table)
     say_remarks(ctx, report)
     choice = grids.with_kernels(choice, _grid(choice, job))
-    _, settings = _machine_and_settings(choice.by_kernel(), job)
-    check_pictures(job, settings)
+    _, settings, first = _machine_and_settings(choice.by_kernel(), job)
+    check_pictures(job, settings[:first])
     check_grid_table(manner)
     data = _read(place, choice, job, manner.table, report)
     searched = len(data.labels) * (1.0 if job.repeat is None else 1.0 - job.test_size)
     job.strategy = job.strategy or _strategy(choice, job, searched)
     settled, by_kernel = _settled(choice, data, job, place)
-    machine, settings = _machine_and_settings(by_kernel, job)
+    machine, settings, first = _machine_and_settings(by_kernel, job)
     settled.warn_of_unused(report)
     plan = _plan(machine, settings, place, data, job, report, bool(manner.last_line))
-    plan = plan._replace(coordinates=grids.coordinates(settled, job.grid))
+    plan = plan._replace(coordinates=grids.coordinates(settled, job.grid), first=first)
     if job.grid in (None, "quick"):  # others have gammas of their own
         for one in by_kernel:
             note_large_values(one, data.X.shape[1], report, _grid(one, job))
     if job.scale is None:
-        widest = min(plan.settings, key=lambda setting: setting.get("gamma", 0.0))
+        widest = min(plan.settings[:first], key=lambda setting: setting.get("gamma", 0.0))
         warn_of_rows_apart(machine.copy(**widest), data.X, report)
     with naming(place.source.path, data.skipped):
         job.jobs = limit_jobs(_largest(plan, job), job.jobs, report)
@@ -133,7 +133,7 @@ def cv(ctx, **options):
         return
     from odmtool.search.search import best
 
-    rows = _search(plan, identity, job, place.source.path, report)
+    rows, tried = _search(plan, identity, job, place.source.path, report)
     winner = best(rows, plan.machine, plan.metric)
     if not winner.has_solution:
         raise plan.machine.copy(**winner.setting).no_solution()
@@ -152,7 +152,7 @@ def cv(ctx, **options):
             winning.jobs = job.jobs
             attempt(_refit, command_line(ctx), winning, place, data, job, report)
         write_pictures(job, place.source.path, rows, plan, report, attempt)
-    for end in grids.ends(rows, winner, plan.settings, job.metric):
+    for end in grids.ends(rows, winner, tried, job.metric, first < len(settings)):
         report.note(messages.best_at_end(*end))
 
 
@@ -188,7 +188,7 @@ def _settled(choice: MachineChoice, data, job, place) -> tuple:
 def _of_part(choice: MachineChoice, data, known, job, place, rows) -> tuple:
     """The machine and the settings for some of the examples, on which defaults depend."""
     _, by_kernel = _settled(choice, data.part(rows), job, place)
-    machine, settings = _machine_and_settings(by_kernel, job)
+    machine, settings, _ = _machine_and_settings(by_kernel, job)
     return machine, grids.with_gammas(settings, known.part(rows))
 
 
@@ -249,7 +249,7 @@ def _largest(plan, job):
 
 
 def _search(plan, identity: dict, job, data_file: str, report: Report) -> list:
-    """All rows, said as they are final."""
+    """All rows, said as they are final, and all settings that were tried."""
     from odmtool.core import deadline
     from odmtool.search.journal import open_journal
     from odmtool.search.search import search
@@ -260,11 +260,12 @@ def _search(plan, identity: dict, job, data_file: str, report: Report) -> list:
         finished = open_journal(job.journal, identity)
         if finished:
             report.note(messages.resumed(job.journal, len(finished)))
-    rows, progress, unfinished = [], _Progress(report), []
+    rows, progress, unfinished, tried = [], _Progress(report), [], {}
     varying = grids.varying(plan.settings)
 
     def evaluate(part):
         left, named = len(part.settings), part.named()
+        tried.update((tuple(setting.items()), setting) for setting in part.settings)
         progress.begin(len({fit[:2] for fit in finished if fit.setting in named}))
         for row in search(part, jobs=job.jobs, finished=finished, journal=job.journal,
                           progress=progress.show):  # fmt: skip
@@ -286,13 +287,13 @@ def _search(plan, identity: dict, job, data_file: str, report: Report) -> list:
     if not rows:
         raise DivergedError(messages.search_without_result(job.max_time))
     if any(unfinished):
-        report.warning(messages.search_ended_early(job.max_time, rows, plan))
+        report.warning(messages.search_ended_early(job.max_time, rows, len(tried), plan))
     elif rows[0].examples < len(plan.fold):
         report.note(messages.rates_of_some(rows[0].examples, len(plan.fold)))
     unconverged = sum(row.unconverged for row in rows)
     if unconverged:
         report.warning(messages.fits_not_converged(unconverged, plan.machine.tolerance))
-    return rows
+    return rows, [*tried.values()]
 
 
 class _Progress:

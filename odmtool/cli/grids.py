@@ -18,9 +18,11 @@ _KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(K
 _ARXIV_NAMES = {"lambda_", "cost", "mu", "theta"}
 # Parameters that have no largest value; with fewer values than this the best is mostly at an end.
 _ENDLESS, _ENOUGH = ("lambda_", "cost", "gamma", "mu1", "mu2"), 4
-# gamma times the summed variance of the features for which the quick grid is meant, which is about
-# that in [0, 1]; and by how much its gammas are divided at most.
-_SPREAD, _MOST_DIVIDED = 1 / 16, 16.0
+# gamma times the summed variance of the features with which the gammas of the quick grid begin,
+# about that in [0, 1]; with sigmoid less, as of the default. By how much they are divided at most.
+_SPREAD, _SPREAD_OF_SIGMOID, _MOST_DIVIDED = 1 / 16, 2.0**-10, 16.0
+# The gammas of the quick grid, and how many more there are on either side to go on to.
+_STEP, _FARTHER = 4.0, 8
 
 
 def values_of(choice: MachineChoice, grid: dict[str, str | tuple]) -> dict[str, tuple]:
@@ -78,9 +80,11 @@ def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
     usual, found = MACHINES[choice.name].parameters.get("lambda_"), {}
     gamma, value = choice.first("gamma"), choice.first("lambda_")
     if "gamma" not in choice.given and choice.spread is not None:
-        power = math.log(min(max(choice.spread / _SPREAD, 1.0), _MOST_DIVIDED), 4.0)
+        is_sigmoid = choice.parameters["kernel"] == ("sigmoid",)
+        shares = choice.spread / (_SPREAD_OF_SIGMOID if is_sigmoid else _SPREAD)
+        power = math.log(min(max(shares, 1.0), _MOST_DIVIDED), _STEP)
         own = gamma or defaults.PerFeature(1.0)
-        found["gamma"] = type(own)(own * 4.0 ** -round(power))
+        found["gamma"] = type(own)(own * _STEP ** -round(power))
     shares = dict(defaults.QUICK_GRID)
     if "lambda_" not in choice.given and value is not None and value < usual:
         if choice.parameters["kernel"] == ("linear",):
@@ -125,7 +129,9 @@ def with_kernels(choice: MachineChoice, grid: dict[str, str | tuple]) -> Machine
 
 
 def machine_and_settings(choices: list[MachineChoice], name: str | None, is_repeated: bool):
-    """The machine, and the settings of one search for each kernel, all checked.
+    """The machine, the settings of one search for each kernel, all checked, and how many are first.
+
+    The others are those of the quick grid with gammas past its ends.
 
     Parameters
     ----------
@@ -142,6 +148,10 @@ def machine_and_settings(choices: list[MachineChoice], name: str | None, is_repe
     if count > MOST_SETTINGS:
         raise UsageError(messages.too_many_settings(count, MOST_SETTINGS))
     settings = [setting for values in lists for setting in grid(values)]
+    first = len(settings)
+    if name in (None, "quick"):
+        farther = [_farther(*both) for both in zip(choices, lists, strict=True)]
+        settings += [setting for values in farther for setting in grid(values)]
     if name == "arxiv" and _has_arxiv(choices[0]):
         settings = [
             s | of_arxiv(s["lambda_"], s["mu"] * s["lambda_"], s["theta"])
@@ -149,7 +159,20 @@ def machine_and_settings(choices: list[MachineChoice], name: str | None, is_repe
         ]  # fmt: skip
     for setting in settings:
         machine.copy(**setting).check()
-    return machine, settings
+    return machine, settings, min(first, len(settings))
+
+
+def _farther(choice: MachineChoice, values: dict[str, tuple]) -> dict[str, tuple]:
+    """The values of a quick grid with gammas past the ends of its own; without any, no setting.
+
+    Of rbf only: with poly a larger lambda does much the same, with sigmoid there is no solution.
+    """
+    gammas = values["gamma"]
+    is_searched = values["kernel"] == ("rbf",) and "gamma" not in choice.given and len(gammas) > 1
+    powers = range(1, _FARTHER + 1) if is_searched else ()
+    ends = (min(gammas), 1 / _STEP), (max(gammas), _STEP)
+    more = tuple(type(end)(end * step**power) for end, step in ends for power in powers)
+    return values | {"gamma": more}
 
 
 def with_gammas(settings: list[dict], data) -> list[dict]:
@@ -176,7 +199,9 @@ def varying(settings: list[dict]) -> list[str]:
     return [name for name, values in found.items() if len(values) > 1] or ["lambda_", "cost"]
 
 
-def ends(rows: list, winner, settings: list[dict], metric: str) -> list[tuple[str, float, bool]]:
+def ends(
+    rows: list, winner, settings: list[dict], metric: str, went_on: bool = False
+) -> list[tuple[str, float, bool]]:
     """The parameters of the best setting with the smallest or the largest value that was tried.
 
     Name, value, and whether it is the largest; if no other value of the parameter is as good.
@@ -187,13 +212,16 @@ def ends(rows: list, winner, settings: list[dict], metric: str) -> list[tuple[st
     winner : Trial
     settings : list of dict
         All that were tried; each kernel may have values of its own.
+    went_on : bool
+        Whether there were gammas past the ends: then few are enough, too.
     """
     found, best, highest = [], winner.setting, winner.score(metric)
     own = [setting for setting in settings if setting["kernel"] == best["kernel"]]
     for name in _ENDLESS:
         tried = sorted({setting[name] for setting in own if name in setting})
         is_used = name != "gamma" or name in KERNELS[best["kernel"]].parameters
-        if len(tried) < _ENOUGH or not is_used or best[name] not in (tried[0] or None, tried[-1]):
+        is_few = len(tried) < (2 if went_on and name == "gamma" else _ENOUGH)
+        if is_few or not is_used or best[name] not in (tried[0] or None, tried[-1]):
             continue  # nothing is below 0
         others = [row for row in rows if row.setting.get(name) != best[name]]
         if all(row.score(metric) < highest for row in others):

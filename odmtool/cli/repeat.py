@@ -94,7 +94,7 @@ def repeat_search(plan, identity: dict, job, data_file: str, own: Callable, repo
         protocol = Protocol(plan, chosen, job.seed, job.strategy)
     theirs = _table_to_compare(chosen, job)
     if job.strategy == "full":
-        settings = len(plan.settings)
+        settings = len(plan.at_first().settings)
         report.note(messages.split_fits_to_do(settings, plan.n_folds, len(chosen)))
     results = _results(protocol, identity, job, data_file, report)
     lines = [messages.test_score("accuracy", summarise([r.accuracy for r in results]))]

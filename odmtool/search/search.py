@@ -77,6 +77,9 @@ class SearchPlan(NamedTuple):
     probability: bool = False
     # From a setting to the values whose grid was made, where these are not its own.
     coordinates: Callable[[dict], dict] | None = None
+    # So many settings are tried at first, all if None. The others are past their ends
+    # (:mod:`odmtool.search.strategies`).
+    first: int | None = None
 
     @property
     def evaluate(self) -> Callable[..., Iterator[FoldResult]]:
@@ -92,6 +95,14 @@ class SearchPlan(NamedTuple):
         """The settings by their numbers."""
         numbers = range(len(self.settings)) if self.numbers is None else self.numbers
         return dict(zip(numbers, self.settings, strict=True))
+
+    def at_first(self) -> SearchPlan:
+        """The plan without settings past the ends of the others."""
+        if self.first is None:
+            return self
+        return self._replace(
+            settings=self.settings[: self.first], numbers=[*range(self.first)], first=None
+        )
 
     @property
     def n_folds(self) -> int:

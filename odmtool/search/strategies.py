@@ -13,7 +13,9 @@ coarse    Coarse to fine: the grid with steps of four in every parameter, then t
           neighbours of the best setting with steps of two, then of one, until the best
           has no better neighbour.
 
-Both end with rows from which the best is taken as in a full search. The
+Both end with rows from which the best is taken as in a full search. While the best row has the
+smallest or the largest gamma of its kernel, full search and the first round of halving go on to the
+settings with the next one, if the plan has settings past its ends (``SearchPlan.first``). The
 subsets are seeded and depend on the labels only. After the deadline
 (:mod:`odmtool.core.deadline`) halving has the rows of the last round that was done, or what the
 first one has; the others have the rows that were done.
@@ -47,8 +49,13 @@ Announce = Callable[[int, int], None]
 
 def full(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Trial]:
     """Every setting on all data."""
-    announce(len(plan.settings), len(plan.fold))
-    yield from evaluate(plan)
+    part = plan.at_first()
+    announce(len(part.settings), len(part.fold))
+    rows = []
+    for row in evaluate(part):
+        rows.append(row)
+        yield row
+    yield from _farther(plan, part, rows, evaluate, announce)
 
 
 def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Trial]:
@@ -61,7 +68,7 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
     announce : callable
         Told, before a round, the number of its settings and of its examples.
     """
-    survivors, before, sizes = list(plan.named().items()), [], subset_sizes(plan)
+    survivors, before, sizes = list(plan.at_first().named().items()), [], subset_sizes(plan)
     for level, size in enumerate(sizes):
         is_last = level == len(sizes) - 1
         if len(survivors) == 1 and not is_last:
@@ -69,19 +76,64 @@ def halving(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int)
         part = plan if size == len(plan.fold) else _on_subset(plan, size, seed)
         # Rounds are told apart in a journal by the numbers of their settings.
         numbers = [number + level * len(plan.settings) for number, _ in survivors]
-        part = part._replace(settings=[setting for _, setting in survivors], numbers=numbers)
+        part = part._replace(settings=[s for _, s in survivors], numbers=numbers, first=None)
         announce(len(survivors), len(part.fold))
         rows = list(evaluate(part))
-        is_cut = len(rows) < len(survivors)
+        is_cut, kept = len(rows) < len(survivors), -(-len(survivors) // FACTOR)
+        if level == 0 and not is_cut:
+            rows += _farther(plan, part, rows, evaluate, announce)
+            survivors = list(plan.named().items())
         if is_cut or is_last:
             yield from before if is_cut and before else rows
             return
         order, before = ranking(rows, plan.machine, plan.metric), rows
         better = {
-            tuple(row.setting.items()) for row in order[: -(-len(order) // FACTOR)]
+            tuple(row.setting.items()) for row in order[:kept]
             if plan.metric != "accuracy" or not is_plainly_worse(row, order[0])
         }  # fmt: skip
         survivors = [(n, s) for n, s in survivors if tuple(s.items()) in better]
+
+
+def _farther(
+    plan: SearchPlan, part: SearchPlan, rows: list[Trial], evaluate: Evaluate, announce: Announce
+) -> Iterator[Trial]:
+    """Rows of settings past the ends: of one gamma after another, while the best is the last.
+
+    ``rows`` are those of ``part``, which has the settings that are tried at first; after the
+    deadline, some of them.
+    """
+    rows, count = list(rows), len(part.settings)
+    while len(rows) == count and (following := _past_the_end(plan, rows)):
+        announce(len(following), len(part.fold))
+        settings = [plan.settings[number] for number in following]
+        count += len(following)
+        for row in evaluate(part._replace(settings=settings, numbers=following)):
+            rows.append(row)
+            yield row
+
+
+def _past_the_end(plan: SearchPlan, rows: list[Trial]) -> list[int]:
+    """The numbers of the settings with the gamma next to the best one's, if that is at an end.
+
+    Empty if not, if a row with another gamma is as good, or if there are no more.
+    """
+    top = best(rows, plan.machine, plan.metric)
+    kernel, gamma = (top.setting.get(name) for name in ("kernel", "gamma"))
+    others = [row for row in rows if row.setting.get("gamma") != gamma]
+    tried = [row.setting["gamma"] for row in others if row.setting.get("kernel") == kernel]
+    has_ends = plan.first is not None and gamma is not None and tried
+    if not has_ends or any(row.score(plan.metric) >= top.score(plan.metric) for row in others):
+        return []
+    is_smallest = gamma < min(tried)
+    if not is_smallest and gamma < max(tried):
+        return []
+    left = {
+        number: setting["gamma"] for number, setting in enumerate(plan.settings)
+        if number >= plan.first and setting["kernel"] == kernel
+    }  # fmt: skip
+    past = [other for other in left.values() if (other < gamma) == is_smallest and other != gamma]
+    following = min(past, key=lambda other: abs(math.log(other / gamma)), default=None)
+    return [number for number, other in left.items() if other == following]
 
 
 def is_plainly_worse(row: Trial, best: Trial) -> bool:
@@ -101,7 +153,7 @@ def subset_sizes(plan: SearchPlan) -> list[int]:
     """
     m, counts = len(plan.fold), np.unique(plan.data.labels, return_counts=True)[1]
     smallest = max(_SMALLEST, _LEAST_PER_FOLD * plan.n_folds * m / counts.min())
-    sizes, settings = [m if m < 2 * MANY else MANY], len(plan.settings)
+    sizes, settings = [m if m < 2 * MANY else MANY], len(plan.at_first().settings)
     while settings > FACTOR and sizes[0] / FACTOR >= smallest:
         sizes.insert(0, sizes[0] // FACTOR)
         settings = -(-settings // FACTOR)
@@ -111,6 +163,7 @@ def subset_sizes(plan: SearchPlan) -> list[int]:
 def largest_round(plan: SearchPlan, strategy: str, seed: int) -> SearchPlan:
     """The plan of the round with the most examples, which takes the most memory."""
     size = subset_sizes(plan)[-1] if strategy == "halving" else len(plan.fold)
+    plan = plan.at_first()
     return plan if size == len(plan.fold) else _on_subset(plan, size, seed)
 
 
@@ -125,6 +178,7 @@ def _on_subset(plan: SearchPlan, size: int, seed: int) -> SearchPlan:
 
 def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) -> Iterator[Trial]:
     """Rows of the settings that were tried; parameters as in :func:`halving`."""
+    plan = plan.at_first()
     named = plan.named()
     places = _places([(plan.coordinates or dict)(setting) for setting in plan.settings])
     number_at = {place: number for number, place in zip(named, places, strict=True)}

@@ -140,10 +140,10 @@ search_without_result = sentence(
 )
 
 
-def search_ended_early(seconds: float, rows: list, plan) -> str:
-    """``rows``: those that count, of the same examples; ``plan``: what was to be searched."""
+def search_ended_early(seconds: float, rows: list, settings: int, plan) -> str:
+    """``rows``: those that count, of the same examples; ``settings``: how many were to be tried."""
     return (
-        f"stopped after --max-time {seconds:g}: the best of {len(rows)} of {len(plan.settings)} "
+        f"stopped after --max-time {seconds:g}: the best of {len(rows)} of {settings} "
         f"settings, on {rows[0].examples} of {len(plan.fold)} examples"
     )
 
