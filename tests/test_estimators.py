@@ -47,7 +47,7 @@ def fitted(estimator, X, y, **weight):
         (ODMClassifier(bias=None), "-s odm"),
         (ODMClassifier(kernel="rbf", gamma=0.5, cost=2.0), "-t rbf -g .5 -c 2 -B 1"),
         (LDMClassifier(lambda_=64.0, mu1=2.0), "-s ldm -l 64 --mu1 2 -B 1"),
-        (ODMClassifier(kernel="poly", degree=2, gamma="auto"), "-t poly -d 2 -B 1"),
+        (ODMClassifier(kernel="poly", degree=2, gamma="auto"), "-t poly -d 2 -g 1/d -B 1"),
         (ODMClassifier(probability=True, random_state=3), "-b 1 --seed 3 -B 1"),
     ],
     ids=repr,
