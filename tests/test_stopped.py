@@ -33,9 +33,9 @@ from odmtool.solvers.rounding import Rounding
 ENDLESS = 1e-300
 
 
-def assert_same_numbers(mine, judged):
-    # What rounding may hide is added to a gap.
-    assert mine.gap == pytest.approx(judged.gap, rel=1e-9, abs=1e-11)
+def assert_same_numbers(mine, judged, hidden=1e-11):
+    # What rounding may hide is added to a gap; how much that is depends on the processor.
+    assert mine.gap == pytest.approx(judged.gap, rel=1e-9, abs=hidden)
     assert judged.gap <= mine.gap * (1 + 1e-12) + 1e-15
 
 
@@ -45,9 +45,9 @@ def test_two_classes(machine, solver, kernel):
         p = problem(kernel, loss=LOSSES[machine](64.0), weight=weight)
         found = solvers.solve(p, solver=solver, tolerance=ENDLESS, max_iter=count)
         judged = certificate(p, found)
-        assert_same_numbers(found, judged)
+        # The dual of KM-OMD is a difference of some that are alike.
+        assert_same_numbers(found, judged, hidden=1e-10 if machine == "kmomd" else 1e-11)
         assert found.primal == pytest.approx(judged.primal, rel=1e-12)
-        # That of KM-OMD is a difference of some that are alike.
         assert found.dual == pytest.approx(judged.dual, rel=1e-9, abs=1e-10)
         # Stochastic ones have as many epochs again for the duals that prove it.
         most = 2 * count if solver in ("svrg", "asgd") else count

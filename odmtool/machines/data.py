@@ -338,10 +338,9 @@ def default_gamma(
 ) -> float:
     """The gamma that nobody named (docs/defaults.md): 0, which is 1 / number of features, or other.
 
-    That is for features in [0, 1]. With other values examples would be so far from each other that
-    with rbf none tells of another, or so near that all look the same. gamma times the summed
-    variance of the features therefore stays in ``SPREAD_OF``, or below :func:`_most_spread`; what
-    that makes of 1 / d has three digits, which no order of summation changes.
+    That is for features in [0, 1]; with other values examples would be too far from each other or
+    too near. gamma times the summed variance of the features stays in ``SPREAD_OF``, or below
+    :func:`_most_spread`; what that makes of 1 / d has three digits, which no order changes.
 
     Parameters
     ----------
