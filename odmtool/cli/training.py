@@ -267,9 +267,9 @@ def _plan(place, machine, data, probability: bool):
 
 
 def warn_of_pairs(machine, k: int, report: Report) -> None:
-    """Say so if a training for every pair of classes means very many."""
+    """Say so if a weight vector for every pair of classes means very many."""
     pairs = k * (k - 1) // 2
-    if pairs > _MANY_PAIRS and machine.decides_by_votes(k):
+    if pairs > _MANY_PAIRS and machine.kernel == "linear" and machine.decides_by_votes(k):
         report.warning(messages.many_pairs(k, pairs))
 
 

@@ -34,7 +34,7 @@ from odmtool.machines.data import (
     targets,
     weights_in_use,
 )
-from odmtool.models.decide import votes
+from odmtool.models.decide import pair_totals, votes
 from odmtool.models.linear import linear_model
 from odmtool.solvers import table
 from odmtool.solvers.auto import has_landmarks
@@ -316,8 +316,9 @@ class Machine:
         Returns
         -------
         C : ndarray, shape (d, c) of a linear machine, (kept, c) otherwise
-            c is 1 for two classes, else one per class or per pair of classes. Rows have the
-            constant feature, kernel values include the bias.
+            c is 1 for two classes, else one per class or per pair of classes; with a kernel, pairs
+            of classes have (kept, k - 1) as :class:`odmtool.models.kernel.KernelModel` has it.
+            Rows have the constant feature, kernel values include the bias.
         offset : ndarray, shape (c,)
         """
         if not isinstance(solution, Solution):
@@ -360,13 +361,15 @@ class Machine:
             vectors = vectors[:, [0]]
         if len(classes) == 1:
             return carry.one_class_model(classes, kernel, vectors.shape[1], facts)
-        offset = offset + max(self.bias, 0.0) ** 2 * C.sum(axis=0)
+        has_pairs = self.decides_by_votes(len(classes))
+        sums = pair_totals(C, prepared.target, len(classes)) if has_pairs else C.sum(axis=0)
+        offset = offset + max(self.bias, 0.0) ** 2 * sums
         functions = carry.Functions(C, offset, vectors, kernel)
         if C.shape[1] == len(classes) == 2:
             functions = carry.difference(functions)
         if len(classes) == 2:
             return carry.binary_kernel_model(functions, prepared.y, classes, facts)
-        if self.decides_by_votes(len(classes)):
+        if has_pairs:
             return carry.pairs_kernel_model(functions, prepared.target, classes, facts)
         self.carrier_share_ = carry.carrier_share(functions)
         if self.model_format == "compact":

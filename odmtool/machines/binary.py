@@ -25,8 +25,6 @@ from odmtool.solvers.table import IN_PARTS
 if TYPE_CHECKING:
     from odmtool.solvers.multi import MultiSolution
 
-# With more of them the pairs are too many for a default.
-_MANY_CLASSES = 50
 # Solvers that take the rows of a smooth linear problem as they come from a file.
 _LIGHT = ("auto", "newton", "dcd")
 
@@ -154,13 +152,14 @@ class BinaryMachine(Machine):
     def reduction(self, k: int) -> str:
         """How it takes k > 2 classes: ovr, ovo or ecoc (:mod:`odmtool.machines.reduction`).
 
-        auto is ovo with a kernel, which is more accurate and faster (docs/defaults.md), and ovr
-        without, with many classes, and for the form of a model with one function per class.
+        auto is ovo with a kernel, which is more accurate and faster, and whose models do not repeat
+        a vector for every class (docs/defaults.md), and ovr without, and for the form of a model
+        with one function per class.
         """
         if self.multiclass != "auto":
             return self.multiclass
         has_pairs = self.kernel != "linear" and self.model_format != "compact"
-        return "ovo" if has_pairs and k <= _MANY_CLASSES else "ovr"
+        return "ovo" if has_pairs else "ovr"
 
     def decision_function(self, X) -> np.ndarray:
         """f(x) for every row of X, shape (m,), of two classes; positive means ``classes_[0]``."""

@@ -22,7 +22,7 @@ import numpy as np
 from odmtool.core import deadline, losses
 from odmtool.core.gram import Gram
 from odmtool.core.loss_table import SMOOTH
-from odmtool.machines import codes
+from odmtool.machines import codes, small_pairs
 from odmtool.machines.data import Prepared
 from odmtool.machines.pairs import PairGrams
 from odmtool.rows.executor import local_executor
@@ -105,14 +105,14 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         several threads by :func:`odmtool.solvers.base.progress_of`.
     """
     k = len(prepared.classes)
+    if _are_pairs_of_kernels(machine, prepared):
+        return _pairs(machine, prepared, start, progress)
     todo = parts(prepared.target, k, machine)
     starts = [None] * len(todo) if start is None else start
     if is_for_cluster(machine):
         solutions = _on_cluster(machine, prepared, todo, starts)
     elif _shares_landmarks(machine, prepared, todo):
         solutions = _side_by_side(machine, prepared, todo, progress)
-    elif _are_pairs_of_kernels(machine, prepared, todo):
-        solutions = _pairs(machine, prepared, todo, starts, progress)
     elif machine.jobs == 1 or machine.solver in IN_PARTS:
         solutions = [
             machine.solve_part(part_problem(machine, prepared, part), first, progress)
@@ -120,7 +120,7 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         ]
     else:
         solutions = _in_threads(machine, prepared, todo, starts, progress)
-    return _together(prepared, todo, solutions, decoder(machine, k))
+    return _together(machine, prepared, todo, solutions)
 
 
 def is_for_cluster(machine) -> bool:
@@ -171,25 +171,55 @@ def _solve_shared(shared: tuple, part: Subproblem, first) -> Solution:
     return machine.solve_part(part_problem(machine, prepared, part), first, ignore_progress)
 
 
-def _are_pairs_of_kernels(machine, prepared: Prepared, todo: list[Subproblem]) -> bool:
+def _are_pairs_of_kernels(machine, prepared: Prepared) -> bool:
     is_here = prepared.gram is not None and machine.solver not in IN_PARTS
-    return is_here and todo[0].examples is not None
+    return is_here and not is_for_cluster(machine) and machine.reduction(3) == "ovo"
 
 
-def _pairs(machine, prepared, todo, starts, progress) -> list[Solution]:
+def _pairs(machine, prepared, start, progress) -> MultiSolution:
     k = len(prepared.classes)
     members = [np.flatnonzero(prepared.target == label) for label in range(k)]
+    C, pairs, small = np.zeros((len(prepared.target), k - 1)), problems(k, "ovo"), None
+    starts, left = [None] * len(pairs) if start is None else start, np.arange(len(pairs))
+    if small_pairs.are_small(machine, prepared, members):
+        small, are_left = small_pairs.solve(machine, prepared, members, C, progress)
+        left = np.flatnonzero(are_left)
+    found = _one_by_one(machine, prepared, members, [(pairs[n], starts[n]) for n in left], progress)
+    duals, bias = [None] * len(pairs), np.zeros(len(pairs))
+    for number, solution in zip(left, found, strict=True):
+        put_pair(C, members, pairs[number], solution)
+        duals[number], bias[number] = solution.warm_start, solution.bias
+    whole = joined(
+        found + [small] * (small is not None), coef=C, duals=tuple(duals),
+        support_count=int(np.count_nonzero(C.any(axis=1))),
+    )  # fmt: skip
+    optimal = all(solution.optimal for solution in found)
+    return whole._replace(bias=bias, optimal=optimal, problems=len(pairs))
+
+
+def put_pair(C: np.ndarray, members: list[np.ndarray], pair: tuple, solution: Solution) -> None:
+    """Put the coefficients of a pair of classes where C, shape (m, k - 1), has them."""
+    (i, j), first = pair, len(members[pair[0]])
+    C[members[i], j - 1] = solution.coef[:first]
+    C[members[j], i] = -solution.coef[first:]
+
+
+def _one_by_one(machine, prepared, members, todo: list[tuple], progress) -> list[Solution]:
+    """The solutions of pairs, each with its start, that are solved apart."""
+    if not todo:
+        return []
     loss = machine.loss(prepared.total_weight)
     steepest = losses.largest_slope(loss) * prepared.u.max() if machine.kind == SMOOTH else np.inf
     grams = PairGrams(machine, prepared.gram, members, steepest)
     alone = machine.copy(jobs=1)
     told = _told(progress, len(todo), grams.jobs)
 
-    def one(pair, part, first, tell):
+    def one(pair, first, tell):
+        part = _pair(*(members[label] for label in pair))
         problem = Problem(None, grams.of(*pair), part.y, prepared.u[part.examples], loss)
         return alone.solve_part(problem, first, tell, grams.are_many)
 
-    return local_executor(grams.jobs).map(one, problems(k, "ovo"), todo, starts, told)
+    return local_executor(grams.jobs).map(one, *zip(*todo, strict=True), told)
 
 
 def _told(progress: ProgressCallback, count: int, jobs: int) -> list[ProgressCallback]:
@@ -273,20 +303,25 @@ def _failure(solutions: list) -> float | None:
 
 
 def _together(
-    prepared: Prepared, todo: list[Subproblem], solutions: list[Solution], decoding
+    machine, prepared: Prepared, todo: list[Subproblem], solutions: list[Solution]
 ) -> MultiSolution:
+    k, has_pairs = len(prepared.classes), todo[0].examples is not None
     W, coef, used = None, None, np.zeros(len(prepared.target), dtype=bool)
     for part, solution in zip(todo, solutions, strict=True):
         used[slice(None) if part.examples is None else part.examples] |= solution.coef != 0
     if prepared.gram is None:
         W = np.column_stack([solution.w for solution in solutions])
+    elif has_pairs:
+        coef = np.zeros((len(prepared.target), k - 1))
+        members = [np.flatnonzero(prepared.target == label) for label in range(k)]
+        for pair, solution in zip(problems(k, "ovo"), solutions, strict=True):
+            put_pair(coef, members, pair, solution)
     else:
-        coef = np.zeros((len(prepared.target), len(todo)))
-        for column, (part, solution) in enumerate(zip(todo, solutions, strict=True)):
-            rows = slice(None) if part.examples is None else part.examples
-            coef[rows, column] = part.y * solution.coef
+        coef = np.column_stack(
+            [part.y * solution.coef for part, solution in zip(todo, solutions, strict=True)]
+        )
     bias = np.array([solution.bias for solution in solutions])
-    if decoding is not None:
+    if (decoding := decoder(machine, k)) is not None:
         W, coef, bias = (None if C is None else C @ decoding for C in (W, coef, bias))
     solution = joined(
         solutions, W=W, coef=coef, support_count=int(np.count_nonzero(used)),

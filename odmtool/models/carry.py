@@ -123,19 +123,16 @@ def carrier_share(functions: Functions) -> float:
 
 
 def pairs_kernel_model(functions: Functions, target, classes, facts) -> KernelModel:
-    """One function per pair of classes, each nonzero on the examples of its two classes."""
-    k, C = len(classes), functions.C
-    first, second = np.triu_indices(k, 1)
-    used = C.any(axis=1)
-    blocks = [np.flatnonzero(used & (target == i)) for i in range(k)]
-    coef = np.zeros((sum(map(len, blocks)), k - 1))
-    ends = np.cumsum([len(rows) for rows in blocks])
-    for pair, (i, j) in enumerate(zip(first, second, strict=True)):
-        coef[ends[i] - len(blocks[i]) : ends[i], j - 1] = C[blocks[i], pair]
-        coef[ends[j] - len(blocks[j]) : ends[j], i] = C[blocks[j], pair]
+    """One function per pair of classes, with coefficients as LIBSVM keeps them, shape (n, k - 1).
+
+    Those of an example are for the pairs of its class only: see :class:`KernelModel`.
+    """
+    C = functions.C
+    used = np.flatnonzero(C.any(axis=1))
+    used = used[np.argsort(target[used], kind="stable")]
     return KernelModel(
-        classes, functions.kernel, functions.vectors[np.concatenate(blocks)], coef,
-        -functions.offset, [len(rows) for rows in blocks], facts=facts,
+        classes, functions.kernel, functions.vectors[used], C[used], -functions.offset,
+        np.bincount(target[used], minlength=len(classes)).tolist(), facts=facts,
     )  # fmt: skip
 
 

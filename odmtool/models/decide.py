@@ -30,6 +30,41 @@ def _count(for_first: np.ndarray, for_second: np.ndarray, k: int) -> np.ndarray:
     return counts
 
 
+def sums_of_pairs(sums: np.ndarray) -> np.ndarray:
+    """What the two classes of every pair have together, shape (n, k (k - 1) / 2).
+
+    ``sums`` (ndarray, shape (k, n, k - 1)): of class i, column j - 1 is for the pair i < j, and
+    column j for the pair j < i, as LIBSVM keeps coefficients.
+    """
+    k, n, _ = sums.shape
+    found, start = np.empty((n, k * (k - 1) // 2), sums.dtype), 0
+    for i in range(k - 1):
+        end = start + k - 1 - i
+        np.add(sums[i, :, i:], sums[i + 1 :, :, i].T, out=found[:, start:end])
+        start = end
+    return found
+
+
+def pairs_of_each(k: int) -> np.ndarray:
+    """Where among all pairs those of each class are, int array, shape (k, k - 1).
+
+    Column j - 1 of class i has the pair i < j, column j the pair j < i.
+    """
+    first, second = np.triu_indices(k, 1)
+    place = np.empty((k, max(0, k - 1)), dtype=np.int64)
+    place[first, second - 1] = place[second, first] = np.arange(len(first))
+    return place
+
+
+def pair_totals(C: np.ndarray, target: np.ndarray, k: int) -> np.ndarray:
+    """What the coefficients of every pair sum up to, shape (k (k - 1) / 2,).
+
+    ``C`` (ndarray, shape (m, k - 1)): as those of :func:`sums_of_pairs`, of examples of the classes
+    ``target``.
+    """
+    return sums_of_pairs(np.array([C[target == i].sum(axis=0) for i in range(k)])[:, None])[0]
+
+
 def sure_winners(values: np.ndarray, bound: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes with most votes, and where values that are off could give another one.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool.core.kernel_table import STORED
-from odmtool.models.decide import most_probable, sigmoids_among, sure_winners, votes
+from odmtool.models.decide import most_probable, sigmoids_among, sums_of_pairs, sure_winners, votes
 from odmtool.models.probability import probabilities_of_blocks
 
 if TYPE_CHECKING:
@@ -202,9 +202,9 @@ class KernelModel:
 
     def _values_and_bound(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
         """Decision values, and how far they may be from LIBSVM's, shapes (rows, pairs)."""
-        first, second = self._pairs
         sums, sizes = self._rows.sums(X, way, self.class_rows, self.coef, self._largest)
-        values = (sums[first, :, second - 1] + sums[second, :, first]).T - self.rho
+        values = sums_of_pairs(sums)
+        values -= self.rho
         return values, self._rounding_bound(sizes, *self._rows.errors(X, way))
 
     def _rounding_bound(self, sizes, relative, absolute) -> np.ndarray:

@@ -243,8 +243,8 @@ def class_bytes(machine, X, k: int) -> float:
     if reduction == "ovr":
         return BYTES * (CLASS_DUALS * m * k + weights)
     pairs = k * (k - 1) // 2
-    functions = CLASS_WEIGHTS * d if weights else COPIES * m
-    return BYTES * (CLASS_DUALS * m * (k - 1) + functions * pairs)
+    functions = CLASS_WEIGHTS * d * pairs if weights else COPIES * m * (k - 1)
+    return BYTES * (CLASS_DUALS * m * (k - 1) + functions)
 
 
 def _system(machine, X, k: int) -> float:

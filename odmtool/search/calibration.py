@@ -25,7 +25,7 @@ from odmtool.errors import UsageError
 from odmtool.machines import Machine
 from odmtool.machines.data import targets, weights_in_use
 from odmtool.models import carry
-from odmtool.models.decide import pair_values
+from odmtool.models.decide import pair_values, pairs_of_each
 from odmtool.models.probability import class_probabilities, fit_sigmoid
 from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import (
@@ -85,7 +85,9 @@ def calibrate_chain(
     rows = usable_rows(machine, data, np.asarray(rows))
     fold = folds(data.labels[rows], FOLDS, machine.seed)
     k = len(data.class_order())
-    # As they are: of many classes, values of all pairs would fill the memory.
+    target, columns = targets(data.labels[rows], data.class_order()), pairs_of_each(k)
+    # As they are, or those of the pairs of an example's class: of many classes, values of all pairs
+    # would fill the memory.
     values: list[np.ndarray | None] = [None] * len(settings)
     has_pairs = np.zeros(len(settings), bool)
     solved, unconverged = np.ones(len(settings), bool), np.zeros(len(settings), int)
@@ -93,11 +95,13 @@ def calibrate_chain(
         if result is NO_SOLUTION:
             solved[number] = False
             continue
+        own, has_pairs[number] = result.values, result.has_pairs
+        if result.has_pairs:
+            own = np.take_along_axis(own, columns[target[fold == part]], axis=1)
         if values[number] is None:
-            values[number] = np.empty((len(rows), result.values.shape[1]))
-        values[number][fold == part], has_pairs[number] = result.values, result.has_pairs
+            values[number] = np.empty((len(rows), own.shape[1]))
+        values[number][fold == part] = own
         unconverged[number] += not result.converged
-    target = targets(data.labels[rows], data.class_order())
     weight = None if data.weight is None else data.weight[rows]
     calibrations = []
     for number, of_setting in enumerate(values):
@@ -142,13 +146,19 @@ def _of_pairs(result: FoldResult, k: int) -> np.ndarray:
 
 
 def _sigmoids(values, has_pairs, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
-    """One sigmoid for each pair of classes, fitted on the examples of the two."""
+    """One sigmoid for each pair of classes, fitted on the examples of the two.
+
+    Values are those of the classes, or of the pairs of the example's class, as
+    :func:`odmtool.models.decide.pairs_of_each` has them.
+    """
     sigmoids = []
-    for pair, (i, j) in enumerate(zip(*np.triu_indices(k, 1), strict=True)):
+    for i, j in zip(*np.triu_indices(k, 1), strict=True):
         used = (target == i) | (target == j)
         of_used = None if weight is None else weight[used]
-        if has_pairs or values.shape[1] == 1:
-            of_pair = values[used, pair]
+        if values.shape[1] == 1:
+            of_pair = values[used, 0]
+        elif has_pairs:
+            of_pair = np.where(target[used] == i, values[used, j - 1], values[used, i])
         else:
             of_pair = values[used, i] - values[used, j]
         sigmoids.append(fit_sigmoid(of_pair, target[used] == i, of_used))

@@ -27,6 +27,7 @@ from odmtool.core.loss_table import OF_LDM, ONE_JUMP, SMOOTH
 from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.machines import Machine, Prepared, class_order
 from odmtool.machines.data import canonical_rows
+from odmtool.models.decide import sums_of_pairs
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, path_bytes
 from odmtool.solvers.engine.certificate import rows_times
@@ -40,6 +41,8 @@ EXACT = 1e-10
 # Beyond these sizes a Newton step is too dear for thousands of fits.
 _LARGEST_EXACT_GRAM = 5000
 _LARGEST_EXACT_NONZEROS = 20_000_000
+# speed only: values of pairs, and their sums, that are made at a time
+_PAIR_NUMBERS = 2**22
 # The path's time grows with m^2, that of Newton's steps for linear problems with m.
 _LARGEST_LINEAR_PATH = 700
 
@@ -231,26 +234,48 @@ def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram 
         # Its products cost less than those of SciPy's matrices.
         rows = rows if isinstance(rows, np.ndarray) else CSR.of(rows)
         return lambda C, offset: rows @ C + offset
-    support = train[prepared.kept]
+    k = len(prepared.classes)
+    times = _kernel_products(train[prepared.kept], test, gram)
+    if not machine.decides_by_votes(k):
+        return lambda C, offset: times(C, slice(None)) + offset
+    members = [np.flatnonzero(prepared.target == label) for label in range(k)]
+
+    def of_pairs(C, offset):
+        found = np.empty((len(test), len(offset)))
+        # The sums take twice what the values do.
+        step = max(1, _PAIR_NUMBERS // max(1, 2 * len(offset)))
+        for start in range(0, len(test), step):
+            some = slice(start, start + step)
+            sums = np.array([times(C, rows, some) for rows in members])
+            found[some] = sums_of_pairs(sums) + offset
+        return found
+
+    return of_pairs
+
+
+def _kernel_products(support, test, gram: Gram):
+    """From coefficients C of the examples ``support``, of which some are taken, to K C at rows
+    ``test``, or at some of these.
+    """  # fmt: skip
     fits, kept = len(test) * len(support) * BYTES <= gram.memory / 2, []
     if gram.is_computed:
         kept.append(gram.matrix()[np.ix_(test, support)])
     else:
         points = Points(gram.kernel, gram.X, Serial())
 
-    def values(C, offset):
+    def times(C, taken, tested=slice(None)):
         is_compact = 2 * np.count_nonzero(C.any(axis=1)) < len(support)
         if not kept and (is_compact or not fits):
             A = np.zeros((gram.size, C.shape[1]))
-            A[support] = C
-            return rows_times(points, test, A) + offset
+            A[support[taken]] = C[taken]
+            return rows_times(points, test[tested], A)
         if not kept:
             # speed only: when compiled code is loaded
             points.expect(len(test) * len(support))
             kept.append(points.values(gram.X[test], gram.X[support]))
-        return kept[0] @ C + offset
+        return kept[0][tested][:, taken] @ C[taken]
 
-    return values
+    return times
 
 
 def is_exact(machine: Machine, prepared: Prepared) -> bool:

@@ -102,7 +102,9 @@ class MultiSolution(NamedTuple):
     """What a multi-class solver found."""
 
     W: np.ndarray | None  # shape (d, k): weights of a linear problem
-    coef: np.ndarray | None  # shape (m, k): for a kernel problem w_l = sum_i coef_il phi(x_i)
+    # Shape (m, k): for a kernel problem w_l = sum_i coef_il phi(x_i); for pairs of classes
+    # (m, k - 1) as :class:`odmtool.models.kernel.KernelModel` has it.
+    coef: np.ndarray | None
     objective: float
     # How far the objective may be from the best, relative to the objective itself; for mcODM the
     # best of the last convex sub-problem.

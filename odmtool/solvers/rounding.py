@@ -193,11 +193,11 @@ class Rounding:
         w, apart
             As for :meth:`gap`.
         """
+        if w is None:
+            return float(demanded_error(self.error, self.sizes, slopes, coef, difference))
         with np.errstate(over="ignore", invalid="ignore"):
             found = (slopes @ self.sizes**2) * self.of_margins(coef, w) ** 2 / 2
-            if w is not None:
-                return found + self.beyond(coef, apart)
-            return found + self.error * (np.abs(difference) @ self.sizes) ** 2 / 2
+            return found + self.beyond(coef, apart)
 
     def of_margins(self, coef, w=None) -> float:
         """How far margins may be off, for every unit of |phi(x_i)|; as for :meth:`gap`."""
@@ -338,6 +338,18 @@ class ExactMargins:
     def off(self, t, coef) -> np.ndarray:
         """How far these margins of w(coef) may be off, shape (m,)."""
         return self._value * np.abs(coef).sum() + UNIT * np.abs(t)
+
+
+def demanded_error(error: float, sizes, slopes, coef, difference):
+    """What :meth:`Rounding.of_demanded` is of a kernel problem, shape ().
+
+    ``error`` is that of a :class:`Rounding`, arrays have the shape (m,), or (p, m) of p problems,
+    which have a result each.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = error * (np.abs(coef) * sizes).sum(axis=-1)
+        beside = (np.abs(difference) * sizes).sum(axis=-1)
+        return (slopes * sizes**2).sum(axis=-1) * off**2 / 2 + error * beside**2 / 2
 
 
 def demanded_gap(apart: float, norm: float, size: float, bent: float, count: int) -> float:
