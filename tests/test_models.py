@@ -125,13 +125,14 @@ def test_rounding_stays_within_the_bound(monkeypatch):
     """Without the repair, values differ from LIBSVM's by at most the bound."""
     rng = np.random.default_rng(2)
     bounds = []
-    bound_of = KernelModel._rounding_bound
+    values_of = KernelModel._values_and_bound
 
     def remember(self, *arguments):
-        bounds.append(bound_of(self, *arguments))
-        return np.full_like(bounds[-1], -1.0)  # nothing is near zero
+        values, bound = values_of(self, *arguments)
+        bounds.append(bound)
+        return values, np.full_like(bound, -1.0)  # nothing is near zero
 
-    monkeypatch.setattr(KernelModel, "_rounding_bound", remember)
+    monkeypatch.setattr(KernelModel, "_values_and_bound", remember)
     differences = 0
     for kernel in [*make.KERNELS.values(), Kernel("rbf", gamma=1e3)]:
         model = make.kernel_model(rng, kernel, 3)

@@ -16,32 +16,35 @@ def votes(values: np.ndarray, k: int) -> np.ndarray:
     for the first of the pair. Returns int array, shape (m, k).
     """
     is_first = values > 0
-    return _count(is_first, ~is_first, k)
-
-
-def _count(for_first: np.ndarray, for_second: np.ndarray, k: int) -> np.ndarray:
-    """Votes for each class, shape (m, k), of pairs that vote for their first or second class."""
-    counts, start = np.zeros((len(for_first), k), dtype=np.int64), 0
+    counts, start = np.zeros((len(values), k), dtype=np.int64), 0
     for i in range(k - 1):
         pairs = slice(start, start + k - 1 - i)
-        counts[:, i] += np.count_nonzero(for_first[:, pairs], axis=1)
-        counts[:, i + 1 :] += for_second[:, pairs]
+        counts[:, i] += np.count_nonzero(is_first[:, pairs], axis=1)
+        counts[:, i + 1 :] += ~is_first[:, pairs]
         start = pairs.stop
     return counts
 
 
-def sums_of_pairs(sums: np.ndarray) -> np.ndarray:
-    """What the two classes of every pair have together, shape (n, k (k - 1) / 2).
+def pairs_by_first(sums: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """What the two classes of pairs have together: those of each class with all that come after it.
 
     ``sums`` (ndarray, shape (k, n, k - 1)): of class i, column j - 1 is for the pair i < j, and
-    column j for the pair j < i, as LIBSVM keeps coefficients.
+    column j for the pair j < i, as LIBSVM keeps coefficients. Yields the places among all pairs,
+    and arrays of shape (n, k - 1 - i).
     """
-    k, n, _ = sums.shape
-    found, start = np.empty((n, k * (k - 1) // 2), sums.dtype), 0
+    k, start = len(sums), 0
     for i in range(k - 1):
-        end = start + k - 1 - i
-        np.add(sums[i, :, i:], sums[i + 1 :, :, i].T, out=found[:, start:end])
-        start = end
+        part = slice(start, start + k - 1 - i)
+        yield part, sums[i, :, i:] + sums[i + 1 :, :, i].T
+        start = part.stop
+
+
+def sums_of_pairs(sums: np.ndarray) -> np.ndarray:
+    """The same of all pairs, shape (n, k (k - 1) / 2)."""
+    k, n, _ = sums.shape
+    found = np.empty((n, k * (k - 1) // 2))
+    for part, values in pairs_by_first(sums):
+        found[:, part] = values
     return found
 
 
@@ -65,15 +68,28 @@ def pair_totals(C: np.ndarray, target: np.ndarray, k: int) -> np.ndarray:
     return sums_of_pairs(np.array([C[target == i].sum(axis=0) for i in range(k)])[:, None])[0]
 
 
-def sure_winners(values: np.ndarray, bound: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def sure_winners(
+    by_first: Iterable[tuple[np.ndarray, np.ndarray]], m: int, k: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The classes with most votes, and where values that are off could give another one.
 
-    ``values`` and ``bound`` (ndarray, shape (m, k (k - 1) / 2)): values as those of :func:`votes`,
-    and how far off they may be. Returns (int array, shape (m,), bool array, shape (m,)).
+    Parameters
+    ----------
+    by_first : iterable of pairs of ndarrays, shape (m, k - 1 - i)
+        For each class i, values of the pairs with those after it, and how far off they may be.
+
+    Returns
+    -------
+    best : int array, shape (m,)
+    in_doubt : bool array, shape (m,)
     """
-    rows, wins, losses = np.arange(len(values)), values > bound, values < -bound
-    least, most = _count(wins, losses, k), k - 1 - _count(losses, wins, k)
-    best = least.argmax(axis=1)
+    least, lost = np.zeros((2, m, k), dtype=np.int32)
+    for i, (values, bound) in enumerate(by_first):
+        wins, losses = values > bound, values < -bound
+        for counts, of_first, of_others in ((least, wins, losses), (lost, losses, wins)):
+            counts[:, i] += np.count_nonzero(of_first, axis=1)
+            counts[:, i + 1 :] += of_others
+    rows, best, most = np.arange(m), least.argmax(axis=1), k - 1 - lost
     # A tie goes to the first class.
     is_behind = most < least[rows, best][:, None] + (np.arange(k) > best[:, None])
     is_behind[rows, best] = True

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool.core.kernel_table import STORED
-from odmtool.models.decide import most_probable, sigmoids_among, sums_of_pairs, sure_winners, votes
+from odmtool.models.decide import (
+    most_probable,
+    pairs_by_first,
+    sigmoids_among,
+    sure_winners,
+    votes,
+)
 from odmtool.models.probability import probabilities_of_blocks
 
 if TYPE_CHECKING:
@@ -128,9 +134,11 @@ class KernelModel:
         k = len(self.labels)
 
         def decide(rows):
-            return sure_winners(*self._values_and_bound(rows, "single"), k)
+            by_first = ((values, bound) for _, values, bound in self._by_first(rows, "single"))
+            return sure_winners(by_first, rows.shape[0], k)
 
-        best, in_doubt = self._rows.by_single(X, len(self.rho), decide)
+        # Their sums are two numbers for each pair; calls for a few rows take longer than the work.
+        best, in_doubt = self._rows.by_single(X, len(self.rho) // 2, decide)
         best[in_doubt] = votes(self._pair_values(those_of(X, in_doubt)), k).argmax(axis=1)
         return best
 
@@ -202,25 +210,35 @@ class KernelModel:
 
     def _values_and_bound(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
         """Decision values, and how far they may be from LIBSVM's, shapes (rows, pairs)."""
-        sums, sizes = self._rows.sums(X, way, self.class_rows, self.coef, self._largest)
-        values = sums_of_pairs(sums)
-        values -= self.rho
-        return values, self._rounding_bound(sizes, *self._rows.errors(X, way))
+        found, bounds = np.empty((2, X.shape[0], len(self.rho)))
+        for part, values, bound in self._by_first(X, way):
+            found[:, part], bounds[:, part] = values, bound
+        return found, bounds
 
-    def _rounding_bound(self, sizes, relative, absolute) -> np.ndarray:
-        """How far a value and LIBSVM's may be apart, shape (rows, pairs).
+    def _by_first(
+        self, X: csr_matrix, way: str
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:  # fmt: skip
+        """The same for each class with those after it, and their places among the pairs."""
+        sums, sizes = self._rows.sums(X, way, self.class_rows, self.coef, self._largest)
+        shares = self._rounding_shares(sizes, *self._rows.errors(X, way))
+        beside = 4 * _EPS * np.abs(self.rho)
+        for i, (part, values) in enumerate(pairs_by_first(sums)):
+            values -= self.rho[part]
+            yield part, values, shares[:, i, None] + shares[:, i + 1 :] + beside[part]
+
+    def _rounding_shares(self, sizes, relative, absolute) -> np.ndarray:
+        """How far a value and LIBSVM's may be apart but for rho: what each of its two classes has
+        in that, shape (rows, classes).
 
         A sum of n terms is off by at most n eps times the sum of their absolute
         values, in any order; the errors of the kernel values come on top. ``sizes``, shape
         (classes, rows), are these sums with the largest of the coefficients.
-        """
-        eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
-        first, second = self._pairs
-        terms = np.take(self.n_support, first) + np.take(self.n_support, second)
+        """  # fmt: skip
+        tiny, terms = np.finfo(float).tiny, 2 * max(self.n_support)
         weights = np.array([self._largest[rows].sum() for rows in self.class_rows])
-        bound = (2 * (terms + 4) * eps + relative[:, None]) * (sizes[first] + sizes[second]).T
-        bound += (absolute[:, None] + tiny) * (weights[first] + weights[second])
-        return bound + 4 * eps * np.abs(self.rho) + (terms + 1) * tiny
+        shares = (2 * (terms + 4) * _EPS + relative[:, None]) * sizes.T
+        shares += (absolute[:, None] + tiny) * weights
+        return shares + (terms + 1) * tiny
 
     def _stock_value(self, kernel_values: np.ndarray, pair: int) -> float:
         """The value of one pair, summed in the order of the file."""
