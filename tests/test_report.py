@@ -114,6 +114,21 @@ def test_that_passes_take_minutes_is_said_once(is_one, advises, most, monkeypatc
     assert capsys.readouterr().err == (said if is_one and advises else "")
 
 
+@pytest.mark.parametrize("most, how_long", [
+    (12, "about 12, each of 15:00 or so on one processor"),
+    (0, "each takes 15:00 or so on one processor"),
+])  # fmt: skip
+def test_that_a_pass_takes_minutes_is_said_before_it_begins(most, how_long, monkeypatch, capsys):
+    clock = moved_by_hand(training, monkeypatch, now=5.0)
+    heeding = training._Heeding(ODM(), Report("odm-train"), ignore_progress, advises=True)
+    heeding.enter(Stage("passes", 1, most, 900.0))
+    said = capsys.readouterr().err
+    assert f"passes over the kernel matrix follow ({how_long}). --max-time" in said
+    clock.now += 900.0
+    heeding.enter(Stage("passes", 2, most, 900.0))
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(28, "No space left on device")])
 def test_files_are_written_although_results_cannot_be(monkeypatch, failure):
     """As behind ``| head -1``."""

@@ -303,6 +303,9 @@ class _Heeding:
         now = time.monotonic()
         if stage.count == 1:
             self._passes_began = now
+            if self._advises and stage.seconds > _LONG:
+                self._advises = False
+                self._report.note(messages.long_pass(self._machine.tolerance, stage))
         elif self._advises and now - self._passes_began > _LONG:
             self._advises, spent = False, now - self._passes_began
             self._report.note(messages.long_passes(self._machine.tolerance, stage, spent))

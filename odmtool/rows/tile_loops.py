@@ -8,6 +8,9 @@ from odmtool._jit import fused_njit, njit
 
 # So many sums side by side are what the compiler turns into vectors.
 LANES = 32
+# A column in which one of so many rows has something is dense.
+# speed only: which of two ways makes the same values
+COMMON = 16
 
 
 @njit
@@ -118,6 +121,62 @@ def sparse_exponents(a, b, gamma, columns, tile):
             square += value * value
             for j in range(n):
                 products[j] += value * column[j]
+        for j in range(n):
+            tile[i, j] = max((square + squares[j]) - 2 * products[j], zero) * factor
+
+
+@fused_njit
+def wide_exponents(a, b, gamma, number, tile):
+    """The same where the columns are too many for a dense matrix of them.
+
+    Those in which b has something are numbered as they occur, and its values stand by column; the
+    few that many rows of b have are dense.
+
+    Parameters
+    ----------
+    number : int32 array of zeros, shape (d,)
+        Gets the numbers, from 1.
+    """
+    (a_data, a_places, a_start), (b_data, b_places, b_start) = a, b
+    rows, n = tile.shape
+    factor, zero = -tile.dtype.type(gamma), tile.dtype.type(0)
+    first = np.zeros(len(b_places) + 2, np.int64)
+    count = 0
+    for p in range(len(b_places)):
+        if number[b_places[p]] == 0:
+            count += 1
+            number[b_places[p]] = count
+        first[number[b_places[p]] + 1] += 1
+    common, commons = np.zeros(count + 1, np.int64), 0
+    for c in range(1, count + 1):
+        if COMMON * first[c + 1] >= n:
+            commons += 1
+            common[c] = commons
+        first[c + 1] += first[c]
+    columns = np.zeros((commons + 1, n), tile.dtype)
+    owner, values = np.empty(len(b_places), np.int32), np.empty(len(b_places), tile.dtype)
+    squares = np.zeros(n, tile.dtype)
+    for j in range(n):
+        for p in range(b_start[j], b_start[j + 1]):
+            c = number[b_places[p]]
+            columns[common[c], j] = b_data[p]
+            owner[first[c]], values[first[c]] = j, b_data[p]
+            first[c] += 1
+            squares[j] += b_data[p] * b_data[p]
+    products = np.empty(n, tile.dtype)
+    for i in range(rows):
+        products[:] = 0
+        square = zero
+        for p in range(a_start[i], a_start[i + 1]):
+            value, c = a_data[p], number[a_places[p]]
+            square += value * value
+            if c > 0 and common[c] > 0:
+                column = columns[common[c]]
+                for j in range(n):
+                    products[j] += value * column[j]
+            elif c > 0:
+                for q in range(first[c - 1], first[c]):
+                    products[owner[q]] += value * values[q]
         for j in range(n):
             tile[i, j] = max((square + squares[j]) - 2 * products[j], zero) * factor
 

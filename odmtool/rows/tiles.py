@@ -71,13 +71,16 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
 
         narrow_tile(narrow_rows(kernel, A), narrow_rows(kernel, B), tile)
         return _raise_by_bias(kernel, tile)
+    if isinstance(A, np.ndarray):
+        kernels.products(A, B, tile)
+        tile_loops.exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
     # speed only: which of two ways makes the same values
-    if not isinstance(A, np.ndarray) and A.shape[1] <= WIDEST:
+    elif A.shape[1] <= WIDEST:
         columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
         tile_loops.sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
     else:
-        kernels.products(A, B, tile)
-        tile_loops.exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
+        number = np.zeros(A.shape[1], np.int32)
+        tile_loops.wide_exponents(_arrays(A), _arrays(B), kernel.gamma, number, tile)
     if tile.dtype == np.float64:
         tile_loops.exponentials(tile)
     else:

@@ -116,6 +116,7 @@ class Stage(NamedTuple):
     name: str
     count: int  # landmarks so far; which of the passes
     most: int = 0  # about so many passes; 0 where that is not known
+    seconds: float = 0.0  # about what the first pass takes one core; 0 where that is not known
 
 
 def enter(progress: ProgressCallback, stage: Stage | None) -> None:

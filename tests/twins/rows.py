@@ -73,6 +73,19 @@ def sparse_cases(generator):
             yield a, b, 0.7, np.full((d, n), np.nan, dtype), np.full((m, n), np.nan, dtype)
 
 
+def wide_distances(a, b, gamma, number, tile):
+    sparse_distances(a, b, gamma, number, tile)
+
+
+def wide_cases(generator):
+    """Columns in which only one of the two has something, and rows without anything."""
+    for a, b, gamma, columns, tile in sparse_cases(generator):
+        yield a, b, gamma, np.zeros(len(columns) + 2, np.int32), tile
+    a, b = (sparse.csr_matrix(np.eye(4, 9, k=k)) for k in (0, 2))
+    a, b = ((X.data, X.indices, X.indptr) for X in (a[[0, 3]], b[[1, 0]]))
+    yield a, b, 0.7, np.zeros(9, np.int32), np.full((2, 2), np.nan)
+
+
 def both_products(tile, right, left, above, below):
     above += tile.astype(float) @ right
     below += left @ tile.astype(float)
@@ -294,6 +307,7 @@ TWINS = table(
     Twin(tile_loops.exponentials, powers, power_cases, units=2),
     Twin(tile_loops.single_exponentials, single_powers, single_power_cases, units=2),
     Twin(tile_loops.sparse_exponents, sparse_distances, sparse_cases, the_tile),
+    Twin(tile_loops.wide_exponents, wide_distances, wide_cases, the_tile),
     Twin(tile_loops.add_lanes, lanes_of, lane_cases),
     Twin(tile_loops.sum_lanes, sum_of_lanes, lane_cases),
     Twin(tile_loops.add_products, both_products, product_cases),

@@ -73,10 +73,19 @@ def long_passes(tolerance: float, stage, seconds: float) -> str:
     some = f"{stage.count - 1}"
     if stage.count <= stage.most:
         some += f" of about {stage.most}"
+    return _passes_follow(tolerance, f"{some} in {clock(seconds)}")
+
+
+def long_pass(tolerance: float, stage) -> str:
+    """The same of the first, before it begins."""
+    some = f"about {stage.most}, each of" if stage.most else "each takes"
+    return _passes_follow(tolerance, f"{some} {clock(stage.seconds)} or so on one processor")
+
+
+def _passes_follow(tolerance: float, how_long: str) -> str:
     return (
         f"landmarks are not enough for a gap of {tolerance:g}: passes over the kernel matrix "
-        f"follow ({some} in {clock(seconds)}). --max-time SECONDS ends sooner, with the best model "
-        "so far"
+        f"follow ({how_long}). --max-time SECONDS ends sooner, with the best model so far"
     )
 
 
@@ -86,7 +95,7 @@ def lines_skipped(count: int) -> str:
 
 def _stage(stage) -> str:
     """What a solver is doing; ``stage`` is an :class:`odmtool.solvers.base.Stage`."""
-    name, count, most = stage
+    name, count, most, _seconds = stage
     if name == "passes":
         return f"pass {count}" + (f" of about {most}" if count <= most else "")
     landmarks = counted(count, "landmark")

@@ -411,8 +411,11 @@ def solve(
             problems, newtons, points, gaps, is_near, strict=True
         )
     ]
-    most = passes(expected / run.stop.tolerance)
+    most, active = passes(expected / run.stop.tolerance), np.count_nonzero(duals.any(axis=1))
+    seconds = run.cost.made(active * (run.points.size - active / 2))
     with np.errstate(over="ignore", invalid="ignore"):
         # speed only: the order of examples decides which tiles have duals, and not what they give
         products = Products(run, duals.any(axis=1))
-        return _side_by_side(courses, products, lambda count: run.enter("passes", count, most))
+        return _side_by_side(
+            courses, products, lambda count: run.enter("passes", count, most, seconds)
+        )

@@ -234,9 +234,9 @@ class EngineRun:
         self._states[j] = (primal, gap, active)
         self._tell(iteration)
 
-    def enter(self, name: str, count: int, most: int = 0) -> None:
+    def enter(self, name: str, count: int, most: int = 0, seconds: float = 0.0) -> None:
         """Tell of a stage, see :class:`odmtool.solvers.base.Stage`."""
-        enter(self._progress, Stage(name, count, most))
+        enter(self._progress, Stage(name, count, most, seconds))
 
     def _tell(self, iteration: int) -> None:
         primals, gaps, counts = zip(*self._states, strict=True)
