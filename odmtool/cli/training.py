@@ -9,7 +9,7 @@ from odmtool.cli import messages, process
 from odmtool.cli.files import naming
 from odmtool.cli.flags import name_labels
 from odmtool.cli.report import Report
-from odmtool.defaults import LAMBDA, SPREAD_OF
+from odmtool.defaults import COEF0_OF, LAMBDA, SPREAD_OF
 from odmtool.errors import DataError, UsageError
 
 # More than so many times the compact form is worth a word.
@@ -149,8 +149,10 @@ def note_large_values(choice, d: int, report: Report, searched=()) -> None:
             report.note(messages.gamma_of_large_values(kernel, gamma, choice.has_large))
         return
     named = (choice.given | set(searched)) & {"lambda_", "cost", "gamma", "coef0"}
-    is_open = not named and kernel == "poly"
-    if is_open and lambda_ is not None and lambda_ < _MUCH_LESS * LAMBDA:
+    if named or kernel != "poly" or lambda_ is None:
+        return
+    # That of features that are 1, which are not large.
+    if lambda_ < _MUCH_LESS * LAMBDA / (1 + COEF0_OF["poly"]) ** choice.first("degree"):
         report.note(messages.lambda_of_large_values(lambda_))
 
 

@@ -32,7 +32,6 @@ from odmtool.defaults import (
     LAMBDA_OF_MANY,
     LAMBDA_OF_NARROW,
     LAMBDA_OF_POLY,
-    LAMBDA_OF_SIGMOID,
     LAMBDA_PER_EXAMPLE,
     SPARSE_FROM,
     SPREAD_OF,
@@ -44,6 +43,7 @@ from odmtool.defaults import (
     PerFeature,
 )
 from odmtool.errors import DataError, TooWideError
+from odmtool.machines.sigmoid_lambda import sigmoid_lambda
 
 # Of what a column has so many medians of all columns count (docs/defaults.md).
 _MEDIANS = 16
@@ -102,7 +102,7 @@ def default_lambda(
 
     With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
     example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`,
-    with poly than :func:`_poly_lambda`, with sigmoid :func:`_sigmoid_lambda`.
+    with poly than :func:`_poly_lambda`, with sigmoid :func:`.sigmoid_lambda`.
     Of linear odm and mcodm less than ``usual`` for wide data, and of odm for data with few examples
     per feature, of sparse data some more. An example of weight 2 is two, but
     weights that are 1 / m, as boosting hands them on, do not make the examples one.
@@ -139,8 +139,11 @@ def default_lambda(
         if kernel == "rbf":  # much larger ones do not count, as in _length_lambda
             variances = _cut_off(np.sort(variances[variances > 0]))
         spread = _spread(gamma_for(gamma, X.shape[1]), variances)
-    own = _sigmoid_lambda(spread) if kernel == "sigmoid" else _narrow_lambda(spread, total)
-    return min(of_kernel, own)
+    if kernel == "rbf":
+        return min(of_kernel, _narrow_lambda(spread, total))
+    sigmoid = Kernel(kernel, gamma_for(gamma or 0.0, X.shape[1]), coef0)
+    rows = X if gamma is not None and _has_rows(X) else None
+    return min(of_kernel, sigmoid_lambda(sigmoid, rows, spread, weight))
 
 
 def counted(m: int, weight: np.ndarray | None) -> tuple[float, np.ndarray | None]:
@@ -193,17 +196,6 @@ def _poly_lambda(kernel: Kernel, X, total: float, weight: np.ndarray | None) -> 
     if not 0 < size < np.inf:
         return np.inf
     return float(f"{LAMBDA_OF_POLY * max(LAMBDA_OF_NARROW, total) / size:.3g}") or np.inf
-
-
-def _sigmoid_lambda(spread: float) -> float:
-    """What lambda is with the sigmoid kernel: so small that there is a minimum as a rule.
-
-    Both the negative eigenvalues of the kernel matrix and those that a given lambda allows grow
-    with the number of examples, which therefore does not matter.
-    """
-    spread = spread or 1.0
-    # The power 1.5 of a very small number would be 0.
-    return float(f"{LAMBDA_OF_SIGMOID / spread / spread**0.5:.3g}")
 
 
 def has_large(variances: np.ndarray) -> bool:
