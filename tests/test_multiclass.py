@@ -102,7 +102,8 @@ def test_the_compact_form_answers_as_the_pairs_do(bias):
 
 
 @pytest.mark.parametrize("machine, k, reduction", [
-    (ODM(kernel="rbf"), 3, "ovo"), (ODM(kernel="rbf"), 999, "ovo"), (L1SVM(), 3, "ovr"),
+    (ODM(kernel="rbf"), 3, "ovo"), (ODM(kernel="rbf"), 51, "ovr"),
+    (ODM(kernel="rbf", most_in_pairs=np.inf), 999, "ovo"), (L1SVM(), 3, "ovr"),
     (ODM(kernel="rbf", model_format="compact"), 3, "ovr"), (ODM(multiclass="ovo"), 99, "ovo"),
 ])  # fmt: skip
 def test_more_classes_are_taken_in_pairs_by_kernels(machine, k, reduction):

@@ -127,3 +127,24 @@ def test_models_of_many_classes_are_small_and_svm_predicts(run, tmp_path):
     files = (str(tmp_path / name) for name in ("data", "model", "theirs"))
     run_stock("svm-predict", *files)
     assert (tmp_path / "out").read_text() == (tmp_path / "theirs").read_text()
+
+
+def test_many_classes_of_wide_data_are_taken_against_the_rest(run, tmp_path):
+    """As before: of these a pair of classes decides little."""
+    X, labels = clouds([2] * 60, d=130)
+    from odmtool.io.svmlight import write_svmlight
+
+    with open(tmp_path / "data", "w") as stream:
+        write_svmlight(stream, X, labels)
+    outcome = run("train", "-t", "rbf", "--format", "libsvm", "data", "model")
+    assert outcome.code == 0 and "60 classes (ovr)" in outcome.err
+    assert "60 classes (ovo)" in run("train", "-t", "rbf", "--multiclass", "ovo", "data", "m").err
+
+
+@pytest.mark.parametrize("d, has_pairs", [(130, False), (20, True)])
+def test_so_are_those_of_the_estimators(d, has_pairs):
+    from odmtool import ODMClassifier
+
+    X, labels = clouds([2] * 60, d=d)
+    model = ODMClassifier(kernel="rbf").fit(X, labels).model_
+    assert model.has_scores != has_pairs

@@ -15,7 +15,13 @@ from odmtool.cli.flags import long_option
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
-from odmtool.defaults import COEF0_OF, SPREAD_OF, WITH_KERNEL_LAMBDA, PerDistance
+from odmtool.defaults import (
+    COEF0_OF,
+    MOST_IN_PAIRS,
+    SPREAD_OF,
+    WITH_KERNEL_LAMBDA,
+    PerDistance,
+)
 from odmtool.errors import UsageError
 from odmtool.messages.words import listed
 from odmtool.solvers.table import SOLVERS, name_of_auto, settings_of_solver
@@ -42,6 +48,8 @@ class MachineChoice(NamedTuple):
     spread: float | None = None
     # Whether some features are much larger than most, where the default gamma depends on that.
     has_large: bool = False
+    # As :func:`odmtool.machines.data.most_in_pairs` has it, once the data are known.
+    most_in_pairs: float = MOST_IN_PAIRS
 
     @property
     def name(self) -> str:
@@ -65,7 +73,11 @@ class MachineChoice(NamedTuple):
 
         Raises DataError, MemoryLimitError: see :meth:`odmtool.places.place.TrainingData.scaled`.
         """
-        choice = self
+        from odmtool.machines.data import most_in_pairs
+
+        choice, most = self, most_in_pairs(data.X)
+        if most != self.most_in_pairs:
+            choice = choice._replace(most_in_pairs=most)
         if self.asked == "auto":
             k, has_reduction = len(data.classes), "multiclass" in self.given
             asked = name_of_auto(k, self._kernels, self.solver, has_reduction)
@@ -195,6 +207,8 @@ class MachineChoice(NamedTuple):
         arguments = {name: known[name] for name in known if name not in MACHINE_PARAMETERS}
         arguments |= {name: known[name] for name in row.parameters if known[name] is not None}
         arguments |= {name: self.special[name] for name in self.special if name in row.options}
+        if "multiclass" in row.options:
+            arguments["most_in_pairs"] = self.most_in_pairs
         machine = machine_named(self.name)(**arguments, **self.common)
         machine.check()
         return machine

@@ -24,7 +24,13 @@ from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import rows_of_values, with_serials
 from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
-from odmtool.machines.data import check_weights, default_gamma, default_lambda, feature_variances
+from odmtool.machines.data import (
+    check_weights,
+    default_gamma,
+    default_lambda,
+    feature_variances,
+    most_in_pairs,
+)
 from odmtool.models.linear import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -167,6 +173,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             raise UsageError(messages.lambda_and_cost_in_python())
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
+        if "multiclass" in given:
+            given["most_in_pairs"] = most_in_pairs(X)
         if hasattr(self, "n_jobs"):
             given["jobs"] = _threads(known["n_jobs"])
         return machine(**given)

@@ -14,7 +14,7 @@ import numpy as np
 from odmtool import messages, solvers
 from odmtool.core import deadline, loss_table, losses
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
-from odmtool.defaults import MULTICLASS
+from odmtool.defaults import MOST_IN_PAIRS, MULTICLASS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
@@ -37,6 +37,9 @@ class BinaryMachine(Machine):
     ----------
     multiclass : {"auto", "ovr", "ovo", "ecoc"}
         How it takes more than two classes (:meth:`reduction`).
+    most_in_pairs : float
+        With a kernel ``auto`` takes up to so many in pairs
+        (:func:`odmtool.machines.data.most_in_pairs`).
     jobs : int
         Threads for the binary problems of these, and for parts of the data.
     **others
@@ -44,6 +47,7 @@ class BinaryMachine(Machine):
     """
 
     multiclass: str = "auto"
+    most_in_pairs: float = MOST_IN_PAIRS
     jobs: int = 1
 
     def loss(self, total_weight: float) -> losses.MarginLoss | losses.LDM:
@@ -153,13 +157,13 @@ class BinaryMachine(Machine):
         """How it takes k > 2 classes: ovr, ovo or ecoc (:mod:`odmtool.machines.reduction`).
 
         auto is ovo with a kernel, which is more accurate and faster, and whose models do not repeat
-        a vector for every class (docs/defaults.md), and ovr without, and for the form of a model
-        with one function per class.
+        a vector for every class (docs/defaults.md), and ovr without, with many classes of wide
+        data, and for the form of a model with one function per class.
         """
         if self.multiclass != "auto":
             return self.multiclass
         has_pairs = self.kernel != "linear" and self.model_format != "compact"
-        return "ovo" if has_pairs else "ovr"
+        return "ovo" if has_pairs and k <= self.most_in_pairs else "ovr"
 
     def decision_function(self, X) -> np.ndarray:
         """f(x) for every row of X, shape (m,), of two classes; positive means ``classes_[0]``."""

@@ -33,6 +33,7 @@ from odmtool.defaults import (
     LAMBDA_OF_NARROW,
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
+    MOST_IN_PAIRS,
     SPARSE_FROM,
     SPREAD_OF,
     SPREAD_OF_FEW,
@@ -91,6 +92,16 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
     if isinstance(gamma, PerFeature):
         return float(gamma) / max(1, n_features)
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
+
+
+def most_in_pairs(X) -> float:
+    """Up to how many classes are taken in pairs by default, with a kernel.
+
+    Any number, but of wide data, where a few examples decide little between two classes and one
+    against the rest is far better with many (docs/defaults.md). ``X`` is what has a shape.
+    """
+    m, d = X.shape
+    return MOST_IN_PAIRS if d > m else np.inf
 
 
 def default_lambda(

@@ -173,7 +173,7 @@ def _solve_shared(shared: tuple, part: Subproblem, first) -> Solution:
 
 def _are_pairs_of_kernels(machine, prepared: Prepared) -> bool:
     is_here = prepared.gram is not None and machine.solver not in IN_PARTS
-    return is_here and not is_for_cluster(machine) and machine.reduction(3) == "ovo"
+    return is_here and not is_for_cluster(machine) and machine.reduction(len(prepared.classes)) == "ovo"
 
 
 def _pairs(machine, prepared, start, progress) -> MultiSolution:
