@@ -172,8 +172,9 @@ def _solve_shared(shared: tuple, part: Subproblem, first) -> Solution:
 
 
 def _are_pairs_of_kernels(machine, prepared: Prepared) -> bool:
-    is_here = prepared.gram is not None and machine.solver not in IN_PARTS
-    return is_here and not is_for_cluster(machine) and machine.reduction(len(prepared.classes)) == "ovo"
+    if prepared.gram is None or machine.solver in IN_PARTS or is_for_cluster(machine):
+        return False
+    return machine.reduction(len(prepared.classes)) == "ovo"
 
 
 def _pairs(machine, prepared, start, progress) -> MultiSolution:
