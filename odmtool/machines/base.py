@@ -29,11 +29,11 @@ from odmtool.machines.data import (
     canonical_rows,
     class_order,
     gamma_for,
-    refuse_huge_values,
     refuse_too_wide,
     targets,
     weights_in_use,
 )
+from odmtool.machines.huge_values import refuse_huge_values
 from odmtool.models.decide import pair_totals, votes
 from odmtool.models.linear import linear_model
 from odmtool.solvers import table
