@@ -55,9 +55,9 @@ SEED = 0
 SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
-MOST_IN_PAIRS = 50
-"""With a kernel ``auto`` takes up to so many classes in pairs where features outnumber examples,
-else any number."""
+MOST_IN_PAIRS, MOST_OF_CLASS_IN_PAIRS = 50, 32
+"""With a kernel ``auto`` takes up to so many classes in pairs, and any number of classes that have
+at most so many examples, where features do not outnumber examples and the loss is smooth."""
 MULTICLASS = ("auto", "ovr", "ovo", "ecoc")
 """auto: see :meth:`odmtool.machines.binary.BinaryMachine.reduction`."""
 PARTITION_BY = ("stratified", "random", "cluster", "cluster-strata")

@@ -13,6 +13,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.machines import L1SVM, L2SVM, ODM
+from odmtool.machines.data import most_in_pairs
 
 svm = pytest.importorskip("sklearn.svm")
 
@@ -104,12 +105,26 @@ def test_the_compact_form_answers_as_the_pairs_do(bias):
 @pytest.mark.parametrize("machine, k, reduction", [
     (ODM(kernel="rbf"), 3, "ovo"), (ODM(kernel="rbf"), 51, "ovr"),
     (ODM(kernel="rbf", most_in_pairs=np.inf), 999, "ovo"), (L1SVM(), 3, "ovr"),
+    (L1SVM(kernel="rbf", most_in_pairs=np.inf), 51, "ovr"), (L1SVM(kernel="rbf"), 50, "ovo"),
     (ODM(kernel="rbf", model_format="compact"), 3, "ovr"), (ODM(multiclass="ovo"), 99, "ovo"),
 ])  # fmt: skip
 def test_more_classes_are_taken_in_pairs_by_kernels(machine, k, reduction):
     assert machine.reduction(k) == reduction
     assert machine.decides_by_votes(k) == (reduction == "ovo")
     assert machine.copy(kernel="poly").reduction(3) == ("ovr" if machine.model_format else "ovo")
+
+
+def test_many_classes_are_taken_in_pairs_if_they_are_small():
+    """The larger class of a pair wins it, and of wide data few examples tell little."""
+    rows, small, large = np.zeros((340, 3)), np.repeat(np.arange(85), 4), np.zeros(340)
+    large[:307] = np.arange(307)
+    assert most_in_pairs(rows, small) == np.inf
+    assert most_in_pairs(rows, large) == most_in_pairs(rows, None) == 50  # 34 of a class
+    assert most_in_pairs(np.zeros((340, 341)), small) == 50
+    large[307] = 307  # 33 of them: 0, and those from 308 on
+    assert most_in_pairs(rows, large) == 50
+    large[308] = 308
+    assert most_in_pairs(rows, large) == np.inf
 
 
 def test_an_unknown_way_is_refused():

@@ -91,13 +91,19 @@ def test_what_a_few_steps_do_not_solve_is_left(monkeypatch):
     assert left.converged and left.objective == pytest.approx(whole.objective, rel=2e-3)
 
 
-def test_the_time_may_end_meanwhile():
+def test_the_time_may_end_meanwhile(monkeypatch):
     from odmtool.core import deadline
 
     X, labels = clouds([3] * K)
+    machine, calls = ODM(kernel="rbf", gamma=0.2), []
+    monkeypatch.setattr(ODM, "solve_part", lambda *given: calls.append(given))
     with deadline.time_limit(1e-9):
-        solution = ODM(kernel="rbf", gamma=0.2).fit(X, labels).solution_
+        solution = machine.fit(X, labels).solution_
     assert not solution.converged and solution.untrained == solution.problems == 231
+    # Half a million calls that did nothing took a minute and a half.
+    assert not calls and solution.gap == 1.0
+    # The loss at 0 is 1, and every example is in K - 1 pairs.
+    assert solution.objective == pytest.approx((K - 1) * machine.lambda_)
 
 
 def test_sums_of_pairs():

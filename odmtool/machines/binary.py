@@ -157,13 +157,15 @@ class BinaryMachine(Machine):
         """How it takes k > 2 classes: ovr, ovo or ecoc (:mod:`odmtool.machines.reduction`).
 
         auto is ovo with a kernel, which is more accurate and faster, and whose models do not repeat
-        a vector for every class (docs/defaults.md), and ovr without, with many classes of wide
-        data, and for the form of a model with one function per class.
+        a vector for every class (docs/defaults.md), and ovr without, with many classes that
+        are not small, or of wide data, and for the form of a model with one function per class.
         """
         if self.multiclass != "auto":
             return self.multiclass
         has_pairs = self.kernel != "linear" and self.model_format != "compact"
-        return "ovo" if has_pairs and k <= self.most_in_pairs else "ovr"
+        # Small pairs are solved together where the loss is smooth only.
+        most = self.most_in_pairs if self.kind == SMOOTH else MOST_IN_PAIRS
+        return "ovo" if has_pairs and k <= most else "ovr"
 
     def decision_function(self, X) -> np.ndarray:
         """f(x) for every row of X, shape (m,), of two classes; positive means ``classes_[0]``."""

@@ -33,6 +33,7 @@ from odmtool.defaults import (
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
     MOST_IN_PAIRS,
+    MOST_OF_CLASS_IN_PAIRS,
     SPARSE_FROM,
     SPREAD_OF,
     SPREAD_OF_FEW,
@@ -93,14 +94,24 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
 
 
-def most_in_pairs(X) -> float:
+def most_in_pairs(X, labels: np.ndarray | None) -> float:
     """Up to how many classes are taken in pairs by default, with a kernel.
 
-    Any number, but of wide data, where a few examples decide little between two classes and one
-    against the rest is far better with many (docs/defaults.md). ``X`` is what has a shape.
+    Any number where the classes are small, and about as large therefore; with others, and many
+    classes, one against the rest is better: the larger class of each pair wins. So it is with wide
+    data, where a few examples decide little between two classes (docs/defaults.md).
+
+    Parameters
+    ----------
+    X : what has a shape
+    labels : ndarray, shape (m,), or None
+        None where they are not here.
     """
     m, d = X.shape
-    return MOST_IN_PAIRS if d > m else np.inf
+    if labels is None or d > m:
+        return MOST_IN_PAIRS
+    largest = np.unique(labels, return_counts=True)[1].max(initial=0)
+    return np.inf if largest <= MOST_OF_CLASS_IN_PAIRS else MOST_IN_PAIRS
 
 
 def default_lambda(

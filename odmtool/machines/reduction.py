@@ -182,20 +182,37 @@ def _pairs(machine, prepared, start, progress) -> MultiSolution:
     members = [np.flatnonzero(prepared.target == label) for label in range(k)]
     C, pairs, small = np.zeros((len(prepared.target), k - 1)), problems(k, "ovo"), None
     starts, left = [None] * len(pairs) if start is None else start, np.arange(len(pairs))
+    none, untrained = None, 0
     if small_pairs.are_small(machine, prepared, members):
         small, are_left = small_pairs.solve(machine, prepared, members, C, progress)
         left = np.flatnonzero(are_left)
+        if deadline.is_over() and start is None:
+            # Half a million calls that do nothing would take minutes.
+            none, untrained, left = _without_time(machine, prepared, are_left), len(left), left[:0]
     found = _one_by_one(machine, prepared, members, [(pairs[n], starts[n]) for n in left], progress)
     duals, bias = [None] * len(pairs), np.zeros(len(pairs))
     for number, solution in zip(left, found, strict=True):
         put_pair(C, members, pairs[number], solution)
         duals[number], bias[number] = solution.warm_start, solution.bias
     whole = joined(
-        found + [small] * (small is not None), coef=C, duals=tuple(duals),
+        found + [some for some in (small, none) if some], coef=C, duals=tuple(duals),
         support_count=int(np.count_nonzero(C.any(axis=1))),
     )  # fmt: skip
     optimal = all(solution.optimal for solution in found)
-    return whole._replace(bias=bias, optimal=optimal, problems=len(pairs))
+    untrained = untrained or whole.untrained
+    return whole._replace(bias=bias, optimal=optimal, problems=len(pairs), untrained=untrained)
+
+
+def _without_time(machine, prepared, are_left: np.ndarray) -> Solution | None:
+    """The pairs that no time is left to begin, in all: w = 0, and no loss is below 0."""
+    k, nothing = len(prepared.classes), np.empty(0)
+    first, second = np.triu_indices(k, 1)
+    counts = np.bincount(np.concatenate([first[are_left], second[are_left]]), minlength=k)
+    loss = losses.scaled(machine.loss(prepared.total_weight), prepared.u)
+    primal = float(losses.value(loss, np.zeros(len(prepared.u))) @ counts[prepared.target])
+    if not are_left.any():
+        return None
+    return Solution(None, nothing, nothing, primal, 0.0, 1.0, 0, False, NONE)
 
 
 def put_pair(C: np.ndarray, members: list[np.ndarray], pair: tuple, solution: Solution) -> None:
