@@ -83,7 +83,7 @@ def test_a_block_changes_its_own_duals_and_w(k):
     # At the optimum over the block, no share of the gap is left there.
     for _ in range(200):
         share = _descend(block, loss, eta, w, np.random.default_rng(0))
-    assert 0 <= share < 1e-9
+    assert abs(share) < 1e-9  # rounding may make it negative
 
 
 def test_a_block_of_nothing_but_examples_without_weight():

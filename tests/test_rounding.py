@@ -4,6 +4,7 @@ And these bounds are none too small: margins are really off by less, which numbe
 """
 
 from decimal import Decimal, getcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -393,3 +394,9 @@ def test_errors_of_many_equal_numbers_do_not_add_up():
     found = objective_sums(loss, np.ones(m), t, eta, np.ones(m), 1e-3)
     two = objective_sums(loss, np.ones(2), t[:2], eta[:2], np.ones(2), 1e-3)
     assert found == pytest.approx(np.multiply(two, m / 2), rel=2e-15)
+
+
+def test_what_is_beyond_the_largest_number_is_infinite():
+    """As a power of a Python float it raised OverflowError (ldm, lambda 1e20, mixed sizes)."""
+    known = SimpleNamespace(off=lambda coef: 1e200)
+    assert Rounding.beyond(known, None) == Rounding.beyond(known, None, 1e300) == np.inf

@@ -220,7 +220,7 @@ class Rounding:
     def beyond(self, coef, apart=0.0) -> float:
         """What that may add to 1/2 |w - w(eta)|^2, |w - w(eta)| being ``apart``."""
         off = self.off(coef)
-        return off * apart + off**2 / 2
+        return off * apart + off * off / 2  # a power that overflows raises
 
     def primal(self, loss: MarginLoss, t, w) -> float:
         """By how much P of a linear problem's w may be larger than its margins ``t`` say."""
