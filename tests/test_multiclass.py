@@ -118,13 +118,13 @@ def test_many_classes_are_taken_in_pairs_if_they_are_small():
     """The larger class of a pair wins it, and of wide data few examples tell little."""
     rows, small, large = np.zeros((340, 3)), np.repeat(np.arange(85), 4), np.zeros(340)
     large[:307] = np.arange(307)
-    assert most_in_pairs(rows, small) == np.inf
-    assert most_in_pairs(rows, large) == most_in_pairs(rows, None) == 50  # 34 of a class
-    assert most_in_pairs(np.zeros((340, 341)), small) == 50
+    assert most_in_pairs(rows, small, 85) == np.inf
+    assert most_in_pairs(rows, large, 307) == most_in_pairs(rows, None, 85) == 50  # 34 of a class
+    assert most_in_pairs(np.zeros((340, 341)), small, 85) == 50
     large[307] = 307  # 33 of them: 0, and those from 308 on
-    assert most_in_pairs(rows, large) == 50
+    assert most_in_pairs(rows, large, 307) == 50
     large[308] = 308
-    assert most_in_pairs(rows, large) == np.inf
+    assert most_in_pairs(rows, large, 307) == np.inf
 
 
 def test_an_unknown_way_is_refused():

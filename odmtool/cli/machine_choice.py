@@ -75,7 +75,7 @@ class MachineChoice(NamedTuple):
         """
         from odmtool.machines.data import most_in_pairs
 
-        choice, most = self, most_in_pairs(data.X, data.labels)
+        choice, most = self, most_in_pairs(data.X, data.labels, len(data.classes))
         if most != self.most_in_pairs:
             choice = choice._replace(most_in_pairs=most)
         if self.asked == "auto":

@@ -174,7 +174,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         if "bias" in given and self.bias is None:
             given["bias"] = -1.0
         if "multiclass" in given:
-            given["most_in_pairs"] = most_in_pairs(X, codes)
+            given["most_in_pairs"] = most_in_pairs(X, codes, len(classes))
         if hasattr(self, "n_jobs"):
             given["jobs"] = _threads(known["n_jobs"])
         return machine(**given)

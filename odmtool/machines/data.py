@@ -94,7 +94,7 @@ def gamma_for(gamma: float, n_features: int, distance: float = 0.0) -> float:
     return float(gamma) if gamma > 0 else 1.0 / max(1, n_features)
 
 
-def most_in_pairs(X, labels: np.ndarray | None) -> float:
+def most_in_pairs(X, labels: np.ndarray | None, k: int) -> float:
     """Up to how many classes are taken in pairs by default, with a kernel.
 
     Any number where the classes are small, and about as large therefore; with others, and many
@@ -106,9 +106,11 @@ def most_in_pairs(X, labels: np.ndarray | None) -> float:
     X : what has a shape
     labels : ndarray, shape (m,), or None
         None where they are not here.
+    k : int
+        Classes. Only of more than are taken in pairs anyway the labels are counted.
     """
     m, d = X.shape
-    if labels is None or d > m:
+    if k <= MOST_IN_PAIRS or labels is None or d > m:
         return MOST_IN_PAIRS
     largest = np.unique(labels, return_counts=True)[1].max(initial=0)
     return np.inf if largest <= MOST_OF_CLASS_IN_PAIRS else MOST_IN_PAIRS
