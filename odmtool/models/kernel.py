@@ -227,13 +227,13 @@ class KernelModel:
             yield part, values, shares[:, i, None] + shares[:, i + 1 :] + beside[part]
 
     def _rounding_shares(self, sizes, relative, absolute) -> np.ndarray:
-        """How far a value and LIBSVM's may be apart but for rho: what each of its two classes has
-        in that, shape (rows, classes).
+        """How far a value and LIBSVM's may be apart but for rho: the shares of its two classes.
 
+        Shape (rows, classes).
         A sum of n terms is off by at most n eps times the sum of their absolute
         values, in any order; the errors of the kernel values come on top. ``sizes``, shape
         (classes, rows), are these sums with the largest of the coefficients.
-        """  # fmt: skip
+        """
         tiny, terms = np.finfo(float).tiny, 2 * max(self.n_support)
         weights = np.array([self._largest[rows].sum() for rows in self.class_rows])
         shares = (2 * (terms + 4) * _EPS + relative[:, None]) * sizes.T
