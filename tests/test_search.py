@@ -334,6 +334,21 @@ def test_journals_of_other_searches_are_refused(run, heart, tmp_path):
     assert run("cv", "--journal", "no/such/folder", heart).code == 1
 
 
+def test_journals_from_before_small_classes_were_taken_in_pairs(run, heart, tmp_path):
+    run("cv", "-l", "1,2", "--journal", "j", heart)
+    head = (tmp_path / "j").read_bytes().splitlines()[0]
+    assert b"pairs" not in head and b'"multiclass": "auto"' in head
+    rows = [f"{label} 1:{label + i / 10}\n" for label in range(51) for i in range(3)]
+    (tmp_path / "small").write_text("".join(rows))
+    command = ["cv", "-t", "rbf", "-l", "1", "-g", "1", "-v", "3", "--journal", "k", "small"]
+    whole = run(*command)
+    content = (tmp_path / "k").read_bytes()
+    assert b', "most_in_pairs": Infinity' in content
+    assert run(*command).out == whole.out
+    (tmp_path / "k").write_bytes(content.replace(b', "most_in_pairs": Infinity', b""))
+    assert "differ in --multiclass)" in run(*command).err
+
+
 def test_halving_ends_on_all_data_with_the_better_settings(heart):
     values = dict(kernel=("rbf",), gamma=(0.002, 0.02, 0.2, 2.0), lambda_=(1.0, 64.0, 4096.0))
     plan = plan_of(heart, values)

@@ -332,6 +332,9 @@ def _identity(plan, job, data) -> dict:
         "name": plan.machine.name, "memory": None,
         "settings": plan.machine.settings._replace(scheduler=None),
     }  # fmt: skip
+    # It follows from the data, and journals from before it was known have it nowhere.
+    if machine.get("most_in_pairs") == defaults.MOST_IN_PAIRS:
+        del machine["most_in_pairs"]
     weights = None if data.weight is None else sha256(data.weight.tobytes()).hexdigest()
     return {
         "version": __version__, "data": data.fingerprint, "grid": plan.settings,

@@ -60,6 +60,7 @@ _OF_JOURNAL = {
     "version": "the version of odmtool", "data": "the data", "grid": "the settings to try",
     "examples": "the number of examples", "defaults": "the defaults that depend on the data",
     "search": "‹strategy›", "test size": "‹test_size›", "name": "‹machine›",
+    "most_in_pairs": "‹multiclass›",
 }  # fmt: skip
 
 
