@@ -91,6 +91,11 @@ def test_weights_that_are_complex_are_refused():
         ODMClassifier().fit(X, y, sample_weight=np.full(len(y), 1 + 1j))
 
 
+def test_one_weight_is_that_of_every_example():
+    one, each = (ODMClassifier().fit(X, y, sample_weight=w) for w in (2, np.full(len(y), 2.0)))
+    assert np.array_equal(one.coef_, each.coef_)
+
+
 def test_scale_counts_an_example_of_weight_two_twice():
     weight = np.arange(len(y)) % 3
     rows = np.repeat(np.arange(len(y)), weight)

@@ -41,7 +41,7 @@ def test_gamma_in_words(cancer, container):
     "wrong",
     [{"mu": 2.0}, {"theta": 1.0}, {"lambda_": -1.0}, {"kernel": "rbv"}, {"solver": "sgd"},
      {"tol": 0.0}, {"cost": 0.0}, {"max_iter": -1}, {"lambda_": "2^4"}, {"tol": "1e-3"},
-     {"bias": "1"}, {"bias": float("nan")}],
+     {"bias": "1"}, {"bias": float("nan")}, {"kernel": ["rbf"]}, {"solver": ["dcd"]}],
     ids=repr,
 )  # fmt: skip
 def test_a_wrong_parameter_is_a_value_error(cancer, wrong):

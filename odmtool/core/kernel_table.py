@@ -159,6 +159,6 @@ KERNELS = {row.name: row for row in _ROWS}
 
 def row_of(name: str) -> KernelRow:
     """The row of a kernel; raises UsageError if there is none of this name."""
-    if name not in KERNELS:
+    if not isinstance(name, str) or name not in KERNELS:
         raise UsageError(messages.unknown_kernel(name, KERNELS))
     return KERNELS[name]

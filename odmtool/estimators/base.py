@@ -11,6 +11,7 @@ from numbers import Integral
 import numpy as np
 
 from odmtool import __version__, messages
+from odmtool.core import kernel_table
 from odmtool.core.columns import canonical
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import variances
@@ -81,8 +82,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             With ``kernel="precomputed"`` the kernel matrix, shape (m, m).
         y : array, shape (m,)
             Labels: integers, texts, or anything that can be sorted; two classes at least.
-        sample_weight : array, shape (m,), optional
-            Weight >= 0 of every example; weight 2 is the same as giving the example twice.
+        sample_weight : array, shape (m,), or number, optional
+            Weight >= 0 of every example; weight 2 is the same as giving the example twice. A number
+            is the weight of each.
 
         Raises
         ------
@@ -102,7 +104,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         classes, codes, facts = labels.encode(y)
         if len(classes) < 2:
             raise DataError(messages.one_class_to_learn(classes[0]))
-        weight = np.ones(len(y)) if sample_weight is None else _weights(sample_weight)
+        weight = _weights(sample_weight, len(y))
         # So that a positive value, and the first of equal scores, mean what they do in
         # scikit-learn.
         order = sorted(set(codes.tolist()), reverse=len(classes) == 2)
@@ -141,9 +143,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         """The machine that the parameters describe."""
         name = self._machine
         if name == "odm":
-            name = name_of_auto(
-                len(classes), {self.kernel}, self.solver, self.multiclass != "auto"
-            )
+            kernels = {kernel_table.row_of(self.kernel).name}
+            name = name_of_auto(len(classes), kernels, self.solver, self.multiclass != "auto")
         machine = machine_named(name)
         of_machine = [field.name for field in fields(machine)]
         own = [name for name in (*of_machine, *Settings._fields) if hasattr(self, name)]
@@ -255,11 +256,13 @@ def _stored(machine: Machine, K) -> tuple:
     return with_serials(np.empty((len(K), 0))), machine.gram_of_values(K)
 
 
-def _weights(sample_weight) -> np.ndarray:
-    weight = np.asarray(sample_weight)
+def _weights(sample_weight, m: int) -> np.ndarray:
+    """A number is the weight of each of the m examples, as in scikit-learn; None is 1."""
+    weight = np.asarray(1.0 if sample_weight is None else sample_weight)
     if weight.dtype.kind == "c":
         raise DataError(messages.complex_weights())
-    return weight.astype(float)
+    weight = weight.astype(float)
+    return np.full(m, weight) if weight.ndim == 0 else weight
 
 
 def _gamma(gamma, X, weight) -> float:

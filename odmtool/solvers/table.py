@@ -228,7 +228,7 @@ def newton_matrices(kind: str) -> int:
 
 def row_of(name: str) -> Solver:
     """The row of a solver; raises UsageError if there is none of this name."""
-    if name not in SOLVERS:
+    if not isinstance(name, str) or name not in SOLVERS:
         raise UsageError(messages.unknown_solver(name, SOLVERS))
     return SOLVERS[name]
 
