@@ -13,6 +13,7 @@ a line ``@NAME`` is replaced by what the package knows of NAME (``_TABLES``).
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import sys
 from pathlib import Path
@@ -111,7 +112,10 @@ def adapted() -> str:
         "examples over the sum of the variances of the features.",
         "With a kernel": f"{listed(defaults.WITH_KERNEL_LAMBDA)} take {defaults.LAMBDA:g} or "
         f"{defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, whichever is more; from "
-        f"{defaults.LAMBDA_OF_MANY:g} on their number.",
+        f"{defaults.LAMBDA_OF_MANY:g} on their number. With rbf and poly and one gamma "
+        f"{listed(defaults.WITH_KINK)} take {defaults.LAMBDA_OF_KINK:g}, or "
+        f"2^{math.log2(defaults.LAMBDA_TIMES_EXAMPLES):g} over the number of examples if that is "
+        f"less, but not less than {defaults.COMPARATOR_LAMBDA:g}.",
         "rbf": "with one gamma and rows in memory these take at most "
         f"{defaults.LAMBDA_OF_NARROW:g}, or the number of examples if that is more, over gamma "
         "times the sum of the features' variances, or over 1 if that is less: that matters where "

@@ -20,6 +20,10 @@ FEW_PER_SPARSE_FEATURE, SPARSE_FROM = {"odm": 8}, 100
 WITHOUT_SHARED = ("odm",)
 WITH_KERNEL_LAMBDA = ("odm", "mcodm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
+# With rbf and poly these, whose losses have a kink, take as much, and for the time no more than the
+# second over the number of examples: with other kernels what they have without one.
+WITH_KINK = ("ldm", "l1svm", "svr", "mcsvm")
+LAMBDA_OF_KINK, LAMBDA_TIMES_EXAMPLES = 2.0**16, 2.0**28
 # With rbf at most this, or the number of examples if that is more, over the spread of the examples:
 # gamma times the summed variance of the features, and at most 1.
 LAMBDA_OF_NARROW = 2.0**10

@@ -42,7 +42,9 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert recorded("-l", "7") == 7
     assert recorded("-c", "1") == 4500
     assert recorded("-s", "l2svm") == 18000
-    assert recorded("-s", "ldm", data="few") == COMPARATOR_LAMBDA
+    narrow = pytest.approx(4000 / (X[:4000].var(axis=0).sum() / 2), rel=6e-3)
+    assert recorded("-s", "ldm", data="few") == narrow
+    assert recorded("-s", "l1svm", kernel="sigmoid", data="few") == COMPARATOR_LAMBDA
     assert recorded("-s", "l2svm", data="few") == LAMBDA
     assert recorded("-s", "l2svm", kernel="linear") == COMPARATOR_LAMBDA
     assert recorded("-s", "mcodm") == 18000
@@ -79,9 +81,16 @@ def test_the_default_lambda_with_rbf_is_less_for_a_narrow_kernel(run, tmp_path):
     assert recorded("-g", "0.5/d") == wanted(0.1 * V)
     assert recorded() == wanted(min(1, V / 5))
     assert recorded("-g", "0.01") == recorded("-g", "0.1", kernel="poly") == LAMBDA
-    assert recorded("-s", "ldm") == recorded("-s", "l1svm") == COMPARATOR_LAMBDA
+    for kink in ("ldm", "l1svm", "svr", "mcsvm"):
+        assert recorded("-s", kink) == recorded()
+        assert recorded("-g", "0.1", "-s", kink) == wanted(0.1 * V)
+        assert recorded("-g", "0.001", "-s", kink) == 2.0**16
+        assert recorded("-s", kink, kernel="linear") == COMPARATOR_LAMBDA
     assert recorded("--cache", ".", "--solver", "nystrom") == LAMBDA
     assert recorded("-l", "5") == 5 and recorded("-c", "5") == 300
+    for weight, lambda_ in ((100, 2.0**28 / 6000), (10_000, COMPARATOR_LAMBDA)):
+        Path("weights").write_text(f"{weight}\n" * 60)
+        assert recorded("-W", "weights", "-g", "0.001", "-s", "l1svm") == pytest.approx(lambda_)
     Path("weights").write_text("100\n" * 60)
     assert recorded("-W", "weights", "-g", "0.5") == wanted(1, 6000)
     low, high = X.min(axis=0), X.max(axis=0)
@@ -143,8 +152,10 @@ def test_the_default_lambda_with_poly_is_less_for_large_kernel_values(run, tmp_p
     assert recorded("-g", "1", "-d", "2", "-r", "3")[0] == wanted(np.median(values(X, 1, 2, 3)))
     assert recorded("-l", "1e-3") == (1e-3, False)
     assert recorded("--scale", "0,1") == (LAMBDA, False)
-    others = default_lambda("l1svm", COMPARATOR_LAMBDA, "poly", X, gamma=0.2)
-    assert others == COMPARATOR_LAMBDA
+    assert recorded("-s", "l1svm")[0] == found
+    unknown = default_lambda("l1svm", COMPARATOR_LAMBDA, "poly", X)
+    assert unknown == COMPARATOR_LAMBDA
+    assert default_lambda("l1svm", COMPARATOR_LAMBDA, "poly", X / 99, gamma=0.2) == 2.0**16
     estimator = ODMClassifier(kernel="poly", bias=None).fit(X, y)
     assert float(estimator.model_.facts["lambda"]) == found
     for given, lambdas in (((), {of_one}), (("-d", "2,3"), {LAMBDA})):

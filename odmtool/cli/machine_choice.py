@@ -20,6 +20,7 @@ from odmtool.defaults import (
     MOST_IN_PAIRS,
     SPREAD_OF,
     WITH_KERNEL_LAMBDA,
+    WITH_KINK,
     PerDistance,
 )
 from odmtool.errors import UsageError
@@ -149,7 +150,8 @@ class MachineChoice(NamedTuple):
         has_lambda = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         is_wide = has_lambda and kernel == "linear"
         is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
-        is_of_rows = has_lambda and self.name in WITH_KERNEL_LAMBDA and self._settled_kernel(kernel)
+        has_own = self.name in (*WITH_KERNEL_LAMBDA, *WITH_KINK)
+        is_of_rows = has_lambda and has_own and self._settled_kernel(kernel)
         if is_wide or is_of_rows or has_gamma:
             data = scaled()
         variances = None

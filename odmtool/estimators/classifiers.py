@@ -88,7 +88,7 @@ class LDMClassifier(MachineClassifier):
     Parameters
     ----------
     lambda_ : float, > 0, optional
-        Weight of the hinge loss; by default 2^10.
+        Weight of the hinge loss; by default 2^10, with rbf and poly up to 2^16.
     mu1, mu2 : float, >= 0
         Weights of the variance and of the mean of the margins.
     cost, kernel, ... :

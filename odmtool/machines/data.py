@@ -28,10 +28,12 @@ from odmtool.defaults import (
     FEW_PER_FEATURE,
     FEW_PER_SPARSE_FEATURE,
     LAMBDA,
+    LAMBDA_OF_KINK,
     LAMBDA_OF_MANY,
     LAMBDA_OF_NARROW,
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
+    LAMBDA_TIMES_EXAMPLES,
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
     SPARSE_FROM,
@@ -39,6 +41,7 @@ from odmtool.defaults import (
     SPREAD_OF_FEW,
     WIDE_FROM,
     WITH_KERNEL_LAMBDA,
+    WITH_KINK,
     WITHOUT_SHARED,
     PerDistance,
     PerFeature,
@@ -124,8 +127,10 @@ def default_lambda(
     """The lambda of a machine that nobody named (docs/defaults.md).
 
     With a kernel 2^14 and at least 4 for each example, but from 2^18 on 1, for the time: else an
-    example would count the less the more there are. With rbf no more than :func:`_narrow_lambda`,
-    with poly than :func:`_poly_lambda`, with sigmoid :func:`.sigmoid_lambda`.
+    example would count the less the more there are. Losses with a kink take 2^16, or 2^28 / m if
+    that is less, for the time, and their usual lambda with sigmoid or without rows. With rbf no
+    more than :func:`_narrow_lambda`, with poly than :func:`_poly_lambda`, with sigmoid
+    :func:`.sigmoid_lambda`.
     Of linear odm and mcodm less than ``usual`` for wide data, and of odm for data with few examples
     per feature, of sparse data some more. An example of weight 2 is two, but
     weights that are 1 / m, as boosting hands them on, do not make the examples one.
@@ -148,9 +153,13 @@ def default_lambda(
     total, weight = counted(X.shape[0], weight)
     if kernel == "linear":
         return _wide_lambda(name, usual, X, total, weight)
-    if name not in WITH_KERNEL_LAMBDA:
+    is_known = gamma is not None and _has_rows(X)
+    if name in WITH_KERNEL_LAMBDA:
+        of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
+    elif name in WITH_KINK and kernel in ("rbf", "poly") and is_known:
+        of_kernel = max(usual, min(LAMBDA_OF_KINK, LAMBDA_TIMES_EXAMPLES / total))
+    else:
         return usual
-    of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
     if kernel == "poly" and gamma is not None:
         poly = Kernel(kernel, gamma_for(gamma, X.shape[1]), coef0, degree)
         return min(of_kernel, _poly_lambda(poly, X, total, weight))
@@ -165,7 +174,7 @@ def default_lambda(
     if kernel == "rbf":
         return min(of_kernel, _narrow_lambda(spread, total))
     sigmoid = Kernel(kernel, gamma_for(gamma or 0.0, X.shape[1]), coef0)
-    rows = X if gamma is not None and _has_rows(X) else None
+    rows = X if is_known else None
     return min(of_kernel, sigmoid_lambda(sigmoid, rows, spread, weight))
 
 
