@@ -125,14 +125,15 @@ def test_rounding_stays_within_the_bound(monkeypatch):
     """Without the repair, values differ from LIBSVM's by at most the bound."""
     rng = np.random.default_rng(2)
     bounds = []
-    values_of = KernelModel._values_and_bound
+    values_of = KernelModel._by_first
 
     def remember(self, *arguments):
-        values, bound = values_of(self, *arguments)
-        bounds.append(bound)
-        return values, np.full_like(bound, -1.0)  # nothing is near zero
+        of_classes = list(values_of(self, *arguments))
+        bounds.append(np.concatenate([bound for _, _, bound in of_classes], axis=1))
+        for part, values, bound in of_classes:
+            yield part, values, np.full_like(bound, -1.0)  # nothing is near zero
 
-    monkeypatch.setattr(KernelModel, "_values_and_bound", remember)
+    monkeypatch.setattr(KernelModel, "_by_first", remember)
     differences = 0
     for kernel in [*make.KERNELS.values(), Kernel("rbf", gamma=1e3)]:
         model = make.kernel_model(rng, kernel, 3)

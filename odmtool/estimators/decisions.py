@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
-from odmtool.models.decide import votes_and_confidence
 
 
 class Decisions:
@@ -33,12 +32,13 @@ class Decisions:
         (m, k) for k > 2; the class of the largest is predicted.
         """  # fmt: skip
         rows = self._rows(X)
-        values = self.model_.decision_values(rows)
         place, k = self._places(self.model_.labels), len(self.classes_)
+        if k > 2 and not self.model_.has_scores:
+            values = self.model_.votes_and_confidence(rows)
+        else:
+            values = self.model_.decision_values(rows)
         if k == 2:
             return values[:, 0] if place[0] == 1 else -values[:, 0]
-        if k > 2 and not self.model_.has_scores:
-            values = votes_and_confidence(values, k)
         ordered = np.zeros((len(values), k))
         if values.shape[1]:  # a kernel model of one class has none
             ordered[:, place] = values

@@ -11,7 +11,11 @@ import numpy as np
 
 from odmtool.core.kernel_table import STORED
 from odmtool.models.decide import (
+    MANY_CLASSES,
+    Standings,
     most_probable,
+    numbers_by_class,
+    pairs_by_class,
     pairs_by_first,
     sigmoids_among,
     sure_winners,
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from odmtool.models.scores import Scores
 
 _EPS = np.finfo(float).eps
+# Kernel values in LIBSVM's order that are kept while other pairs of their rows are looked at.
+_NUMBERS_IN_ORDER = 2**20
 
 
 @dataclass(eq=False)
@@ -103,11 +109,37 @@ class KernelModel:
             return
         from odmtool.models.rows import NUMBERS_OF_A_PAIR
 
-        way = self._rows.way(n_rows)
-        for part in self._rows.blocks(n_rows, NUMBERS_OF_A_PAIR * n_pairs):
+        numbers = self._numbers + n_pairs if self._has_many else NUMBERS_OF_A_PAIR * n_pairs
+        for by_first, n in self._exact(X, numbers, boundary, margin):
+            found = np.empty((n, n_pairs))
             with np.errstate(all="ignore"):
-                values = self._block_values(X[part], way, boundary, margin)
-            yield values
+                for part, values in by_first:
+                    found[:, part] = values
+            yield found
+
+    def _exact(
+        self, X: csr_matrix, numbers: int, boundary=0.0, margin=0.0
+    ) -> Iterator[tuple[Iterator[tuple[slice, np.ndarray]], int]]:  # fmt: skip
+        """The same class by class of blocks of rows, of which each takes so many numbers; and how
+        many rows.
+        """  # fmt: skip
+        way = self._rows.way(X.shape[0])
+        for part in self._rows.blocks(X.shape[0], numbers):
+            yield self._exact_by_first(X[part], way, boundary, margin), part.stop - part.start
+
+    def votes_and_confidence(self, X: csr_matrix) -> np.ndarray:
+        """See :func:`odmtool.models.decide.votes_and_confidence`; only without scores."""
+        return np.concatenate([np.empty((0, len(self.labels))), *(
+            standings.confident() for standings in self._standings(X, has_total=True)
+        )])  # fmt: skip
+
+    def _standings(self, X: csr_matrix, has_total: bool) -> Iterator[Standings]:
+        """What the exact values of the pairs come to, of some rows at a time."""
+        for by_first, n in self._exact(X, self._numbers):
+            with np.errstate(all="ignore"):
+                values = (of_class for _, of_class in by_first)
+                standings = Standings(n, len(self.labels)).counted(values, has_total)
+            yield standings
 
     def expect(self, n_rows: int) -> None:
         """So many rows are about to come, in parts; see :mod:`odmtool.models.rows`."""
@@ -131,16 +163,37 @@ class KernelModel:
         """The places of the classes with most votes, shape (m,)."""
         from odmtool.models.rows import those_of
 
-        k = len(self.labels)
-
-        def decide(rows):
-            by_first = ((values, bound) for _, values, bound in self._by_first(rows, "single"))
-            return sure_winners(by_first, rows.shape[0], k)
-
         # Their sums are two numbers for each pair; calls for a few rows take longer than the work.
-        best, in_doubt = self._rows.by_single(X, len(self.rho) // 2, decide)
-        best[in_doubt] = votes(self._pair_values(those_of(X, in_doubt)), k).argmax(axis=1)
+        numbers = self._numbers if self._has_many else len(self.rho) // 2
+        best, in_doubt = self._rows.by_single(X, numbers, self._sure, any_way=self._has_many)
+        if in_doubt.any():
+            left = self._standings(those_of(X, in_doubt), has_total=False)
+            best[in_doubt] = np.concatenate([standings.winners() for standings in left])
         return best
+
+    def _sure(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
+        """The classes with most votes of a block of rows, and where rounding may change that."""
+        if not self._has_many:
+            by_first = ((values, bound) for _, values, bound in self._by_first(X, way))
+            return sure_winners(by_first, X.shape[0], len(self.labels))
+        from odmtool.models.most_votes import PairsOfAClass, most_votes
+
+        K, sizes = self._rows.matrix(X, way, np.array(self.n_support), self._largest)
+        shares = self._rounding_shares(sizes, *self._rows.errors(X, way))
+        pairs = PairsOfAClass(K, shares, np.array(self.n_support), self.coef, self.rho)
+        # With many kernels the nearest class is that of the largest values.
+        return most_votes(pairs.against, sizes.argmax(axis=0), len(self.labels))
+
+    @property
+    def _has_many(self) -> bool:
+        """Whether values of pairs are made class by class."""
+        return len(self.labels) >= MANY_CLASSES
+
+    @property
+    def _numbers(self) -> int:
+        """The numbers of a row while what its pairs come to is made."""
+        k, n = len(self.labels), len(self.coef)
+        return numbers_by_class(k, n) if self._has_many else 2 * len(self.rho)
 
     @property
     def has_probabilities(self) -> bool:
@@ -198,33 +251,43 @@ class KernelModel:
         """The largest absolute coefficient of every support vector, shape (n_sv,)."""
         return np.abs(self.coef).max(axis=1, initial=0.0)
 
-    def _block_values(self, X: csr_matrix, way: str, boundary, margin) -> np.ndarray:
-        """Decision values of a block of rows, those near a boundary in LIBSVM's order."""
-        values, bound = self._values_and_bound(X, way)
-        near = ~(np.abs(values - boundary) > bound + margin)
-        for row in np.flatnonzero(near.any(axis=1)):
-            in_order = self._rows.in_stock_order(X[row])
-            for pair in np.flatnonzero(near[row]):
-                values[row, pair] = self._stock_value(in_order, pair)
-        return values
-
-    def _values_and_bound(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
-        """Decision values, and how far they may be from LIBSVM's, shapes (rows, pairs)."""
-        found, bounds = np.empty((2, X.shape[0], len(self.rho)))
+    def _exact_by_first(
+        self, X: csr_matrix, way: str, boundary, margin
+    ) -> Iterator[tuple[slice, np.ndarray]]:  # fmt: skip
+        """Values of each class with those after it, and their places among the pairs; those near a
+        boundary in LIBSVM's order.
+        """  # fmt: skip
+        boundary, margin = (np.broadcast_to(each, len(self.rho)) for each in (boundary, margin))
+        in_order: dict[int, np.ndarray] = {}
         for part, values, bound in self._by_first(X, way):
-            found[:, part], bounds[:, part] = values, bound
-        return found, bounds
+            near = ~(np.abs(values - boundary[part]) > bound + margin[part])
+            for row in np.flatnonzero(near.any(axis=1)):
+                if row not in in_order:
+                    if len(in_order) * len(self.coef) > _NUMBERS_IN_ORDER:
+                        in_order.clear()
+                    in_order[row] = self._rows.in_stock_order(X[row])
+                for place in np.flatnonzero(near[row]):
+                    pair = part.start + place
+                    values[row, place] = self._stock_value(in_order[row], pair)
+            yield part, values
 
     def _by_first(
         self, X: csr_matrix, way: str
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:  # fmt: skip
-        """The same for each class with those after it, and their places among the pairs."""
-        sums, sizes = self._rows.sums(X, way, self.class_rows, self.coef, self._largest)
+        """The same of any order, and how far they may be from LIBSVM's."""
+        if self._has_many:
+            K, sizes = self._rows.matrix(X, way, np.array(self.n_support), self._largest)
+            by_first = pairs_by_class(K, self.class_rows, self.coef)
+        else:
+            sums, sizes = self._rows.sums(X, way, self.class_rows, self.coef, self._largest)
+            by_first = (values for _, values in pairs_by_first(sums))
         shares = self._rounding_shares(sizes, *self._rows.errors(X, way))
-        beside = 4 * _EPS * np.abs(self.rho)
-        for i, (part, values) in enumerate(pairs_by_first(sums)):
+        beside, start = 4 * _EPS * np.abs(self.rho), 0
+        for i, values in enumerate(by_first):
+            part = slice(start, start + values.shape[1])
             values -= self.rho[part]
             yield part, values, shares[:, i, None] + shares[:, i + 1 :] + beside[part]
+            start = part.stop
 
     def _rounding_shares(self, sizes, relative, absolute) -> np.ndarray:
         """How far a value and LIBSVM's may be apart but for rho: the shares of its two classes.

@@ -94,20 +94,24 @@ class KernelRows:
         is_much = max(n_rows, self._expected) * self.vectors.shape[0] > least
         return COMPILED if is_much else DOUBLE
 
-    def by_single(self, X: csr_matrix, numbers: int, decide) -> tuple[np.ndarray, np.ndarray]:
+    def by_single(
+        self, X: csr_matrix, numbers: int, decide, any_way: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         """What values in single precision decide, and which rows they leave in doubt.
 
-        ``decide`` tells both of a block of rows, of which each takes so many numbers. Where such
-        values cannot be had, or decided too little so far, all rows are in doubt.
+        ``decide`` tells both of a block of rows, of which each takes so many numbers, and of the
+        way. Where such values cannot be had it is asked with others if it takes them ``any_way``,
+        else all rows are in doubt; so are they where too little was decided so far.
         """
         best, in_doubt = np.zeros(X.shape[0], dtype=np.int64), np.ones(X.shape[0], dtype=bool)
-        can = self.row.factors and self.kernel.gamma >= 0 and self._is_dense
+        is_single = self.row.factors and self.kernel.gamma >= 0 and self._is_dense
+        can, way = is_single or any_way, SINGLE if is_single else self.way(X.shape[0])
         # Of few vectors, calls of NumPy would take longer than the values.
         rows = int(np.clip(_SINGLE_VALUES // max(1, self.vectors.shape[0]), _ROWS, _MOST_ROWS))
         for part in self.blocks(X.shape[0], numbers, rows) if can else ():
             if self._in_doubt <= _IN_DOUBT * self._seen:
                 with np.errstate(all="ignore"):
-                    best[part], in_doubt[part] = decide(X[part])
+                    best[part], in_doubt[part] = decide(X[part], way)
                 self._seen += part.stop - part.start
                 self._in_doubt += int(in_doubt[part].sum())
         self.expect(int(in_doubt.sum()))
@@ -146,6 +150,16 @@ class KernelRows:
                     products[i] += K[:, some] @ coef[start:stop]
                     sizes[i] += size[:, some] @ weight[start:stop]
         return products, sizes
+
+    def matrix(
+        self, X: csr_matrix, way: str, counts: np.ndarray, weight
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """K, shape (rows, n_sv), and |K| weight over groups of so many vectors, as :meth:`sums`."""
+        K = np.empty((X.shape[0], self.vectors.shape[0]))
+        for part, values in self._values(X, way):
+            K[:, part] = values
+        size = K if self.row.of == DISTANCES else np.abs(K)
+        return K, group_sums(size * weight, counts).T
 
     def _values(self, X: csr_matrix, way: str) -> Iterator[tuple[slice, np.ndarray]]:
         """Kernel values with one run of support vectors after the other, in the same place."""
@@ -261,6 +275,15 @@ class KernelRows:
         off = np.minimum(gamma * off, 700.0)
         is_lost = ~(size < 1e30)
         return np.expm1(off) + 10 * unit * np.exp(off), 2 * np.exp(off - 80.0) + is_lost
+
+
+def group_sums(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The sums of so many neighbouring columns, which may be none, shape (m, groups)."""
+    found, filled = np.zeros((len(values), len(counts))), counts > 0
+    if filled.any():
+        starts = (counts.cumsum() - counts)[filled]
+        found[:, filled] = np.add.reduceat(values, starts, axis=1)
+    return found
 
 
 def those_of(X, which: np.ndarray):

@@ -53,6 +53,10 @@ class ScaledModel:
         """Those of the model, for rows that are not scaled."""
         return self._joined(lambda rows: (self.trained.decision_values(rows),), X)[0]
 
+    def votes_and_confidence(self, X: csr_matrix) -> np.ndarray:
+        """Those of the model, where pairs of classes vote."""
+        return self._joined(lambda rows: (self.trained.votes_and_confidence(rows),), X)[0]
+
     def predict_with_values(self, X: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """Labels, int64, shape (m,), and :meth:`decision_values`."""
         return self._joined(self.trained.predict_with_values, X)

@@ -82,8 +82,8 @@ class Scores:
     def best(self, X: csr_matrix) -> np.ndarray:
         """The places of :meth:`winners`, shape (m,)."""
 
-        def decide(rows):
-            scores, bound = self._block_scores(rows, "single")
+        def decide(rows, way):
+            scores, bound = self._block_scores(rows, way)
             return scores.argmax(axis=1), _has_near_rival(scores, bound)
 
         best, in_doubt = self.rows.by_single(X, len(self.blocks), decide)
