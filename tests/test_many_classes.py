@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 
 import model_makers as make
 import numpy as np
@@ -11,10 +13,15 @@ import pytest
 from prediction_twin import naive_kernel_label, naive_pair_values
 from scipy.sparse import csr_matrix
 
+from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.machines import ODM
 from odmtool.models import decide
 from odmtool.models.kernel import KernelModel
 from odmtool.models.most_votes import most_votes
+from odmtool.search import pair_values
+from odmtool.search.calibration import evaluate_calibrated
+from odmtool.search.validation import Data, evaluate_chain
 
 K = 7
 
@@ -41,6 +48,15 @@ def naive_confidence(values: list[float], k: int) -> list[float]:
         total[i] += value
         total[j] -= value
     return [n + t / (3 * (abs(t) + 1)) for n, t in zip(votes, total, strict=True)]
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """The most bytes of arrays that there are at a time."""
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
 
 
 # ---- most votes without all pairs ---------------------------------------------------------
@@ -81,16 +97,16 @@ def test_the_class_with_most_votes_is_found_whatever_is_guessed(k, noise):
 @pytest.mark.parametrize("k", [3, 4])
 def test_what_values_within_the_bound_could_change_is_in_doubt(k):
     rng, m = np.random.default_rng(k), 300
-    pairs, places = list(itertools.combinations(range(k), 2)), decide.pairs_of_each(k)
+    pairs = list(itertools.combinations(range(k), 2))
     values = rng.normal(size=(m, len(pairs))).round(1)
     bounds = rng.choice([0.0, 0.3, 0.8], values.shape)
 
     def against(label, rows):
-        other = np.arange(k) != label
-        found, bound = np.zeros((2, len(rows), k))
-        signs = np.where(np.arange(k) < label, -1, 1)[other]
-        found[:, other] = values[rows][:, places[label]] * signs
-        bound[:, other], bound[:, label] = bounds[rows][:, places[label]], np.inf
+        found, bound = np.zeros((len(rows), k)), np.full((len(rows), k), np.inf)
+        for pair, (i, j) in enumerate(pairs):
+            if label in (i, j):
+                other, sign = (j, 1) if label == i else (i, -1)
+                found[:, other], bound[:, other] = sign * values[rows, pair], bounds[rows, pair]
         return found, bound
 
     best, in_doubt = most_votes(against, rng.integers(0, k, m), k)
@@ -178,8 +194,89 @@ def test_the_pairs_of_all_rows_are_not_held_at_a_time(monkeypatch, are_few, is_m
         X = make.sparse_rows(rng, m, 9)
         model.predict(X[:2])
         for asked in (model.predict, model.votes_and_confidence):
-            tracemalloc.start()
-            asked(X)
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-            assert peak < m * k * (k - 1) / 2 * 8 / 4
+            assert peak_of(partial(asked, X)) < m * k * (k - 1) / 2 * 8 / 4
+
+
+# ---- cross validation ----------------------------------------------------------------------
+
+
+def pair_values_twin(values, C, offset, target, k):
+    """From kernel values, row by row and pair by pair."""
+    found = []
+    for row in values:
+        of_row = []
+        for pair, (i, j) in enumerate(itertools.combinations(range(k), 2)):
+            total = offset[pair]
+            for s, label in enumerate(target):
+                if label in (i, j):
+                    total += row[s] * C[s, j - 1 if label == i else i]
+            of_row.append(total)
+        found.append(of_row)
+    return found
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize("memory, is_computed", [(1e9, True), (1e9, False), (100, False)])
+def test_values_of_examples_left_out(monkeypatch, few_are_many, share, memory, is_computed):
+    """Kept or made again, and with few examples that have coefficients."""
+    monkeypatch.setattr(pair_values, "_BLOCK_NUMBERS", 500)
+    rng, k, n = np.random.default_rng(7), 5, 40
+    X, kernel = make.sparse_rows(rng, n + 12, 6), Kernel("rbf", gamma=0.3)
+    gram = Gram(kernel, X, memory)
+    if is_computed:
+        gram.matrix()
+    rows = rng.permutation(n + 12)
+    train, test, target = rows[:n], rows[n:], rng.integers(0, k, n)
+    C = rng.normal(size=(n, k - 1)) * (rng.random((n, 1)) < share)
+    offset = rng.normal(size=k * (k - 1) // 2)
+    found = pair_values.KernelProducts(train, test, gram).of_pairs(C, offset, target)
+    K = [[np.exp(-0.3 * ((X[a] - X[b]).toarray() ** 2).sum()) for b in train] for a in test]
+    naive = pair_values_twin(K, C, offset, target, k)
+    assert np.concatenate(list(found.arrays())) == pytest.approx(np.array(naive), abs=1e-12)
+    best, confident = found.standings()
+    expected = [naive_confidence(one, k) for one in naive]
+    assert confident == pytest.approx(np.array(expected), abs=1e-12)
+    assert best.tolist() == decide.votes(np.array(naive), k).argmax(axis=1).tolist()
+    own, labels = found.of_own(target[:12]), target[:12]
+    for pair, (i, j) in enumerate(itertools.combinations(range(k), 2)):
+        values = np.array(naive)[:, pair]
+        assert own[labels == i, j - 1] == pytest.approx(values[labels == i], abs=1e-12)
+        assert own[labels == j, i] == pytest.approx(values[labels == j], abs=1e-12)
+
+
+@pytest.mark.parametrize("is_computed", [True, False])
+def test_the_pairs_of_a_fold_are_not_held_at_a_time(monkeypatch, is_computed):
+    monkeypatch.setattr(pair_values, "_BLOCK_NUMBERS", 2**16)
+    monkeypatch.setattr(decide, "_SUMS", 2**10)
+    rng, k, n = np.random.default_rng(8), 60, 1500
+    gram = Gram(Kernel("rbf", gamma=0.1), make.sparse_rows(rng, n, 6), 1e9)
+    if is_computed:
+        gram.matrix()
+    target = np.arange(2 * k) % k
+    products = pair_values.KernelProducts(np.arange(2 * k), np.arange(n), gram)
+    C, offset = rng.normal(size=(2 * k, k - 1)), np.zeros(k * (k - 1) // 2)
+    found = products.of_pairs(C, offset, target)
+    for work in (
+        found.standings, lambda: found.of_own(np.arange(n) % k), lambda: [0 for _ in found.arrays()]
+    ):  # fmt: skip
+        assert peak_of(work) < n * len(offset) * 8 / 6
+
+
+@pytest.mark.parametrize("evaluate", [evaluate_chain, evaluate_calibrated])
+def test_a_cross_validation_does_not_hold_them_either(monkeypatch, evaluate):
+    """1000 classes took 4.5 GB; here it would take 6 MB, and as much for every copy."""
+    monkeypatch.setattr(pair_values, "_BLOCK_NUMBERS", 2**14)
+    monkeypatch.setattr("odmtool.models.probability._BLOCK_VALUES", 2**14)
+    monkeypatch.setattr("odmtool.models.coupling._MATRIX_VALUES", 2**14)
+    rng, k = np.random.default_rng(9), 40
+    labels = np.concatenate([np.repeat(np.arange(k), 6), np.arange(1000) % k])
+    X = csr_matrix(rng.normal(size=(k, 3))[labels] + 0.1 * rng.normal(size=(len(labels), 3)))
+    machine = ODM(kernel="linear", lambda_=8.0, multiclass="ovo")
+    train, test = np.arange(6 * k), np.arange(6 * k, len(labels))
+    found = []
+    peak = peak_of(lambda: found.extend(
+        evaluate(machine, [{}], Data(X, labels), train, test, None)
+    ))  # fmt: skip
+    assert found[0].values.shape == (len(test), k)
+    assert (found[0].predicted == labels[test]).mean() > 0.5
+    assert peak < len(test) * k * (k - 1) / 2 * 8 / 2

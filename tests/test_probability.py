@@ -20,7 +20,7 @@ from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.models import coupling, probability
-from odmtool.models.decide import pair_values
+from odmtool.models.decide import pair_blocks
 from odmtool.models.linear import LinearModel
 from odmtool.models.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
 from odmtool.search.calibration import FOLDS, add_probabilities, calibrate_chain
@@ -231,7 +231,7 @@ def test_values_of_many_pairs_are_not_held_for_all_rows(monkeypatch):
     finally:
         tracemalloc.stop()
     assert peak < 8 * m * n_pairs / 2
-    pairs = pair_values(model.decision_values(X), k)
+    pairs = np.concatenate(list(pair_blocks(model.decision_values(X), k)))
     assert np.array_equal(p, class_probabilities(pairs, *sigmoids, k))
 
 

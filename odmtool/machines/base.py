@@ -34,7 +34,7 @@ from odmtool.machines.data import (
     weights_in_use,
 )
 from odmtool.machines.huge_values import refuse_huge_values
-from odmtool.models.decide import pair_totals, votes
+from odmtool.models.decide import pair_totals
 from odmtool.models.linear import linear_model
 from odmtool.solvers import table
 from odmtool.solvers.auto import has_landmarks
@@ -328,11 +328,12 @@ class Machine:
         return C[:, None], np.array([solution.bias])
 
     def winners(self, values: np.ndarray, k: int) -> np.ndarray:
-        """The place of the predicted class for every row of values, shape (n,)."""
+        """The place of the predicted class for every row of values, shape (n,).
+
+        Where pairs of classes vote there are no such values.
+        """
         if values.shape[1] == 1:
             return np.where(values[:, 0] > 0, 0, k - 1)
-        if self.decides_by_votes(k):
-            return votes(values, k).argmax(axis=1)
         return values.argmax(axis=1)
 
     def check_format(self, k: int) -> None:

@@ -137,17 +137,6 @@ def sums_of_pairs(sums: np.ndarray) -> np.ndarray:
     return found
 
 
-def pairs_of_each(k: int) -> np.ndarray:
-    """Where among all pairs those of each class are, int array, shape (k, k - 1).
-
-    Column j - 1 of class i has the pair i < j, column j the pair j < i.
-    """
-    first, second = np.triu_indices(k, 1)
-    place = np.empty((k, max(0, k - 1)), dtype=np.int64)
-    place[first, second - 1] = place[second, first] = np.arange(len(first))
-    return place
-
-
 def pair_totals(C: np.ndarray, target: np.ndarray, k: int) -> np.ndarray:
     """What the coefficients of every pair sum up to, shape (k (k - 1) / 2,).
 
@@ -225,15 +214,11 @@ def most_probable(
     return np.asarray(model.labels, dtype=np.int64)[best], probabilities
 
 
-def pair_values(values: np.ndarray, k: int) -> np.ndarray:
-    """f_i - f_j for every pair of k classes, from one value per class; two may have one value."""
-    if values.shape[1] < 2:
-        return values
-    return np.concatenate([np.empty((0, k * (k - 1) // 2)), *pair_blocks(values, k)])
-
-
 def pair_blocks(values: np.ndarray, k: int) -> Iterator[np.ndarray]:
-    """:func:`pair_values` of some rows at a time."""
+    """f_i - f_j for every pair of k classes, from one value per class, of some rows at a time.
+
+    Two classes may have one value.
+    """
     if values.shape[1] < 2:
         yield values
         return

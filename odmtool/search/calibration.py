@@ -25,8 +25,8 @@ from odmtool.errors import UsageError
 from odmtool.machines import Machine
 from odmtool.machines.data import targets, weights_in_use
 from odmtool.models import carry
-from odmtool.models.decide import pair_values, pairs_of_each
-from odmtool.models.probability import class_probabilities, fit_sigmoid
+from odmtool.models.decide import pair_blocks, votes_and_confidence
+from odmtool.models.probability import fit_sigmoid, probabilities_of_blocks
 from odmtool.search.together import Together, shares_landmarks
 from odmtool.search.validation import (
     NO_SOLUTION,
@@ -85,7 +85,7 @@ def calibrate_chain(
     rows = usable_rows(machine, data, np.asarray(rows))
     fold = folds(data.labels[rows], FOLDS, machine.seed)
     k = len(data.class_order())
-    target, columns = targets(data.labels[rows], data.class_order()), pairs_of_each(k)
+    target = targets(data.labels[rows], data.class_order())
     # As they are, or those of the pairs of an example's class: of many classes, values of all pairs
     # would fill the memory.
     values: list[np.ndarray | None] = [None] * len(settings)
@@ -95,9 +95,9 @@ def calibrate_chain(
         if result is NO_SOLUTION:
             solved[number] = False
             continue
-        own, has_pairs[number] = result.values, result.has_pairs
-        if result.has_pairs:
-            own = np.take_along_axis(own, columns[target[fold == part]], axis=1)
+        own, has_pairs[number] = result.values, result.pairs is not None
+        if has_pairs[number]:
+            own = result.pairs.of_own(target[fold == part])
         if values[number] is None:
             values[number] = np.empty((len(rows), own.shape[1]))
         values[number][fold == part] = own
@@ -140,16 +140,11 @@ def _results(
             yield number, part, result
 
 
-def _of_pairs(result: FoldResult, k: int) -> np.ndarray:
-    """The decision values of a result as those of the pairs of k classes."""
-    return result.values if result.has_pairs else pair_values(result.values, k)
-
-
 def _sigmoids(values, has_pairs, target, k: int, weight) -> tuple[np.ndarray, np.ndarray]:
     """One sigmoid for each pair of classes, fitted on the examples of the two.
 
     Values are those of the classes, or of the pairs of the example's class, as
-    :func:`odmtool.models.decide.pairs_of_each` has them.
+    :meth:`odmtool.search.pair_values.PairValues.of_own` has them.
     """
     sigmoids = []
     for i, j in zip(*np.triu_indices(k, 1), strict=True):
@@ -217,7 +212,7 @@ def evaluate_calibrated(
     """:func:`~odmtool.search.validation.evaluate_chain` with the labels of the probabilities.
 
     The sigmoids of a setting are fitted within the training part. The values are the log odds
-    -(A f + B) of the pairs of classes, of which there is one for two classes.
+    -(A f + B), or of more than two classes the votes and the confidence of those of their pairs.
     """
     calibrations = calibrate_chain(machine, settings, data, train, gram)
     results = evaluate_chain(machine, settings, data, train, test, gram)
@@ -226,11 +221,23 @@ def evaluate_calibrated(
         if calibration.A is None or result is NO_SOLUTION:
             yield NO_SOLUTION
             continue
-        pairs = _of_pairs(result, len(order))
-        probabilities = class_probabilities(pairs, calibration.A, calibration.B, len(order))
-        predicted = order[probabilities.argmax(axis=1)]
+        log_odds: list[np.ndarray] = []
+        blocks = _with_log_odds(result, calibration, len(order), log_odds)
+        sigmoids = calibration.A, calibration.B
+        found = probabilities_of_blocks(blocks, len(test), *sigmoids, len(order))
         converged = result.converged and not calibration.unconverged
-        log_odds = -(calibration.A * pairs + calibration.B)
         yield result._replace(
-            predicted=predicted, values=log_odds, converged=converged, has_pairs=len(order) > 2
-        )
+            predicted=order[found.argmax(axis=1)], values=np.concatenate(log_odds),
+            converged=converged,
+        )  # fmt: skip
+
+
+def _with_log_odds(result: FoldResult, calibration: Calibration, k: int, found: list):
+    """The values of the pairs of k classes, of some examples at a time; ``found`` gets what their
+    log odds come to.
+    """  # fmt: skip
+    blocks = pair_blocks(result.values, k) if result.pairs is None else result.pairs.arrays()
+    for values in blocks:
+        log_odds = -(calibration.A * values + calibration.B)
+        found.append(log_odds if k == 2 else votes_and_confidence(log_odds, k))
+        yield values

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from odmtool.models.decide import votes_and_confidence
-
 
 def accuracy(classes: list[int], labels, predicted, values) -> float:
     return float(np.mean(labels == predicted))
@@ -69,7 +67,4 @@ METRICS = {"accuracy": accuracy, "balanced": balanced, "auc": auc, "f1": f1}
 
 def score(metric: str, classes: list[int], labels, result) -> float:
     """The metric of a :class:`odmtool.search.validation.FoldResult`."""
-    values = result.values
-    if metric == "auc" and result.has_pairs:
-        values = votes_and_confidence(values, len(classes))
-    return float(METRICS[metric](classes, labels, result.predicted, values))
+    return float(METRICS[metric](classes, labels, result.predicted, result.values))

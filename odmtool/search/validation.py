@@ -22,16 +22,13 @@ import numpy as np
 from odmtool import messages
 from odmtool.core.columns import with_constant_feature
 from odmtool.core.csr import CSR
-from odmtool.core.gram import BYTES, Gram
+from odmtool.core.gram import Gram
 from odmtool.core.loss_table import OF_LDM, ONE_JUMP, SMOOTH
 from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.machines import Machine, Prepared, class_order
 from odmtool.machines.data import canonical_rows
-from odmtool.models.decide import sums_of_pairs
-from odmtool.rows.executor import Serial
+from odmtool.search.pair_values import KernelProducts, PairValues, of_rows
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, path_bytes
-from odmtool.solvers.engine.certificate import rows_times
-from odmtool.solvers.engine.points import Points
 from odmtool.solvers.linear_cost import nonzeros
 from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, SOLVERS
 
@@ -41,8 +38,6 @@ EXACT = 1e-10
 # Beyond these sizes a Newton step is too dear for thousands of fits.
 _LARGEST_EXACT_GRAM = 5000
 _LARGEST_EXACT_NONZEROS = 20_000_000
-# speed only: values of pairs, and their sums, that are made at a time
-_PAIR_NUMBERS = 2**22
 # The path's time grows with m^2, that of Newton's steps for linear problems with m.
 _LARGEST_LINEAR_PATH = 700
 
@@ -96,11 +91,13 @@ class FoldResult(NamedTuple):
     """One setting on one fold: what was predicted for the examples left out."""
 
     predicted: np.ndarray  # integers, shape (examples of the fold,)
-    # Shape (examples of the fold, c): decision values, of two classes one, positive for the first.
+    # Shape (examples of the fold, c): decision values, of two classes one, positive for the first;
+    # of more one for each, of pairs of them votes and confidence
+    # (:func:`odmtool.models.decide.votes_and_confidence`).
     values: np.ndarray
     gap: float
     converged: bool
-    has_pairs: bool = False  # there is a value for each pair of more than two classes
+    pairs: PairValues | None = None  # where pairs of more than two classes vote
 
 
 NO_SOLUTION = FoldResult(np.empty(0), np.empty(0), math.inf, False)
@@ -216,66 +213,39 @@ def evaluate_chain(
             continue
         start = solution.warm_start
         of_first = start if is_first else of_first
+        pairs = None
         if len(present) == 1:
             # Who knows one class only always answers that.
             predicted = np.full(len(test), present[0])
             values = np.full((len(test), 1), 1.0 if present[0] == order[0] else -1.0)
         else:
             values = values_of(*candidate.functions(prepared, solution))
-            predicted = np.asarray(present)[candidate.winners(values, len(present))]
-        has_pairs = candidate.decides_by_votes(len(present))
-        yield FoldResult(predicted, values, solution.gap, solution.converged, has_pairs)
+            if isinstance(values, PairValues):
+                pairs = values
+                best, values = pairs.standings()
+            else:
+                best = candidate.winners(values, len(present))
+            predicted = np.asarray(present)[best]
+        yield FoldResult(predicted, values, solution.gap, solution.converged, pairs)
 
 
 def _predictor(machine: Machine, prepared: Prepared, X, train, test, gram: Gram | None):
-    """From the decision functions of a solution to their values of the rows ``test``."""
+    """From the decision functions of a solution to their values of the rows ``test``: an array, or
+    where pairs of classes vote :class:`odmtool.search.pair_values.PairValues`.
+    """  # fmt: skip
+    k = len(prepared.classes)
+    has_pairs = machine.decides_by_votes(k)
     if gram is None:
         rows = canonical_rows(with_constant_feature(X[test], machine.bias))
         # Its products cost less than those of SciPy's matrices.
         rows = rows if isinstance(rows, np.ndarray) else CSR.of(rows)
+        if has_pairs:
+            return lambda C, offset: of_rows(rows, C, offset, k)
         return lambda C, offset: rows @ C + offset
-    k = len(prepared.classes)
-    times = _kernel_products(train[prepared.kept], test, gram)
-    if not machine.decides_by_votes(k):
-        return lambda C, offset: times(C, slice(None)) + offset
-    members = [np.flatnonzero(prepared.target == label) for label in range(k)]
-
-    def of_pairs(C, offset):
-        found = np.empty((len(test), len(offset)))
-        # The sums take twice what the values do.
-        step = max(1, _PAIR_NUMBERS // max(1, 2 * len(offset)))
-        for start in range(0, len(test), step):
-            some = slice(start, start + step)
-            sums = np.array([times(C, rows, some) for rows in members])
-            found[some] = sums_of_pairs(sums) + offset
-        return found
-
-    return of_pairs
-
-
-def _kernel_products(support, test, gram: Gram):
-    """From coefficients C of the examples ``support``, of which some are taken, to K C at rows
-    ``test``, or at some of these.
-    """  # fmt: skip
-    fits, kept = len(test) * len(support) * BYTES <= gram.memory / 2, []
-    if gram.is_computed:
-        kept.append(gram.matrix()[np.ix_(test, support)])
-    else:
-        points = Points(gram.kernel, gram.X, Serial())
-
-    def times(C, taken, tested=slice(None)):
-        is_compact = 2 * np.count_nonzero(C.any(axis=1)) < len(support)
-        if not kept and (is_compact or not fits):
-            A = np.zeros((gram.size, C.shape[1]))
-            A[support[taken]] = C[taken]
-            return rows_times(points, test[tested], A)
-        if not kept:
-            # speed only: when compiled code is loaded
-            points.expect(len(test) * len(support))
-            kept.append(points.values(gram.X[test], gram.X[support]))
-        return kept[0][tested][:, taken] @ C[taken]
-
-    return times
+    products = KernelProducts(train[prepared.kept], test, gram)
+    if has_pairs:
+        return lambda C, offset: products.of_pairs(C, offset, prepared.target)
+    return lambda C, offset: products.times(C) + offset
 
 
 def is_exact(machine: Machine, prepared: Prepared) -> bool:
