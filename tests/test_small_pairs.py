@@ -91,6 +91,27 @@ def test_what_a_few_steps_do_not_solve_is_left(monkeypatch):
     assert left.converged and left.objective == pytest.approx(whole.objective, rel=2e-3)
 
 
+@pytest.mark.parametrize("max_iter", [0, 1, 3, 100])
+def test_a_limit_of_the_iterations_is_that_of_every_pair(monkeypatch, max_iter):
+    """Pairs that end before it are solved together; the others tell what they do alone."""
+    X, labels = clouds([3] * K)
+    machine = ODM(kernel="rbf", gamma=0.02, lambda_=2.0**12, max_iter=max_iter)
+    called, solve_part = [], ODM.solve_part
+    monkeypatch.setattr(ODM, "solve_part", lambda *a, **n: called.append(0) or solve_part(*a, **n))
+    found = machine.fit(X, labels)
+    left = len(called)
+    monkeypatch.setattr(small_pairs, "_FEWEST_PAIRS", 10**6)
+    alone = machine.copy().fit(X, labels)
+    assert found.solution_.converged == alone.solution_.converged == (max_iter > 3)
+    assert found.solution_.iterations <= 231 * max_iter
+    assert found.was_cut_short and alone.was_cut_short
+    assert found.solution_.problems == 231
+    assert left == {0: 231, 100: 0}.get(max_iter, left) and (max_iter != 3 or 0 < left < 50)
+    if left:
+        assert found.solution_.gap == pytest.approx(alone.solution_.gap, rel=1e-6)
+    assert found.solution_.objective == pytest.approx(alone.solution_.objective, rel=2e-3)
+
+
 def test_the_time_may_end_meanwhile(monkeypatch):
     from odmtool.core import deadline
 

@@ -29,7 +29,7 @@ _NUMBERS = 2**19
 def are_small(machine, prepared: Prepared, members: list[np.ndarray]) -> bool:
     """Whether there are so many small pairs, and Newton's method may have them."""
     gram, k = prepared.gram, len(members)
-    is_newton = machine.solver in ("auto", "newton") and machine.max_iter is None
+    is_newton = machine.solver in ("auto", "newton") and machine.max_iter != 0
     if not is_newton or machine.kind != SMOOTH or k * (k - 1) < 2 * _FEWEST_PAIRS:
         return False
     if not gram.kernel.is_positive_semidefinite or gram.is_rounded:
@@ -62,7 +62,8 @@ def solve(
         own, theirs = members[first], np.array([members[j] for j in others])
         y = np.repeat([1.0, -1.0], [len(own), theirs.shape[1]])
         weight = prepared.u[np.hstack([np.broadcast_to(own, (len(others), len(own))), theirs])]
-        found = small.solve(K, y, weight, loss, error, machine.tolerance)
+        # What it does not solve in so many steps is left to those that tell where they ended.
+        found = small.solve(K, y, weight, loss, error, machine.tolerance, machine.max_iter)
         done, coef = found.converged, y * found.coef
         others = others[done]
         C[own[:, None], others - 1] = coef[done, : len(own)].T

@@ -46,9 +46,9 @@ class Found(NamedTuple):
 
 def solve(
     K: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: MarginLoss, error: float,
-    tolerance: float,
+    tolerance: float, max_iter: int | None = None,
 ) -> Found:  # fmt: skip
-    """Solve p problems of n examples.
+    """Solve p problems of n examples, in ``max_iter`` steps each at most.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def solve(
     Q, most = K * np.multiply.outer(y, y), losses.largest_slope(loss)
     sizes = np.sqrt(np.maximum(np.einsum("pii->pi", K), 0.0))
     t = np.zeros(weight.shape)
-    for _ in range(_STEPS):
+    for _ in range(_STEPS if max_iter is None else min(_STEPS, max_iter)):
         at = _at(loss, weight[left], t)
         try:
             coef = _newton_points(Q[left], at, t)
