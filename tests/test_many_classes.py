@@ -169,6 +169,21 @@ def test_a_model_without_vectors_has_the_values_of_its_intercepts(few_are_many):
     assert model.votes_and_confidence(X)[2] == pytest.approx(naive_confidence(-rho, 5))
 
 
+@pytest.mark.parametrize("is_many", [True, False])
+def test_values_in_order_are_made_once_for_a_row(monkeypatch, few_are_many, are_few, is_many):
+    """Of rows that are far from all vectors every pair is near its boundary."""
+    if not is_many:
+        are_few()
+    rng = np.random.default_rng(10)
+    model = make.kernel_model(rng, Kernel("rbf", gamma=50.0), K, 60, rho=False)
+    X, made = csr_matrix(rng.normal(size=(30, 9)) + 100), []
+    in_stock_order = model._rows.in_stock_order
+    monkeypatch.setattr(model._rows, "in_stock_order", lambda x: made.append(0) or in_stock_order(x))
+    assert not model.decision_values(X).any() and len(made) == 30
+    model.votes_and_confidence(X)
+    assert len(made) == 60
+
+
 def test_both_ways_find_the_same(are_few):
     rng, k = np.random.default_rng(5), decide.MANY_CLASSES
     model = make.kernel_model(rng, make.KERNELS["rbf"], k, 3 * k)

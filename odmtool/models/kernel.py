@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool.core.kernel_table import STORED
+from odmtool.models import decide
 from odmtool.models.decide import (
     MANY_CLASSES,
     Standings,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from odmtool.models.scores import Scores
 
 _EPS = np.finfo(float).eps
-# Kernel values in LIBSVM's order that are kept while other pairs of their rows are looked at.
+# Kernel values in LIBSVM's order that are kept until other pairs of their rows are looked at.
 _NUMBERS_IN_ORDER = 2**20
 
 
@@ -111,10 +112,13 @@ class KernelModel:
 
         numbers = self._numbers + n_pairs if self._has_many else NUMBERS_OF_A_PAIR * n_pairs
         for by_first, n in self._exact(X, numbers, boundary, margin):
-            found = np.empty((n, n_pairs))
             with np.errstate(all="ignore"):
-                for part, values in by_first:
-                    found[:, part] = values
+                if not self._has_many:
+                    found = next(by_first)[1]
+                else:
+                    found = np.empty((n, n_pairs))
+                    for part, values in by_first:
+                        found[:, part] = values
             yield found
 
     def _exact(
@@ -137,8 +141,10 @@ class KernelModel:
         """What the exact values of the pairs come to, of some rows at a time."""
         for by_first, n in self._exact(X, self._numbers):
             with np.errstate(all="ignore"):
-                values = (of_class for _, of_class in by_first)
-                standings = Standings(n, len(self.labels)).counted(values, has_total)
+                k, values = len(self.labels), (values for _, values in by_first)
+                if not self._has_many:
+                    values = decide.by_first(next(values), k)
+                standings = Standings(n, k).counted(values, has_total)
             yield standings
 
     def expect(self, n_rows: int) -> None:
@@ -254,22 +260,30 @@ class KernelModel:
     def _exact_by_first(
         self, X: csr_matrix, way: str, boundary, margin
     ) -> Iterator[tuple[slice, np.ndarray]]:  # fmt: skip
-        """Values of each class with those after it, and their places among the pairs; those near a
-        boundary in LIBSVM's order.
+        """Values of each of many classes with those after it, or of all pairs, and their places
+        among the pairs; those near a boundary in LIBSVM's order.
         """  # fmt: skip
         boundary, margin = (np.broadcast_to(each, len(self.rho)) for each in (boundary, margin))
         in_order: dict[int, np.ndarray] = {}
-        for part, values, bound in self._by_first(X, way):
+        kept = _NUMBERS_IN_ORDER if self._has_many else 0
+        of_classes = self._by_first(X, way)
+        # Row by row where that is possible: kernel values in order are dear.
+        for part, values, bound in of_classes if self._has_many else self._whole(of_classes):
             near = ~(np.abs(values - boundary[part]) > bound + margin[part])
             for row in np.flatnonzero(near.any(axis=1)):
                 if row not in in_order:
-                    if len(in_order) * len(self.coef) > _NUMBERS_IN_ORDER:
+                    if len(in_order) * len(self.coef) >= kept:
                         in_order.clear()
                     in_order[row] = self._rows.in_stock_order(X[row])
                 for place in np.flatnonzero(near[row]):
                     pair = part.start + place
                     values[row, place] = self._stock_value(in_order[row], pair)
             yield part, values
+
+    def _whole(self, of_classes: Iterator) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """The same of all pairs together."""
+        parts, *arrays = zip(*of_classes, strict=True)
+        yield slice(0, parts[-1].stop), *(np.concatenate(each, axis=1) for each in arrays)
 
     def _by_first(
         self, X: csr_matrix, way: str
