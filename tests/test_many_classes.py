@@ -177,8 +177,8 @@ def test_values_in_order_are_made_once_for_a_row(monkeypatch, few_are_many, are_
     rng = np.random.default_rng(10)
     model = make.kernel_model(rng, Kernel("rbf", gamma=50.0), K, 60, rho=False)
     X, made = csr_matrix(rng.normal(size=(30, 9)) + 100), []
-    in_stock_order = model._rows.in_stock_order
-    monkeypatch.setattr(model._rows, "in_stock_order", lambda x: made.append(0) or in_stock_order(x))
+    make_one = model._rows.in_stock_order
+    monkeypatch.setattr(model._rows, "in_stock_order", lambda x: made.append(0) or make_one(x))
     assert not model.decision_values(X).any() and len(made) == 30
     model.votes_and_confidence(X)
     assert len(made) == 60
