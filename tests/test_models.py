@@ -220,6 +220,7 @@ def test_models_without_vectors_and_with_one_class():
     one = make.kernel_model(np.random.default_rng(7), Kernel("linear"), 1)
     labels, values = one.predict_with_values(X)
     assert labels.tolist() == one.labels * 4 and values.shape == (4, 0)
+    assert one.predict(X).tolist() == one.labels * 4
 
 
 def test_blocks_do_not_change_labels(monkeypatch):

@@ -104,12 +104,9 @@ class KernelModel:
         if self.scores is not None:
             yield from self.scores.pair_blocks(X, boundary, margin)
             return
-        n_rows, n_pairs = X.shape[0], len(self.rho)
-        if n_pairs == 0:
-            yield np.empty((n_rows, 0))
-            return
         from odmtool.models.rows import NUMBERS_OF_A_PAIR
 
+        n_pairs = len(self.rho)
         numbers = self._numbers + n_pairs if self._has_many else NUMBERS_OF_A_PAIR * n_pairs
         for by_first, n in self._exact(X, numbers, boundary, margin):
             with np.errstate(all="ignore"):
@@ -263,6 +260,9 @@ class KernelModel:
         """Values of each of many classes with those after it, or of all pairs, and their places
         among the pairs; those near a boundary in LIBSVM's order.
         """  # fmt: skip
+        if not len(self.rho):  # of one class
+            yield slice(0), np.empty((X.shape[0], 0))
+            return
         boundary, margin = (np.broadcast_to(each, len(self.rho)) for each in (boundary, margin))
         in_order: dict[int, np.ndarray] = {}
         kept = _NUMBERS_IN_ORDER if self._has_many else 0
