@@ -24,6 +24,7 @@ from scipy.sparse import csr_matrix
 
 from odmtool.core.kernels import Kernel
 from odmtool.errors import ModelError
+from odmtool.io._short import short_decimals
 from odmtool.io.model_file import read_model
 from odmtool.io.model_grammar import SOLVER_TYPES
 from odmtool.io.model_write import write_model
@@ -96,6 +97,37 @@ def test_round_trip_of_any_support_vectors(tmp_path_factory, coef, values, gamma
     assert_same_model(read_model(path), model)
 
 
+def short_values(rng, n):
+    """Numbers of up to 15 digits."""
+    sizes = 10.0 ** rng.integers(-12, 18, n)
+    return np.array([float(f"{size * rng.normal():.{rng.integers(1, 16)}g}") for size in sizes])
+
+
+def test_values_of_features_have_no_digit_too_many(tmp_path):
+    model = make.kernel_model(np.random.default_rng(3), make.KERNELS["rbf"], 2)
+    values = model.support_vectors.data
+    values[:7] = 0.054, -2.729, 0.1 + 0.2, 1e-8, 999999999999999.0, 1e15, 7.1e-9
+    write_model(str(tmp_path / "m.model"), model)
+    pairs = (tmp_path / "m.model").read_bytes().split(b"\nSV\n")[1].split()
+    written = [pair.split(b":")[1] for pair in pairs if b":" in pair][:7]
+    assert written == [
+        b"0.054", b"-2.729", b"0.30000000000000004", b"1e-08", b"999999999999999",
+        b"1000000000000000", b"7.0999999999999999e-09",
+    ]  # fmt: skip
+    assert_same_model(read_model(str(tmp_path / "m.model")), model)
+
+
+def test_short_decimals_are_those_that_15_digits_determine():
+    rng = np.random.default_rng(4)
+    numbers = np.concatenate([short_values(rng, 1000), rng.normal(size=100), [0.0, -0.0, 5e-324]])
+    is_short, digits, exponents = short_decimals(numbers)
+    sizes = np.abs(numbers)
+    in_range = (sizes >= 1e-8) & (sizes < 1e15)
+    assert np.array_equal(is_short, [float(f"{x:.15g}") == x for x in numbers] & in_range)
+    texts = [f"{size:.14e}".replace(".", "").split("e") for size in sizes[is_short]]
+    assert [[int(a), int(b)] for a, b in texts] == np.c_[digits, exponents].tolist()
+
+
 def test_compiled_code_writes_what_python_writes(tmp_path, monkeypatch):
     from odmtool.io import model_write
 
@@ -103,8 +135,11 @@ def test_compiled_code_writes_what_python_writes(tmp_path, monkeypatch):
     wide = make.linear_model(rng, 4, 200, 1.0)
     wide.weights *= 10.0 ** rng.integers(-30, 30, wide.weights.shape)
     wide.weights[::3] = 0.0
+    some_short = make.kernel_model(rng, make.KERNELS["rbf"], 3, 100)
+    values = some_short.support_vectors.data
+    values[::2] = short_values(rng, len(values[::2]))
     models = wide, make.kernel_model(rng, make.KERNELS["rbf"], 3, 100), make.linear_model(rng, 2, 0)
-    for model in models:
+    for model in (*models, some_short):
         written = []
         for least in (2**18, 100, 0):
             for name in ("_MANY_NUMBERS", "_SOME_NUMBERS", "_NUMBERS_AT_ONCE"):

@@ -15,6 +15,8 @@ import numpy as np
 from odmtool import _jit
 from odmtool._jit import njit
 from odmtool.io._powers import LARGEST_POWER, exact_product, powers_of_ten
+from odmtool.io._short import DIGITS as _FEW_DIGITS
+from odmtool.io._short import short_decimals
 
 _MINUS, _POINT, _ZERO, _COLON, _SPACE, _NEWLINE, _LOWER_E, _PLUS = (
     ord(character) for character in "-.0: \ne+"
@@ -135,6 +137,8 @@ def _text(numbers, digits, exponents, indices, ends, text):
 def written(numbers: np.ndarray, ends: np.ndarray, indices: np.ndarray | None = None) -> bytes:
     """``number `` or ``index:number `` for every number, and LF behind some of them.
 
+    A number behind an index has 15 digits where these lose nothing.
+
     Parameters
     ----------
     numbers : ndarray, shape (n,)
@@ -152,6 +156,12 @@ def written(numbers: np.ndarray, ends: np.ndarray, indices: np.ndarray | None = 
         digits[item], exponents[item] = int(significand.replace(".", "")), int(exponent)
     if indices is None:
         indices = np.full(n, NO_INDEX)
+    else:
+        is_short, few_digits, few_exponents = short_decimals(numbers)
+        which = np.flatnonzero(is_short)
+        is_value = indices[which] != NO_INDEX
+        digits[which[is_value]] = few_digits[is_value] * 10 ** (_DIGITS - _FEW_DIGITS)
+        exponents[which[is_value]] = few_exponents[is_value]
     text = np.empty(_LONGEST * n, np.uint8)
     return text[_text(numbers, digits, exponents, indices, ends, text) :].tobytes()
 

@@ -1,7 +1,7 @@
 """Model files: LIBLINEAR's format for linear models, LIBSVM's c_svc for kernel models.
 
 What the stock predictors read comes first, in their own grammar, numbers with
-17 digits::
+17 digits, values of features with up to 15 where these lose nothing::
 
     solver_type NAME              svm_type c_svc
     nr_class K                    kernel_type linear|polynomial|rbf|sigmoid|precomputed

@@ -10,6 +10,7 @@ import numpy as np
 
 from odmtool import _jit
 from odmtool.core.csr import CSR
+from odmtool.io._short import DIGITS, short_decimals
 from odmtool.io.checksum import Checksum
 from odmtool.io.files import atomic_output
 from odmtool.io.model_grammar import BLOCK, FACT_KEY, RANGES, SIGMOIDS, VERSION, VERSION_WITH_RANGES
@@ -189,14 +190,16 @@ def _vector_lines_compiled(coef: np.ndarray, vectors, first_index: int) -> bytes
 
 
 def _vector_lines(coef: np.ndarray, vectors, first_index: int) -> str:
-    """Lines ``coef ... index:value ...``; indices ascend."""
+    """Lines ``coef ... index:value ...``; indices ascend, values have no digit too many."""
     pairs: list = [None] * (2 * vectors.nnz)
     pairs[0::2] = (vectors.indices.astype(np.int64) + first_index).tolist()
     pairs[1::2] = vectors.data.tolist()
-    ends = (2 * vectors.indptr).tolist()
+    ends = vectors.indptr.tolist()
     coefs = "%.17g " * coef.shape[1]
+    is_short = short_decimals(vectors.data)[0]
+    forms = np.where(is_short, f"%d:%.{DIGITS}g ", "%d:%.17g ").tolist()
     return "".join(
-        (coefs + "%d:%.17g " * ((b - a) // 2) + "\n") % (*row, *pairs[a:b])
+        (coefs + "".join(forms[a:b]) + "\n") % (*row, *pairs[2 * a : 2 * b])
         for row, a, b in zip(coef.tolist(), ends[:-1], ends[1:], strict=True)
     )
 
