@@ -111,6 +111,10 @@ too_many_features = sentence(
     "the weights of {width} features take about {needed!b}, more than the {memory!b} of ‹memory›; "
     "correct the largest index, or give more ‹memory›"
 )
+classes_too_large = sentence(
+    "{k} classes of {m} examples need about {needed!b} in training, more than the {room!b} that "
+    "there is; if the labels are no classes, correct them, else give more ‹memory›"
+)
 name_the_model = sentence("the training data come from a pipe: name the MODEL_FILE (- is stdout)")
 
 

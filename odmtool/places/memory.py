@@ -25,6 +25,7 @@ from odmtool.core.memory import (
     HESSIAN_MATRICES,
     LIBRARIES,
     NEWTON_NUMBERS,
+    free,
     resident,
 )
 from odmtool.errors import MemoryLimitError
@@ -78,6 +79,7 @@ class Memory(Place):
         warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes)) + warnings
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
+        refuse_classes(machine, data.X, len(data.classes))
         found = parts(machine, data.X, len(data.classes))
         if folds:
             found |= fold_matrices(machine, data.X, len(data.classes), folds)
@@ -88,6 +90,23 @@ class Memory(Place):
     ) -> None:  # fmt: skip
         """See :meth:`Place.fit`; from the duals ``start`` if there are any."""
         machine.fit(data.X, data.labels, data.weight, progress=progress, start=start)
+
+
+def refuse_classes(machine, X, k: int) -> None:
+    """Refuse a training whose numbers for k classes fit nowhere.
+
+    They come on top of ``--memory``, but where they need more than that and than all that is
+    free, the system would end this process, or another one.
+    """
+    if machine.name in CLASS_SCORES:
+        needed = class_bytes(machine, X, k)
+    elif k > 2 and machine.reduction(k) == "ovr":
+        needed = BYTES * X.shape[0] * k  # the least: the duals
+    else:
+        return
+    room = max(machine.memory_limit(), free())
+    if needed > room:
+        raise MemoryLimitError(messages.classes_too_large(k, X.shape[0], needed, room))
 
 
 def matrix_warnings(machine, m: int, k: int) -> tuple[str, ...]:
