@@ -157,7 +157,7 @@ def default_lambda(
     if name in WITH_KERNEL_LAMBDA:
         of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
     elif name in WITH_KINK and kernel in ("rbf", "poly") and is_known:
-        of_kernel = max(usual, min(LAMBDA_OF_KINK, LAMBDA_TIMES_EXAMPLES / total))
+        of_kernel = max(usual, min(LAMBDA_OF_KINK, LAMBDA_TIMES_EXAMPLES / max(total, 1)))
     else:
         return usual
     if kernel == "poly" and gamma is not None:
