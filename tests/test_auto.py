@@ -7,13 +7,14 @@ from scipy import sparse
 
 from odmtool import solvers
 from odmtool.core import deadline, losses
+from odmtool.core.columns import canonical
 from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.machines import MACHINES
 from odmtool.solvers import auto, linear_cost
 from odmtool.solvers import run as solver_run
-from odmtool.solvers.base import Problem, Solution
+from odmtool.solvers.base import LARGEST_HESSIAN, Problem, Solution
 from odmtool.solvers.descent.trend import Trend
 from odmtool.solvers.newton.spaces import FunctionSpace, WeightSpace, space_of
 from odmtool.solvers.run import SolverRun
@@ -153,6 +154,20 @@ def test_newton_with_two_jumps_and_a_kernel_is_where_descent_ends(lambda_):
     else:
         assert not descent.converged
     assert newton.primal <= descent.primal * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("m", [40, 360])
+@pytest.mark.parametrize("name", ["svr", "l1svm", "odm", "ldm"])
+def test_newton_with_more_features_than_a_hessian_has(name, m):
+    """With examples as rows, and all losses: that of svr is in two parts, one for each jump."""
+    X = sparse.random(m, 2 * LARGEST_HESSIAN, density=0.02, random_state=m, format="csr")
+    y = np.where(np.arange(m) % 3, 1.0, -1.0)
+    given = {"svr": (64.0, 0.1), "l1svm": (64.0,), "odm": (64.0, 0.2, 0.2), "ldm": (1.0, 1.0, 64.0)}
+    loss = getattr(losses, name)(*given[name], m)
+    p = Problem(canonical(X), None, y, np.ones(m), loss)
+    newton, descent = (solvers.solve(p, solver=s, tolerance=1e-6) for s in ("newton", "dcd"))
+    assert newton.converged and newton.solver == "newton"
+    assert newton.primal == pytest.approx(descent.primal, rel=1e-5)
 
 
 @pytest.mark.parametrize("d, gamma, solver", [(2, 0.5, "landmarks"), (40, 0.02, "dcd")])

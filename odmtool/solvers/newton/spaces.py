@@ -20,7 +20,7 @@ from odmtool.core import deadline, kernels, losses
 from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.kernels import Kernel
-from odmtool.core.loss_table import SMOOTH
+from odmtool.core.loss_table import SMOOTH, MarginLoss
 from odmtool.rows.executor import Serial
 from odmtool.solvers import linear_cost
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
@@ -50,11 +50,17 @@ def space_of(problem: Problem, executor: Serial | None = None) -> Space:
     if problem.gram is not None:
         return FunctionSpace(problem.gram, problem.y)
     m, d = problem.X.shape
-    has_choice = d > LARGEST_HESSIAN and problem.loss.kind == SMOOTH
+    has_choice = d > LARGEST_HESSIAN and _is_smooth(problem.loss)
     if _is_smaller_by_examples(m, d) and not (has_choice and _takes_gradients(problem)):
         X = problem.X.toarray() if _is_small(problem.X) else scipy_rows(problem.X)
         return FunctionSpace(Gram(Kernel("linear"), X), problem.y, problem.X)
     return WeightSpace(problem.X, problem.y, executor)
+
+
+def _is_smooth(loss) -> bool:
+    """Whether it is; a MarginLoss of arrays is a part of one that jumps."""
+    has_parts = isinstance(loss, MarginLoss) and np.ndim(loss.lo) > 0
+    return not has_parts and loss.kind == SMOOTH
 
 
 def _is_small(X) -> bool:
