@@ -110,6 +110,9 @@ def adapted() -> str:
         f"{defaults.SPARSE_FROM} features or more, most of whose values are 0, and up to "
         f"{defaults.FEW_PER_SPARSE_FEATURE['odm']} examples for each, at most the number of "
         "examples over the sum of the variances of the features.",
+        "Linear, other machines": f"{listed(defaults.WITH_COST_OF_ONE)} take one for each example, "
+        f"from {defaults.COMPARATOR_LAMBDA:g} to {defaults.LAMBDA:g}, where the mean squared "
+        "length is at most the number of features: the C = 1 of LIBLINEAR, for features in [0, 1].",
         "With a kernel": f"{listed(defaults.WITH_KERNEL_LAMBDA)} take {defaults.LAMBDA:g} or "
         f"{defaults.LAMBDA_PER_EXAMPLE:g} times the number of examples, whichever is more; from "
         f"{defaults.LAMBDA_OF_MANY:g} on their number. With rbf and poly and one gamma "

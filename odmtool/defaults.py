@@ -9,13 +9,15 @@ have tables of their own: :mod:`odmtool.core.loss_table`, :mod:`odmtool.core.ker
 LAMBDA = 2.0**14
 MULTICLASS_LAMBDA = 2.0**12
 # Which take less for wide data where they are linear, and LAMBDA and more for many examples where
-# they have a kernel: odmtool.machines.data.default_lambda. Data are wide with more features than
+# they have a kernel (odmtool.machines.default_values). Data are wide with more features than
 # examples, and from so many features on; with fewer than so many examples per feature they are
 # nearly so.
 WIDE_FROM = {"odm": float("inf"), "mcodm": 100}
 FEW_PER_FEATURE = {"odm": 4}
 # Of sparse data, most of whose values are 0, these are more, with so many features.
 FEW_PER_SPARSE_FEATURE, SPARSE_FROM = {"odm": 8}, 100
+# One for each example is the C = 1 of LIBLINEAR: these have it where they are linear, up to LAMBDA.
+WITH_COST_OF_ONE = ("ldm", "l1svm", "l2svm", "lssvm", "svr", "mcsvm")
 # What all examples share is not counted in their length, with more features than examples.
 WITHOUT_SHARED = ("odm",)
 WITH_KERNEL_LAMBDA = ("odm", "mcodm", "l2svm", "lssvm")
@@ -33,10 +35,10 @@ LAMBDA_OF_POLY = 64.0
 # there is no minimum where the loss weighs more than its negative part allows.
 LAMBDA_OF_SIGMOID = 2.0
 # gamma is 1 / number of features: between which gamma times the summed variance of the features
-# stays, where nobody names it. odmtool.machines.data.default_gamma.
+# stays, where nobody names it. odmtool.machines.default_values.default_gamma.
 SPREAD_OF = {"rbf": (2.0**-8, 1.0), "poly": (2.0**-8, 2.0**-2), "sigmoid": (2.0**-8, 2.0**-8)}
 # With rbf and so few features, (M / examples)^(2 / d) where that is more, up to a largest: many
-# examples of few features are near each other. odmtool.machines.data._most_spread.
+# examples of few features are near each other. odmtool.machines.default_values._most_spread.
 FEW_FEATURES, EXAMPLES_OF_FEW, SPREAD_OF_FEW = 2, 1000.0, 4.0
 MU = 0.2
 THETA = 0.2

@@ -12,7 +12,7 @@ from odmtool import ODMClassifier, load_svmlight
 from odmtool.core.kernels import Kernel
 from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, LAMBDA_OF_SIGMOID, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
-from odmtool.machines.data import default_gamma, default_lambda
+from odmtool.machines.default_values import default_gamma, default_lambda
 from odmtool.machines.sigmoid_lambda import sigmoid_lambda
 
 
@@ -46,7 +46,7 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     assert recorded("-s", "ldm", data="few") == narrow
     assert recorded("-s", "l1svm", kernel="sigmoid", data="few") == COMPARATOR_LAMBDA
     assert recorded("-s", "l2svm", data="few") == LAMBDA
-    assert recorded("-s", "l2svm", kernel="linear") == COMPARATOR_LAMBDA
+    assert recorded("-s", "l2svm", kernel="linear") == 4500
     assert recorded("-s", "mcodm") == 18000
     assert recorded("-s", "mcodm", kernel="linear") == MULTICLASS_LAMBDA
     assert recorded(kernel="linear") == recorded(data="few") == LAMBDA

@@ -11,7 +11,7 @@ from scipy import sparse
 from odmtool import MulticlassODMClassifier, ODMClassifier
 from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
-from odmtool.machines.data import default_lambda
+from odmtool.machines.default_values import default_lambda
 
 
 def test_wide_data_have_a_lambda_of_their_own(run, tmp_path):
@@ -200,3 +200,27 @@ def test_the_default_lambda_of_sparse_data_is_at_most_examples_over_variance(run
     # With more examples, with fewer features, or where most values are not 0, as before.
     assert default(np.vstack([X, X[:200]])) == default(X[:, :99]) == LAMBDA
     assert default(1 - X) == default(X, name="l2svm") == LAMBDA
+
+
+@pytest.mark.parametrize("name", ["ldm", "l1svm", "l2svm", "lssvm", "svr", "mcsvm"])
+def test_the_default_lambda_of_linear_comparators_is_a_cost_of_one(name, run, tmp_path):
+    """One for each example from 2^10 to 2^14, where mean |x|^2 is at most d; else 2^10."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1500, 3))
+    X = ((X - X.mean(axis=0)) / X.std(axis=0)).round(3)
+    y = np.where(X[:, 0] > 0, 1, -1)
+
+    def recorded(*arguments, factor=1.0):
+        rows = (" ".join(f"{j}:{v:.6g}" for j, v in enumerate(r, 1)) for r in factor * X)
+        Path("data").write_text("".join(f"{a} {r}\n" for a, r in zip(y, rows, strict=True)))
+        assert run("train", "-s", name, *arguments, "data", "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    assert recorded() == recorded(factor=0.01) == recorded("--scale", "0,1", factor=50) == 1500
+    assert recorded(factor=1.2) == COMPARATOR_LAMBDA
+    assert recorded("-l", "3") == 3
+    few, many = (np.full(1500, w) for w in (0.5, 100.0))
+    for weight, wanted in ((few, 1500), (many, 2.0**14)):
+        assert default_lambda(name, COMPARATOR_LAMBDA, "linear", X, weight) == wanted
+    assert default_lambda(name, COMPARATOR_LAMBDA, "linear", X[:1000]) == COMPARATOR_LAMBDA
+    assert default_lambda(name, COMPARATOR_LAMBDA, "linear", sparse.csr_matrix(X)) == 1500

@@ -49,7 +49,7 @@ class MachineChoice(NamedTuple):
     spread: float | None = None
     # Whether some features are much larger than most, where the default gamma depends on that.
     has_large: bool = False
-    # As :func:`odmtool.machines.data.most_in_pairs` has it, once the data are known.
+    # As :func:`odmtool.machines.default_values.most_in_pairs` has it, once the data are known.
     most_in_pairs: float = MOST_IN_PAIRS
 
     @property
@@ -74,7 +74,7 @@ class MachineChoice(NamedTuple):
 
         Raises DataError, MemoryLimitError: see :meth:`odmtool.places.place.TrainingData.scaled`.
         """
-        from odmtool.machines.data import most_in_pairs
+        from odmtool.machines.default_values import most_in_pairs
 
         choice, most = self, most_in_pairs(data.X, data.labels, len(data.classes))
         if most != self.most_in_pairs:
@@ -143,45 +143,51 @@ class MachineChoice(NamedTuple):
 
     def _with_fitting(self, kernel: str, data, scaled: Callable) -> MachineChoice:
         """With the default gamma and lambda of the kernel; parameters as before."""
-        from odmtool.machines.data import OF_SPREAD, counted, feature_variances, may_be_wide
+        from odmtool.machines import default_values as found
 
         m, d = data.X.shape
         has_gamma = "gamma" not in self.given and kernel in SPREAD_OF
         has_lambda = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        is_wide = has_lambda and kernel == "linear"
-        is_wide = is_wide and may_be_wide(self.name, counted(m, data.weight)[0], d)
+        usual, total = self._usual_lambda, found.counted(m, data.weight)[0]
+        is_linear = has_lambda and kernel == "linear"
+        is_linear = is_linear and found.depends_on_rows(self.name, usual, total, d)
         has_own = self.name in (*WITH_KERNEL_LAMBDA, *WITH_KINK)
         is_of_rows = has_lambda and has_own and self._settled_kernel(kernel)
-        if is_wide or is_of_rows or has_gamma:
+        if is_linear or is_of_rows or has_gamma:
             data = scaled()
         variances = None
-        if (is_of_rows and kernel in OF_SPREAD) or has_gamma:
-            variances = feature_variances(data.X, data.weight)
+        if (is_of_rows and kernel in found.OF_SPREAD) or has_gamma:
+            variances = found.feature_variances(data.X, data.weight)
         choice = self._with_gamma(kernel, data, variances) if has_gamma else self
         return choice._with_lambda(data, kernel, variances) if has_lambda else choice
 
     def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
-        from odmtool.machines.data import default_lambda
+        from odmtool.machines.default_values import default_lambda
 
-        usual = MACHINES[self.name].parameters["lambda_"]
+        usual = self._usual_lambda
         value = default_lambda(
             self.name, usual, kernel, data.X, data.weight, variances=variances,
             **self._settled_kernel(kernel),
         )  # fmt: skip
         return self if value == usual else self._with("lambda_", value)
 
+    @property
+    def _usual_lambda(self) -> float:
+        return MACHINES[self.name].parameters["lambda_"]
+
     def _settled_kernel(self, kernel: str) -> dict:
         """The parameters of a kernel on which its default lambda depends.
 
         Empty if one of them has several values: what suits one setting does not suit another.
         """
-        from odmtool.machines.data import OF_ROWS
+        from odmtool.machines.default_values import OF_ROWS
 
         found = {name: self._only(name) for name in OF_ROWS.get(kernel, ())}
         return {} if None in found.values() else found
 
     def _with_gamma(self, kernel: str, data, variances) -> MachineChoice:
-        from odmtool.machines.data import default_gamma, gamma_for, has_large
+        from odmtool.machines.data import gamma_for
+        from odmtool.machines.default_values import default_gamma, has_large
 
         value = default_gamma(kernel, data.X, data.weight, variances)
         choice = self if value == 0 else self._with("gamma", value)

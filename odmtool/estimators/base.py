@@ -25,8 +25,8 @@ from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import rows_of_values, with_serials
 from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
-from odmtool.machines.data import (
-    check_weights,
+from odmtool.machines.data import check_weights
+from odmtool.machines.default_values import (
     default_gamma,
     default_lambda,
     feature_variances,

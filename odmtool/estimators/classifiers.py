@@ -22,7 +22,7 @@ class ODMClassifier(MachineClassifier):
         examples with a kernel, smaller with rbf and poly for features that are not in [0, 1], much
         smaller with sigmoid, and smaller for a linear machine with fewer than four examples per
         feature (sparse data of 100 features: fewer than eight; mcodm: fewer than one, or 100
-        features): :func:`odmtool.machines.data.default_lambda`.
+        features): :func:`odmtool.machines.default_values.default_lambda`.
     mu : float, 0 < mu <= 1
         What a margin above the band costs, relative to one below.
     theta : float, 0 <= theta < 1
@@ -33,7 +33,7 @@ class ODMClassifier(MachineClassifier):
     gamma : float, "auto" or "scale", optional
         Of poly, rbf and sigmoid; "auto" is 1 / features, "scale" 1 / (features * variance of X).
         By default 1 / features, more or less for values that are not in [0, 1]:
-        :func:`odmtool.machines.data.default_gamma`.
+        :func:`odmtool.machines.default_values.default_gamma`.
     degree : int
         Of poly.
     coef0 : float, optional
@@ -88,7 +88,8 @@ class LDMClassifier(MachineClassifier):
     Parameters
     ----------
     lambda_ : float, > 0, optional
-        Weight of the hinge loss; by default 2^10, with rbf and poly up to 2^16.
+        Weight of the hinge loss; by default 2^10, for many examples up to 2^14, with rbf and poly
+        up to 2^16.
     mu1, mu2 : float, >= 0
         Weights of the variance and of the mean of the margins.
     cost, kernel, ... :
