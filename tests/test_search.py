@@ -338,6 +338,10 @@ def test_journals_from_before_small_classes_were_taken_in_pairs(run, heart, tmp_
     run("cv", "-l", "1,2", "--journal", "j", heart)
     head = (tmp_path / "j").read_bytes().splitlines()[0]
     assert b"pairs" not in head and b'"multiclass": "auto"' in head
+    # Some have told the default.
+    told, rest = b'"multiclass": "auto", "most_in_pairs": 50', (tmp_path / "j").read_bytes()
+    (tmp_path / "j").write_bytes(rest.replace(b'"multiclass": "auto"', told, 1))
+    assert run("cv", "-l", "1,2", "--journal", "j", heart).code == 0
     rows = [f"{label} 1:{label + i / 10}\n" for label in range(51) for i in range(3)]
     (tmp_path / "small").write_text("".join(rows))
     command = ["cv", "-t", "rbf", "-l", "1", "-g", "1", "-v", "3", "--journal", "k", "small"]

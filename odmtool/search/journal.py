@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, get_type_hints
 
 from odmtool import messages
+from odmtool.defaults import MOST_IN_PAIRS
 from odmtool.errors import DataError, FileError
 
 try:
@@ -147,6 +148,9 @@ def _check_head(shown: str, line: bytes, head: dict) -> int:
         raise DataError(sentence, shown, 1)
     if version > VERSION:
         raise DataError(messages.newer_journal(version), shown, 1)
+    machine = found.get("machine")
+    if isinstance(machine, dict) and machine.get("most_in_pairs") == MOST_IN_PAIRS:
+        del machine["most_in_pairs"]  # some wrote the default, which says nothing
     if key := _difference(head | {"odmtool-journal": version}, found):
         raise DataError(messages.other_journal(key), shown)
     return version
