@@ -295,3 +295,30 @@ def test_a_cross_validation_does_not_hold_them_either(monkeypatch, evaluate):
     assert found[0].values.shape == (len(test), k)
     assert (found[0].predicted == labels[test]).mean() > 0.5
     assert peak < len(test) * k * (k - 1) / 2 * 8 / 2
+
+
+@pytest.mark.parametrize("options", [["-d"], ["--margins", "t"], ["-b", "1"], ["-j", "2", "-d"]])
+def test_the_command_holds_the_values_of_some_rows_only(run, tmp_path, monkeypatch, options):
+    """Of 10 pairs two rows at a time, and as text one; every line is what it was."""
+    generator = np.random.default_rng(3)
+    y = np.arange(60) % 5
+    X = (y[:, None] + generator.normal(size=(60, 3)) * 0.7).round(2)
+    lines = [f"{c} 1:{a} 2:{b} 3:{d}\n" for c, (a, b, d) in zip(y, X.tolist(), strict=True)]
+    lines.insert(7, "# a comment\n")
+    (tmp_path / "five").write_text("".join(lines))
+    assert run("train", "-t", "rbf", "-l", "9", "-b", "1", "five", "m").code == 0
+    (tmp_path / "t").write_text("")
+    whole = run("predict", *options, "five", "m", "whole")
+    margins, held = (tmp_path / "t").read_text(), []
+    monkeypatch.setattr("odmtool.cli.predict._VALUES_AT_ONCE", 20)
+    monkeypatch.setattr("odmtool.cli.predict._CELLS_AT_ONCE", 1)
+    way = KernelModel.predict_with_values
+    monkeypatch.setattr(
+        KernelModel, "predict_with_values",
+        lambda model, rows: held.append(rows.shape[0]) or way(model, rows),
+    )  # fmt: skip
+    parts = run("predict", *options, "five", "m", "parts")
+    assert whole.code == parts.code == 0 and parts.out == whole.out and "Accuracy" in parts.out
+    assert (tmp_path / "parts").read_text() == (tmp_path / "whole").read_text()
+    assert (tmp_path / "t").read_text() == margins
+    assert "-b" in options or held == [2] * 30

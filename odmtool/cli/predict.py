@@ -27,6 +27,8 @@ from odmtool.errors import DataError, ModelError, UsageError
 
 # Rows that a thread predicts at a time.
 _ROWS_OF_A_TASK = 1024
+# Values of pairs of classes that are held at a time, and cells of the output that become text.
+_VALUES_AT_ONCE, _CELLS_AT_ONCE = 2**25, 2**20
 
 
 class Tally:
@@ -191,6 +193,7 @@ def _predict_file(job, model, jobs: int) -> Tally:
     is_linear = isinstance(model, LinearModel)
     tally = Tally(names, _ruler(job, model), _confusion(job, names))
     predict_block, form = _way(job, model)
+    predict_block = predict_block if is_linear else _in_threads(predict_block, jobs)
     has_values = bool(form) or job.margins is not None
     of_rows = RowLabels(may_miss=True)
     # In this order, as svm-predict: a client may open the pipe of its requests first.
@@ -212,16 +215,13 @@ def _predict_file(job, model, jobs: int) -> Tally:
             if not len(block.labels):
                 tally.skipped += block.skipped
                 continue
-            if is_linear:
-                rows = block.rows
+            if has_values and not is_linear:
+                model.expect(len(block.labels))
+            for part in _parts(block, model) if has_values else (block,):
+                rows = part.X if model.is_precomputed else part.rows
                 labels, values = predict_block(rows)
-            else:
-                rows = block.X if model.is_precomputed else block.rows
-                if has_values:
-                    model.expect(rows.shape[0])
-                labels, values = _in_threads(predict_block, rows, jobs)
-            tally.add(model, block, rows, labels, values if job.probability == "0" else None)
-            stream.write(_lines(names.texts(labels.tolist()), values, form))
+                tally.add(model, part, rows, labels, values if job.probability == "0" else None)
+                stream.writelines(_lines(names.texts(labels.tolist()), values, form))
             if is_service:
                 stream.flush()
         tally.kind = of_rows.kind
@@ -246,15 +246,31 @@ def _labels_only(model):
     return lambda rows: (model.predict(rows), np.empty((rows.shape[0], 0)))
 
 
-def _in_threads(predict_block, rows, jobs: int):
-    """Labels and values, by parts of the rows that do not depend on the number of threads."""
+def _parts(block, model):
+    """The block by so few rows at a time that the values of their pairs take little memory."""
+    m, k = len(block.labels), len(model.labels)
+    pairs = 1 if model.has_scores else k * (k - 1) // 2
+    most = max(1, _VALUES_AT_ONCE // pairs)
+    if m <= most:
+        yield block
+        return
+    for start in range(0, m, most):
+        some, skipped = slice(start, start + most), block.skipped if start == 0 else 0
+        yield block._replace(rows=block.rows[some], labels=block.labels[some], skipped=skipped)
+
+
+def _in_threads(predict_block, jobs: int):
+    """What predicts by parts of the rows that do not depend on the number of threads."""
     import numpy as np
 
     from odmtool.rows.executor import local_executor
 
-    parts = [rows[k : k + _ROWS_OF_A_TASK] for k in range(0, rows.shape[0], _ROWS_OF_A_TASK)]
-    found = local_executor(jobs).map(predict_block, parts)
-    return tuple(map(np.concatenate, zip(*found, strict=True)))
+    def predict(rows):
+        parts = [rows[k : k + _ROWS_OF_A_TASK] for k in range(0, rows.shape[0], _ROWS_OF_A_TASK)]
+        found = local_executor(jobs).map(predict_block, parts)
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+    return predict
 
 
 def _refuse_without_labels(job) -> None:
@@ -283,12 +299,15 @@ def _confusion(job, names):
     return Confusion(names.order)
 
 
-def _lines(labels: list, values, form: str) -> bytes:
+def _lines(labels: list, values, form: str):
     """One line per row: the label and, unless the form is empty, the values in this form."""
-    columns = [labels, *(values.T.tolist() if form else ())]
-    row = "%s" + form * (len(columns) - 1) + "\n"
-    cells = tuple(chain.from_iterable(zip(*columns, strict=True)))
-    return (row * len(labels) % cells).encode()
+    count = values.shape[1] if form else 0
+    row, most = "%s" + form * count + "\n", max(1, _CELLS_AT_ONCE // (count + 1))
+    for start in range(0, len(labels), most):
+        some = slice(start, start + most)
+        columns = [labels[some], *(values[some].T.tolist() if form else ())]
+        cells = tuple(chain.from_iterable(zip(*columns, strict=True)))
+        yield (row * len(columns[0]) % cells).encode()
 
 
 def _say_remarks(say: report.Report, model, tally: Tally) -> None:
