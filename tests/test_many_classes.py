@@ -322,3 +322,12 @@ def test_the_command_holds_the_values_of_some_rows_only(run, tmp_path, monkeypat
     assert (tmp_path / "parts").read_text() == (tmp_path / "whole").read_text()
     assert (tmp_path / "t").read_text() == margins
     assert "-b" in options or held == [2] * 30
+
+
+@pytest.mark.parametrize("options", [[], ["-d"]])
+def test_the_command_with_a_model_of_one_class(run, heart, tmp_path, options):
+    head = "svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 1\ntotal_sv 0\nrho\n"
+    (tmp_path / "m").write_text(head + "label 7\nnr_sv 0\nSV\n")
+    assert run("predict", *options, heart, "m", "o").code == 0
+    lines = (tmp_path / "o").read_text().splitlines()
+    assert lines == ["labels 7"] * ("-d" in options) + ["7"] * 270

@@ -249,8 +249,8 @@ def _labels_only(model):
 def _parts(block, model):
     """The block by so few rows at a time that the values of their pairs take little memory."""
     m, k = len(block.labels), len(model.labels)
-    pairs = 1 if model.has_scores else k * (k - 1) // 2
-    most = max(1, _VALUES_AT_ONCE // pairs)
+    values = k if model.has_scores else max(1, k * (k - 1) // 2)
+    most = max(1, _VALUES_AT_ONCE // values)
     if m <= most:
         yield block
         return
