@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import model_makers as make
@@ -432,3 +433,23 @@ def test_the_table_is_shown_where_the_picture_cannot_be_written(run, heart, mode
     outcome = run("margins", "--plot", "full.png", "--csv", "x.csv", heart, *models)
     assert outcome.code == 1 and "full.png: cannot be written: No space left" in outcome.err
     assert outcome.out.startswith("# 270 examples") and (tmp_path / "x.csv").exists()
+
+
+def test_distances_of_many_classes_take_little_memory():
+    """Of every pair the products it takes, and not those of all coefficients of two classes."""
+    k = 60
+    model = make.kernel_model(np.random.default_rng(5), Kernel("rbf", 0.1), k, n_support=2 * k)
+    class_distances(model)  # what is imported once
+    tracemalloc.start()
+    found = class_distances(model)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * k**3 / 2
+    K = objective.kernel_matrix(model.kernel, model.support_vectors, model.support_vectors)
+    ends = np.concatenate([[0], np.cumsum(model.n_support)])
+    for i, j in ((0, 1), (0, k - 1), (17, 43), (k - 2, k - 1)):
+        c = np.zeros(2 * k)
+        c[ends[i] : ends[i + 1]] = model.coef[ends[i] : ends[i + 1], j - 1]
+        c[ends[j] : ends[j + 1]] = model.coef[ends[j] : ends[j + 1], i]
+        wanted = np.sqrt(c @ K @ c) if c.any() else np.nan
+        assert [found[i, j], found[j, i]] == pytest.approx([wanted] * 2, rel=1e-9, nan_ok=True)

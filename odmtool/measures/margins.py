@@ -24,6 +24,7 @@ from odmtool.core.kernel_table import STORED
 from odmtool.errors import DataError
 from odmtool.models.kernel import CompactModel, KernelModel
 from odmtool.models.linear import LinearModel
+from odmtool.models.rows import group_sums
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
@@ -200,14 +201,32 @@ def _kernel_squares(model: KernelModel, training_rows) -> np.ndarray:
     values = _kernel_values(model, training_rows)
     if values is None:
         return squared
-    members = model.class_rows
-    own = [_product(values, model.coef, part, part) for part in members]
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            mixed = _product(values, model.coef, members[i], members[j])
-            total = own[i][j - 1, j - 1] + 2 * mixed[j - 1, i] + own[j][i, i]
-            squared[i, j] = squared[j, i] = total
+    coef, counts = model.coef, np.array(model.n_support)
+    own = np.array([_own_squares(values, coef, part) for part in model.class_rows])
+    for i, part in enumerate(model.class_rows[:-1]):
+        # Of class i with each class after it.
+        mixed = _mixed_products(values, coef, part, i, counts)
+        squared[i, i + 1 :] = own[i, i:] + 2 * mixed + own[i + 1 :, i]
+        squared[i + 1 :, i] = squared[i, i + 1 :]
     return squared
+
+
+def _own_squares(values, coef: np.ndarray, own: slice) -> np.ndarray:
+    """c'Kc for each column c of a class's coefficients, shape (columns,)."""
+    total = np.zeros(coef.shape[1])
+    for part in _steps(own, own.stop - own.start):
+        total += (coef[part] * (values(part, own) @ coef[own])).sum(axis=0)
+    return total
+
+
+def _mixed_products(values, coef: np.ndarray, own: slice, i: int, counts) -> np.ndarray:
+    """coef_a' K_ab coef_b of the pairs of class i, ``own``, and each class after it."""
+    after = slice(own.stop, len(coef))
+    total = np.zeros(len(counts) - 1 - i)
+    for part in _steps(own, after.stop - after.start):
+        sums = group_sums(values(part, after) * coef[after, i], counts[i + 1 :])
+        total += (coef[part, i:] * sums).sum(axis=0)
+    return total
 
 
 def _compact_squares(model: CompactModel, training_rows) -> np.ndarray:
@@ -240,8 +259,13 @@ def _kernel_values(model: KernelModel, training_rows):
 def _product(values, coef: np.ndarray, a: slice, b: slice) -> np.ndarray:
     """coef_a' K_ab coef_b, shape (columns, columns)."""
     total = np.zeros((coef.shape[1], coef.shape[1]))
-    step = max(1, _BLOCK_VALUES // max(1, b.stop - b.start))
-    for start in range(a.start, a.stop, step):
-        part = slice(start, min(start + step, a.stop))
+    for part in _steps(a, b.stop - b.start):
         total += coef[part].T @ (values(part, b) @ coef[b])
     return total
+
+
+def _steps(rows: slice, width: int):
+    """Some of the rows at a time, each with so many kernel values."""
+    step = max(1, _BLOCK_VALUES // max(1, width))
+    for start in range(rows.start, rows.stop, step):
+        yield slice(start, min(start + step, rows.stop))
