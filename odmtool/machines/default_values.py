@@ -46,6 +46,8 @@ _MEDIANS = 16
 _OF_MEAN = 2.0**20
 # What rounding leaves of the squared distance of equal rows is a smaller share of their length.
 _EQUAL = 1e-12
+# Kernels whose width, or size, bounds the default lambda of losses with a kink.
+_BOUNDED = ("rbf", "poly")
 # Features with variance 1 whose digits were rounded.
 _ROUNDED = 1.01
 
@@ -111,11 +113,11 @@ def default_lambda(
     """
     total, weight = counted(X.shape[0], weight)
     if kernel == "linear":
-        return _wide_lambda(name, usual, X, total, weight)
+        return _linear_lambda(name, usual, X, total, weight)
     is_known = gamma is not None and _has_rows(X)
     if name in WITH_KERNEL_LAMBDA:
         of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
-    elif name in WITH_KINK and kernel in ("rbf", "poly") and is_known:
+    elif name in WITH_KINK and kernel in _BOUNDED and is_known:
         of_kernel = max(usual, min(LAMBDA_OF_KINK, LAMBDA_TIMES_EXAMPLES / max(total, 1)))
     else:
         return usual
@@ -225,22 +227,37 @@ def _may_be_sparse(name: str, total: float, d: int) -> bool:
     return d >= SPARSE_FROM and d <= total < FEW_PER_SPARSE_FEATURE.get(name, 0) * d
 
 
-def _wide_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | None) -> float:
-    """At most ``usual``; less for wide data, with few examples per feature, and for sparse data.
+def _linear_lambda(name: str, usual: float, X, total: float, weight: np.ndarray | None) -> float:
+    """``usual``, or what the rows have it be; columns that are not 0 count.
 
-    Of others one for each example, the C = 1 of LIBLINEAR, from ``usual`` to 2^14, where features
-    are no larger than in [0, 1] or with variance 1: mean |x|^2 is at most d.
-    Columns that are not 0 count. The number has three digits, which no order of summation changes.
+    The number has three digits, which no order of summation changes.
     """
     if not _has_rows(X) or not depends_on_rows(name, usual, total, X.shape[1]):
         return usual
     X, weight = _without_gaps(X), np.ones(X.shape[0]) if weight is None else weight
     squares = _column_squares(X, weight)
     squares = np.sort(squares[squares > 0])
-    found, d = usual, len(squares)
     if name in WITH_COST_OF_ONE:
-        is_scaled = float(squares.sum()) <= _ROUNDED * total * d
-        return min(max(usual, float(f"{total:.3g}")), LAMBDA) if is_scaled else usual
+        return _lambda_of_one(usual, total, squares)
+    return _wide_lambda(name, usual, X, total, weight, squares)
+
+
+def _lambda_of_one(usual: float, total: float, squares: np.ndarray) -> float:
+    """One for each example, the C = 1 of LIBLINEAR, from ``usual`` to 2^14.
+
+    Where features are larger than in [0, 1] or with variance 1, so that the mean |x|^2 is more than
+    their number, ``usual`` is already much.
+    """
+    if squares.sum() > _ROUNDED * total * len(squares):
+        return usual
+    return min(max(usual, float(f"{total:.3g}")), LAMBDA)
+
+
+def _wide_lambda(
+    name: str, usual: float, X, total: float, weight: np.ndarray, squares: np.ndarray
+) -> float:
+    """At most ``usual``; less for wide data, with few examples per feature, and for sparse data."""
+    found, d = usual, len(squares)
     if _depends_on_length(name, total, d):
         found = _length_lambda(name, usual, X, total, weight, squares)
     if _may_be_sparse(name, total, d) and _is_sparse(X, weight, d):
