@@ -36,7 +36,7 @@ def test_values_of_every_way_are_within_its_bound(way, gamma, shift):
         with np.errstate(all="ignore"):
             _, values, bound = (
                 np.concatenate(each, axis=1) if n else each
-                for n, each in enumerate(zip(*model._by_first(X, way), strict=True))
+                for n, each in enumerate(zip(*model._pairs._by_first(X, way), strict=True))
             )
             naive = np.array([naive_pair_values(model, X, row) for row in range(20)])
             # What is no number counts as in doubt.

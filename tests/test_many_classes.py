@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import model_makers as make
@@ -16,7 +17,7 @@ from scipy.sparse import csr_matrix
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.machines import ODM
-from odmtool.models import decide
+from odmtool.models import decide, pairs
 from odmtool.models.kernel import KernelModel
 from odmtool.models.most_votes import most_votes
 from odmtool.search import pair_values
@@ -29,7 +30,7 @@ K = 7
 @pytest.fixture
 def few_are_many(monkeypatch):
     """What is done from a hundred classes on is done from three on, of two classes at a time."""
-    monkeypatch.setattr("odmtool.models.kernel.MANY_CLASSES", 3)
+    monkeypatch.setattr("odmtool.models.pairs.MANY_CLASSES", 3)
     monkeypatch.setattr(decide, "CLASSES_AT_ONCE", 2)
     monkeypatch.setattr(decide, "_SUMS", 1)
 
@@ -37,7 +38,7 @@ def few_are_many(monkeypatch):
 @pytest.fixture
 def are_few(monkeypatch):
     """So that nothing is done for many classes."""
-    return lambda: monkeypatch.setattr("odmtool.models.kernel.MANY_CLASSES", 10**9)
+    return lambda: monkeypatch.setattr("odmtool.models.pairs.MANY_CLASSES", 10**9)
 
 
 def naive_confidence(values: list[float], k: int) -> list[float]:
@@ -185,11 +186,12 @@ def test_values_in_order_are_made_once_for_a_row(monkeypatch, few_are_many, are_
 
 
 def test_both_ways_find_the_same(are_few):
-    rng, k = np.random.default_rng(5), decide.MANY_CLASSES
+    rng, k = np.random.default_rng(5), pairs.MANY_CLASSES
     model = make.kernel_model(rng, make.KERNELS["rbf"], k, 3 * k)
     X = make.sparse_rows(rng, 30, 9)
     found = model.predict(X), model.decision_values(X), model.votes_and_confidence(X)
     are_few()
+    model = replace(model)  # which has not looked at its pairs
     others = model.predict(X), model.decision_values(X), model.votes_and_confidence(X)
     assert (found[0] == others[0]).all()
     assert np.allclose(found[1], others[1], rtol=1e-12, atol=1e-12)

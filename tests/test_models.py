@@ -20,6 +20,7 @@ from odmtool.core.kernels import Kernel
 from odmtool.models import carry
 from odmtool.models.kernel import KernelModel
 from odmtool.models.linear import LinearModel
+from odmtool.models.pairs import Pairs
 
 # ---- linear models -------------------------------------------------------------
 
@@ -118,14 +119,17 @@ def test_kernel_models_agree_with_the_twin():
             for s in range(model.support_vectors.shape[0]):
                 expected = naive_kernel(model.kernel, x, pairs(model.support_vectors, s))
                 assert in_order[s] == expected
-            assert [model._stock_value(in_order, p) for p in range(len(naive))] == naive
+            of_pairs = zip(*np.triu_indices(len(model.labels), 1), model.rho, strict=True)
+            assert [
+                model._pairs._stock_value(in_order, i, j) - rho for i, j, rho in of_pairs
+            ] == naive
 
 
 def test_rounding_stays_within_the_bound(monkeypatch):
     """Without the repair, values differ from LIBSVM's by at most the bound."""
     rng = np.random.default_rng(2)
     bounds = []
-    values_of = KernelModel._by_first
+    values_of = Pairs._by_first
 
     def remember(self, *arguments):
         of_classes = list(values_of(self, *arguments))
@@ -133,7 +137,7 @@ def test_rounding_stays_within_the_bound(monkeypatch):
         for part, values, bound in of_classes:
             yield part, values, np.full_like(bound, -1.0)  # nothing is near zero
 
-    monkeypatch.setattr(KernelModel, "_by_first", remember)
+    monkeypatch.setattr(Pairs, "_by_first", remember)
     differences = 0
     for kernel in [*make.KERNELS.values(), Kernel("rbf", gamma=1e3)]:
         model = make.kernel_model(rng, kernel, 3)

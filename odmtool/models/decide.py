@@ -11,9 +11,6 @@ from odmtool.models.probability import probabilities_of_blocks, row_blocks
 CLASSES_AT_ONCE = 16
 """Classes whose sums with those after them are made together."""
 
-MANY_CLASSES = 100
-"""From so many on values of pairs are made class by class."""
-
 # speed only: sums of classes that are made together, of whatever rows
 _SUMS = 2**20
 

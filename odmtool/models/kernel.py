@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odmtool.core.kernel_table import STORED
-from odmtool.models import decide
-from odmtool.models.decide import (
-    MANY_CLASSES,
-    Standings,
-    most_probable,
-    numbers_by_class,
-    pairs_by_class,
-    pairs_by_first,
-    sigmoids_among,
-    sure_winners,
-    votes,
-)
+from odmtool.models.decide import most_probable, sigmoids_among, votes
 from odmtool.models.probability import probabilities_of_blocks
 
 if TYPE_CHECKING:
@@ -29,12 +18,11 @@ if TYPE_CHECKING:
 
     from odmtool.core.csr import CSR
     from odmtool.core.kernels import Kernel
+    from odmtool.models.pairs import Pairs
     from odmtool.models.rows import KernelRows
     from odmtool.models.scores import Scores
 
 _EPS = np.finfo(float).eps
-# Kernel values in LIBSVM's order that are kept until other pairs of their rows are looked at.
-_NUMBERS_IN_ORDER = 2**20
 
 
 @dataclass(eq=False)
@@ -102,47 +90,14 @@ class KernelModel:
     def _pair_blocks(self, X: csr_matrix, boundary=0.0, margin=0.0) -> Iterator[np.ndarray]:
         """The same of some rows at a time."""
         if self.scores is not None:
-            yield from self.scores.pair_blocks(X, boundary, margin)
-            return
-        from odmtool.models.rows import NUMBERS_OF_A_PAIR
-
-        n_pairs = len(self.rho)
-        numbers = self._numbers + n_pairs if self._has_many else NUMBERS_OF_A_PAIR * n_pairs
-        for by_first, n in self._exact(X, numbers, boundary, margin):
-            with np.errstate(all="ignore"):
-                if not self._has_many:
-                    found = next(by_first)[1]
-                else:
-                    found = np.empty((n, n_pairs))
-                    for part, values in by_first:
-                        found[:, part] = values
-            yield found
-
-    def _exact(
-        self, X: csr_matrix, numbers: int, boundary=0.0, margin=0.0
-    ) -> Iterator[tuple[Iterator[tuple[slice, np.ndarray]], int]]:  # fmt: skip
-        """The same class by class of blocks of rows, of which each takes so many numbers; and how
-        many rows.
-        """  # fmt: skip
-        way = self._rows.way(X.shape[0])
-        for part in self._rows.blocks(X.shape[0], numbers):
-            yield self._exact_by_first(X[part], way, boundary, margin), part.stop - part.start
+            return self.scores.pair_blocks(X, boundary, margin)
+        return self._pairs.blocks(X, boundary, margin)
 
     def votes_and_confidence(self, X: csr_matrix) -> np.ndarray:
         """See :func:`odmtool.models.decide.votes_and_confidence`; only without scores."""
         return np.concatenate([np.empty((0, len(self.labels))), *(
-            standings.confident() for standings in self._standings(X, has_total=True)
+            standings.confident() for standings in self._pairs.standings(X, has_total=True)
         )])  # fmt: skip
-
-    def _standings(self, X: csr_matrix, has_total: bool) -> Iterator[Standings]:
-        """What the exact values of the pairs come to, of some rows at a time."""
-        for by_first, n in self._exact(X, self._numbers):
-            with np.errstate(all="ignore"):
-                k, values = len(self.labels), (values for _, values in by_first)
-                if not self._has_many:
-                    values = decide.by_first(next(values), k)
-                standings = Standings(n, k).counted(values, has_total)
-            yield standings
 
     def expect(self, n_rows: int) -> None:
         """So many rows are about to come, in parts; see :mod:`odmtool.models.rows`."""
@@ -159,44 +114,8 @@ class KernelModel:
 
     def predict(self, X: csr_matrix) -> np.ndarray:
         """Labels, int64, shape (m,)."""
-        best = self._winners(X) if self.scores is None else self.scores.best(X)
+        best = self._pairs.winners(X) if self.scores is None else self.scores.best(X)
         return np.asarray(self.labels, dtype=np.int64)[best]
-
-    def _winners(self, X: csr_matrix) -> np.ndarray:
-        """The places of the classes with most votes, shape (m,)."""
-        from odmtool.models.rows import those_of
-
-        # Their sums are two numbers for each pair; calls for a few rows take longer than the work.
-        numbers = self._numbers if self._has_many else len(self.rho) // 2
-        best, in_doubt = self._rows.by_single(X, numbers, self._sure, any_way=self._has_many)
-        if in_doubt.any():
-            left = self._standings(those_of(X, in_doubt), has_total=False)
-            best[in_doubt] = np.concatenate([standings.winners() for standings in left])
-        return best
-
-    def _sure(self, X: csr_matrix, way: str) -> tuple[np.ndarray, np.ndarray]:
-        """The classes with most votes of a block of rows, and where rounding may change that."""
-        if not self._has_many:
-            by_first = ((values, bound) for _, values, bound in self._by_first(X, way))
-            return sure_winners(by_first, X.shape[0], len(self.labels))
-        from odmtool.models.most_votes import PairsOfAClass, most_votes
-
-        K, sizes = self._rows.matrix(X, way, np.array(self.n_support), self._largest)
-        shares = self._rounding_shares(sizes, *self._rows.errors(X, way))
-        pairs = PairsOfAClass(K, shares, np.array(self.n_support), self.coef, self.rho)
-        # With many kernels the nearest class is that of the largest values.
-        return most_votes(pairs.against, sizes.argmax(axis=0), len(self.labels))
-
-    @property
-    def _has_many(self) -> bool:
-        """Whether values of pairs are made class by class."""
-        return len(self.labels) >= MANY_CLASSES
-
-    @property
-    def _numbers(self) -> int:
-        """The numbers of a row while what its pairs come to is made."""
-        k, n = len(self.labels), len(self.coef)
-        return numbers_by_class(k, n) if self._has_many else 2 * len(self.rho)
 
     @property
     def has_probabilities(self) -> bool:
@@ -220,11 +139,6 @@ class KernelModel:
         return int(self.support_vectors.data.max(initial=0))
 
     @cached_property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The two classes of every pair, in LIBSVM's order."""
-        return np.triu_indices(len(self.labels), 1)
-
-    @cached_property
     def _even_odds(self) -> tuple[np.ndarray, np.ndarray]:
         """Per pair the value at which its classes are equally probable, and how far rounding
         of A f + B may move it.
@@ -242,94 +156,15 @@ class KernelModel:
         return [slice(end - n, end) for end, n in zip(ends, self.n_support, strict=True)]
 
     @cached_property
+    def _pairs(self) -> Pairs:
+        """The pairs of classes; only without scores."""
+        from odmtool.models import pairs
+
+        return pairs.pairs_of(self)
+
+    @property
     def _rows(self) -> KernelRows:
-        if self.scores is not None:
-            return self.scores.rows
-        from odmtool.models.rows import KernelRows
-
-        return KernelRows(self.kernel, self.support_vectors)
-
-    @cached_property
-    def _largest(self) -> np.ndarray:
-        """The largest absolute coefficient of every support vector, shape (n_sv,)."""
-        return np.abs(self.coef).max(axis=1, initial=0.0)
-
-    def _exact_by_first(
-        self, X: csr_matrix, way: str, boundary, margin
-    ) -> Iterator[tuple[slice, np.ndarray]]:  # fmt: skip
-        """Values of each of many classes with those after it, or of all pairs, and their places
-        among the pairs; those near a boundary in LIBSVM's order.
-        """  # fmt: skip
-        if not len(self.rho):  # of one class
-            yield slice(0), np.empty((X.shape[0], 0))
-            return
-        boundary, margin = (np.broadcast_to(each, len(self.rho)) for each in (boundary, margin))
-        in_order: dict[int, np.ndarray] = {}
-        kept = _NUMBERS_IN_ORDER if self._has_many else 0
-        of_classes = self._by_first(X, way)
-        # Row by row where that is possible: kernel values in order are dear.
-        for part, values, bound in of_classes if self._has_many else self._whole(of_classes):
-            near = ~(np.abs(values - boundary[part]) > bound + margin[part])
-            for row in np.flatnonzero(near.any(axis=1)):
-                if row not in in_order:
-                    if len(in_order) * len(self.coef) >= kept:
-                        in_order.clear()
-                    in_order[row] = self._rows.in_stock_order(X[row])
-                for place in np.flatnonzero(near[row]):
-                    pair = part.start + place
-                    values[row, place] = self._stock_value(in_order[row], pair)
-            yield part, values
-
-    def _whole(self, of_classes: Iterator) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """The same of all pairs together."""
-        parts, *arrays = zip(*of_classes, strict=True)
-        yield slice(0, parts[-1].stop), *(np.concatenate(each, axis=1) for each in arrays)
-
-    def _by_first(
-        self, X: csr_matrix, way: str
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:  # fmt: skip
-        """The same of any order, and how far they may be from LIBSVM's."""
-        if self._has_many:
-            K, sizes = self._rows.matrix(X, way, np.array(self.n_support), self._largest)
-            by_first = pairs_by_class(K, self.class_rows, self.coef)
-        else:
-            sums, sizes = self._rows.sums(X, way, self.class_rows, self.coef, self._largest)
-            by_first = (values for _, values in pairs_by_first(sums))
-        shares = self._rounding_shares(sizes, *self._rows.errors(X, way))
-        beside, start = 4 * _EPS * np.abs(self.rho), 0
-        for i, values in enumerate(by_first):
-            part = slice(start, start + values.shape[1])
-            values -= self.rho[part]
-            yield part, values, shares[:, i, None] + shares[:, i + 1 :] + beside[part]
-            start = part.stop
-
-    def _rounding_shares(self, sizes, relative, absolute) -> np.ndarray:
-        """How far a value and LIBSVM's may be apart but for rho: the shares of its two classes.
-
-        Shape (rows, classes).
-        A sum of n terms is off by at most n eps times the sum of their absolute
-        values, in any order; the errors of the kernel values come on top. ``sizes``, shape
-        (classes, rows), are these sums with the largest of the coefficients.
-        """
-        tiny, terms = np.finfo(float).tiny, 2 * max(self.n_support)
-        weights = np.array([self._largest[rows].sum() for rows in self.class_rows])
-        shares = (2 * (terms + 4) * _EPS + relative[:, None]) * sizes.T
-        shares += (absolute[:, None] + tiny) * weights
-        return shares + (terms + 1) * tiny
-
-    def _stock_value(self, kernel_values: np.ndarray, pair: int) -> float:
-        """The value of one pair, summed in the order of the file."""
-        first, second = self._pairs[0][pair], self._pairs[1][pair]
-        a, b = self.class_rows[first], self.class_rows[second]
-        terms = np.concatenate(
-            [
-                self.coef[a, second - 1] * kernel_values[a],
-                self.coef[b, first] * kernel_values[b],
-            ]
-        )
-        # cumsum adds one after the other, which sum does not.
-        total = terms.cumsum()[-1] if terms.size else 0.0
-        return total - self.rho[pair]
+        return self._pairs.rows if self.scores is None else self.scores.rows
 
 
 @dataclass(eq=False)
