@@ -250,13 +250,16 @@ def test_what_a_task_may_take_on_the_least_worker():
     assert cluster.task_memory([one, worker("b", 1, 9e9, 5e7)]) == 5e7
 
 
-@pytest.mark.parametrize("options", [(), ("--multiclass", "ovr", "-s", "odm"), ("-s", "m3svm")])
+OF_CLASSES = ["", "--multiclass ovr", "--multiclass ovo", "--multiclass ecoc", "-s m3svm", "-t rbf"]
+
+
+@pytest.mark.parametrize("options", OF_CLASSES)
 def test_classes_that_fit_nowhere_are_refused(options, run, monkeypatch):
     """A file of regression, whose labels are whole numbers, took the memory of the machine."""
     Path("prices").write_text("".join(f"{i // 2} 1:{i % 7}\n" for i in range(4000)))
     Path("m").write_text("as it was")
-    monkeypatch.setattr("odmtool.places.memory.free", lambda: 3e7)
-    outcome = run("train", *options, "--memory", "20M", "prices", "m")
+    monkeypatch.setattr("odmtool.machines.class_memory.free", lambda: 3e7)
+    outcome = run("train", *options.split(), "--memory", "20M", "prices", "m")
     assert outcome.code == 1 and Path("m").read_text() == "as it was"
     assert "2000 classes of 4000 examples need about " in outcome.err
     assert "more than the 30 MB that there is" in outcome.err
@@ -264,5 +267,5 @@ def test_classes_that_fit_nowhere_are_refused(options, run, monkeypatch):
 
 def test_classes_that_fit_into_what_is_free_are_not_refused(run, monkeypatch):
     Path("d").write_text("".join(f"{i % 60} 1:{i % 60}\n" for i in range(600)))
-    monkeypatch.setattr("odmtool.places.memory.free", lambda: 3e7)
+    monkeypatch.setattr("odmtool.machines.class_memory.free", lambda: 3e7)
     assert run("train", "--max-iter", "1", "--memory", "100K", "d", "m").code == 0

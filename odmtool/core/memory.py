@@ -35,6 +35,8 @@ CLASS_WEIGHTS = 10
 """Numbers for every feature and class: weights, gradients, directions."""
 CLASS_DUALS = 4
 """Numbers for every example and binary problem that it is in."""
+PAIR = 140
+"""Bytes of a pair of classes besides: its place, its solution, what it begins with (136)."""
 
 WRITTEN_COPIES, WRITTEN_VECTORS = 1.25, 6
 """Weights of many problems while their model is made and written, with a bias one more: as

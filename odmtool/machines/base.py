@@ -24,6 +24,7 @@ from odmtool.core.loss_table import BINARY, MachineRow
 from odmtool.core.memory import default_memory
 from odmtool.defaults import BIAS, COEF0, DEGREE, SEED, TOLERANCE
 from odmtool.errors import DivergedError, UsageError
+from odmtool.machines.class_memory import refuse_classes
 from odmtool.machines.data import (
     Prepared,
     canonical_rows,
@@ -249,6 +250,7 @@ class Machine:
         """
         X, labels = canonical_rows(X), np.asarray(labels)
         classes = class_order(labels) if classes is None else classes
+        refuse_classes(self, X, len(classes))
         if self.kernel == "linear":
             refuse_too_wide(X, self.memory_limit())
         weight = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=float)

@@ -16,28 +16,26 @@ from odmtool.core.kernels import are_apart, dense_bytes
 from odmtool.core.labels import distinct
 from odmtool.core.loss_table import OF_KMOMD, SMOOTH
 from odmtool.core.memory import (
-    CLASS_DUALS,
     CLASS_SCORES,
-    CLASS_WEIGHTS,
     COMPILER,
     COPIES,
     ENTRY,
     HESSIAN_MATRICES,
     LIBRARIES,
     NEWTON_NUMBERS,
-    free,
     resident,
 )
 from odmtool.errors import MemoryLimitError
 from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
+from odmtool.machines.class_memory import class_bytes
 from odmtool.machines.codes import length
 from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
-from odmtool.solvers.linear_cost import is_surely_newton, nonzeros
+from odmtool.solvers.linear_cost import is_surely_newton
 from odmtool.solvers.newton.spaces import array_bytes, matrix_bytes
-from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, NEWTON_MATRICES, newton_matrices
+from odmtool.solvers.table import FOLD_MATRICES, IN_PARTS, newton_matrices
 
 
 class Memory(Place):
@@ -79,7 +77,6 @@ class Memory(Place):
         warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes)) + warnings
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
-        refuse_classes(machine, data.X, len(data.classes))
         found = parts(machine, data.X, len(data.classes))
         if folds:
             found |= fold_matrices(machine, data.X, len(data.classes), folds)
@@ -90,23 +87,6 @@ class Memory(Place):
     ) -> None:  # fmt: skip
         """See :meth:`Place.fit`; from the duals ``start`` if there are any."""
         machine.fit(data.X, data.labels, data.weight, progress=progress, start=start)
-
-
-def refuse_classes(machine, X, k: int) -> None:
-    """Refuse a training whose numbers for k classes fit nowhere.
-
-    They come on top of ``--memory``, but where they need more than that and than all that is
-    free, the system would end this process, or another one.
-    """
-    if machine.name in CLASS_SCORES:
-        needed = class_bytes(machine, X, k)
-    elif k > 2 and machine.reduction(k) == "ovr":
-        needed = BYTES * X.shape[0] * k  # the least: the duals
-    else:
-        return
-    room = max(machine.memory_limit(), free())
-    if needed > room:
-        raise MemoryLimitError(messages.classes_too_large(k, X.shape[0], needed, room))
 
 
 def matrix_warnings(machine, m: int, k: int) -> tuple[str, ...]:
@@ -245,82 +225,6 @@ def fold_matrices(machine, X, k: int, folds: int, rows: int | None = None) -> di
         return found
     others = sum(found.values()) - found["copies"]
     return found | {"kernel values of folds": max(0.0, whole - others)}
-
-
-def class_bytes(machine, X, k: int) -> float:
-    """Bytes for what every class, or every pair of classes, has of its own."""
-    m, d = X.shape
-    has_one = machine.name not in CLASS_SCORES and k <= 2
-    weights = CLASS_WEIGHTS * d * (1 if has_one else k) if machine.kernel == "linear" else 0
-    if has_one:
-        return BYTES * weights
-    if machine.name in CLASS_SCORES:
-        return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, X, k))
-    reduction = machine.reduction(k)
-    if reduction == "ecoc":
-        return BYTES * length(k) * (CLASS_DUALS * m + weights / k)
-    if reduction == "ovr":
-        return BYTES * (CLASS_DUALS * m * k + weights)
-    pairs = k * (k - 1) // 2
-    functions = CLASS_WEIGHTS * d * pairs if weights else COPIES * m * (k - 1)
-    return BYTES * (CLASS_DUALS * m * (k - 1) + functions)
-
-
-def _system(machine, X, k: int) -> float:
-    """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
-    from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR, LARGEST_WEIGHTS
-
-    m, d = X.shape
-    unknowns, blocks = k * (d + 1), k * d * d
-    if machine.kernel != "linear":
-        return _features(m, k) if machine.name == "mcodm" else 0
-    if machine.name == "mcsvm":
-        return 2 * unknowns**2 if d * k <= LARGEST_WEIGHTS else 0
-    if machine.name != "mcodm":
-        return _system_of_pairs(m, d, k, nonzeros(X))
-    if unknowns > LARGEST_FEATURE_FACTOR and blocks > LARGEST_BLOCKS:
-        return 0
-    whole = unknowns**2 if unknowns <= LARGEST_FEATURE_FACTOR else blocks
-    return 3 * whole + _dual_system(m, d, k)
-
-
-def _system_of_pairs(m: int, d: int, k: int, entries: int) -> float:
-    """Numbers of the Hessian of m3svm or of blocks of it, and of the same in a span."""
-    from odmtool.solvers.m3svm.blocks import planned_numbers
-    from odmtool.solvers.m3svm.span import planned_side
-    from odmtool.solvers.m3svm.system import LARGEST_SYSTEM
-
-    def hessian(m: int, d: int, entries: int) -> float:
-        unknowns = k * (d + 1)
-        is_small = unknowns <= LARGEST_SYSTEM
-        return 3 * unknowns**2 if is_small else planned_numbers(m, d + 1, k, entries)
-
-    # X X', its factor and one on the way.
-    side = planned_side(m, d, entries)
-    return hessian(m, d, entries) + 3 * side**2 + hessian(side, side, side**2)
-
-
-def _dual_system(m: int, d: int, k: int) -> float:
-    """Numbers of mcodm's system among few duals, of what it is made in, and of X X'."""
-    from odmtool.solvers.multi import MOST_DUALS
-
-    return 3 * min(MOST_DUALS, m * k, d * k) ** 2 + m * m if m <= MOST_DUALS else 0
-
-
-def _features(m: int, k: int) -> float:
-    """Numbers of mcodm's features of a kernel, and of the matrices of their Hessian."""
-    from odmtool.solvers.multi import (
-        FEATURE_MATRICES,
-        LARGEST_BLOCKS,
-        LARGEST_FEATURE_FACTOR,
-        LARGEST_FEATURES,
-    )
-
-    if m > LARGEST_FEATURES:
-        return 0
-    factors = min(LARGEST_FEATURE_FACTOR, m * k) ** 2 + min(k * m * m, LARGEST_BLOCKS)
-    matrices = (FEATURE_MATRICES - NEWTON_MATRICES) * m * m
-    return matrices + 2 * factors + _dual_system(m, m, k)
 
 
 def _kernel_model(machine, X, k: int) -> float:

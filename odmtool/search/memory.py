@@ -9,10 +9,10 @@ from odmtool.core.gram import BYTES
 from odmtool.core.kernels import dense_bytes
 from odmtool.core.loss_table import SMOOTH
 from odmtool.core.memory import COMPILER, COPIES, HELPER, LIBRARIES, NEWTON_NUMBERS, resident
+from odmtool.machines.class_memory import class_bytes, refuse_classes
 from odmtool.machines.data import refuse_too_wide
 from odmtool.places.memory import (
     bytes_of,
-    class_bytes,
     fold_matrices,
     is_newton,
     problem_count,
@@ -49,6 +49,7 @@ def plan_memory(plan: SearchPlan, jobs: int) -> SearchMemory:
     apart, together, processes = {}, 0.0, 1
     for chain in chains(plan):
         machine = plan.machine_of(chain[0])
+        refuse_classes(machine, X, len(plan.data.class_order()))
         if is_together(plan, chain):
             needed, count = _side_by_side(plan, X, machine, len(chain), jobs)
             together, processes = max(together, needed), max(processes, count)
