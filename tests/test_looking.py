@@ -36,6 +36,9 @@ def test_check_counts_and_names_the_first_mistake_of_each_file(ask, heart, tmp_p
     assert "large: 2 examples, 2 features, 2 values (50 %), from 0 to 300" in out
     assert "large: 1 class: 5 (2)" in out and "odm-scale" in out
     assert ask("train", "--check", heart)[1].splitlines() == out.splitlines()[:2]
+    code, told, _ = ask("check", "-q", heart, "bad", "large")
+    assert code == 1 and told.splitlines() == [line for line in out.splitlines() if "bad:2" in line]
+    assert ask("train", "--check", "--quiet", heart) == (0, "", "")
 
 
 def test_check_shows_names_as_errors_do(ask, tmp_path, monkeypatch):

@@ -24,9 +24,10 @@ _MOST_CLASSES = 20
               help="precomputed, or 4: the data are kernel values, behind serial numbers 0:1, 0:2 "
                    "and so on; as many for each example as there are examples must be symmetric. "
                    "Other kernels change nothing.")
+@common.quiet_option_of("Print only mistakes.")
 @common.version_option
 @click.pass_context
-def check(ctx, files: tuple[str, ...], zero_based: bool, kernel: str):
+def check(ctx, files: tuple[str, ...], zero_based: bool, kernel: str, quiet: bool):
     """Read FILE... (svmlight format) without training.
 
     Of each, the numbers of examples, features and values, the classes and the range of the values
@@ -38,7 +39,8 @@ def check(ctx, files: tuple[str, ...], zero_based: bool, kernel: str):
     for path in files:
         try:
             for line in _described(path, zero_based, kernel == "precomputed"):
-                report.result(line)
+                if not quiet:
+                    report.result(line)
         except (DataError, FileError) as error:
             faults += 1
             error.names = names_in(ctx)
