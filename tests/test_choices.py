@@ -126,11 +126,12 @@ def many(m, d, is_dense=True, nnz=0):
 
 
 @pytest.mark.parametrize("shape, k, found", [
-    ((500, 100), 10, way.Way(0)),
-    ((505, 101), 10, way.Way(0)),
+    ((500, 100), 9, way.Way(0)),
+    ((505, 101), 9, way.Way(0)),
+    ((541, 100), 10, way.Way(0)), ((540, 100), 10, way.Way(300)),  # of 900 degrees of freedom
     ((601, 121), 10, way.Way(300)),  # fewer than five examples per feature
     ((600, 121), 10, way.Way(100)), ((499, 100), 10, way.Way(100)),  # few examples, too
-    ((150, 30), 32, way.Way(0)), ((150, 30), 33, way.Way(5)),
+    ((600, 30), 32, way.Way(0)), ((600, 30), 33, way.Way(5)),
     ((25_000, 2581), 3, way.Way(0)), ((25_000, 2582), 3, way.Way(np.inf)),  # k d d = 2e7
 ])  # fmt: skip
 def test_newton_for_mcodm_by_the_size_of_its_hessians(shape, k, found):

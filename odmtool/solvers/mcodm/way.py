@@ -5,8 +5,8 @@ the other. Where rows are an array, or the whole Hessian is small, it is Newton'
 start: it needs no compiled code, and begins at least squares. With many examples per feature it
 is better for every lambda but small ones. With few, nearly every example can get the margin that
 it wants, and coordinate descent is fast for every lambda (if not, Newton's method comes late); so
-it is where Newton's method would have nothing but the diagonal as a preconditioner
-(benchmarks/multi.py measures it). Where few examples are long, with a large lambda, neither gets
+it is with few examples per class, and where Newton's method would have nothing but the diagonal as
+a preconditioner (benchmarks/multi.py measures it). Where few examples are long, with a large lambda, neither gets
 anywhere but from smaller lambdas (:mod:`odmtool.solvers.mcodm.continuation`).
 """
 
@@ -38,6 +38,10 @@ _NARROW = 5
 # examples its systems are small (:mod:`odmtool.solvers.mcodm.dual_system`), and it comes sooner.
 _EPOCHS, _WIDE_EPOCHS, _KERNEL_EPOCHS, _SMALL_KERNEL_EPOCHS = 5, 300, 400, 50
 _FEW_EXAMPLES, _FEW_EPOCHS = 600, 100
+# Up to so many examples per degree of freedom of the scores are few for their classes. (Of 400 rows
+# with 60 features and 40 classes Newton's method takes up to 100 times as long, of 60 with 8 and 12
+# a fourth.)
+_FEW_PER_FREEDOM = 0.6
 # Problems in which every margin can be as wanted are continued from small lambdas, if their
 # curvature is above this. (With a few examples more, ends from there were up to 40 % too high.)
 # Above the other there are more than 50 lambdas on the way, and rounding is all that they see.
@@ -91,21 +95,25 @@ def for_rounds(problem: MultiProblem, solver: str = "auto") -> Way:
         return Way(0, is_sparse)
     if solver == "dcd" or k * d * d > LARGEST_BLOCKS:
         return Way(np.inf)
+    if has_many_rows(problem) and problem.size <= _FEW_PER_FREEDOM * freedom(problem):
+        return Way(_WIDE_EPOCHS, is_sparse)
     if not has_many_rows(problem):
         return Way(_WIDE_EPOCHS if is_sparse else min(_WIDE_EPOCHS, most), is_sparse)
     return Way(_EPOCHS if is_sparse or k > _FEW_CLASSES else 0, is_sparse)
 
 
 def is_steep(problem: MultiProblem) -> bool:
-    """Whether losses are steep, every margin can be as wanted, and the Hessian is small.
-
-    Scores of d features have d (k - 1) degrees of freedom.
-    """
+    """Whether losses are steep, every margin can be as wanted, and the Hessian is small."""
     if problem.gram is not None:
         return False
-    d, k = problem.X.shape[1], problem.k
-    is_free = problem.size <= d * (k - 1) and d * k <= LARGEST_FEATURE_FACTOR
+    is_small = problem.X.shape[1] * problem.k <= LARGEST_FEATURE_FACTOR
+    is_free = problem.size <= freedom(problem) and is_small
     return is_free and _STEEP < curvature(problem) <= _STEEPEST
+
+
+def freedom(problem: MultiProblem) -> int:
+    """The degrees of freedom of scores of d features, d (k - 1)."""
+    return problem.X.shape[1] * (problem.k - 1)
 
 
 def curvature(problem: MultiProblem) -> float:
