@@ -6,8 +6,9 @@ start: it needs no compiled code, and begins at least squares. With many example
 is better for every lambda but small ones. With few, nearly every example can get the margin that
 it wants, and coordinate descent is fast for every lambda (if not, Newton's method comes late); so
 it is with few examples per class, and where Newton's method would have nothing but the diagonal as
-a preconditioner (benchmarks/multi.py measures it). Where few examples are long, with a large lambda, neither gets
-anywhere but from smaller lambdas (:mod:`odmtool.solvers.mcodm.continuation`).
+a preconditioner (benchmarks/multi.py measures it). Where few examples are long, with a large
+lambda, neither gets anywhere but from smaller lambdas
+(:mod:`odmtool.solvers.mcodm.continuation`).
 """
 
 from __future__ import annotations
