@@ -66,7 +66,7 @@ def begun(solver, epochs=0, tolerance=1e-3, limit=999, outer="cccp", name=None):
     found = rounds._Rounds(
         problem(), Stop(tolerance, limit), outer, Way(epochs), told.append, None, None, None
     )
-    found.duals = rounds._first_duals(problem(), None)
+    found.duals = Duals.of_nothing(problem().size, problem().k)
     found._solver, found.told = solver, told
     found._name = name or ("dcd" if epochs else "newton")
     return found
@@ -312,11 +312,11 @@ def test_with_room_left_the_work_goes_on():
     assert asked == [0.25, 0.125] and not found.is_finished
 
 
-def ended(objective, gap, *, before=10.0, hidden=0.0, iteration=5, known=1, blind=0):
+def ended(objective, gap, *, before=10.0, hidden=0.0, iteration=5, known=1, blind=0, idle=0):
     solver = Solver(objectives=[objective])
     found = begun(solver, limit=50)
     found.objective, found._rounds, found._iteration = before, [None] * known, iteration
-    found._blind, found._tolerance = blind, 0.5
+    found._blind, found._tolerance, found._idle, found._smallest = blind, 0.5, idle, 0.5
 
     def relative_gap():
         assert found.duals.upper[0] == 1 + problem().parameters.theta  # F is linearised
@@ -357,6 +357,15 @@ def test_a_round_without_iterations_or_numbers_left_is_the_last():
     assert not first.is_finished and first._change == np.inf
     with pytest.raises(DivergedError):
         ended(np.inf, 0.5)
+
+
+def test_rounds_that_change_nothing_are_the_last_when_patience_is_at_its_end():
+    """One value of 1e8 among 150 rows: 2000 steps changed neither the objective nor the gap."""
+    last = rounds._PATIENCE - 1
+    found = ended(10.0, 0.5, idle=last)
+    assert found.is_finished and not found.converged
+    for objective, gap, idle in ((9.999, 0.5, last), (10.0, 0.499, last), (10.0, 0.5, last - 1)):
+        assert not ended(objective, gap, idle=idle).is_finished
 
 
 def test_only_betas_of_rivals_that_change_go_to_other_columns():
@@ -417,11 +426,11 @@ def test_a_dual_above_the_objective_proves_nothing(dual):
 
 def test_duals_at_first():
     p = problem()
-    duals = rounds._first_duals(p, None)
+    duals = Duals.of_nothing(p.size, p.k)
     assert not duals.alpha.any() and duals.alpha.shape == (60, 4) and not duals.beta.any()
     assert np.all(duals.rival == -1) and np.all(duals.upper == np.inf)
     given = Duals(duals.alpha + 1, duals.beta, duals.rival, duals.upper)
-    copy = rounds._first_duals(p, given)
+    copy = given.copy()
     assert np.array_equal(copy.alpha, given.alpha) and copy.alpha is not given.alpha
 
 
@@ -440,7 +449,7 @@ def test_the_first_round_of_narrow_rows_is_solved_to_a_tenth(way, m, expected):
         found.begin(0, start, rivals)
         assert found._tolerance == (expected if rivals is None else 1.0)
         assert found._rounds == []
-    found.begin(0, rounds._first_duals(p, None), None)
+    found.begin(0, Duals.of_nothing(p.size, p.k), None)
     assert len(found._rounds) == 1  # a start is linearised at once
 
 

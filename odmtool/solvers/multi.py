@@ -74,6 +74,12 @@ class Duals(NamedTuple):
     # Shape (m,): its right-hand side; infinite if there is no constraint from above.
     upper: np.ndarray
 
+    @staticmethod
+    def of_nothing(m: int, k: int) -> Duals:
+        """Those of W = 0, which name no rivals."""
+        unnamed = np.full(m, -1, dtype=np.int64)
+        return Duals(np.zeros((m, k)), np.zeros(m), unnamed, np.full(m, np.inf))
+
     def copy(self) -> Duals:
         """The same in arrays of their own."""
         return Duals(*(np.array(field, order="C") for field in self))

@@ -78,7 +78,7 @@ _ASTRAY = 10
 # Rounding hides little if it is at most this share of the tolerance.
 # speed only: how the last of the gap is seen
 _LITTLE_HIDDEN = 0.5
-# So many Newton steps without a smaller gap: only rounding is left.
+# So many Newton steps, or rounds with the same F, without a smaller gap: only rounding is left.
 # speed only: how long to go on where rounding is all that moves
 _PATIENCE = 50
 # So many of a round without a smaller gap, of several smoothed problems.
@@ -163,6 +163,8 @@ class _Rounds:
         self._inner, self._blind, self._iteration, self._rounds = np.inf, 0, 0, []
         # ``_most`` is how many steps the first problem may take.
         self._change, self._tolerance, self._most = np.inf, 1.0, np.inf
+        # Rounds that changed nothing, one after the other.
+        self._idle, self._smallest = 0, np.inf
         # Of the round: the smallest gap, and Newton steps since; and whether these were many, once.
         self._least, self._since, self._is_in_vain = np.inf, 0, False
         self._is_small = start_count(problem, MOST_STARTS) > 1
@@ -176,11 +178,12 @@ class _Rounds:
         self, seed: int, start: Duals | None, rivals: np.ndarray | None, W: np.ndarray | None = None
     ) -> None:
         """From another solution or from 0, at first with these rivals, if there are any."""
-        self.duals, self._point = _first_duals(self._problem, start), W
+        problem = self._problem
+        self.duals = Duals.of_nothing(problem.size, problem.k) if start is None else start.copy()
+        self._point = W
         if rivals is not None:
-            theta = self._problem.parameters.theta
             self.duals.rival[:] = rivals
-            self.duals.upper[:] = np.where(rivals < 0, np.inf, 1 + theta)
+            self.duals.upper[:] = np.where(rivals < 0, np.inf, 1 + problem.parameters.theta)
             self._most = np.inf if self._way.epochs else _GIVEN_STEPS
         if self._way.epochs:
             self._take_descent(seed)
@@ -386,10 +389,13 @@ class _Rounds:
             raise diverged(self._problem.gram)
         if self._rounds:
             self._change = abs(self.objective - objective)
+        fell = objective < self.objective
         self.objective, self._point = objective, self._solver.keep()
         self._least, self._since, self._most = np.inf, 0, np.inf
         self._linearise(terms)
         self._gap = self._relative_gap()
+        self._idle = 0 if fell or self._gap < self._smallest else self._idle + 1
+        self._smallest = min(self._gap, self._smallest)
         self._rounds.append(Round(len(self._rounds), self._iteration, objective, self._gap))
         self._progress(
             Progress(self._iteration, objective, self._gap, self._solver.active, terms.margins)
@@ -401,7 +407,8 @@ class _Rounds:
             hidden = 0.0
         if self._change <= tolerance * objective and self._gap - hidden <= tolerance:
             self._finish(is_settled=True)
-        elif self._iteration >= self._stop.max_iter or self._blind >= _BLIND_STEPS:
+        elif (self._iteration >= self._stop.max_iter or self._blind >= _BLIND_STEPS
+              or self._idle >= _PATIENCE):  # fmt: skip
             self._finish(is_settled=False)
         if self._change <= _LITTLE * objective:
             self._epochs *= 2
@@ -491,10 +498,3 @@ class _Rounds:
         C = self.duals.coefficients(self._problem.target)
         self._gap = self._gap_of(self._features.squared_norm(C), None)
         self.converged &= self._gap <= self._stop.tolerance
-
-
-def _first_duals(problem: MultiProblem, start: Duals | None) -> Duals:
-    if start is not None:
-        return start.copy()
-    m, k = problem.size, problem.k
-    return Duals(np.zeros((m, k)), np.zeros(m), np.full(m, -1, dtype=np.int64), np.full(m, np.inf))
