@@ -61,9 +61,10 @@ SEED = 0
 SNAPSHOTS = ("last", "random")
 OUTER = ("cccp", "constant")
 ISM3_LOSSES = ("pairwise", "softmax")
-MOST_IN_PAIRS, MOST_OF_CLASS_IN_PAIRS = 50, 32
+MOST_IN_PAIRS, MOST_OF_CLASS_IN_PAIRS, MOST_TO_MEAN_IN_PAIRS = 50, 32, 1.5
 """With a kernel ``auto`` takes up to so many classes in pairs, and any number of classes that have
-at most so many examples, where features do not outnumber examples and the loss is smooth."""
+at most so many examples, or so many times the mean, where features do not outnumber examples and
+the loss is smooth."""
 MULTICLASS = ("auto", "ovr", "ovo", "ecoc")
 """auto: see :meth:`odmtool.machines.binary.BinaryMachine.reduction`."""
 PARTITION_BY = ("stratified", "random", "cluster", "cluster-strata")

@@ -127,6 +127,14 @@ def test_many_classes_are_taken_in_pairs_if_they_are_small():
     assert most_in_pairs(rows, large, 307) == np.inf
 
 
+def test_many_classes_are_taken_in_pairs_if_none_is_much_larger_than_the_mean():
+    rows = np.zeros((6000, 3))
+    labels = np.repeat(np.arange(60), [150] + [100] * 58 + [50])
+    assert most_in_pairs(rows, labels, 60) == np.inf
+    labels[-1] = 0  # 151 of 6000 / 60
+    assert most_in_pairs(rows, labels, 60) == 50
+
+
 def test_an_unknown_way_is_refused():
     with pytest.raises(UsageError, match="unknown multiclass 'ova'; choose auto, ovr, ovo, ecoc"):
         ODM(multiclass="ova").fit(*clusters())

@@ -63,7 +63,7 @@ def test_every_pair_is_solved(machine, is_weighted):
 
 @pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
 def test_they_are_those_that_are_solved_one_by_one(monkeypatch, kernel):
-    X, labels = clouds([3] * (K - 2) + [40, 70])
+    X, labels = clouds([3] * (K - 2) + [60, 130])
     machine = ODM(kernel=kernel, gamma=0.2, bias=1.0, tolerance=1e-10)
     if kernel == "precomputed":
         values = judge.kernel_matrix(ODM(kernel="rbf", gamma=0.2).gram(X).kernel, X, X)

@@ -241,7 +241,8 @@ def machine_options(many: bool):
                      show_default=True,
                      help="How a two-class machine handles more classes: one against the rest, "
                           "one against one, or an error-correcting output code; auto: ovo with "
-                          "a kernel, with over 50 classes if these are small; else ovr."),
+                          "a kernel, with over 50 classes if none is much larger than the "
+                          "others; else ovr."),
         click.option("--scale", type=Interval(), metavar="LOWER,UPPER",
                      help="Scale every feature to this range, as odm-scale does, and keep the "
                           "ranges in the model, so that odm-predict scales by itself. In a cross "

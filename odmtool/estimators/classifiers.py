@@ -59,9 +59,9 @@ class ODMClassifier(MachineClassifier):
     multiclass : {"auto", "ovr", "ovo", "ecoc"}
         More than two classes: one against the rest, one against one, or an error-correcting code;
         "auto" is ovo with a kernel, but ovr with more than 50 classes of which one has more than 32
-        examples, or of data with more features than examples. Without a kernel it is the problem
-        of :class:`MulticlassODMClassifier`, as in odm-train, or ovr with a solver that this has
-        not.
+        examples and 1.5 times the mean, or of data with more features than examples. Without a
+        kernel it is the problem of :class:`MulticlassODMClassifier`, as in odm-train, or ovr with
+        a solver that this has not.
     n_jobs : int, optional
         Threads for the problems of these; -1: as many as processors.
     landmarks : int

@@ -28,6 +28,7 @@ from odmtool.defaults import (
     LAMBDA_TIMES_EXAMPLES,
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
+    MOST_TO_MEAN_IN_PAIRS,
     SPARSE_FROM,
     SPREAD_OF,
     SPREAD_OF_FEW,
@@ -60,9 +61,9 @@ OF_ROWS = {"rbf": ("gamma",), "sigmoid": ("gamma",), "poly": ("gamma", "degree",
 def most_in_pairs(X, labels: np.ndarray | None, k: int) -> float:
     """Up to how many classes are taken in pairs by default, with a kernel.
 
-    Any number where the classes are small, and about as large therefore; with others, and many
-    classes, one against the rest is better: the larger class of each pair wins. So it is with wide
-    data, where a few examples decide little between two classes (docs/defaults.md).
+    Any number where the classes are small, or none is much larger than the mean; with others, and
+    many classes, one against the rest is better: the larger class of each pair wins. So it is with
+    wide data, where a few examples decide little between two classes (docs/defaults.md).
 
     Parameters
     ----------
@@ -75,8 +76,9 @@ def most_in_pairs(X, labels: np.ndarray | None, k: int) -> float:
     m, d = X.shape
     if k <= MOST_IN_PAIRS or labels is None or d > m:
         return MOST_IN_PAIRS
-    largest = np.unique(labels, return_counts=True)[1].max(initial=0)
-    return np.inf if largest <= MOST_OF_CLASS_IN_PAIRS else MOST_IN_PAIRS
+    counts = np.unique(labels, return_counts=True)[1]
+    most = max(MOST_OF_CLASS_IN_PAIRS, MOST_TO_MEAN_IN_PAIRS * counts.mean())
+    return np.inf if counts.max() <= most else MOST_IN_PAIRS
 
 
 def default_lambda(

@@ -21,7 +21,7 @@ from odmtool.solvers.newton import small
 from odmtool.solvers.rounding import Rounding
 
 # speed only: with more examples, or fewer pairs, each has a call of its own
-_MOST_EXAMPLES, _FEWEST_PAIRS = 64, 200
+_MOST_EXAMPLES, _FEWEST_PAIRS = 128, 200
 # speed only: kernel values of the problems that are solved at once
 _NUMBERS = 2**19
 
