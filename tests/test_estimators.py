@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
 from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -269,6 +270,17 @@ def test_a_weight_is_a_number_of_examples(cancer):
     weighted = ODMClassifier(tol=1e-9).fit(X, y, sample_weight=weight)
     repeated = ODMClassifier(tol=1e-9).fit(X.repeat(weight, axis=0), y.repeat(weight))
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [
+    LDMClassifier(kernel="rbf"), LDMClassifier(multiclass="ovo"), ODMClassifier(multiclass="ovo")
+])  # fmt: skip
+def test_the_only_class_of_some_weight_is_predicted(estimator):
+    """Without a warning of NumPy's; the pair of the other two has nothing to learn from."""
+    X, y = load_iris(return_X_y=True)
+    for weight, of_classes in (((y == 2) * 1.0, None), (None, {0: 0, 1: 0})):
+        machine = clone(estimator).set_params(class_weight=of_classes)
+        assert np.all(machine.fit(X, y, sample_weight=weight).predict(X) == 2)
 
 
 def test_balanced_classes_have_the_same_total(cancer):

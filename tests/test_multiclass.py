@@ -12,7 +12,7 @@ from odmtool.core import kernels
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError, UsageError
-from odmtool.machines import L1SVM, L2SVM, ODM
+from odmtool.machines import L1SVM, L2SVM, ODM, machine_named
 from odmtool.machines.default_values import most_in_pairs
 
 svm = pytest.importorskip("sklearn.svm")
@@ -147,6 +147,47 @@ def test_a_class_with_one_example_and_many_classes():
     fitted = ODM(tolerance=1e-1).fit(X, labels)
     assert fitted.model_.weights.shape == (3, 300)
     assert set(fitted.predict(X)) <= set(labels)
+
+
+@pytest.mark.parametrize("name", ["odm", "ldm", "l1svm", "l2svm", "lssvm", "svr", "mamc", "kmomd"])
+@pytest.mark.parametrize("options", [
+    {}, {"kernel": "rbf", "gamma": 0.1}, {"kernel": "poly", "gamma": 0.1, "coef0": 1.0},
+    {"kernel": "rbf", "gamma": 0.1, "solver": "landmarks"},
+])  # fmt: skip
+def test_pairs_of_classes_of_weight_zero_have_nothing_to_solve(name, options):
+    """A class that has a weight wins its pairs with those that have none.
+
+    ``bias`` makes all values positive of a machine that is trained on one class.
+    """
+    if name == "kmomd" and "solver" in options:
+        return  # it has Newton's method only
+    X, labels = clusters()
+    machine = machine_named(name)(multiclass="ovo", **options)
+    if name != "kmomd" and options.get("kernel") != "rbf":
+        machine = machine.copy(bias=100.0)
+    for weightless in ([-7, 5], [-7, 3, 5], [2_000_000_000, 3, 5]):
+        fitted = machine.copy(class_weight=dict.fromkeys(weightless, 0.0)).fit(X, labels)
+        assert set(fitted.predict(X)) <= set(CLASSES) - set(weightless)
+        assert fitted.solution_.converged and fitted.solution_.problems == 6
+        assert fitted.solution_.untrained == 0
+        assert "" not in fitted.solution_.solver.split(" / ")
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_pairs_of_weight_zero_from_the_command_line(run, tmp_path, kernel):
+    X, labels = clusters()
+    write(tmp_path / "data", X, labels)
+    (tmp_path / "weights").write_text("".join(f"{label == 5:d}\n" for label in labels))
+    of_classes = ["-w", "-7", "0", "-w", "3", "0", "-w", "2000000000", "0"]
+    for weights in (["-W", "weights"], of_classes):
+        arguments = ["-q", "-s", "ldm", "--multiclass", "ovo", "-t", kernel, "-B", "100", *weights]
+        assert run("train", *arguments, "data", "m").code == 0
+        assert run("predict", "data", "m", "out").code == 0
+        assert set((tmp_path / "out").read_text().split()) == {"5"}
+        share = 100 * (labels == 5).mean()
+        for command in (["train", *arguments, "-v", "3"], ["cv", *arguments, "-l", "2^4"]):
+            outcome = run(*command, "data")
+            assert outcome.code == 0 and f"= {share:g}%" in outcome.out
 
 
 @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])

@@ -34,7 +34,7 @@ def coefficients(solution, prepared, pair, part):
 @pytest.mark.parametrize("machine", [
     ODM(kernel="rbf", gamma=0.2, lambda_=2.0**14), L2SVM(kernel="rbf", gamma=0.2, bias=1.5),
     ODM(kernel="poly", gamma=0.2, coef0=1.0, lambda_=64.0, tolerance=1e-9),
-    ODM(kernel="rbf", gamma=5.0, class_weight={5: 7.0, 9: 0.0}),
+    ODM(kernel="rbf", gamma=5.0, class_weight={5: 7.0, 9: 0.0, 11: 0.0, 12: 0.0}),
 ])  # fmt: skip
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_every_pair_is_solved(machine, is_weighted):

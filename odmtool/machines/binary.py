@@ -19,7 +19,14 @@ from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
 from odmtool.solvers import table
-from odmtool.solvers.base import Problem, ProgressCallback, Solution, ignore_progress, path_bytes
+from odmtool.solvers.base import (
+    Problem,
+    ProgressCallback,
+    Solution,
+    ignore_progress,
+    path_bytes,
+    without_examples,
+)
 from odmtool.solvers.table import IN_PARTS
 
 if TYPE_CHECKING:
@@ -130,6 +137,8 @@ class BinaryMachine(Machine):
         self, problem: Problem, start, progress: ProgressCallback, is_one_of_many: bool = False
     ) -> Solution:
         """Solve one binary problem, if there is time; see :func:`odmtool.solvers.auto.choose`."""
+        if not problem.size:
+            return without_examples(problem)
         # A start is better than nothing.
         if start is None and deadline.is_over():
             from odmtool.solvers.untrained import untrained

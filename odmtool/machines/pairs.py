@@ -55,6 +55,7 @@ class PairGrams:
         self._steepest = steepest
         counts = [len(rows) for rows in members]
         sizes = np.array([a + b for a, b in combinations(counts, 2)], dtype=float)
+        sizes = sizes[sizes > 0]  # of two classes without examples there is nothing to solve
         self.are_many = float((sizes[sizes <= DESCENT_GRAM] ** 3).sum()) > _LARGE
         self._is_known = gram.is_computed or gram.X is None or gram.kernel.row.of == STORED
         self._within, self.jobs, self.memory = {}, 1, gram.memory

@@ -308,7 +308,7 @@ def joined(
         gap=max(solution.gap for solution in solutions),
         iterations=sum(solution.iterations for solution in solutions),
         converged=all(solution.converged for solution in solutions),
-        solver=" / ".join(sorted({solution.solver for solution in solutions})),
+        solver=" / ".join(sorted({solution.solver for solution in solutions} - {""})),
         duals=duals, support_count=support_count, failure=_failure(solutions),
         problems=len(solutions), untrained=sum(each.solver == NONE for each in solutions),
     )  # fmt: skip

@@ -99,7 +99,8 @@ def _stacks(gram: Gram, members: list[np.ndarray]) -> Iterator[tuple[int, np.nda
     within = [values.of(end - n, end) for n, end in zip(sizes, ends, strict=True)]
     for first, own in enumerate(sizes[:-1]):
         later = np.arange(first + 1, len(sizes))
-        later = later[own + sizes[later] <= _MOST_EXAMPLES]
+        # Two classes without examples, whose weights are 0, have nothing to solve.
+        later = later[(own + sizes[later] > 0) & (own + sizes[later] <= _MOST_EXAMPLES)]
         if not len(later):
             continue
         across = values.of(ends[first] - own, ends[first], ends[later[-1]])

@@ -169,6 +169,13 @@ class Solution(NamedTuple):
         return self.eta if self.solver == "landmarks" else self.coef
 
 
+def without_examples(problem: Problem) -> Solution:
+    """w = 0, of a problem without examples, as of two classes of weight 0; it has no solver."""
+    nothing = np.zeros(0)
+    w = None if problem.X is None else np.zeros(problem.X.shape[1])
+    return Solution(w, nothing, nothing, 0.0, 0.0, 0.0, 0, True, "")
+
+
 SUFFICIENT_DECREASE = 1e-4
 """Share of what the slope promises by which a step of Newton's method must lower P."""
 LARGEST_HESSIAN = 3000
