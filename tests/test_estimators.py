@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn import model_selection
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.ensemble import StackingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
@@ -360,6 +361,52 @@ def test_a_loaded_model_knows_its_width(cancer, tmp_path):
         loaded.predict(X[:, 1:])
     narrow = sparse.csr_matrix(X)[:, :7]
     assert loaded.predict(narrow).shape == (len(y),)
+
+
+@each_estimator
+@pytest.mark.parametrize("name", ["iris", "breast-cancer"])
+def test_a_loaded_model_has_the_weights_of_its_estimator(estimator, name, tmp_path):
+    X, y = scaled(name)
+    estimator = fitted(estimator, X, y)
+    estimator.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    for weights in ("coef_", "intercept_"):
+        if hasattr(estimator, weights):
+            np.testing.assert_array_equal(getattr(loaded, weights), getattr(estimator, weights))
+            continue
+        with pytest.raises(AttributeError, match="exist for kernel='linear' with one function"):
+            getattr(loaded, weights)
+
+
+def test_weights_of_loaded_models_that_no_estimator_makes(run, cancer, tmp_path):
+    X, y = cancer
+    with open("data", "w") as stream:
+        write_svmlight(stream, sparse.csr_matrix(X), y)
+    stock("liblinear-train", "-q", "-s", "4", "-B", "1", "data", "crammer")
+    (tmp_path / "one").write_text("1 1:2 3:4\n1 2:1\n")
+    assert run("train", "-q", "one", "class").code == 0
+    for file, rows in (("crammer", X), ("class", load_svmlight("one")[0].toarray())):
+        loaded = load_model(file)
+        values = rows @ loaded.coef_.T + loaded.intercept_
+        expected = loaded.decision_function(rows)
+        np.testing.assert_allclose(values.reshape(expected.shape), expected, rtol=1e-9)
+    assert run("train", "-q", "--scale", "0,1", "data", "scaled").code == 0
+    with pytest.raises(AttributeError, match="the model scales the rows itself"):
+        load_model("scaled").coef_  # noqa: B018
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_scikit_learn_takes_a_loaded_model_for_a_classifier(iris, tmp_path, kernel):
+    X, y = iris
+    ODMClassifier(kernel=kernel).fit(X, y).save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert is_classifier(loaded)
+    assert get_scorer("accuracy")(loaded, X, y) == loaded.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="a loaded model cannot be trained again"):
+        loaded.fit(X, y)
+    frozen = pytest.importorskip("sklearn.frozen", reason="scikit-learn 1.6")
+    calibrated = CalibratedClassifierCV(frozen.FrozenEstimator(loaded)).fit(X, y)
+    assert calibrated.score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])

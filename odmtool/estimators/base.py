@@ -193,30 +193,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         manners.check_fitted(self)
         write_model(path, self.model_)
 
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weights of the features."""
-        place = self._linear_places()
-        weights = self.model_.weights.T
-        return weights[np.argsort(place)] if len(weights) > 1 else self._sign() * weights
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """What is added to the weighted features; 0 without a bias."""
-        place, model = self._linear_places(), self.model_
-        count = model.weights.shape[1]
-        offset = model.bias * model.bias_weights if model.bias >= 0 else np.zeros(count)
-        return offset[np.argsort(place)] if count > 1 else self._sign() * offset
-
-    def _linear_places(self) -> np.ndarray:
+    def _linear_model(self) -> LinearModel:
         manners.check_fitted(self)
-        if not isinstance(self.model_, LinearModel):
-            raise AttributeError(messages.no_weights_of_features())
-        return self._places(self.model_.labels)
-
-    def _sign(self) -> float:
-        """-1 if a positive value of the model means ``classes_[0]``."""
-        return 1.0 if self._places(self.model_.labels)[0] == 1 else -1.0
+        return super()._linear_model()
 
     def _has_probabilities(self) -> bool:
         """Whether the model has them; before there is one, whether it will."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from odmtool import messages
+from odmtool.models.linear import LinearModel
+from odmtool.models.scaled import ScaledModel
 
 
 class Decisions:
@@ -65,6 +67,34 @@ class Decisions:
 
     # scikit-learn tells by a method's name what it returns.
     _probabilities.__name__ = "predict_proba"
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of the features."""
+        return self._in_order(self._linear_model().weights.T)
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """What is added to the weighted features; 0 without a bias."""
+        model = self._linear_model()
+        if model.bias < 0:
+            return self._in_order(np.zeros(model.weights.shape[1]))
+        return self._in_order(model.bias * model.bias_weights)
+
+    def _linear_model(self) -> LinearModel:
+        """The model; raises AttributeError if it has no weights of the features as they are."""
+        if isinstance(self.model_, ScaledModel):
+            raise AttributeError(messages.weights_of_scaled_features())
+        if not isinstance(self.model_, LinearModel):
+            raise AttributeError(messages.no_weights_of_features())
+        return self.model_
+
+    def _in_order(self, functions: np.ndarray) -> np.ndarray:
+        """What belongs to the functions of a linear model, in the order and sign of the values."""
+        place = self._places(self.model_.labels)
+        if len(place) == 2:
+            return functions[:1] if place[0] == 1 else -functions[:1]
+        return functions[np.argsort(place)]
 
     def _places(self, codes) -> np.ndarray:
         """Where the integers of the model stand among the classes."""

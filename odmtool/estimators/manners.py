@@ -1,7 +1,7 @@
 """scikit-learn's base classes and checks where it is installed, plain ones otherwise.
 
-Nothing else in the package knows of scikit-learn, and a model that is loaded from a file does
-not need this file either.
+Nothing else in the package knows of scikit-learn, and a model that is loaded from a file needs
+this file only where scikit-learn asks what it is.
 """
 
 from __future__ import annotations
@@ -82,6 +82,17 @@ def check_fitted(estimator) -> None:
     """Raise NotFittedError if the estimator was not trained."""
     if not hasattr(estimator, "model_"):
         raise NotFittedError(messages.not_fitted(type(estimator).__name__))
+
+
+def tags_of_a_classifier(is_pairwise: bool):
+    """What scikit-learn 1.6 and later asks of a classifier that none of its classes made."""
+    from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+    return Tags(
+        estimator_type="classifier", target_tags=TargetTags(required=True), transformer_tags=None,
+        classifier_tags=ClassifierTags(), regressor_tags=None,
+        input_tags=InputTags(sparse=True, pairwise=is_pairwise),
+    )  # fmt: skip
 
 
 def _validated(estimator, *data, reset: bool):

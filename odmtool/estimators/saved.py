@@ -9,7 +9,7 @@ from scipy import sparse
 
 from odmtool import messages
 from odmtool.core.columns import canonical
-from odmtool.errors import DataError
+from odmtool.errors import DataError, UsageError
 from odmtool.estimators.decisions import Decisions
 from odmtool.estimators.labels import decode
 from odmtool.estimators.plain import ClassifierMixin, checked_rows
@@ -30,7 +30,12 @@ class SavedModel(Decisions, ClassifierMixin):
     n_features_in_ : int or None
         Width of the training data, if the file says so.
     model_ : LinearModel, KernelModel or CompactModel
+    coef_, intercept_ : ndarrays
+        As those of an estimator, if the model is linear and has one function per class.
     """
+
+    # What scikit-learn before 1.6 asks for.
+    _estimator_type = "classifier"
 
     def __init__(self, model, file: str | None = None):
         self.model_, self.facts = model, model.facts
@@ -41,6 +46,15 @@ class SavedModel(Decisions, ClassifierMixin):
     def __repr__(self) -> str:
         machine = self.facts.get("machine", "a stock tool")
         return f"<model of {machine}, classes {', '.join(map(str, self.classes_))}>"
+
+    def fit(self, X, y=None, **_others):
+        """Raises UsageError; scikit-learn takes for an estimator only what has this method."""
+        raise UsageError(messages.loaded_is_trained())
+
+    def __sklearn_tags__(self):
+        from odmtool.estimators.manners import tags_of_a_classifier
+
+        return tags_of_a_classifier(self.model_.is_precomputed)
 
     def _has_probabilities(self) -> bool:
         return self.model_.has_probabilities

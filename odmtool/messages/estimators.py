@@ -51,6 +51,10 @@ no_probabilities_in_python = sentence("there are no probabilities: train with pr
 no_weights_of_features = sentence(
     "coef_ and intercept_ exist for kernel='linear' with one function per class only"
 )
+weights_of_scaled_features = sentence(
+    "coef_ and intercept_ would be those of scaled features: the model scales the rows itself"
+)
+loaded_is_trained = sentence("a loaded model cannot be trained again: make an estimator and fit it")
 not_fitted = sentence("this {estimator} is not fitted yet: call fit first")
 
 
