@@ -214,6 +214,25 @@ def test_votes_of_pairs_become_columns(iris):
     )
 
 
+def test_votes_that_tie_go_to_the_first_class(run, iris, tmp_path):
+    """As the documentation has it; the largest of the values may be another one's."""
+    X, y = iris
+    places = np.random.default_rng(0).uniform(X.min(0) - 1, X.max(0) + 1, (2000, X.shape[1]))
+    fit = ODMClassifier(kernel="rbf").fit(X, y)
+    with open("data", "w") as stream:
+        write_svmlight(stream, sparse.csr_matrix(X[::-1]), y[::-1])
+    assert run("train", "-q", "-s", "odm", "-t", "rbf", "data", "model").code == 0
+    ties = 0
+    for model in (fit, load_model("model")):
+        values = model.decision_function(places)
+        votes, labels = np.rint(values), np.array(model.model_.labels)
+        in_order = votes[:, np.searchsorted(model.classes_, labels)]
+        predicted = model.predict(places)
+        np.testing.assert_array_equal(predicted, labels[in_order.argmax(axis=1)])
+        ties += np.count_nonzero(predicted != model.classes_[values.argmax(axis=1)])
+    assert fit.model_.labels != load_model("model").model_.labels and ties > 0
+
+
 # ---- probabilities --------------------------------------------------------------------------
 
 

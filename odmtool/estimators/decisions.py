@@ -31,7 +31,11 @@ class Decisions:
 
     def decision_function(self, X) -> np.ndarray:
         """Decision values: shape (m,) for two classes, positive means ``classes_[1]``, and
-        (m, k) for k > 2; the class of the largest is predicted.
+        (m, k) for k > 2.
+
+        The class of the largest is predicted, but where pairs of classes vote (``multiclass``) it
+        is the one with most votes, at a tie the first of ``model_.labels``: values are the votes
+        and less than 1/3 of confidence, which may make another one larger, as in SVC.
         """  # fmt: skip
         rows = self._rows(X)
         place, k = self._places(self.model_.labels), len(self.classes_)
