@@ -21,7 +21,7 @@ from odmtool import (
     load_model,
 )
 from odmtool.defaults import BLAS_THREADS
-from odmtool.errors import DataError
+from odmtool.errors import DataError, DivergedError
 from odmtool.estimators import one_blas_thread as blas
 
 X, y = make_classification(80, 6, random_state=0)
@@ -48,6 +48,17 @@ K = X @ X.T
     ({"class_weight": {0: -1}}, "class_weight must not be negative, but is -1"),
     ({"class_weight": {0: "2"}}, "class_weight: the weight of 0 must be a number, not '2'"),
     ({"random_state": "a"}, "random_state must be an integer, a RandomState or None, not 'a'"),
+    ({"random_state": -1, "probability": True}, "^random_state must not be negative, but is -1$"),
+    ({"n_jobs": 0}, "^n_jobs must not be 0: give a number of threads, or -1 for one per processor"),
+    ({"lambda_": np.inf}, "^lambda_ must be a finite number, not inf$"),
+    ({"cost": np.inf}, "^cost must be a finite number, not inf$"),
+    ({"tol": np.inf}, "^tol must be a finite number, not inf$"),
+    ({"kernel": "poly", "coef0": -np.inf}, "^coef0 must be a finite number, not -inf$"),
+    ({"kernel": "poly", "coef0": np.nan}, "^coef0 must be a finite number, not nan$"),
+    ({"bias": np.inf}, "^bias must be a finite number, not inf$"),
+    ({"probability": "yes"}, "^probability must be True or False, not 'yes'$"),
+    ({"probability": [True]}, r"^probability must be True or False, not \[True\]$"),
+    ({"kernel": np.dot}, "^kernel must be a name, .* values with kernel='precomputed'$"),
     ({"random_state": 1.5}, "random_state must be an integer, a RandomState or None, not 1.5"),
 ])  # fmt: skip
 def test_parameters_that_are_refused(parameters, sentence):
@@ -61,6 +72,19 @@ def test_every_estimator_looks_at_its_numbers(estimator):
     name = own[estimator.__name__]
     with pytest.raises(ValueError, match=f"{name} must be a number, not None"):
         estimator(**{name: None}).fit(X, y)
+    for name in ("lambda_", "cost", "tol"):
+        with pytest.raises(ValueError, match=f"^{name} must be a finite number, not inf$"):
+            estimator(**{name: np.inf}).fit(X, y)
+    with pytest.raises(ValueError, match="^random_state must not be negative, but is -1$"):
+        estimator(random_state=-1).fit(X, y)
+
+
+@pytest.mark.parametrize("values, advice", [
+    (X * 1e200, "scale the features$"), (X * 1e150, "scale the features, or take a smaller lambda")
+])  # fmt: skip
+def test_the_advice_is_no_command(values, advice):
+    with pytest.raises((DataError, DivergedError), match=advice):
+        ODMClassifier(lambda_=1e300).fit(values, y)
 
 
 def test_whole_numbers_may_be_floats_and_the_intercept_none():

@@ -13,6 +13,7 @@ from odmtool import messages
 from odmtool.cli import cv, entry, flags, margins, predict, scale, train, umbrella
 from odmtool.core.loss_table import MACHINES, SMOOTH
 from odmtool.errors import DataError, UsageError
+from odmtool.estimators.names import EstimatorNames
 from odmtool.machines import MACHINES as CLASSES
 from odmtool.machines import ODM
 from odmtool.messages.words import listed, written
@@ -68,7 +69,7 @@ def test_every_mark_is_an_option_of_a_command():
         for name in re.findall(r"‹(\w+)[=:›]", text)
     }
     assert marked >= {"kernel", "solver", "machine", "memory"}
-    assert marked - known == {"label"}
+    assert marked - known == {"label", "command", "or"}
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -105,6 +106,14 @@ def test_python_and_the_command_line_call_parameters_as_they_are_written_there(
     assert str(raised.value) == python
     assert run("train", *arguments, heart).err == f"odm-train: {command}\n"
     assert run("cv", *arguments, heart).err == f"odm-cv: {command}\n"
+
+
+def test_advice_is_for_those_who_can_follow_it():
+    sentence = "scale‹command=scale› or take less‹or=l1svm›‹or=ldm›"
+    assert written(sentence) == "scale or take less, L1SVM, LDM"
+    assert written(sentence, EstimatorNames()) == "scale or take less, LDMClassifier"
+    for_commands = written(sentence, flags.Flags(train.train))
+    assert for_commands == "scale (odm-scale) or take less, -s l1svm, -s ldm"
 
 
 def test_the_group_names_the_options_of_its_commands(capfd, heart):

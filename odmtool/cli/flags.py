@@ -32,6 +32,10 @@ class Flags:
     def setting(self, name: str, value: str) -> str:
         if name == "label":
             return shortened(self.labels.get(int(value), value))
+        if name == "command":
+            return f" (odm-{value})"
+        if name == "or":
+            return f", {self.setting('machine', value)}"
         return f"{self.parameter(name)} {value}"
 
 

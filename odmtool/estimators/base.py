@@ -104,6 +104,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         classes, codes, facts = labels.encode(y)
         if len(classes) < 2:
             raise DataError(messages.one_class_to_learn(classes[0]))
+        if np.ndim(self.probability) or self.probability not in (False, True):
+            raise UsageError(messages.not_true_or_false("probability", self.probability))
         weight = _weights(sample_weight, len(y))
         # So that a positive value, and the first of equal scores, mean what they do in
         # scikit-learn.
@@ -113,6 +115,7 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         with in_words_of_estimators(classes if facts else ()), one_blas_thread():
             check_weights(weight, len(y))
             machine, rows, gram = self._configured(X, classes, codes, weight), X, None
+            machine.check()
             if self._is_pairwise():
                 rows, gram = _stored(machine, X)
             self._train(machine, Data(rows, codes, weight, order), gram)
@@ -266,6 +269,8 @@ def _gamma(gamma, X, weight) -> float:
 def _threads(n_jobs: int | None) -> int:
     from joblib import effective_n_jobs
 
+    if n_jobs == 0:
+        raise UsageError(messages.no_threads())
     return 1 if n_jobs is None else effective_n_jobs(n_jobs)
 
 

@@ -31,9 +31,9 @@ class ODMClassifier(MachineClassifier):
         Instead of ``lambda_``: the cost of one example, as LIBLINEAR's C.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}
     gamma : float, "auto" or "scale", optional
-        Of poly, rbf and sigmoid; "auto" is 1 / features, "scale" 1 / (features * variance of X).
-        By default 1 / features, more or less for values that are not in [0, 1]:
-        :func:`odmtool.machines.default_values.default_gamma`.
+        Of poly, rbf and sigmoid; "auto" and 0 are 1 / features, "scale" is
+        1 / (features * variance of X). By default 1 / features, more or less for values that are
+        not in [0, 1]: :func:`odmtool.machines.default_values.default_gamma`.
     degree : int
         Of poly.
     coef0 : float, optional

@@ -37,6 +37,8 @@ class EstimatorNames(PythonNames):
             return _MACHINES.get(value) or f"odmtool.machines.{super().setting(name, value)}"
         if name == "label" and len(self.labels):
             return str(self.labels[int(value)])
+        if name == "or" and value not in _MACHINES:
+            return ""
         if name == "probability":
             return "probability=True"
         return super().setting(self.parameter(name), value)

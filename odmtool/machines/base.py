@@ -138,15 +138,16 @@ class Machine:
 
     def check(self) -> None:
         """Raise UsageError or DivergedError if a parameter is out of range; needs no data."""
+        for name in ("lambda_", "cost", "gamma", "coef0", "bias", "tolerance"):
+            value = getattr(self, name)
+            is_no_bias = name == "bias" and value < 0
+            if value is not None and not np.isfinite(value) and not is_no_bias:
+                raise UsageError(messages.must_be_finite(name, value))
         if self.cost is not None and not self.cost > 0:
             raise UsageError(messages.must_be_positive("cost", self.cost))
         kernel_table.row_of(self.kernel)
-        if np.isnan(self.bias):
-            raise UsageError(messages.must_be_finite("bias", self.bias))
         if self.bias > _LARGEST_BIAS:
             raise UsageError(messages.at_most("bias", self.bias, _LARGEST_BIAS))
-        if not np.isfinite(self.gamma):
-            raise UsageError(messages.must_be_finite("gamma", self.gamma))
         if self.gamma < 0:
             raise UsageError(messages.must_not_be_negative("gamma", self.gamma))
         if self.degree < 0:
@@ -164,6 +165,8 @@ class Machine:
                 raise UsageError(messages.must_be_finite("class_weight", weight))
             if weight < 0:
                 raise UsageError(messages.must_not_be_negative("class_weight", weight))
+        if self.seed < 0:
+            raise UsageError(messages.must_not_be_negative("seed", self.seed))
         if self.memory is not None and not self.memory > 0:
             raise UsageError(messages.must_be_positive("memory", self.memory))
         self.settings.check()

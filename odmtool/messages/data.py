@@ -154,6 +154,6 @@ bias_too_large = sentence(
     "lost in rounding; take at most {most:.3g}"
 )
 values_too_large = sentence(
-    "the values of example {example} are so large that numbers overflow; scale the features "
-    "(odm-scale)"
+    "the values of example {example} are so large that numbers overflow; scale the features"
+    "‹command=scale›"
 )

@@ -35,6 +35,8 @@ not_a_class_weight = sentence(
 not_a_random_state = sentence(
     "random_state must be an integer, a RandomState or None, not {value!r}"
 )
+not_true_or_false = sentence("{name} must be True or False, not {value!r}")
+no_threads = sentence("n_jobs must not be 0: give a number of threads, or -1 for one per processor")
 complex_weights = sentence("sample_weight must be real numbers, not complex ones")
 
 

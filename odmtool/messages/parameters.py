@@ -34,7 +34,18 @@ def _unknown(what: str) -> Callable[..., str]:
 
 
 unknown_machine = _unknown("machine")
-unknown_kernel = _unknown("kernel")
+_unknown_kernel = _unknown("kernel")
+
+
+def unknown_kernel(name, known) -> str:
+    if callable(name):
+        return (
+            "‹kernel:› must be a name, not a function: give the matrix of its values with "
+            "‹kernel=precomputed›"
+        )
+    return _unknown_kernel(name, known)
+
+
 unknown_solver = _unknown("solver")
 unknown_multiclass = _unknown("‹multiclass›")
 unknown_outer = _unknown("outer loop")

@@ -129,7 +129,7 @@ def matrix_not_kept(m: int, memory: float, others: tuple[str, ...] = ("‹solver
 
 rows_apart = sentence(
     "the features are not scaled, and most examples are so far from every other that the model "
-    "may say little of new ones. Try scaled features (odm-scale), or a smaller ‹gamma›"
+    "may say little of new ones. Try scaled features‹command=scale›, or a smaller ‹gamma›"
 )
 few_landmarks = sentence(
     "‹memory› ({memory!b}) has room for {r} landmarks of {m} examples: training is slower than "

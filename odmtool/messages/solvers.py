@@ -73,7 +73,7 @@ def matrix_too_large(m: int, needed: float, memory: float, has_dcd: bool = True)
 def dual_unbounded(eigenvalue: float | None = None, is_stored: bool = False) -> str:
     return (
         f"no solution: {_not_definite(eigenvalue)} and the dual is unbounded; take a "
-        f"smaller lambda, ‹machine=l1svm› or {_another_kernel(is_stored)}"
+        f"smaller lambda‹or=l1svm› or {_another_kernel(is_stored)}"
     )
 
 
@@ -99,12 +99,12 @@ def _not_definite(eigenvalue: float | None) -> str:
 
 
 overflow = sentence(
-    "numbers overflow: scale the features (odm-scale), or take a smaller lambda, weight, "
+    "numbers overflow: scale the features‹command=scale›, or take a smaller lambda, weight, "
     "bias or gamma"
 )
 
 rounding_hides = sentence(
-    "the numbers are so large that rounding hides the solution: scale the features (odm-scale), "
+    "the numbers are so large that rounding hides the solution: scale the features‹command=scale›, "
     "or take a smaller gamma or degree"
 )
 

@@ -3,15 +3,18 @@
 Who calls a machine from Python writes ``max_iter=9``, who runs a command ``--max-iter 9``. So
 a sentence names parameters between marks, and who shows it says how they are called there:
 
-==============  ===================  ==================  ==================================
+==============  ===================  ==================  =========================================
 mark            from Python          on a command line   for
-==============  ===================  ==================  ==================================
+==============  ===================  ==================  =========================================
 ‹kernel›        kernel               -t                  a parameter
 ‹kernel=rbf›    kernel='rbf'         -t rbf              a parameter and its value
 ‹mu:›           mu                   -m: mu              a parameter that must be something
 ‹machine=ldm›   LDM                  -s ldm              a machine
 ‹label=0›       0                    spam                a class, in the words of the data
-==============  ===================  ==================  ==================================
+‹command=scale› nothing              (odm-scale)         a command that helps, and a space before
+‹or=l1svm›      , L1SVM              , -s l1svm          a machine in a list of advice; nothing
+                                                         where estimators are used and none has it
+==============  ===================  ==================  =========================================
 
 :func:`written` puts the names in; an error does so for Python (:mod:`odmtool.errors`), a command
 for its options (:mod:`odmtool.cli.flags`).
@@ -41,6 +44,10 @@ class PythonNames:
             return value
         if name == "machine":
             return value.upper()
+        if name == "command":
+            return ""
+        if name == "or":
+            return f", {self.setting('machine', value)}"
         return f"{name}={value if value.isdigit() else repr(value)}"
 
 
