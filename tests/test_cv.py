@@ -200,8 +200,14 @@ def test_a_class_smaller_than_the_folds(run, tmp_path):
     outcome = run("cv", "-v", "4", "data")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (
-        "odm-cv: data: class 2 has only 1 example, fewer than the 4 folds: leave it out\n"
+        "odm-cv: data: class 2 has only 1 example: the fold that it is in leaves none of the class "
+        "to train on; remove the class from the data, or add examples of it\n"
     )
+    for few, options in (("1 1:1\n-1 1:2\n", []), ("-1 1:1\n1 1:2\n1 1:3\n", ["-v", "3"])):
+        (tmp_path / "few").write_text(few)
+        outcome = run("cv", *options, "few")
+        assert outcome.err.startswith("odm-cv: few: class -1 has only 1 example: the fold that")
+        assert outcome.code == 1 and outcome.err.count("\n") == 1
     outcome = run("train", "-v", "4", "data")
     assert outcome.code == 0 and outcome.out == "Cross Validation Accuracy = 87.5%\n"
     assert "some of the 4 folds are without it" in outcome.err

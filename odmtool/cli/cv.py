@@ -217,7 +217,12 @@ def _read(place, choice: MachineChoice, job, table: str | None, report: Report):
 
 def _plan(machine, settings: list[dict], place, data, job, report: Report, is_stock: bool):
     """What is searched; where it is asked for as of a stock tool, a fold may lack a class."""
-    from odmtool.cli.training import folds_for, searched, warn_of_small_class
+    from odmtool.cli.training import (
+        folds_for,
+        searched,
+        warn_of_fewer_folds,
+        warn_of_small_class,
+    )
     from odmtool.search.search import SearchPlan
     from odmtool.search.validation import check_classes, folds
 
@@ -229,11 +234,12 @@ def _plan(machine, settings: list[dict], place, data, job, report: Report, is_st
             known = known.to_be_scaled(*job.scale, place.source.limit())
     settings = grids.with_gammas(settings, known)
     with naming(place.source.path):
-        n = folds_for(job.folds, len(labels), report)
+        n = folds_for(job.folds, len(labels))
         if job.repeat is None:  # else the training parts are checked
             may_lack = is_stock and job.probability != "1"
             check_classes(labels, n, job.metric, may_lack=may_lack)
             warn_of_small_class(labels, n, report)
+        warn_of_fewer_folds(job.folds, len(labels), report)
     return SearchPlan(
         machine, settings, known, folds(labels, n, job.seed), job.metric,
         probability=job.probability == "1",

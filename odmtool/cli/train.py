@@ -265,7 +265,8 @@ def _cross_validate(choice: MachineChoice, place, job, report: Report) -> None:
     with naming(place.source.path, data.skipped):
         if job.scale is not None:
             known = known.to_be_scaled(*scaling)
-        n = training.folds_for(job.folds, len(known.labels), report)
+        n = training.folds_for(job.folds, len(known.labels))
+        training.warn_of_fewer_folds(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)
         training.warn_of_small_class(known.labels, n, report)
         if job.scale is None:

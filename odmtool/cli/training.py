@@ -100,15 +100,19 @@ def announce_compilation(report: Report):
     return lambda: sum(seconds() for seconds in timers)
 
 
-def folds_for(folds: int, m: int, report: Report) -> int:
+def folds_for(folds: int, m: int) -> int:
     """The number of folds: at least 2, at most one for each example."""
     if m < 2:
         raise DataError(messages.too_few_to_fold())
     if folds < 2:
         raise UsageError(messages.fold_count(folds, m))
+    return min(folds, m)
+
+
+def warn_of_fewer_folds(folds: int, m: int, report: Report) -> None:
+    """Say if so many folds were asked for that each example is one."""
     if folds > m:
         report.warning(messages.more_folds_than_data(folds, m))
-    return min(folds, m)
 
 
 def warn_of_small_class(labels, folds: int, report: Report) -> None:

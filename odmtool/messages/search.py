@@ -15,8 +15,15 @@ one_class_to_search = sentence(
 def class_smaller_than_folds(label: int, examples: int, folds: int, is_part: bool) -> str:
     """``is_part``: of the training part of a split."""
     few = counted(examples, "example") + (" in the training part" if is_part else "")
-    remedy = "leave it out" if examples == 1 else f"write ‹folds={examples}› or less"
-    return f"class ‹label={label}› has only {few}, fewer than the {folds} folds: {remedy}"
+    if examples == 1:
+        return (
+            f"class ‹label={label}› has only {few}: the fold that it is in leaves none of the "
+            "class to train on; remove the class from the data, or add examples of it"
+        )
+    return (
+        f"class ‹label={label}› has only {few}, fewer than the {folds} folds: write "
+        f"‹folds={examples}› or less"
+    )
 
 
 test_size_range = sentence("‹test_size› must be between 0 and 1, not {test_size:g}")
@@ -24,8 +31,8 @@ test_size_range = sentence("‹test_size› must be between 0 and 1, not {test_s
 
 def class_too_small(label: int, examples: int, tested: int, test_size: float) -> str:
     return (
-        f"class ‹label={label}› is too small to be split: of its {examples} examples a test size "
-        f"of {test_size:g} takes {tested}; it must take at least 1 and leave at least 2"
+        f"class ‹label={label}› is too small to be split: of its {counted(examples, 'example')} "
+        f"a test size of {test_size:g} takes {tested}; it must take at least 1 and leave at least 2"
     )
 
 
