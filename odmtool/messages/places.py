@@ -22,7 +22,7 @@ def out_of_core_too_large(name: str, needed: float, parts: dict[str, float], mem
     largest = max(parts, key=parts.get)
     return (
         f"{name}: even with ‹cache› training needs {size(needed)}, more than the {size(memory)} "
-        f"of ‹memory›: most of it ({size(parts[largest])}) is for {largest}; give more memory"
+        f"of ‹memory›: the largest part ({size(parts[largest])}) is for {largest}; give more memory"
     )
 
 
