@@ -72,6 +72,9 @@ def test_the_file_that_is_stdout_is_not_read(heart, tmp_path, command):
             program, cwd=tmp_path, stdin=stdin, stdout=output, stderr=subprocess.PIPE, text=True
         )
     assert done.returncode == 2 and "name another" in done.stderr, done.stderr
+    assert ": -:" not in done.stderr
+    is_scaled = command in ("scale d", "scale -r r d", "scale -o - -")
+    assert ("or write -o FILE, which may be that file" in done.stderr) == is_scaled
     assert (tmp_path / "d").read_text() == Path(heart).read_text()
 
 

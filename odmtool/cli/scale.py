@@ -85,7 +85,7 @@ def _check(job) -> None:
     if job.restore is not None and is_in_use(job.output, [job.restore], []):
         raise UsageError(messages.restore_over(job.restore))
     if is_on_stdout(job.output) and is_in_use(job.output, [job.data], []):
-        raise UsageError(messages.write_over(job.output))
+        raise UsageError(messages.scaled_over_data())
     # The output may be the data: it takes their place when they have been read.
     if job.save is not None and is_in_use(job.save, [job.data], [job.output]):
         raise UsageError(messages.save_over(job.save))

@@ -53,6 +53,9 @@ process_lost = sentence(
     "a process that shared the work was killed, possibly for lack of memory; "
     "fewer processes need less"
 )
+journal_not_regular = sentence(
+    "is not a regular file: a journal is read again later; choose another file"
+)
 no_journal = sentence("is not an odm-cv journal; choose another file or delete it")
 grid_results = sentence(
     "is a list of results, as grid.py writes it, and no odm-cv journal: it does not say of which "

@@ -133,7 +133,7 @@ def _check_kind(path: str) -> None:
     except OSError:
         return  # a new file, or one whose error opening it tells
     if not is_regular and not os.path.isdir(path):
-        raise DataError(messages.no_journal(), messages.one_line(path))
+        raise DataError(messages.journal_not_regular(), messages.one_line(path))
 
 
 def _check_head(shown: str, line: bytes, head: dict) -> int:

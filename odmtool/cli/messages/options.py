@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import sentence
+from odmtool.messages.words import one_line, sentence
 
 not_finite = sentence("the value of {text!q} is not a finite number")
 not_a_number = sentence("{text!q} is not a number; write 0.5, 1e-3, 2^4, 2**-3 or 1/3")
@@ -47,9 +47,11 @@ def unused_options(flags: list[str], user: str) -> str:
     return f"{', '.join(flags)} {verb} ignored by {user}"
 
 
-write_over = sentence(
-    "{path!l}: this file is read or written already in the same run; name another one"
-)
+def write_over(path: str) -> str:
+    what = "stdout goes to a file that" if path == "-" else f"{one_line(path)}: this file"
+    return f"{what} is read or written already in the same run; name another one"
+
+
 file_in_use = sentence("{flag} {path!q}: this file is read or written already; name another one")
 precomputed_alone = sentence(
     "-t precomputed cannot stand in a list: other kernels cannot use its data file"

@@ -17,6 +17,10 @@ def range_not_rising(*ends) -> str:
 
 
 restore_over = sentence("-r {path!q} would be overwritten by the output; name another file")
+scaled_over_data = sentence(
+    "stdout goes to the file that is scaled: name another one, or write -o FILE, which may be that "
+    "file"
+)
 save_over = sentence("-s {path!q} would overwrite the data or the output; name another file")
 
 
