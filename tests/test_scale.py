@@ -188,6 +188,21 @@ def test_same_bytes_as_stock_on_odd_lines(tmp_path, capfdbinary):
     assert scaled(capfdbinary, "-l", "0", path) == stock("-l", "0", path)
 
 
+def test_what_stock_reads_otherwise(tmp_path, capfdbinary):
+    """As the manual page has it: groups, and lines that are blank or a comment."""
+    path = tmp_path / "rows"
+    path.write_text("1 1:1 2:5 # 3:4\n-1 1:2 2:7 #\n")
+    expected = scaled(capfdbinary, path)
+    assert expected == stock(path) == b"1 1:-1 2:-1 \n-1 1:1 2:1 \n"
+    path.write_text("1 qid:3 1:1 2:5\n-1 qid:4 1:2 2:7\n")
+    assert scaled(capfdbinary, path) == expected and stock(path) == b"1 \n-1 \n"
+    for line in ("# a comment\n", "\n"):
+        path.write_text(f"1 1:1 2:5\n{line}-1 1:2 2:7\n")
+        assert scaled(capfdbinary, path) == expected
+        with pytest.raises(subprocess.CalledProcessError):
+            stock(path)
+
+
 def test_same_bytes_as_stock_on_a_real_set(tmp_path, capfdbinary):
     train, test = SET + ".train", SET + ".test"
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
