@@ -46,6 +46,41 @@ def test_the_plan_keeps_within_the_memory_or_refuses(tmp_path, open_store, monke
         disk_memory.plan(machine.copy(memory=base / 2), store)
 
 
+def test_what_a_loss_with_a_jump_takes_is_planned(tmp_path, open_store, monkeypatch):
+    """Three numbers for an example; where they have no room coordinate descent, which keeps one."""
+    store, _ = open_store(tmp_path, write(tmp_path / "data", *examples()), block_bytes=TINY)
+    monkeypatch.setattr(disk_memory, "resident", lambda: PROGRAM)
+    machine = MACHINES["svr"](memory=1e10)
+    plan = disk_memory.plan(machine, store)
+    assert plan.solver == "newton" and plan.sample == 0 and disk_memory.has_newton(machine, 3000)
+    few = plan.parts
+    store.shape = (10**8, 7)
+    more = disk_memory.plan(machine, store).parts
+    assert more["duals and margins"] == 24 * 10**8 and few["duals and margins"] == 24 * 60
+    assert few["rows"] > disk_memory._parts(MACHINES["odm"](), "newton", store, None, 1)["rows"]
+    dcd = sum(disk_memory._parts(machine, "dcd", store, None, 1).values())
+    assert disk_memory.plan(machine.copy(memory=dcd + 1e8), store).solver == "dcd"
+    with pytest.raises(MemoryLimitError):
+        disk_memory.plan(machine.copy(memory=dcd + 1e8, solver="newton"), store)
+    one, three = (
+        disk_memory._parts(machine, "newton", store, None, jobs)["matrices"] for jobs in (1, 3)
+    )
+    assert three >= 3 * one - 1
+
+
+def test_where_matrices_cost_more_than_many_passes_a_jump_takes_descent(tmp_path, open_store):
+    """A loss without a jump has few steps."""
+    store, _ = open_store(tmp_path, write(tmp_path / "data", *examples()))
+    store.shape, store.entries = (60, 500), 500**3 // 400
+    for name, entries, solver in (
+        ("l1svm", 0, "newton"), ("l1svm", -1, "dcd"), ("svr", -1, "dcd"), ("odm", -1, "newton"),
+    ):  # fmt: skip
+        store.entries = 500**3 // 400 + entries
+        machine = MACHINES[name](memory=1e9)
+        assert disk_memory.plan(machine, store).solver == solver
+        assert disk_memory.plan(machine.copy(solver="newton"), store).solver == "newton"
+
+
 def test_a_sample_that_says_little_of_the_rest_is_given_up(tmp_path):
     """A feature that few examples have, and large: the sample's Hessian made 200 steps of 4."""
     rng = np.random.default_rng(0)

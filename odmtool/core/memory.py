@@ -29,6 +29,11 @@ DESCENT_NUMBERS = 20
 """Numbers for an example while coordinate descent or SVRG solve its part on a worker (19)."""
 DESCENT_WEIGHTS = 4
 """Numbers for a feature while they do: w, and what it is made of and compared with."""
+EXAMPLE_VECTORS = 3
+"""Numbers for an example that Newton's method by passes keeps where the loss has a jump: the
+centre of a proximal step, and margins at two points."""
+EXAMPLE_NUMBERS = 40
+"""Numbers for an example of a block while that method looks at it."""
 CLASS_SCORES = {"mcodm": 8, "mcsvm": 8, "m3svm": 14, "ism3": 14}
 """With several classes at once, numbers for every example and class: scores, duals, changes."""
 CLASS_WEIGHTS = 10

@@ -114,6 +114,10 @@ class RowStore:
         d = self.shape[1]
         return max(8 * b.rows * d if self.is_dense else b.bytes + 8 * b.rows for b in self.blocks)
 
+    def block_rows(self) -> int:
+        """Examples of the block with most of them."""
+        return max(block.rows for block in self.blocks)
+
     def fits(self, end: int) -> bool:
         """Whether what the footer says can be so in ``end`` bytes, one block after the other."""
         offset, (m, d) = len(_FIRST_LINE), self.shape

@@ -1,7 +1,8 @@
 """Rows on the disk, ``--cache``: parsed once, read block by block, within a bounded memory.
 
-``auto`` is Newton's method where the loss is smooth, d <= 3000 and d x d numbers fit in memory,
-else coordinate descent. What stays in memory is planned in
+``auto`` is Newton's method where d <= 3000 and d x d numbers fit in memory, else coordinate
+descent. Where the loss has a jump three numbers for every example have to fit, too, and steps must
+not cost more than many passes. What stays in memory is planned in
 :mod:`odmtool.places.disk_memory`; :mod:`odmtool.places.disk_training` trains.
 """
 

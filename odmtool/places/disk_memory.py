@@ -14,13 +14,15 @@ import numpy as np
 
 from odmtool import _jit, messages
 from odmtool.core.gram import BYTES
-from odmtool.core.loss_table import SMOOTH
+from odmtool.core.loss_table import MARGIN, SMOOTH
 from odmtool.core.memory import (
     BLOCK_COPIES,
     COMPILER,
     COPIES,
     DESCENT_WEIGHTS,
     ENTRY,
+    EXAMPLE_NUMBERS,
+    EXAMPLE_VECTORS,
     HESSIAN_MATRICES,
     LIBRARIES,
     LINKER,
@@ -46,6 +48,9 @@ from odmtool.solvers.large.blocks import gram_rows, sample_size
 _SAMPLE_SHARE = 0.5
 # What compiled code that has read rows takes afterwards, in a part of what it may take (0.4).
 _READER_SHARE = 0.5
+# d^3 numbers cost as much as so many passes of coordinate descent over all entries, with some tens
+# of steps (6000 x 2500 with 60 entries a row, l1svm: 20 s and .2).
+_PASSES = 400
 # Text of rows that take less was short enough for the reader without compiled code.
 _LARGE_STORE = PLAIN_BYTES / 4
 
@@ -89,7 +94,7 @@ def plan(machine, store, weight=None, name: str = "the data") -> DiskPlan:
         raise UsageError(messages.hessian_too_large(d, LARGEST_HESSIAN))
     is_auto = solver == "auto"
     if is_auto:
-        solver = "newton" if has_newton(machine, store.shape[1]) else "dcd"
+        solver = "newton" if _is_for_newton(machine, store) else "dcd"
     known = _sum(machine, solver, store, weight)
     if known > memory and is_auto and (other := _sum(machine, "dcd", store, weight)) < known:
         solver, known = "dcd", other
@@ -130,7 +135,23 @@ def _threads(machine, solver: str, store, weight, memory: float) -> int:
 def has_newton(machine, n_features: int) -> bool:
     """Whether Newton's method serves a linear machine on rows of this width, memory aside."""
     d = n_features + (machine.bias >= 0)
-    return machine.kernel == "linear" and machine.kind == SMOOTH and d <= LARGEST_HESSIAN
+    return machine.kernel == "linear" and machine.kind in MARGIN and d <= LARGEST_HESSIAN
+
+
+def _is_for_newton(machine, store) -> bool:
+    """Whether ``auto`` takes Newton's method if there is room for it.
+
+    With a jump it takes tens of steps, and coordinate descent by blocks may do with fewer passes:
+    not where solving for a step takes longer than many of them.
+    """
+    d = store.shape[1] + (machine.bias >= 0)
+    is_quick = machine.kind == SMOOTH or d**3 <= _PASSES * store.entries
+    return has_newton(machine, store.shape[1]) and is_quick
+
+
+def _is_proximal(machine, solver: str) -> bool:
+    """Whether it is Newton's method for a loss whose derivative jumps, without a sample."""
+    return solver == "newton" and machine.kind != SMOOTH
 
 
 def _parts(
@@ -154,6 +175,11 @@ def _parts(
     pieces = BLOCK_COPIES * jobs * BYTES * gram_rows(width) * width
     parts["rows"] = BLOCK_COPIES * jobs * store.block_bytes()
     parts["matrices"] = HESSIAN_MATRICES * BYTES * width * width + pieces
+    if _is_proximal(machine, solver):
+        parts["rows"] += jobs * EXAMPLE_NUMBERS * BYTES * store.block_rows()
+        # Each thread adds up a Hessian of its own.
+        parts["matrices"] += (jobs - 1) * HESSIAN_MATRICES * BYTES * width * width
+        parts["duals and margins"] = EXAMPLE_VECTORS * BYTES * m
     if solver == "nystrom":
         parts["landmarks"] = BYTES * width * width + _row_bytes(store) * width
     return parts
@@ -203,7 +229,7 @@ def _sampled_row_bytes(store, numbers: int) -> float:
 def _sample_bytes(machine, solver: str, store, left: float) -> float:
     """What the larger sample takes: that of Newton's method, or that of the landmarks."""
     (m, d), found = store.shape, [0.0]
-    if solver == "dcd":
+    if solver == "dcd" or _is_proximal(machine, solver):
         return 0.0
     width = min(machine.settings.landmarks, m) if solver == "nystrom" else d + (machine.bias >= 0)
     most = rows_that_fit(store, left, NEWTON_NUMBERS)

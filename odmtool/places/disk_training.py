@@ -14,6 +14,7 @@ from scipy import sparse
 
 from odmtool import messages
 from odmtool.core import kernels
+from odmtool.core.loss_table import SMOOTH
 from odmtool.core.memory import NEWTON_NUMBERS
 from odmtool.errors import DataError
 from odmtool.machines import reduction
@@ -136,12 +137,18 @@ class _Training(NamedTuple):
             return block_descent.solve(
                 examples, loss, stop, seed=machine.seed, progress=self.progress
             )
+        executor = local_executor(self.plan.jobs)
+        if loss.kind != SMOOTH:
+            from odmtool.solvers.large import proximal_passes
+
+            return proximal_passes.solve(
+                examples, loss, stop, executor=executor, progress=self.progress
+            )
         from odmtool.solvers.large import passes
 
         width = examples.shape[1] if basis is None else len(basis.factor)
         most = rows_that_fit(self.store, self.plan.left, NEWTON_NUMBERS)
         sample = sample_of(examples.shape[0], width, most, machine.seed)
-        executor = local_executor(self.plan.jobs)
         return passes.solve(
             examples, loss, stop, basis=basis, sample=sample, executor=executor,
             progress=self.progress,

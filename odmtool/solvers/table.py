@@ -138,6 +138,7 @@ _ROWS = (
             Way("mcsvm.newton", (OF_MCSVM,), 200, kernel=False),
             Way("m3svm.newton", (OF_PAIRS,), 200, kernel=False),
             Way("large.passes", (SMOOTH,), 200, kernel=False, places=(DISK,)),
+            Way("large.proximal_passes", (ONE_JUMP, JUMPS), 200, kernel=False, places=(DISK,)),
         ),
         "With a kernel it needs memory for two matrices of all pairs of examples (ldm: for four, "
         "svr: for nine); ldm, linear, needs few examples or few features, mcsvm at most 1000 "
