@@ -182,3 +182,45 @@ def test_what_is_worse_than_none_takes_one_pass_after_the_deadline(monkeypatch):
     given = _not_worse(known, loss, 1e5 * good, eta, found, 7, Stop(1e-4, 7))
     assert len(seen) == known.count and given.w.any()
     assert given.primal < _certify(known, loss, 0 * good, eta).primal
+
+
+def by_class(blocks: int = 6):
+    """Many examples in blocks of one class each, and their rows, y and u."""
+    generator = np.random.default_rng(5)
+    X = generator.normal(size=(600, 4))
+    y = np.sort(np.where(generator.random(600) < 0.5, 1.0, -1.0))
+    X[:, 0] += y
+    store = StoreInMemory(X, y)
+    store.starts = np.linspace(0, 600, blocks + 1).astype(int)
+    return Examples(store, {1: 1.0, -1: -1.0}, {1: 1.0, -1: 1.0}), X, y, np.ones(600)
+
+
+@pytest.mark.parametrize("together, most", [(4, 40), (6, 30), (9, 30)])
+def test_blocks_of_one_class_are_taken_together(monkeypatch, together, most):
+    known, X, y, u = by_class()
+    loss, stop = losses.l1svm(600.0, 600), Stop(1e-3, 200)
+    alone = block_descent.solve(known, loss, stop)
+    seen, seen_eta = reads(known, monkeypatch), []
+    certify = block_descent._certify
+    monkeypatch.setattr(
+        block_descent, "_certify", lambda *given: seen_eta.append(given) or certify(*given)
+    )
+    found = block_descent.solve(known, loss, stop, together=together)
+    assert found.converged and found.iterations <= most < alone.iterations
+    w, eta = seen_eta[-1][2:]
+    judged = judge.certify_linear(X, y, u, loss, w, eta)
+    assert judged.gap == pytest.approx(found.gap, abs=1e-9) and judged.gap <= 1e-3
+    assert found.support_count == np.count_nonzero(eta)
+    # Where there is room for all they are read once.
+    assert (sorted(seen) == list(range(6))) == (together >= 6)
+
+
+def test_blocks_together_are_one_with_the_places_of_its_examples():
+    known, X, y, u, *_ = setting()
+    block, places = block_descent._joined(known, np.array([2, 0]))
+    assert block.start == 0 and len(places) == len(block.y) == len(block.u)
+    assert np.array_equal(block.X.toarray(), X[places])
+    assert np.array_equal(block.y, y[places]) and np.array_equal(block.u, u[places])
+    held = block_descent._Held(known)
+    assert held.shape == known.shape and np.array_equal(held.block(0).X.toarray(), X)
+    assert np.array_equal(held.weights(0), u)

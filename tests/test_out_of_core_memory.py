@@ -81,6 +81,23 @@ def test_where_matrices_cost_more_than_many_passes_a_jump_takes_descent(tmp_path
         assert disk_memory.plan(machine.copy(solver="newton"), store).solver == "newton"
 
 
+def test_as_many_blocks_as_there_is_room_for(tmp_path, open_store, monkeypatch):
+    store, _ = open_store(tmp_path, write(tmp_path / "data", *examples()), block_bytes=TINY)
+    one, count = 3 * 2**20, len(store.starts) - 1
+    monkeypatch.setattr(store, "block_bytes", lambda: 2**20, raising=False)
+    assert count > 4
+
+    def together(left, solver="dcd"):
+        return disk_memory._together(solver, store, left)
+
+    assert together(0.0) == together(LINKER + 0.9 * one) == 1 == together(1e9, "newton")
+    assert together(LINKER + 2.1 * one) == 3 and together(1e9) == count
+    # A first run, which compiles, has room for them as well; what is planned is what they take.
+    machine = MACHINES["l1svm"](solver="dcd", memory=1e9)
+    plan = disk_memory.plan(machine, store)
+    assert plan.together == count and plan.parts["rows"] == count * one
+
+
 def test_a_sample_that_says_little_of_the_rest_is_given_up(tmp_path):
     """A feature that few examples have, and large: the sample's Hessian made 200 steps of 4."""
     rng = np.random.default_rng(0)

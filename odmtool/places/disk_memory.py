@@ -46,6 +46,8 @@ from odmtool.solvers.large.blocks import gram_rows, sample_size
 
 # Of what is left, a sample of the rows may have so much.
 _SAMPLE_SHARE = 0.5
+# Blocks beside each other have so much even where compiling would need it.
+_SOME_BLOCKS = 2.0**24
 # What compiled code that has read rows takes afterwards, in a part of what it may take (0.4).
 _READER_SHARE = 0.5
 # d^3 numbers cost as much as so many passes of coordinate descent over all entries, with some tens
@@ -65,6 +67,7 @@ class DiskPlan(NamedTuple):
     left: float
     sample: float  # what the larger of the samples takes of it
     jobs: int = 1  # threads; fewer than the machine's where the memory is too small for theirs
+    together: int = 1  # blocks that coordinate descent has in memory
 
     @property
     def sentence(self) -> str:
@@ -102,15 +105,28 @@ def plan(machine, store, weight=None, name: str = "the data") -> DiskPlan:
     if machine.memory is None:
         # What is free at the moment decides nothing either, unless there is half or twice of it.
         left = 2.0 ** int(np.log2(left)) if left >= 1 else 0.0
-    sample = _sample_bytes(machine, solver, store, left)
+    sample, together = _sample_bytes(machine, solver, store, left), _together(solver, store, left)
     jobs = _threads(machine, solver, store, weight, memory - min(sample, left))
     parts = _parts(machine, solver, store, weight, jobs)
+    if solver == "dcd":
+        parts["rows"] *= together
     if parts.get("w", 0) > memory:
         raise too_wide(store.shape[1], store.widest_example(), parts["w"], memory)
     needed = sum(parts.values()) + min(sample, left)
     if needed > memory:
         raise MemoryLimitError(messages.out_of_core_too_large(name, needed, parts, memory))
-    return DiskPlan(solver, parts, memory, left, sample, jobs)
+    return DiskPlan(solver, parts, memory, left, sample, jobs, together)
+
+
+def _together(solver: str, store, left: float) -> int:
+    """So many blocks have room at a time, at least one; the same whether code is compiled or not.
+
+    A first run, which compiles, is refused for some of them only where memory is scarce.
+    """
+    if solver != "dcd":
+        return 1
+    room = max(min(left - LINKER, _SOME_BLOCKS), left - COMPILER, 0.0)
+    return min(len(store.starts) - 1, 1 + int(room / (BLOCK_COPIES * store.block_bytes())))
 
 
 def _sum(machine, solver: str, store, weight) -> float:

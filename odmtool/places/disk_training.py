@@ -135,8 +135,9 @@ class _Training(NamedTuple):
             from odmtool.solvers.large import block_descent
 
             return block_descent.solve(
-                examples, loss, stop, seed=machine.seed, progress=self.progress
-            )
+                examples, loss, stop, seed=machine.seed, together=self.plan.together,
+                progress=self.progress,
+            )  # fmt: skip
         executor = local_executor(self.plan.jobs)
         if loss.kind != SMOOTH:
             from odmtool.solvers.large import proximal_passes
