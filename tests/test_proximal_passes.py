@@ -104,7 +104,7 @@ def test_the_judge_confirms_every_pass(name, dense, executor):
             assert problem.width == width / 2
             np.testing.assert_allclose(problem.centre[used], eta, rtol=1e-12, atol=1e-14)
         before = point.smooth
-        point = problem.step(point)
+        point = problem.step(point, Stop())
         assert point.smooth <= before + 1e-12 * abs(before)
 
 
@@ -133,7 +133,7 @@ def test_a_step_that_goes_too_far_ends_where_it_is_lowest():
     first = problem.beginning()
     direction = -first.gradient  # far too long
     problem._hessian = np.zeros((8, 8))  # with it the direction of Newton's step
-    point = problem.step(first)
+    point = problem.step(first, Stop())
     lengths = np.exp(np.linspace(-20, 0, 200))
     t = np.zeros(60)
     lowest = min(problem.at(s * direction, t).smooth for s in lengths)
@@ -156,7 +156,7 @@ def test_rounding_is_added_to_the_gap():
     for error in (0.0, 1e-3):
         problem = _Proximal(known, loss, Serial())
         problem._error = error
-        point = problem.step(problem.beginning())
+        point = problem.step(problem.beginning(), Stop())
         exact.append(problem.at(np.full(8, 0.1), point.t).iterate)
     assert exact[0].unsure == 0 < exact[1].unsure
     assert exact[0].gap < exact[1].gap and exact[0].primal == exact[1].primal
@@ -175,7 +175,8 @@ def test_what_is_stopped_early_is_no_worse_than_none():
     at_zero = proximal_passes.solve(known, loss, Stop(1e-9, 0)).primal
     for limit in range(1, 8):
         found = proximal_passes.solve(known, loss, Stop(1e-12, limit))
-        assert found.primal <= at_zero and found.iterations == limit and not found.converged
+        assert found.primal <= at_zero and found.gap <= 1 + 1e-12
+        assert found.iterations == limit and not found.converged
         values = u * losses.value(loss, y * (X @ found.w))
         assert found.primal == pytest.approx(found.w @ found.w / 2 + values.sum(), rel=1e-12)
 

@@ -67,7 +67,7 @@ def solve(
     generator = np.random.default_rng(seed)
     w, eta, passes = np.zeros(d), np.zeros(m), 0
     # After the deadline no pass says what is known without rows: there may be many classes.
-    found = _at_zero(examples, loss) if stop.is_late else None
+    found = at_zero(examples, loss) if stop.is_late else None
     while True:
         found = _certify(examples, loss, w, eta) if found is None else found
         if not np.isfinite(found.primal):
@@ -176,7 +176,7 @@ def _certify(examples: Examples, loss: MarginLoss, w: np.ndarray, eta: np.ndarra
     return _Gap(float(half + value), float(gap), float(half + size), point)
 
 
-def _at_zero(examples: Examples, loss: MarginLoss) -> _Gap:
+def at_zero(examples: Examples, loss: MarginLoss) -> _Gap:
     """What :func:`_certify` says of no model and no duals, without a look at the rows."""
     value, size, dual = 0.0, 0.0, 0.0
     for k in range(examples.count):
@@ -195,21 +195,21 @@ def _not_worse(examples, loss, w, eta, found: _Gap, passes: int, stop: Stop) -> 
     """
     primal, dual, scale = found.primal, found.primal - found.gap, found.scale
     if found.relative > stop.tolerance:
-        at_zero = _at_zero(examples, loss)
-        if primal > at_zero.primal:
-            s, primal, scale = _best_multiple(examples, loss, w, at_zero.primal, stop)
-            if not primal < at_zero.primal:
-                s, primal, scale = 0.0, at_zero.primal, at_zero.scale
+        zero = at_zero(examples, loss)
+        if primal > zero.primal:
+            s, primal, scale = _best_multiple(examples, loss, w, zero.primal, stop)
+            if not primal < zero.primal:
+                s, primal, scale = 0.0, zero.primal, zero.scale
             w, eta = s * w, s * eta
     gap = relative(primal - dual, scale) if primal != found.primal else found.relative
     return Found(w, primal, gap, passes, gap <= stop.tolerance, int(np.count_nonzero(eta)), "dcd")
 
 
-def _best_multiple(examples, loss, w, at_zero: float, stop: Stop) -> tuple[float, float, float]:
+def _best_multiple(examples, loss, w, value: float, stop: Stop) -> tuple[float, float, float]:
     """The s of the lowest P(s w), P there and its scale; one pass if the time is over."""
     # No longer one is better than none at all: its 1/2 |w|^2 alone is more than P(0).
     with np.errstate(divide="ignore", invalid="ignore"):  # P(0) need not be positive
-        longest = min(0.0, np.log(2 * at_zero) / 2 - np.log(np.linalg.norm(w)))
+        longest = min(0.0, np.log(2 * value) / 2 - np.log(np.linalg.norm(w)))
     exponents = np.maximum(longest - _LOG_RATIO * np.arange(_FACTORS), _LEAST_LOG)
     exponents[-1], best = _LEAST_LOG, (0.0, np.inf, 1.0)
     for _ in range(_SEARCHES):

@@ -32,6 +32,7 @@ from odmtool.errors import DivergedError
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Serial
 from odmtool.solvers.base import SUFFICIENT_DECREASE, Progress, Stop, ignore_progress, relative
+from odmtool.solvers.large.block_descent import at_zero
 from odmtool.solvers.large.blocks import RowSource, newton_direction, weighted_gram
 from odmtool.solvers.large.passes import Found
 from odmtool.solvers.newton.newton import Iterate, Track
@@ -118,10 +119,16 @@ def solve(
         # speed only: the gap decides when it ends, not how precise a proximal step was
         if now.gradient @ now.gradient / 2 <= _INNER_SHARE * min(now.gap, _FAR * first):
             point = problem.from_here(point)
+        if stop.is_late:
+            break
         try:
-            point, steps = problem.step(point), steps + 1
+            point, steps = problem.step(point, stop), steps + 1
         except LinAlgError:
             break
+    if gap > stop.tolerance:
+        # No duals at all may show more than those on the way.
+        zero = at_zero(examples, loss)
+        track.add(Iterate(zero.point, zero.primal, zero.gap, zero.scale, 0))
     best, _, gap = track.best(stop.tolerance)
     gap = relative(gap, best.scale)
     return Found(best.v, best.primal, gap, steps, gap <= stop.tolerance, best.support, "newton")
@@ -168,8 +175,8 @@ class _Proximal:
         )  # fmt: skip
         return _Point(iterate, t, float(norm / 2 + sums.smooth), sums.square)
 
-    def step(self, point: _Point) -> _Point:
-        """The point after the whole of Newton's step, or at the minimum along it."""
+    def step(self, point: _Point, stop: Stop) -> _Point:
+        """The point after the whole of Newton's step, or at the minimum along it, with time."""
         w, gradient = point.v, point.gradient
         direction = newton_direction(self._hessian, gradient)
         self._hessian = None  # before another is made
@@ -177,7 +184,7 @@ class _Proximal:
         whole, slope = self.at(w + direction, other), gradient @ direction
         enough = whole.smooth - point.smooth <= SUFFICIENT_DECREASE * slope
         end = whole.gradient @ direction
-        if enough or end <= 0:
+        if enough or end <= 0 or stop.is_late:
             return whole
         length = self._lowest(point, direction, other, slope, end)
         self._hessian = None
