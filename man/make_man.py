@@ -102,14 +102,19 @@ def adapted() -> str:
     lower, upper = defaults.SPREAD_OF["rbf"]
     of_poly, of_sigmoid = (1 / defaults.SPREAD_OF[kernel][1] for kernel in ("poly", "sigmoid"))
     entries = {
-        "Linear, wide data": "with more features that occur than examples, and mcodm from "
-        f"{defaults.WIDE_FROM['mcodm']} features on, odm and mcodm take at most the number of "
-        "examples over their mean squared length; odm up to d / M times as much (d features, M "
-        "examples) where much of this length is common to all. odm takes less than usual with up "
+        "Linear, wide data": "with more features that occur than examples odm takes at most the "
+        "number of examples over their mean squared length, and up to (d / M)^2 times as much "
+        "(d features, M examples) where much of this length is common to all; mcodm the number of "
+        "examples over the sum of the variances of the features, one above 16 medians of them all "
+        f"counting as that, and with {defaults.WIDE_FROM['mcodm']} features and more examples "
+        "over their mean squared length. odm takes less than usual with up "
         f"to {defaults.FEW_PER_FEATURE['odm']} examples per feature; and with "
         f"{defaults.SPARSE_FROM} features or more, most of whose values are 0, and up to "
         f"{defaults.FEW_PER_SPARSE_FEATURE['odm']} examples for each, at most the number of "
-        "examples over the sum of the variances of the features.",
+        "examples over the sum of the variances of the features. mcodm of two classes is as odm.",
+        "m3svm and ism3": f"these take M / {1 / defaults.M3SVM_PER_EXAMPLE:g} times "
+        f"(V / {defaults.M3SVM_VARIANCE:g})^(p / 2) with rows in memory and one power p; V is the "
+        "sum of the features' variances, counted in the same way.",
         "Linear, other machines": f"{listed(defaults.WITH_COST_OF_ONE)} take one for each example, "
         f"from {defaults.COMPARATOR_LAMBDA:g} to {defaults.LAMBDA:g}, where the mean squared "
         "length is at most the number of features: the C = 1 of LIBLINEAR, for features in [0, 1].",

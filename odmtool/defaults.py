@@ -11,15 +11,16 @@ MULTICLASS_LAMBDA = 2.0**12
 # Which take less for wide data where they are linear, and LAMBDA and more for many examples where
 # they have a kernel (odmtool.machines.default_values). Data are wide with more features than
 # examples, and from so many features on; with fewer than so many examples per feature they are
-# nearly so.
+# nearly so. mcodm of two classes is odm, with half of its lambda, and takes what odm does.
 WIDE_FROM = {"odm": float("inf"), "mcodm": 100}
 FEW_PER_FEATURE = {"odm": 4}
 # Of sparse data, most of whose values are 0, these are more, with so many features.
 FEW_PER_SPARSE_FEATURE, SPARSE_FROM = {"odm": 8}, 100
 # One for each example is the C = 1 of LIBLINEAR: these have it where they are linear, up to LAMBDA.
 WITH_COST_OF_ONE = ("ldm", "l1svm", "l2svm", "lssvm", "svr", "mcsvm")
-# What all examples share is not counted in their length, with more features than examples.
-WITHOUT_SHARED = ("odm",)
+# With more features than examples what all examples share is not counted in their length, of odm;
+# mcodm, whose classes differ by less than that, takes the examples over the summed variances.
+WITHOUT_SHARED, BY_VARIANCE = ("odm",), ("mcodm",)
 WITH_KERNEL_LAMBDA = ("odm", "mcodm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18
 # With rbf and poly these, whose losses have a kink, take as much, and for the time no more than the
@@ -47,8 +48,10 @@ COMPARATOR_LAMBDA = 2.0**10
 BAND = 0.1
 MU1 = 1.0
 MU2 = 1.0
-M3SVM_LAMBDA = 0.1
 POWER = 4.0
+# Of m3svm and ism3, whose lambda weighs the regulariser, without rows; with rows the second for
+# each example, times (the summed variance of the features over the third)^(power / 2).
+M3SVM_LAMBDA, M3SVM_PER_EXAMPLE, M3SVM_VARIANCE = 0.1, 2.0**-10, 100.0
 TOLERANCE = 1e-3
 DEGREE = 3
 COEF0 = 0.0

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from odmtool import MulticlassODMClassifier, ODMClassifier
-from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, MULTICLASS_LAMBDA
+from odmtool import M3SVMClassifier, MulticlassODMClassifier, ODMClassifier
+from odmtool.defaults import COMPARATOR_LAMBDA, LAMBDA, M3SVM_LAMBDA, MULTICLASS_LAMBDA
 from odmtool.io.model_file import read_model
 from odmtool.machines.default_values import default_lambda
 
@@ -77,8 +77,17 @@ def test_what_the_rows_of_wide_data_share_does_not_count():
     twice = np.vstack([shifted, shifted])
     assert default(shifted, np.full(12, 2.0)) == default(twice)
     assert default(shifted, np.full(12, 1 / 12)) == default(shifted)
-    # Of several classes it gains nothing.
-    assert default(far, name="mcodm", usual=MULTICLASS_LAMBDA) == wanted(far)
+    # Of several classes the summed variance counts; of two it is as odm.
+    for rows in (shifted, far):
+        variances = np.sort(rows.var(axis=0))
+        found = default(rows, name="mcodm", usual=MULTICLASS_LAMBDA)
+        assert found == pytest.approx(12 / variances.sum(), rel=6e-3)
+        of_two = default_lambda("mcodm", MULTICLASS_LAMBDA, "linear", rows, k=2)
+        assert of_two == default(rows)
+    large = shifted * np.where(np.arange(60) == 7, 1000.0, 1.0)
+    variances = np.sort(large.var(axis=0))
+    found = default(large, name="mcodm", usual=MULTICLASS_LAMBDA)
+    assert found == float(f"{12 / (variances[:59].sum() + 16 * variances[30]):.3g}")
     few, equal = far[:, :11], np.ones((3, 60))
     assert default(few) == wanted(few, (12 / 11) ** 2)
     assert default(equal) == wanted(equal)
@@ -116,6 +125,37 @@ def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
         assert found == pytest.approx([one * 2.0**p for p in (-10, -6, -2, 2, 6)])
     assert recorded(features=99) == recorded("-l", "2^12") == MULTICLASS_LAMBDA
     assert recorded(classes=2, features=37) == LAMBDA
+
+
+def test_few_rows_of_several_classes_are_told_apart():
+    """One row of each class in four features: with a small lambda all had the largest one's."""
+    rows = np.array([[5.1, 3.5, 1.4, 0.2], [7.0, 3.2, 4.7, 1.4], [5.9, 3.0, 5.1, 1.8]])
+    for X in (rows, rows / 10, rows - rows.mean(axis=0)):
+        for machine in (ODMClassifier, MulticlassODMClassifier):
+            model = machine().fit(X, [0, 1, 2])
+            assert list(model.predict(X)) == [0, 1, 2]
+            assert float(model.model_.facts["lambda"]) == float(f"{3 / X.var(axis=0).sum():.3g}")
+
+
+def test_the_default_lambda_of_mcodm_with_two_classes_is_that_of_odm(run, tmp_path):
+    """For few examples per feature, wide and sparse data, and at most its own usual one."""
+    random = np.random.default_rng(3)
+    dense = random.integers(1, 9, size=(30, 10)) / 8
+    many = (random.random((300, 100)) < 0.2) * random.integers(1, 9, size=(300, 100)) / 8
+    for X in (dense, dense[:8], many, np.vstack([dense, dense])):
+        y = np.where(X[:, 0] > X[:, 1], 1, -1)
+        lambdas = [
+            float(machine().fit(X, y).model_.facts["lambda"])
+            for machine in (ODMClassifier, MulticlassODMClassifier)
+        ]
+        assert lambdas[1] == min(lambdas[0], MULTICLASS_LAMBDA)
+        rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1) if v) for row in X.tolist())
+        Path("two").write_text("".join(f"{a} {r}\n" for a, r in zip(y, rows, strict=True)))
+        assert run("train", "-s", "mcodm", "two", "m").code == 0
+        assert float(read_model("m").facts["lambda"]) == lambdas[1]
+    # Of three classes it is the usual one.
+    model = MulticlassODMClassifier().fit(dense, np.arange(30) % 3)
+    assert float(model.model_.facts["lambda"]) == MULTICLASS_LAMBDA
 
 
 def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):
@@ -224,3 +264,59 @@ def test_the_default_lambda_of_linear_comparators_is_a_cost_of_one(name, run, tm
         assert default_lambda(name, COMPARATOR_LAMBDA, "linear", X, weight) == wanted
     assert default_lambda(name, COMPARATOR_LAMBDA, "linear", X[:1000]) == COMPARATOR_LAMBDA
     assert default_lambda(name, COMPARATOR_LAMBDA, "linear", sparse.csr_matrix(X)) == 1500
+
+
+def test_the_default_lambda_of_m3svm_is_of_examples_and_variances(run, tmp_path):
+    """M / 2^10 (V / 100)^(p / 2): commands and Python, any rows, weights, units, powers, in cv."""
+    random = np.random.default_rng(0)
+    X = (random.normal(size=(60, 5)) + 3).round(3)
+    y = np.arange(60) % 3 + 1
+    X[:, 0] += y
+
+    def wanted(X, power=4.0):
+        return float(f"{len(X) / 1024 * (X.var(axis=0).sum() / 100) ** (power / 2):.3g}")
+
+    def recorded(*arguments, X=X, name="m3svm"):
+        rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist())
+        Path("data").write_text("".join(f"{a} {r}\n" for a, r in zip(y, rows, strict=True)))
+        assert run("train", "-s", name, *arguments, "data", "m").code == 0
+        return float(read_model("m").facts["lambda"])
+
+    assert recorded() == recorded(name="ism3") == wanted(X) < M3SVM_LAMBDA
+    assert recorded(X=100 * X) == wanted(100 * X) > M3SVM_LAMBDA
+    assert recorded("--power", "2") == wanted(X, 2) and recorded("-l", "3") == 3
+    assert recorded("-c", "4") == 0.25
+    ranges = X.max(axis=0) - X.min(axis=0)
+    assert recorded("--scale", "0,1") == pytest.approx(wanted(X / ranges), rel=0.01)
+    # In other units, and about another mean, the same functions are found.
+    models = [M3SVMClassifier().fit(factor * X + shift, y) for factor, shift in ((1, 0), (100, 7))]
+    assert [float(model.model_.facts["lambda"]) for model in models] == [wanted(X), wanted(100 * X)]
+    one, other = models[0].predict(X), models[1].predict(100 * X + 7)
+    assert np.mean(one == other) > 0.95 and np.mean(one == y) > 0.4
+    assert M3SVMClassifier(power=3.0).fit(X, y).model_.facts["lambda"] == f"{wanted(X, 3):g}"
+    # In a search one power has its lambda, and several have the usual one.
+    for powers, lambdas in (("3", {wanted(X, 3)}), ("2,3", {M3SVM_LAMBDA})):
+        recorded()
+        search = ["-s", "m3svm", "--power", powers, "-v", "2", "--csv", "t", "data"]
+        assert run("cv", *search).code == 0
+        with Path("t").open() as stream:
+            assert {float(row["lambda"]) for row in csv.DictReader(stream)} == lambdas
+
+
+def test_the_default_lambda_of_m3svm_of_any_rows():
+    """Sparse ones, weights, columns in other units, and what has no variance or overflows."""
+    X = np.random.default_rng(0).normal(size=(60, 5)) + 3
+    found = default_lambda("m3svm", M3SVM_LAMBDA, "linear", X)
+    assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", sparse.csr_matrix(X)) == found
+    twice = default_lambda("m3svm", M3SVM_LAMBDA, "linear", np.vstack([X, X]))
+    assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", X, np.full(60, 2.0)) == twice
+    assert twice == pytest.approx(2 * found, rel=6e-3)
+    # A column in other units counts as 16 medians.
+    large = X * np.array([1, 1, 1, 1000.0, 1])
+    variances = np.sort(large.var(axis=0))
+    size = (variances[:4].sum() + 16 * variances[2]) / 100
+    assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", large) == float(
+        f"{60 / 1024 * size**2:.3g}"
+    )
+    for bad in (np.ones((4, 3)), 1e200 * X, 1e-200 * X):
+        assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", bad) == M3SVM_LAMBDA

@@ -150,7 +150,9 @@ class MachineChoice(NamedTuple):
         has_lambda = self.parameters["lambda_"] is None and self.parameters["cost"] is None
         usual, total = self._usual_lambda, found.counted(m, data.weight)[0]
         is_linear = has_lambda and kernel == "linear"
-        is_linear = is_linear and found.depends_on_rows(self.name, usual, total, d)
+        is_linear = is_linear and found.depends_on_rows(
+            self.name, usual, total, d, len(data.classes)
+        )
         has_own = self.name in (*WITH_KERNEL_LAMBDA, *WITH_KINK)
         is_of_rows = has_lambda and has_own and self._settled_kernel(kernel)
         if is_linear or is_of_rows or has_gamma:
@@ -164,10 +166,12 @@ class MachineChoice(NamedTuple):
     def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
         from odmtool.machines.default_values import default_lambda
 
-        usual = self._usual_lambda
+        usual, power = self._usual_lambda, self.parameters["power"]
+        if isinstance(power, tuple) and len(power) > 1:  # what suits one does not suit another
+            return self
         value = default_lambda(
             self.name, usual, kernel, data.X, data.weight, variances=variances,
-            **self._settled_kernel(kernel),
+            k=len(data.classes), power=self.first("power"), **self._settled_kernel(kernel),
         )  # fmt: skip
         return self if value == usual else self._with("lambda_", value)
 

@@ -171,7 +171,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         if self.lambda_ is None:
             given["lambda_"] = default_lambda(
                 name, machine.lambda_, kernel, X, weight, given.get("gamma"), variances,
-                **{name: given[name] for name in ("degree", "coef0") if name in given},
+                **{name: given[name] for name in ("degree", "coef0", "power") if name in given},
+                k=len(classes),
             )  # fmt: skip
         elif self.cost is not None:
             raise UsageError(messages.lambda_and_cost_in_python())

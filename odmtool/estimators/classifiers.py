@@ -21,8 +21,8 @@ class ODMClassifier(MachineClassifier):
         Weight of the loss; by default 2^14, mcodm without a kernel 2^12; larger for more than 4096
         examples with a kernel, smaller with rbf and poly for features that are not in [0, 1], much
         smaller with sigmoid, and smaller for a linear machine with fewer than four examples per
-        feature (sparse data of 100 features: fewer than eight; mcodm: fewer than one, or 100
-        features): :func:`odmtool.machines.default_values.default_lambda`.
+        feature (sparse data of 100 features: fewer than eight; several classes by mcodm:
+        fewer than one, or 100 features): :func:`odmtool.machines.default_values.default_lambda`.
     mu : float, 0 < mu <= 1
         What a margin above the band costs, relative to one below.
     theta : float, 0 <= theta < 1
@@ -142,7 +142,8 @@ class M3SVMClassifier(MachineClassifier):
     Parameters
     ----------
     lambda_ : float, > 0, optional
-        Weight of the regulariser; by default 0.1.
+        Weight of the regulariser; by default m / 2^10 times (V / 100)^(p / 2), V the sum of the
+        features' variances: :func:`odmtool.machines.default_values.default_lambda`.
     power : float, > 0
         Its power p.
     cost : float, optional

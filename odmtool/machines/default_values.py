@@ -13,6 +13,7 @@ from odmtool.core.columns import distinct_numbers
 from odmtool.core.csr import CSR
 from odmtool.core.kernels import Kernel
 from odmtool.defaults import (
+    BY_VARIANCE,
     COEF0,
     DEGREE,
     EXAMPLES_OF_FEW,
@@ -26,9 +27,12 @@ from odmtool.defaults import (
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
     LAMBDA_TIMES_EXAMPLES,
+    M3SVM_PER_EXAMPLE,
+    M3SVM_VARIANCE,
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
     MOST_TO_MEAN_IN_PAIRS,
+    POWER,
     SPARSE_FROM,
     SPREAD_OF,
     SPREAD_OF_FEW,
@@ -47,6 +51,8 @@ _MEDIANS = 16
 _OF_MEAN = 2.0**20
 # What rounding leaves of the squared distance of equal rows is a smaller share of their length.
 _EQUAL = 1e-12
+# Machines whose lambda weighs a power of the distances of the classes.
+_OF_PAIRS = ("m3svm", "ism3")
 # Kernels whose width, or size, bounds the default lambda of losses with a kink.
 _BOUNDED = ("rbf", "poly")
 # Features with variance 1 whose digits were rounded.
@@ -84,7 +90,7 @@ def most_in_pairs(X, labels: np.ndarray | None, k: int) -> float:
 def default_lambda(
     name: str, usual: float, kernel: str, X, weight: np.ndarray | None = None,
     gamma: float | None = None, variances: np.ndarray | None = None,
-    degree: int = DEGREE, coef0: float = COEF0,
+    degree: int = DEGREE, coef0: float = COEF0, k: int = 3, power: float | None = None,
 ) -> float:  # fmt: skip
     """The lambda of a machine that nobody named (docs/defaults.md).
 
@@ -94,9 +100,9 @@ def default_lambda(
     more than :func:`_narrow_lambda`, with poly than :func:`_poly_lambda`, with sigmoid
     :func:`.sigmoid_lambda`.
     Of linear odm and mcodm less than ``usual`` for wide data, and of odm for data with few examples
-    per feature, of sparse data some more; of other machines one for each example. An example of
-    weight 2 is two, but weights that are 1 / m, as boosting hands them on, do not make the examples
-    one.
+    per feature, of sparse data some more; of other machines one for each example, and of m3svm and
+    ism3 :func:`_lambda_of_pairs`. Of two classes linear mcodm is as odm. An example of weight 2 is
+    two, but weights that are 1 / m, as boosting hands them on, do not make the examples one.
 
     Parameters
     ----------
@@ -112,10 +118,16 @@ def default_lambda(
         Of rbf, poly and sigmoid, which without it are as where there are no rows; 0 is 1 / d.
     variances : ndarray, optional
         Those of :func:`feature_variances`, where they are known.
+    k : int
+        Classes.
+    power : float, optional
+        Of m3svm and ism3; without it their usual one.
     """
     total, weight = counted(X.shape[0], weight)
+    if kernel == "linear" and name in _OF_PAIRS:
+        return _lambda_of_pairs(usual, X, total, weight, POWER if power is None else power)
     if kernel == "linear":
-        return _linear_lambda(name, usual, X, total, weight)
+        return _linear_lambda(_as_linear(name, k), usual, X, total, weight)
     is_known = gamma is not None and _has_rows(X)
     if name in WITH_KERNEL_LAMBDA:
         of_kernel = max(LAMBDA, min(LAMBDA_PER_EXAMPLE * total, LAMBDA_OF_MANY), total)
@@ -204,13 +216,19 @@ def _cut_off(sizes: np.ndarray) -> np.ndarray:
     return np.minimum(sizes, _MEDIANS * sizes[len(sizes) // 2]) if len(sizes) else sizes
 
 
-def depends_on_rows(name: str, usual: float, total: float, d: int) -> bool:
+def depends_on_rows(name: str, usual: float, total: float, d: int, k: int = 3) -> bool:
     """Whether a linear machine's default lambda depends on the rows.
 
-    ``usual`` is as in :func:`default_lambda`, ``total`` the number of examples, weights counted,
-    ``d`` that of features.
+    ``usual`` and ``k`` are as in :func:`default_lambda`, ``total`` the number of examples, weights
+    counted, ``d`` that of features.
     """
-    return _may_be_wide(name, total, d) or (name in WITH_COST_OF_ONE and total > usual)
+    is_of_one = name in WITH_COST_OF_ONE and total > usual
+    return is_of_one or name in _OF_PAIRS or _may_be_wide(_as_linear(name, k), total, d)
+
+
+def _as_linear(name: str, k: int) -> str:
+    """The machine whose rule is taken: mcodm of two classes is odm, with half of its lambda."""
+    return "odm" if name == "mcodm" and k == 2 else name
 
 
 def _may_be_wide(name: str, total: float, d: int) -> bool:
@@ -244,6 +262,24 @@ def _linear_lambda(name: str, usual: float, X, total: float, weight: np.ndarray 
     return _wide_lambda(name, usual, X, total, weight, squares)
 
 
+def _lambda_of_pairs(
+    usual: float, X, total: float, weight: np.ndarray | None, power: float
+) -> float:
+    """Of sum_i loss_i + lambda sum |w_k - w_l|^p: M / 2^10 times (V / 100)^(p / 2).
+
+    V is the sum of the features' variances, large ones cut off: in other units, or with each
+    example twice, the same functions are found. The number has three digits, which no order of
+    summation changes.
+    """
+    if not _has_rows(X):
+        return usual
+    with np.errstate(over="ignore", under="ignore"):
+        variances = feature_variances(X, weight)
+        size = _cut_off(np.sort(variances[variances > 0])).sum() / M3SVM_VARIANCE
+        found = M3SVM_PER_EXAMPLE * total * size ** (power / 2)
+    return float(f"{found:.3g}") if 0 < found < np.inf else usual
+
+
 def _lambda_of_one(usual: float, total: float, squares: np.ndarray) -> float:
     """One for each example, the C = 1 of LIBLINEAR, from ``usual`` to 2^14.
 
@@ -260,6 +296,8 @@ def _wide_lambda(
 ) -> float:
     """At most ``usual``; less for wide data, with few examples per feature, and for sparse data."""
     found, d = usual, len(squares)
+    if d > total and name in BY_VARIANCE:
+        return min(usual, _variance_lambda(X, total, weight))
     if _depends_on_length(name, total, d):
         found = _length_lambda(name, usual, X, total, weight, squares)
     if _may_be_sparse(name, total, d) and _is_sparse(X, weight, d):
@@ -294,7 +332,9 @@ def _variance_lambda(X, total: float, weight: np.ndarray) -> float:
     """What lambda is at most for sparse data: M over the summed variances, large ones cut off.
 
     Features of texts, categories and counts are many and of one size, and few of them tell much:
-    a larger lambda fits noise even with several examples for each.
+    a larger lambda fits noise even with several examples for each. So it is with several classes of
+    so few examples that features outnumber them. There, with less, the scores of a class would
+    depend more on how long its examples are than on what tells them from others.
     """
     variances = feature_variances(X, weight)
     size = float(_cut_off(np.sort(variances[variances > 0])).sum())
