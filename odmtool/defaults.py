@@ -49,9 +49,9 @@ BAND = 0.1
 MU1 = 1.0
 MU2 = 1.0
 POWER = 4.0
-# Of m3svm and ism3, whose lambda weighs the regulariser, without rows; with rows the second for
-# each example, times (the summed variance of the features over the third)^(power / 2).
-M3SVM_LAMBDA, M3SVM_PER_EXAMPLE, M3SVM_VARIANCE = 0.1, 2.0**-10, 100.0
+# Of m3svm and ism3, whose lambda weighs the regulariser, without rows; with rows it is (the summed
+# variance of the features over the second)^(power / 2).
+M3SVM_LAMBDA, M3SVM_VARIANCE = 0.1, 128.0
 TOLERANCE = 1e-3
 DEGREE = 3
 COEF0 = 0.0

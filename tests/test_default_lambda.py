@@ -266,15 +266,15 @@ def test_the_default_lambda_of_linear_comparators_is_a_cost_of_one(name, run, tm
     assert default_lambda(name, COMPARATOR_LAMBDA, "linear", sparse.csr_matrix(X)) == 1500
 
 
-def test_the_default_lambda_of_m3svm_is_of_examples_and_variances(run, tmp_path):
-    """M / 2^10 (V / 100)^(p / 2): commands and Python, any rows, weights, units, powers, in cv."""
+def test_the_default_lambda_of_m3svm_is_of_variances(run, tmp_path):
+    """(V / 128)^(p / 2): commands and Python, any rows, weights, units, powers, in cv."""
     random = np.random.default_rng(0)
     X = (random.normal(size=(60, 5)) + 3).round(3)
     y = np.arange(60) % 3 + 1
     X[:, 0] += y
 
     def wanted(X, power=4.0):
-        return float(f"{len(X) / 1024 * (X.var(axis=0).sum() / 100) ** (power / 2):.3g}")
+        return float(f"{(X.var(axis=0).sum() / 128) ** (power / 2):.3g}")
 
     def recorded(*arguments, X=X, name="m3svm"):
         rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist())
@@ -308,15 +308,16 @@ def test_the_default_lambda_of_m3svm_of_any_rows():
     X = np.random.default_rng(0).normal(size=(60, 5)) + 3
     found = default_lambda("m3svm", M3SVM_LAMBDA, "linear", X)
     assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", sparse.csr_matrix(X)) == found
-    twice = default_lambda("m3svm", M3SVM_LAMBDA, "linear", np.vstack([X, X]))
-    assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", X, np.full(60, 2.0)) == twice
-    assert twice == pytest.approx(2 * found, rel=6e-3)
+    twice = np.vstack([X[:30], X])
+    weight = np.repeat([2.0, 1.0], 30)
+    of_weights = default_lambda("m3svm", M3SVM_LAMBDA, "linear", X, weight)
+    assert of_weights == default_lambda("m3svm", M3SVM_LAMBDA, "linear", twice) != found
     # A column in other units counts as 16 medians.
     large = X * np.array([1, 1, 1, 1000.0, 1])
     variances = np.sort(large.var(axis=0))
-    size = (variances[:4].sum() + 16 * variances[2]) / 100
+    size = (variances[:4].sum() + 16 * variances[2]) / 128
     assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", large) == float(
-        f"{60 / 1024 * size**2:.3g}"
+        f"{size**2:.3g}"
     )
     for bad in (np.ones((4, 3)), 1e200 * X, 1e-200 * X):
         assert default_lambda("m3svm", M3SVM_LAMBDA, "linear", bad) == M3SVM_LAMBDA

@@ -27,7 +27,6 @@ from odmtool.defaults import (
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
     LAMBDA_TIMES_EXAMPLES,
-    M3SVM_PER_EXAMPLE,
     M3SVM_VARIANCE,
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
@@ -125,7 +124,7 @@ def default_lambda(
     """
     total, weight = counted(X.shape[0], weight)
     if kernel == "linear" and name in _OF_PAIRS:
-        return _lambda_of_pairs(usual, X, total, weight, POWER if power is None else power)
+        return _lambda_of_pairs(usual, X, weight, POWER if power is None else power)
     if kernel == "linear":
         return _linear_lambda(_as_linear(name, k), usual, X, total, weight)
     is_known = gamma is not None and _has_rows(X)
@@ -262,21 +261,19 @@ def _linear_lambda(name: str, usual: float, X, total: float, weight: np.ndarray 
     return _wide_lambda(name, usual, X, total, weight, squares)
 
 
-def _lambda_of_pairs(
-    usual: float, X, total: float, weight: np.ndarray | None, power: float
-) -> float:
-    """Of sum_i loss_i + lambda sum |w_k - w_l|^p: M / 2^10 times (V / 100)^(p / 2).
+def _lambda_of_pairs(usual: float, X, weight: np.ndarray | None, power: float) -> float:
+    """Of sum_i loss_i + lambda sum |w_k - w_l|^p: (V / 128)^(p / 2), V the summed variance.
 
-    V is the sum of the features' variances, large ones cut off: in other units, or with each
-    example twice, the same functions are found. The number has three digits, which no order of
-    summation changes.
+    In other units, or about another mean, the same functions are found. How many examples there are
+    does not matter, as it does not to LIBLINEAR's C = 1. Large variances are cut off. The number
+    has three digits, which no order of summation changes.
     """
     if not _has_rows(X):
         return usual
     with np.errstate(over="ignore", under="ignore"):
         variances = feature_variances(X, weight)
         size = _cut_off(np.sort(variances[variances > 0])).sum() / M3SVM_VARIANCE
-        found = M3SVM_PER_EXAMPLE * total * size ** (power / 2)
+        found = size ** (power / 2)
     return float(f"{found:.3g}") if 0 < found < np.inf else usual
 
 
