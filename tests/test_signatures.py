@@ -90,7 +90,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     own = {
         "snapshot": "last", "outer": "cccp", "solver": "auto", "starts": MOST_STARTS, "rate": RATE,
         "values": None, "space": None, "rivals": None, "basis": None, "sample": None,
-        "slope": None,
+        "slope": None, "together": 1,
     }  # fmt: skip
     if module == "large.sodm":
         assert found.pop("report")(None) is None
