@@ -112,8 +112,10 @@ def adapted() -> str:
         f"{defaults.SPARSE_FROM} features or more, most of whose values are 0, and up to "
         f"{defaults.FEW_PER_SPARSE_FEATURE['odm']} examples for each, at most the number of "
         "examples over the sum of the variances of the features. mcodm of two classes is as odm.",
-        "m3svm and ism3": f"these take (V / {defaults.M3SVM_VARIANCE:g})^(p / 2) with rows in "
-        "memory and one power p; V is the sum of the features' variances, counted in the same way.",
+        "m3svm and ism3": f"these take (V / {defaults.M3SVM_VARIANCE:g})^(p / 2) if that is less "
+        "than usual, with rows in memory and one power p; V is the sum of the features' variances, "
+        f"counted in the same way. With more than {defaults.M3SVM_CLASSES} classes and more "
+        "features than examples it is as usual, for the time.",
         "Linear, other machines": f"{listed(defaults.WITH_COST_OF_ONE)} take one for each example, "
         f"from {defaults.COMPARATOR_LAMBDA:g} to {defaults.LAMBDA:g}, where the mean squared "
         "length is at most the number of features: the C = 1 of LIBLINEAR, for features in [0, 1].",

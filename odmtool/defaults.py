@@ -50,8 +50,9 @@ MU1 = 1.0
 MU2 = 1.0
 POWER = 4.0
 # Of m3svm and ism3, whose lambda weighs the regulariser, without rows; with rows it is (the summed
-# variance of the features over the second)^(power / 2).
-M3SVM_LAMBDA, M3SVM_VARIANCE = 0.1, 128.0
+# variance of the features over the second)^(power / 2) if that is less, but of wide data with more
+# than so many classes, for the time.
+M3SVM_LAMBDA, M3SVM_VARIANCE, M3SVM_CLASSES = 0.1, 128.0, 50
 TOLERANCE = 1e-3
 DEGREE = 3
 COEF0 = 0.0

@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from odmtool.core import losses
 from odmtool.core.loss_table import JUMPS, ONE_JUMP
 from odmtool.errors import DivergedError
+from odmtool.io.model_file import read_model
 from odmtool.judge import binary as judge
 from odmtool.rows.examples import Examples
 from odmtool.rows.executor import Serial, Threads
@@ -185,3 +186,31 @@ def test_overflow_is_said(monkeypatch):
     known, *_ = setting()
     with pytest.raises(DivergedError):
         proximal_passes.solve(known, losses.l1svm(1e308, 1e-3), Stop(1e-3, 9))
+
+
+@pytest.mark.parametrize("machine", ["l1svm", "svr"])
+@pytest.mark.parametrize("scale", [1e-6, 0.25, 1.0, 100.0, 1000.0])
+@pytest.mark.parametrize("options", [(), ("-c", "1", "-w1", "0"), ("-B", "1")])
+def test_rows_that_can_be_told_apart_are(machine, scale, options, run, tmp_path):
+    """The slope at 0 was so steep that what it is beyond the minimum seemed small; and of tiny
+    values a small gap at 0 was taken for the end.
+    """  # fmt: skip
+    generator = np.random.default_rng(4)
+    y = np.where(np.arange(400) % 2, 1, -1)
+    X = scale * (3 * y[:, None] + generator.random((400, 6)))
+    rows = (" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist())
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "data").write_text(
+        "".join(f"{a} {row}\n" for a, row in zip(y, rows, strict=True))
+    )
+    found = {}
+    for place in ((), ("--cache", "rows")):
+        assert run("train", "-s", machine, *options, *place, "data", "m").code == 0
+        run("predict", "data", "m", "labels")
+        found[bool(place)] = read_model("m"), (tmp_path / "labels").read_text()
+    (memory, labels), (disk, others) = found.values()
+    assert disk.facts["status"] == "optimal" and labels == others
+    of_memory, of_disk = (float(model.facts["objective"]) for model in (memory, disk))
+    # svr in memory does not converge with values of 1000.
+    is_known = memory.facts["status"] == "optimal"
+    assert of_disk == pytest.approx(of_memory, rel=2e-3) if is_known else of_disk < of_memory

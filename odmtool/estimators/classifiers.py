@@ -142,8 +142,8 @@ class M3SVMClassifier(MachineClassifier):
     Parameters
     ----------
     lambda_ : float, > 0, optional
-        Weight of the regulariser; by default (V / 128)^(p / 2), V the sum of the features'
-        variances: :func:`odmtool.machines.default_values.default_lambda`.
+        Weight of the regulariser; by default .1 or, if that is less, (V / 128)^(p / 2), V the sum
+        of the features' variances: :func:`odmtool.machines.default_values.default_lambda`.
     power : float, > 0
         Its power p.
     cost : float, optional

@@ -27,6 +27,7 @@ from odmtool.defaults import (
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
     LAMBDA_TIMES_EXAMPLES,
+    M3SVM_CLASSES,
     M3SVM_VARIANCE,
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
@@ -124,7 +125,7 @@ def default_lambda(
     """
     total, weight = counted(X.shape[0], weight)
     if kernel == "linear" and name in _OF_PAIRS:
-        return _lambda_of_pairs(usual, X, weight, POWER if power is None else power)
+        return _lambda_of_pairs(usual, X, weight, k, POWER if power is None else power)
     if kernel == "linear":
         return _linear_lambda(_as_linear(name, k), usual, X, total, weight)
     is_known = gamma is not None and _has_rows(X)
@@ -261,20 +262,24 @@ def _linear_lambda(name: str, usual: float, X, total: float, weight: np.ndarray 
     return _wide_lambda(name, usual, X, total, weight, squares)
 
 
-def _lambda_of_pairs(usual: float, X, weight: np.ndarray | None, power: float) -> float:
-    """Of sum_i loss_i + lambda sum |w_k - w_l|^p: (V / 128)^(p / 2), V the summed variance.
+def _lambda_of_pairs(
+    usual: float, X, weight: np.ndarray | None, k: int, power: float
+) -> float:  # fmt: skip
+    """Of sum_i loss_i + lambda sum |w_k - w_l|^p: (V / 128)^(p / 2), V the summed variance, or
+    ``usual`` if that is less.
 
-    In other units, or about another mean, the same functions are found. How many examples there are
-    does not matter, as it does not to LIBLINEAR's C = 1. Large variances are cut off. The number
-    has three digits, which no order of summation changes.
-    """
-    if not _has_rows(X):
+    In smaller units, or about another mean, the same functions are found. How many examples there
+    are does not matter, as it does not to LIBLINEAR's C = 1. Large variances are cut off. The
+    number has three digits, which no order of summation changes. Of wide data of many classes it
+    is ``usual``, for the time.
+    """  # fmt: skip
+    if not _has_rows(X) or (k > M3SVM_CLASSES and X.shape[1] > X.shape[0]):
         return usual
     with np.errstate(over="ignore", under="ignore"):
         variances = feature_variances(X, weight)
         size = _cut_off(np.sort(variances[variances > 0])).sum() / M3SVM_VARIANCE
         found = size ** (power / 2)
-    return float(f"{found:.3g}") if 0 < found < np.inf else usual
+    return min(usual, float(f"{found:.3g}")) if found > 0 else usual
 
 
 def _lambda_of_one(usual: float, total: float, squares: np.ndarray) -> float:

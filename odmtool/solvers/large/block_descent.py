@@ -105,10 +105,11 @@ def _joined(examples: Examples, chosen: np.ndarray) -> tuple[ExampleBlock, np.nd
     """Some blocks as one that starts at 0, and the places of its examples."""
     blocks = [examples.block(k) for k in chosen]
     places = np.concatenate([np.arange(b.start, b.start + len(b.y)) for b in blocks])
-    rows, y, u = ([block[k] for block in blocks] for k in (1, 2, 3))
+    rows = [block.X for block in blocks]
+    y, u = (np.concatenate(each) for each in zip(*((b.y, b.u) for b in blocks), strict=True))
     is_dense = isinstance(rows[0], np.ndarray)
     X = np.concatenate(rows) if is_dense else sparse.vstack(rows, format="csr")
-    return ExampleBlock(0, X, np.concatenate(y), np.concatenate(u)), places
+    return ExampleBlock(0, X, y, u), places
 
 
 def _epoch(

@@ -47,8 +47,8 @@ _INNER_SHARE = 0.1
 # Of a gap that is far above P(0) no more counts there.
 # speed only: as above
 _FAR = 0.1
-# A shorter step ends where the slope is this share of that at the beginning, or after so many
-# looks, each of them this share of what is left from its ends, at least.
+# A shorter step that lowers the primal ends where the slope is this share of that at the beginning,
+# or after so many looks, each of them this share of what is left from its ends, at least.
 # speed only: how precisely a step is as long as it should be
 _PRECISION, _SEARCHES, _INNERMOST = 0.01, 40, 0.01
 
@@ -114,7 +114,9 @@ def solve(
             track.begin_again()
         track.add(now)
         progress(Progress(steps, now.primal, gap, now.support))
-        if gap <= stop.tolerance or steps >= stop.max_iter or track.is_stalled:
+        # At 0 a gap may be small where w is all that is wanted of it.
+        is_enough = gap <= stop.tolerance and (steps > 0 or not now.gradient.any())
+        if is_enough or steps >= stop.max_iter or track.is_stalled:
             break
         # speed only: the gap decides when it ends, not how precise a proximal step was
         if now.gradient @ now.gradient / 2 <= _INNER_SHARE * min(now.gap, _FAR * first):
@@ -125,12 +127,13 @@ def solve(
             point, steps = problem.step(point, stop), steps + 1
         except LinAlgError:
             break
-    if gap > stop.tolerance:
+    best = now
+    if not is_enough:
         # No duals at all may show more than those on the way.
         zero = at_zero(examples, loss)
         track.add(Iterate(zero.point, zero.primal, zero.gap, zero.scale, 0))
-    best, _, gap = track.best(stop.tolerance)
-    gap = relative(gap, best.scale)
+        best, _, gap = track.best(stop.tolerance)
+        gap = relative(gap, best.scale)
     return Found(best.v, best.primal, gap, steps, gap <= stop.tolerance, best.support, "newton")
 
 
@@ -196,19 +199,23 @@ class _Proximal:
         No pass: the margins here and there are known.
         """
         along, squared = point.v @ direction, direction @ direction
-        low, high, enough = 0.0, 1.0, _PRECISION * abs(below)
+        low, high, first, enough = 0.0, 1.0, below, _PRECISION * abs(below)
         for k in range(_SEARCHES):
-            # In turns by the secant and in the middle.
-            share = below / (below - above) if k % 2 == 0 else 0.5
+            # In turns by the secant and in the middle, or, until something is low enough, near 0.
+            halfway = 0.5 if low > 0 else _INNERMOST
+            share = below / (below - above) if k % 2 == 0 else halfway
             middle = low + (high - low) * min(max(share, _INNERMOST), 1 - _INNERMOST)
-            slope = along + middle * squared + sum(self._map(_slope, point.t, other, middle))
-            if abs(slope) <= enough:
+            parts = self._map(_along, point.t, other, middle)
+            slope = along + middle * squared + sum(part[1] for part in parts)
+            rise = middle * along + middle**2 * squared / 2 + sum(part[0] for part in parts)
+            # Where the first slope is steep, a small one beyond the minimum is no end.
+            if abs(slope) <= enough and rise <= SUFFICIENT_DECREASE * middle * first:
                 return middle
             if slope < 0:
                 low, below = middle, slope
             else:
                 high, above = middle, slope
-        return high
+        return low
 
     def _added(self, w: np.ndarray, t: np.ndarray) -> _Sums:
         """The sums over all examples; so many Hessians of tasks at a time as there are threads."""
@@ -278,15 +285,19 @@ def _move(blocks: range, examples: Examples, loss, centre, width: float, t) -> N
         centre[places] = smoothed(own, sigma, centre[places], t[places]).duals
 
 
-def _slope(
+def _along(
     blocks: range, examples: Examples, loss, centre, width: float, t, other, length: float
-) -> float:
-    """The losses' share of the derivative at a point between two whose margins are known."""
-    total = 0.0
+) -> tuple[float, float]:
+    """By how much the losses rise up to a point between two whose margins are known, and their
+    share of the derivative there.
+    """  # fmt: skip
+    rise = slope = 0.0
     for own, sigma, places in _of_blocks(blocks, examples, loss, width):
         here, moved = t[places], other[places] - t[places]
-        total -= smoothed(own, sigma, centre[places], here + length * moved).duals @ moved
-    return total
+        there = smoothed(own, sigma, centre[places], here + length * moved)
+        rise += (there.values - smoothed(own, sigma, centre[places], here).values).sum()
+        slope -= there.duals @ moved
+    return rise, slope
 
 
 def jump_of(loss: MarginLoss) -> float:
