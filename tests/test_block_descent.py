@@ -72,7 +72,7 @@ def test_a_block_changes_its_own_duals_and_w(k):
     block = known.block(k)
     own = slice(block.start, block.start + len(block.y))
     dual = -_certify(known, loss, w, eta).gap + _certify(known, loss, w, eta).primal
-    share = _descend(block, loss, eta, w, np.random.default_rng(0))
+    share = _descend(block, loss, eta, w, np.random.default_rng(0), Stop())
     others = np.ones(60, bool)
     others[own] = u[own] == 0
     assert np.array_equal(eta[others], before[others])
@@ -82,7 +82,7 @@ def test_a_block_changes_its_own_duals_and_w(k):
     assert after.primal - after.gap > dual and share > 0
     # At the optimum over the block, no share of the gap is left there.
     for _ in range(200):
-        share = _descend(block, loss, eta, w, np.random.default_rng(0))
+        share = _descend(block, loss, eta, w, np.random.default_rng(0), Stop())
     assert abs(share) < 1e-9  # rounding may make it negative
 
 
@@ -90,7 +90,7 @@ def test_a_block_of_nothing_but_examples_without_weight():
     known, X, y, u, _, eta = setting()
     block = known.block(1)._replace(u=np.zeros(len(known.block(1).y)))
     w, before = X.T @ (y * eta), eta.copy()
-    assert _descend(block, LOSSES["odm"], eta, w, np.random.default_rng(0)) == 0.0
+    assert _descend(block, LOSSES["odm"], eta, w, np.random.default_rng(0), Stop()) == 0.0
     assert np.array_equal(eta, before)
 
 

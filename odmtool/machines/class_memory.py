@@ -23,8 +23,9 @@ def refuse_classes(machine, X, k: int) -> None:
     """
     has_scores = machine.name in CLASS_SCORES
     needed = class_bytes(machine, X, k) if has_scores else _least_bytes(machine, *X.shape, k)
-    room = max(machine.memory_limit(), free())
-    if needed > room:
+    # Who asks what is free reads files of the system, and folds and settings are many.
+    room = machine.memory_limit()
+    if needed > room and needed > (room := max(room, free())):
         raise MemoryLimitError(messages.classes_too_large(k, X.shape[0], needed, room))
 
 

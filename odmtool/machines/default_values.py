@@ -276,9 +276,7 @@ def _lambda_of_pairs(
     if not _has_rows(X) or (k > M3SVM_CLASSES and X.shape[1] > X.shape[0]):
         return usual
     with np.errstate(over="ignore", under="ignore"):
-        variances = feature_variances(X, weight)
-        size = _cut_off(np.sort(variances[variances > 0])).sum() / M3SVM_VARIANCE
-        found = size ** (power / 2)
+        found = (_summed_variances(X, weight) / M3SVM_VARIANCE) ** (power / 2)
     return min(usual, float(f"{found:.3g}")) if found > 0 else usual
 
 
@@ -338,9 +336,14 @@ def _variance_lambda(X, total: float, weight: np.ndarray) -> float:
     so few examples that features outnumber them. There, with less, the scores of a class would
     depend more on how long its examples are than on what tells them from others.
     """
-    variances = feature_variances(X, weight)
-    size = float(_cut_off(np.sort(variances[variances > 0])).sum())
+    size = _summed_variances(X, weight)
     return float(f"{total / size:.3g}") if 0 < size < np.inf else np.inf
+
+
+def _summed_variances(X, weight: np.ndarray | None) -> float:
+    """The sum of the variances of the features that vary, large ones cut off."""
+    variances = feature_variances(X, weight)
+    return float(_cut_off(np.sort(variances[variances > 0])).sum())
 
 
 def _is_sparse(X, weight: np.ndarray, d: int) -> bool:

@@ -113,8 +113,8 @@ def _joined(examples: Examples, chosen: np.ndarray) -> tuple[ExampleBlock, np.nd
 
 
 def _epoch(
-    examples: Examples, loss: MarginLoss, eta, w, generator, stop: Stop, together: int = 1
-) -> float:
+    examples: Examples, loss: MarginLoss, eta, w, generator, stop: Stop, together: int
+) -> float:  # fmt: skip
     """Update blocks after blocks; their share of the gap, NaN when the time ended meanwhile."""
     estimate, order = 0.0, generator.permutation(examples.count)
     for first in range(0, len(order), together):
@@ -132,8 +132,8 @@ def _epoch(
 
 
 def _descend(
-    block, loss: MarginLoss, eta: np.ndarray, w: np.ndarray, generator, stop: Stop | None = None
-) -> float:
+    block, loss: MarginLoss, eta: np.ndarray, w: np.ndarray, generator, stop: Stop
+) -> float:  # fmt: skip
     """Update the duals of a block, and w; its share of the gap before."""
     rows = dcd.compressed_rows(block.X)
     own = eta[block.start : block.start + len(block.y)]
@@ -146,7 +146,7 @@ def _descend(
             *rows, block.y, block.u, loss, curvature, own, w, order, active, threshold
         )
         share = estimate if share is None else share
-        if active == 0 or (stop is not None and stop.is_late):
+        if active == 0 or stop.is_late:
             break
     return share
 

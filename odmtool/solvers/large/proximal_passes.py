@@ -72,7 +72,7 @@ class _Sums(NamedTuple):
     size: float
     share: float
     smooth: float
-    support: int
+    support: float  # examples whose duals are not 0
     length: float  # of |x_i| |eta_i|
     square: float  # of u_i |x_i|^2
     unsure: float  # by how much rounding may have changed the loss
@@ -173,7 +173,7 @@ class _Proximal:
             primal, scale = norm / 2 + sums.loss, norm / 2 + sums.size
         self._hessian = sums.hessian
         iterate = Iterate(
-            w, float(primal), float(gap), float(scale), sums.support, gradient=gradient,
+            w, float(primal), float(gap), float(scale), int(sums.support), gradient=gradient,
             unsure=sums.unsure,
         )  # fmt: skip
         return _Point(iterate, t, float(norm / 2 + sums.smooth), sums.square)
@@ -258,6 +258,7 @@ def _sums(
             values, duals = losses.value(own, t), found.duals
             shares = values + duals * t - losses.dual_value(own, duals)
             share = shares.sum() + shares_error(own, t, duals, off)
+            # In the order of the fields.
             numbers += (
                 values.sum(), np.abs(values).sum(), share, found.values.sum(),
                 np.count_nonzero(duals), sizes @ np.abs(duals), u @ squares,
@@ -267,7 +268,7 @@ def _sums(
             if (found.slopes > 0).any():
                 hessian += weighted_gram(RowSource(rows), found.slopes)
         margins[places] = t
-    return _Sums(*numbers[:4].tolist(), int(numbers[4]), *numbers[5:].tolist(), point, hessian)
+    return _Sums(*numbers.tolist(), point, hessian)
 
 
 def _of_blocks(blocks: range, examples: Examples, loss, width: float):
