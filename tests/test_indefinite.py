@@ -327,6 +327,37 @@ def test_a_bound_of_eigenvalues_where_the_dual_is_concave():
         assert indefinite.eigenvalue_bound(p) == pytest.approx(expected, rel=1e-9, abs=0)
 
 
+def test_one_eigenvalue_is_sought_where_there_are_many(monkeypatch):
+    """By Lanczos' method, confirmed; by all of them where it ends early, or leaves one out."""
+    from odmtool.solvers import indefinite
+
+    generator, end = np.random.default_rng(4), 0.05
+    monkeypatch.setattr(indefinite, "_MANY", 60)
+    X = generator.normal(size=(60, 4))
+    K = np.tanh(0.3 * X @ X.T - 0.2)
+    least = np.linalg.eigvalsh(K)[0]
+    y, loss = np.where(X[:, 0] > 0, 1.0, -1.0), losses.odm(60 / end, 0.5, 0.2, 60)
+    p = Problem(None, Gram.of_matrix(Kernel("precomputed"), K), y, np.ones(60), loss)
+    assert least < -1 / losses.largest_slope(loss)
+    with monkeypatch.context() as patch:
+        patch.setattr(np.linalg, "eigvalsh", lambda K: pytest.fail("all were computed"))
+        for found in (indefinite.smallest_eigenvalue(K), indefinite.eigenvalue_bound(p)):
+            assert found == pytest.approx(least, rel=1e-5) and found >= least * (1 + 1e-12)
+        found = indefinite.eigenvalue_bound(p._replace(loss=losses.l1svm(8.0, 60)))
+        assert found == pytest.approx(least, rel=1e-5)
+    # A value that is not the least is no bound; the sign is right all the same.
+    monkeypatch.setattr(indefinite, "eigsh", lambda K, *_, **__: np.array([least / 2]))
+    assert indefinite.smallest_eigenvalue(K) == least / 2
+    assert indefinite.eigenvalue_bound(p) == pytest.approx(least, rel=1e-12)
+
+    def endless(*_, **__):
+        raise indefinite.ArpackNoConvergence("%s", np.zeros(0), np.zeros(0))
+
+    for sought in (endless, lambda K, *_, **__: np.array([-1e-20])):
+        monkeypatch.setattr(indefinite, "eigsh", sought)
+        assert indefinite.smallest_eigenvalue(K) == pytest.approx(least, rel=1e-12)
+
+
 def test_a_shifted_solution_is_judged_in_the_problem_itself(monkeypatch):
     """Of its coefficients and its duals those whose gap is smaller."""
     from odmtool.solvers import indefinite

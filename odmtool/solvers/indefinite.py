@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.linalg import LinAlgError
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from odmtool import messages
 from odmtool.core import deadline, losses
@@ -39,6 +40,11 @@ _ROUNDING = 1e-13
 # Negative eigenvalues of which the dual stays strictly concave, as shares of the largest such.
 # speed only: any share below 1 shows it without eigenvalues, which take thirty factorisations
 _SHARES = 0.1, 0.5, 0.9
+# Of so many examples the smallest eigenvalue is sought alone, with so many vectors so many times.
+# speed only: a factorisation confirms what is found, or all eigenvalues are computed
+_MANY, _VECTORS, _TIMES = 500, 40, 10
+# A negative eigenvalue is taken for so much more, as a share of it.
+_MORE = 1e-6
 
 
 def smallest_eigenvalue(K: np.ndarray) -> float:
@@ -47,7 +53,7 @@ def smallest_eigenvalue(K: np.ndarray) -> float:
     Most matrices that are tried have none that is negative, which a Cholesky
     factorisation shows in a fraction of the time.
     """
-    return 0.0 if _is_definite(K, _rounding(K)) else _computed(K)
+    return 0.0 if _is_definite(K, _rounding(K)) else _negative(K)
 
 
 def eigenvalue_bound(problem: Problem) -> float:
@@ -60,12 +66,14 @@ def eigenvalue_bound(problem: Problem) -> float:
     K = problem.gram.matrix()
     if _is_definite(K, _rounding(K)):
         return 0.0
-    if problem.loss.kind == SMOOTH:
-        slope = losses.largest_slope(problem.loss) * problem.weight.max()
-        for share in _SHARES if slope > 0 else ():
-            if _is_definite(K, share / slope):
-                return -share / slope
-    return _computed(K)
+    if problem.loss.kind != SMOOTH:
+        return _negative(K)
+    slope = losses.largest_slope(problem.loss) * problem.weight.max()
+    for share in _SHARES if slope > 0 else ():
+        if _is_definite(K, share / slope):
+            return -share / slope
+    eigenvalue = _negative(K)
+    return eigenvalue if _is_definite(K, -eigenvalue * (1 + _MORE)) else _computed(K)
 
 
 def why_none(gram: Gram) -> str:
@@ -78,6 +86,22 @@ def why_none(gram: Gram) -> str:
     if eigenvalue < 0:
         return messages.dual_unbounded(eigenvalue, is_stored)
     return messages.overflow()
+
+
+def _negative(K: np.ndarray) -> float:
+    """The smallest eigenvalue by Lanczos' method, whose values never lie below it; or of all."""
+    if len(K) >= _MANY:
+        start = np.random.default_rng(0).normal(size=len(K))
+        try:
+            (found,) = eigsh(
+                K, 1, which="SA", v0=start, ncv=_VECTORS, maxiter=_TIMES, tol=_MORE,
+                return_eigenvectors=False,
+            )  # fmt: skip
+        except ArpackNoConvergence:
+            return _computed(K)
+        if found < -_rounding(K):
+            return float(found)
+    return _computed(K)
 
 
 def _computed(K: np.ndarray) -> float:
@@ -150,7 +174,7 @@ def shift(problem: Problem, eigenvalue: float) -> Problem:
     # slope of the sheared loss would become negative.
     slope = losses.largest_slope(problem.loss) * problem.weight.max()
     room = 1 / slope if slope > 0 else np.inf
-    sigma = min(-eigenvalue * (1 + 1e-6), (room - eigenvalue) / 2)
+    sigma = min(-eigenvalue * (1 + _MORE), (room - eigenvalue) / 2)
     matrix = problem.gram.matrix().copy()
     matrix.flat[:: len(matrix) + 1] += sigma
     loss = losses.shifted(losses.scaled(problem.loss, problem.weight), sigma)
