@@ -8,7 +8,7 @@ from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.core.loss_table import JUMPS
-from odmtool.solvers import auto, table
+from odmtool.solvers import auto, linear_cost, table
 from odmtool.solvers.base import Problem
 from odmtool.solvers.large import tasks
 from odmtool.solvers.ldm import newton as ldm_newton
@@ -21,6 +21,7 @@ NEWTON, DCD = auto.Schedule("newton"), auto.Schedule("dcd")
 SMALL = auto.Schedule("newton", then="dcd")
 SMOOTH = losses.odm(64.0, 0.5, 0.3, 100)
 JUMP = losses.MarginLoss(1.0, 1.0, 1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+JUMP_TWICE = losses.svr(64.0, 0.3, 100)
 LDM = losses.ldm(64.0, 1.0, 1.0, 100)
 
 
@@ -75,7 +76,7 @@ def test_of_many_problems_with_a_kernel_the_small_ones_begin_with_descent(m, is_
 
 
 def test_with_a_jump_newton_is_for_few_operations():
-    """m^3 or m d min(m, d) of at most 5e8, and 200,000 values."""
+    """m^3 or m d min(m, d) of at most 5e8, and 200,000 values; of few features by what it costs."""
     assert 793**3 <= 5e8 < 794**3
     for loss in (JUMP, LDM):
         assert auto.choose(of_kernel(793, loss=loss)) == SMALL
@@ -83,11 +84,37 @@ def test_with_a_jump_newton_is_for_few_operations():
         assert auto.choose(of_kernel(794, 4 * 8 * 794**2, loss)) == auto.Schedule("dcd", 39)
         assert auto.choose(of_kernel(794, 4 * 8 * 794**2 - 1, loss)) == DCD
         later = auto.Schedule("dcd", 100)
-        assert auto.choose(linear(2000, 100, loss)) == SMALL
-        assert auto.choose(linear(2001, 100, loss)) == later  # 200,100 values
-        thin = linear(31_250, 126, loss, sparse.csr_matrix((31_250, 126)))
+        assert auto.choose(linear(100, 2000, loss)) == SMALL
+        assert auto.choose(linear(100, 2001, loss)) == later  # 200,100 values
+        thin = linear(126, 31_250, loss, sparse.csr_matrix((126, 31_250)))
         assert auto.choose(thin) == SMALL  # 496 million operations
-        assert auto.choose(linear(0, 0, loss, sparse.csr_matrix((31_250, 127)))) == later
+        assert auto.choose(linear(0, 0, loss, sparse.csr_matrix((127, 31_250)))) == later
+        assert auto.choose(linear(3001, 3001, loss)) == later
+
+
+@pytest.mark.parametrize("loss, times, hessians", [(JUMP, 1, 4), (JUMP_TWICE, 2, 4), (LDM, 1, 15)])
+def test_with_a_jump_and_few_features_both_ways_are_estimated(loss, times, hessians):
+    """Newton's method at once, or descent for as long as that takes, 20 epochs at least."""
+    for m, d, is_newton in ((20_000, 20, True), (200_000, 200, False), (200_000, 900, False)):
+        p = linear(m, d, loss)
+        cost = times * (2e-6 * m + hessians * m * d * (1.5e-9 + 2e-11 * d))
+        assert linear_cost.jump_newton_cost(p.X, loss.kind) == pytest.approx(cost)
+        epoch = (1 + (loss is LDM)) * m * (1e-7 + 2e-9 * d)
+        assert linear_cost.epoch_cost(p.X, loss.kind) == pytest.approx(epoch)
+        assert is_newton == (cost <= 0.1 + 10 * epoch)
+        found = auto.choose(p)
+        if is_newton:
+            assert found == SMALL
+        else:
+            assert (found.first, found.then) == ("dcd", "newton")
+            assert found.epochs == pytest.approx(max(20, cost / epoch), abs=1)
+    assert found.epochs > 20
+    # Sparse rows cost the pairs of their values, but for LDM, whose rows become dense.
+    X = sparse.random_array((5000, 300), density=0.01, rng=np.random.default_rng(0), format="csr")
+    pairs = 2e-9 * (np.diff(X.indptr) ** 2.0).sum()
+    dense = 5000 * 300 * (1.5e-9 + 2e-11 * 300)
+    cost = times * (2e-6 * 5000 + hessians * (dense if loss is LDM else pairs))
+    assert linear_cost.jump_newton_cost(X, loss.kind) == pytest.approx(cost)
 
 
 def test_ldm_by_newton_takes_a_short_side():

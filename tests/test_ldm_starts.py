@@ -9,7 +9,7 @@ from odmtool import solvers
 from odmtool.core import losses
 from odmtool.core.gram import Gram
 from odmtool.errors import MemoryLimitError, UsageError
-from odmtool.solvers import auto
+from odmtool.solvers import auto, linear_cost
 from odmtool.solvers.base import Problem, Stop
 from odmtool.solvers.descent import dcd
 from odmtool.solvers.ldm import dense as ldm_dense
@@ -132,7 +132,9 @@ def test_solvers_by_name(solver, kernel):
 def test_auto_hands_over_to_newton(monkeypatch, kernel):
     monkeypatch.setattr(auto, "_SMALL_PRODUCT", 0)
     monkeypatch.setattr(auto, "_EPOCHS_WITH_JUMP", 0.1)
-    monkeypatch.setattr(auto, "_LINEAR_EPOCHS_WITH_JUMP", 6)
+    monkeypatch.setattr(auto, "_LEAST_EPOCHS_WITH_JUMP", 6)
+    monkeypatch.setattr(linear_cost, "jump_newton_cost", lambda X, _: linear_cost.epoch_cost(X))
+    monkeypatch.setattr(linear_cost, "least_descent_cost", lambda X, _: 0.0)
     for loss in (losses.ldm(16.0, 16.0, 2.0**12, 60), losses.l1svm(2.0**12, 60)):
         solution = solvers.solve(problem(kernel, loss=loss), tolerance=1e-8)
         assert solution.solver == "dcd, then newton" and solution.converged

@@ -5,7 +5,7 @@ it is large; Newton's method needs a few steps for every lambda, but a step cost
 many epochs. So a small problem gets Newton's method at once, and a large one coordinate descent
 for about as long as Newton's method would take, or until its gap falls too slowly for that
 (:mod:`odmtool.solvers.descent.trend`), and Newton from there if that was not enough: whichever
-is right, little is lost. For linear problems with a smooth loss both are estimated
+is right, little is lost. For linear problems both are estimated
 (:mod:`odmtool.solvers.linear_cost`; benchmarks/solvers.py measures what comes of it). Where
 Newton's method does not apply, it is coordinate descent only. Large problems with a kernel get
 landmarks (docs/kernel-engine.md), and Newton's method on the whole matrix where these, in single
@@ -42,11 +42,12 @@ _OF_NEWTON = 1e9
 # So much more than its matrices it takes with 7800 examples.
 _OVER = 1.15
 # With a jump Newton's steps are more, and for LDM a dense matrix is made first; both take
-# operations in proportion to m^3, or m d min(m, d) for a linear problem.
+# operations in proportion to m^3, or m d min(m, d) for a linear problem. Of many features nothing
+# tells how many epochs Newton's method costs.
 _SMALL_PRODUCT = 5e8
 _SMALL_NONZEROS_WITH_JUMP = 200_000
 _EPOCHS_WITH_JUMP = 1 / 20
-_LINEAR_EPOCHS_WITH_JUMP = 100
+_LINEAR_EPOCHS_WITH_JUMP, _LEAST_EPOCHS_WITH_JUMP = 100, 20
 # Bytes for the fewest landmarks, for each example and for the sample; for some tens, where
 # nothing but coordinate descent follows.
 _ROOM, _ROOM_WITH_JUMP = (80, 2.4e6), (512, 1e7)
@@ -227,6 +228,13 @@ def _choose_with_jump(problem: Problem, is_one_of_many: bool) -> Schedule:
         if is_small and not is_one_of_many:
             return _SMALL
         return _descent_first(problem.size * _EPOCHS_WITH_JUMP)
-    (m, d), nonzeros = problem.X.shape, linear_cost.nonzeros(problem.X)
-    is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
-    return _SMALL if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)
+    X, kind = problem.X, problem.loss.kind
+    if not linear_cost.has_few_columns(X):
+        (m, d), nonzeros = X.shape, linear_cost.nonzeros(X)
+        is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
+        return _SMALL if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)
+    cost = linear_cost.jump_newton_cost(X, kind)
+    if cost <= linear_cost.least_descent_cost(X, kind):
+        return _SMALL
+    epochs = int(cost / linear_cost.epoch_cost(X, kind))
+    return Schedule("dcd", max(_LEAST_EPOCHS_WITH_JUMP, epochs))

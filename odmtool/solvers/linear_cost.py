@@ -1,4 +1,4 @@
-"""What a linear problem with a smooth loss costs, by Newton's method and by coordinate descent.
+"""What a linear problem costs, by Newton's method and by coordinate descent.
 
 Newton's step with a Hessian costs the pairs of nonzeros in the rows, or m d^2 by BLAS; by
 conjugate gradients it costs products with the rows; in function space m^3. An epoch of coordinate
@@ -6,7 +6,9 @@ descent costs the nonzeros and a jump in memory for every row, and compiled code
 for it. Twenty epochs tell how coordinate descent gets on. How many products, epochs and steps in
 function space are needed grows with the curvature, the largest second derivative of a loss times
 |x|^2, which is to say with lambda. These numbers are guesses (fitted on reuters-lasvm, and on
-basehock raw and in [0, 1], lambda 2^0 to 2^20): who relies on them must set a limit.
+basehock raw and in [0, 1], lambda 2^0 to 2^20): who relies on them must set a limit. Where a loss
+jumps, Newton's method takes some twenty steps for every lambda, and Hessians of few rows; for LDM
+its rows become dense (:mod:`odmtool.solvers.ldm.reduced`).
 
 The rates are seconds of one core, measured once; only their proportions matter.
 """
@@ -19,6 +21,7 @@ import numpy as np
 from odmtool.core import losses
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import squares
+from odmtool.core.loss_table import JUMPS, OF_LDM, SMOOTH
 from odmtool.solvers.base import LARGEST_GRAM, LARGEST_HESSIAN, Problem
 
 # What is loaded: the compiled epochs, which a first run makes, too, and SciPy where a Gram matrix
@@ -38,6 +41,9 @@ _GRAM_STEP = 1.5e-11
 _STEPS, _HESSIANS, _STEP_PRODUCTS = 4, 1.5, 2
 _GRAM_STEPS, _GRAM_GROWTH, _MOST_GRAM_STEPS = 3, 0.3, 20
 _EPOCHS, _EPOCH_GROWTH, _LEAST_EPOCHS, _MOST_EPOCHS = 5, 0.6, 10, 1000
+# Twenty steps where a loss jumps once, for a row, and the Hessians that their products come to, of
+# all rows; of the dense rows of LDM.
+_JUMP_ROW, _JUMP_HESSIANS, _LDM_HESSIANS = 2e-6, 4, 15
 # Epochs after which gaps tell (:mod:`odmtool.solvers.descent.trend`), and a few more.
 _TRIED = 20
 _PRODUCTS, _PRODUCT_GROWTH, _LEAST_PRODUCTS = 8, 0.75, 20
@@ -112,9 +118,18 @@ def _hessian_steps_cost(X) -> float:
     return _HESSIANS * min(hessian_costs(X)) + _STEPS * step
 
 
-def epoch_cost(X) -> float:
-    """Seconds of an epoch of coordinate descent."""
-    return _EPOCH_ROW * X.shape[0] + _EPOCH_ENTRY * nonzeros(X)
+def jump_newton_cost(X, kind: str) -> float:
+    """Seconds of Newton's method for losses that jump, or LDM; with few features."""
+    rows, (sparse, dense) = _JUMP_ROW * X.shape[0], hessian_costs(X)
+    if kind == OF_LDM:
+        return rows + _LDM_HESSIANS * dense
+    # Where a loss jumps twice every example is there twice.
+    return (1 + (kind == JUMPS)) * (rows + _JUMP_HESSIANS * min(sparse, dense))
+
+
+def epoch_cost(X, kind: str = SMOOTH) -> float:
+    """Seconds of an epoch of coordinate descent; of LDM, which leaves out no examples, twice."""
+    return (1 + (kind == OF_LDM)) * (_EPOCH_ROW * X.shape[0] + _EPOCH_ENTRY * nonzeros(X))
 
 
 def descent_cost(problem: Problem) -> float:
@@ -129,8 +144,17 @@ def trial_cost(X) -> float:
     return _COMPILED + _TRIED * epoch_cost(X)
 
 
-def is_surely_newton(X) -> bool:
-    """Whether Newton's method costs less than coordinate descent, whatever the loss."""
+def least_descent_cost(X, kind: str = SMOOTH) -> float:
+    """Seconds of few epochs of coordinate descent, compiled code included."""
+    return _COMPILED + _LEAST_EPOCHS * epoch_cost(X, kind)
+
+
+def has_few_columns(X) -> bool:
+    """Whether Newton's method on w makes Hessians that are smaller than a Gram matrix."""
     m, d = X.shape
-    least = _COMPILED + _LEAST_EPOCHS * epoch_cost(X)
-    return d <= min(m, LARGEST_HESSIAN) and _hessian_steps_cost(X) <= least
+    return d <= min(m, LARGEST_HESSIAN)
+
+
+def is_surely_newton(X) -> bool:
+    """Whether Newton's method costs less than coordinate descent, whatever the smooth loss."""
+    return has_few_columns(X) and _hessian_steps_cost(X) <= least_descent_cost(X)

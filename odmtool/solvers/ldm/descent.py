@@ -28,6 +28,7 @@ import numpy as np
 from odmtool.core import deadline, losses
 from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
 from odmtool.solvers.descent import dcd
+from odmtool.solvers.descent.trend import Trend
 from odmtool.solvers.diverged import diverged
 from odmtool.solvers.ldm.dual import bounded, feasible, is_bounded, not_worse
 from odmtool.solvers.rounding import Rounding
@@ -56,6 +57,7 @@ def solve(
         return dcd.solve(row, stop, seed=seed, start=start, progress=progress)
     run = _Alternation(problem, start, seed, is_new)
     state, rounding, epoch = run.state, Rounding.of(problem), 0
+    trend, is_too_slow = Trend() if stop.follows else None, False
 
     while True:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -68,14 +70,17 @@ def solve(
             raise diverged(problem.gram, primal, dual)
         gap = relative(primal - dual, scale)
         progress(Progress(epoch, primal, gap, problem.size, t))
-        if gap <= stop.tolerance or epoch >= stop.max_iter:
+        if gap <= stop.tolerance or epoch >= stop.max_iter or is_too_slow:
             break
         estimate = np.inf
-        while epoch < stop.max_iter and not estimate <= stop.tolerance * scale:
+        while epoch < stop.max_iter and not (estimate <= stop.tolerance * scale or is_too_slow):
             estimate, epoch = run.epoch(scale), epoch + 1
             if not np.isfinite(estimate):
                 break
-            progress(Progress(epoch, None, relative(estimate, scale), problem.size))
+            seen = relative(estimate, scale)
+            progress(Progress(epoch, None, seen, problem.size))
+            if trend is not None:
+                is_too_slow = trend.is_too_slow(epoch, seen, stop.tolerance, stop.limit)
 
     found = Solution(
         state.w, state.eta, state.eta, primal, dual, gap, epoch, gap <= stop.tolerance, "dcd"
