@@ -1,5 +1,6 @@
 """What is planned of memory and of samples, against the arrays that it is made of."""
 
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,15 +9,17 @@ import pytest
 from scipy import sparse
 from test_choices import Rows, multi, of_kernel
 
-from odmtool.core import memory
-from odmtool.core.loss_table import JUMPS, SMOOTH
+from odmtool.core import losses, memory
+from odmtool.core.loss_table import JUMPS, OF_LDM, SMOOTH
 from odmtool.errors import MemoryLimitError
+from odmtool.places import memory as places
 from odmtool.rows import cluster, kmeans, partition
-from odmtool.solvers.base import path_bytes
+from odmtool.solvers.base import Problem, path_bytes
 from odmtool.solvers.engine import room as plan
 from odmtool.solvers.engine import sample, shared
 from odmtool.solvers.engine.choice import STAGES, most_landmarks
 from odmtool.solvers.large import tasks
+from odmtool.solvers.ldm import reduced
 from odmtool.solvers.mcodm.starts import start_count
 from odmtool.solvers.settings import Settings
 
@@ -66,6 +69,28 @@ def test_what_a_task_takes():
         tasks.check_task(machine("sodm", "rbf", stop_level=9), X, rows + 20 * 8 * n - 1)
     turns = tasks.needs(machine("dsvrg"), X)
     assert turns["rows"] == 2 * rows / 20
+
+
+def test_rows_that_newtons_method_makes_are_planned_for():
+    """Every example twice where a loss jumps twice; dense rows, and little more, for LDM."""
+    X = sparse.random_array((60_000, 30), density=0.3, rng=np.random.default_rng(0), format="csr")
+    sparse_rows = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    for kind, made in (
+        (SMOOTH, 0), (JUMPS, 2 * sparse_rows + doubles(45, 60_000)), (OF_LDM, doubles(60_000, 30))
+    ):  # fmt: skip
+        for solver in ("auto", "newton", "path"):
+            assert places.made_bytes(machine(solver, kind=kind), X) == made
+        assert places.made_bytes(machine("dcd", kind=kind), X) == 0
+        few = places.matrices(machine("auto", kind=kind), X, 2)
+        assert few["copies"] == 2 * sparse_rows + made
+    assert places.made_bytes(machine("auto", kind=OF_LDM), Rows(10, 11)) == 0
+    y = np.ones(60_000)
+    p = Problem(X, None, y, y, losses.ldm(1.0, 1.0, 1.0, 60_000))
+    tracemalloc.start()
+    reduced.by_rows(p)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.3 * doubles(60_000, 30)
 
 
 def test_what_is_measured_stays_a_little_below_the_plan():

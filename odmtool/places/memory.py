@@ -14,7 +14,7 @@ from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import are_apart, dense_bytes
 from odmtool.core.labels import distinct
-from odmtool.core.loss_table import OF_KMOMD, SMOOTH
+from odmtool.core.loss_table import JUMPS, OF_KMOMD, OF_LDM, SMOOTH
 from odmtool.core.memory import (
     CLASS_SCORES,
     COMPILER,
@@ -182,7 +182,8 @@ def matrices(machine, X, k: int, folds: int = 1, rows: int | None = None) -> dic
         if machine.solver == "path":
             own += path_bytes(m)
         at_once = min(getattr(machine, "jobs", 1), problem_count(machine, k))
-        return {"copies": max(COPIES * data, at_once * array_bytes(X)), "matrices": own}
+        copies = max(COPIES * data, at_once * array_bytes(X)) + at_once * made_bytes(machine, X)
+        return {"copies": copies, "matrices": own}
     m = m if rows is None else rows
     limit, matrix = machine.memory_limit(), BYTES * m * m
     found = {"copies": COPIES * (dense_bytes(X, limit / 4) or data)}
@@ -205,6 +206,20 @@ def matrices(machine, X, k: int, folds: int = 1, rows: int | None = None) -> dic
     needed = newton_matrices(machine.kind) * matrix
     kept = needed if needed <= limit else min(matrix, limit)
     return found | {"kernel values": kept}
+
+
+def made_bytes(machine, X) -> float:
+    """What Newton's method makes of rows and vectors of a linear problem whose loss jumps."""
+    if machine.solver not in ("auto", "newton", "path"):
+        return 0.0
+    m, d = X.shape
+    if machine.kind == JUMPS:  # every example twice
+        return 2.0 * bytes_of(X) + BYTES * NEWTON_NUMBERS * m
+    if machine.kind != OF_LDM:
+        return 0.0
+    from odmtool.solvers.ldm.newton import takes_rows
+
+    return float(BYTES) * m * d if takes_rows(m, d) else 0.0
 
 
 def problem_count(machine, k: int) -> int:

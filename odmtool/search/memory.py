@@ -15,6 +15,7 @@ from odmtool.places.memory import (
     bytes_of,
     fold_matrices,
     is_newton,
+    made_bytes,
     problem_count,
 )
 from odmtool.search.calibration import FOLDS
@@ -96,7 +97,8 @@ def _in_a_process(plan: SearchPlan, X, machine) -> tuple[float, bool]:
     if machine.kernel == "linear":
         # Here, because a fold's examples have other numbers.
         refuse_too_wide(X, machine.memory_limit())
-        needed = copies + matrix_bytes(m, d) + _path_bytes(plan, machine)
+        made = made_bytes(machine, X)
+        needed = copies + made + matrix_bytes(m, d) + _path_bytes(plan, machine)
     elif machine.solver == "nystrom":
         needed = copies + matrix_bytes(m, min(machine.settings.landmarks, m))
     else:

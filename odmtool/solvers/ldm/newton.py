@@ -59,7 +59,8 @@ def solve(
             raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
         needed = LDM_MATRICES * gram.bytes
         raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
-    reduced = ldm_reduced.by_rows if _takes_rows(problem) else ldm_reduced.by_gram
+    has_rows = problem.gram is None and takes_rows(*problem.X.shape)
+    reduced = ldm_reduced.by_rows if has_rows else ldm_reduced.by_gram
     return ldm_reduced.solve(problem, reduced(problem), method, stop, start, "newton")
 
 
@@ -67,11 +68,9 @@ def fits(problem: Problem) -> bool:
     """Whether the matrices fit in the memory, or one side of a linear problem is short."""
     if problem.gram is not None:
         return LDM_MATRICES * problem.gram.bytes <= problem.gram.memory
-    return _takes_rows(problem) or problem.size <= LARGEST_GRAM
+    return takes_rows(*problem.X.shape) or problem.size <= LARGEST_GRAM
 
 
-def _takes_rows(problem: Problem) -> bool:
-    if problem.gram is not None:
-        return False
-    m, d = problem.X.shape
+def takes_rows(m: int, d: int) -> bool:
+    """Whether m rows of d features become dense, and not a kernel matrix."""
     return 0 < d <= min(LARGEST_HESSIAN, m) and m * d <= _LARGEST_ROWS

@@ -44,6 +44,8 @@ from odmtool.solvers.newton.factor import cholesky_in_place
 # A reduced problem solved to this gap is solved: what is missing is rounding.
 # speed only: how long to go on where rounding is all that moves
 _ROUNDING = 1e-16
+# speed only: rows at a time
+_BLOCK_ROWS = 2**12
 # How often the diagonal of a matrix is raised, and ten times more, until it has a factor.
 _RAISES = 8
 _EPSILON = np.finfo(float).eps
@@ -100,22 +102,27 @@ def _reduced_duals(problem: Problem, eta: np.ndarray) -> np.ndarray:
 def by_rows(problem: Problem) -> Problem:
     """The reduced problem of a linear one, with dense rows of as many features.
 
-    Its margins are those of the problem itself.
+    Its margins are those of the problem itself. Besides its rows it takes little.
     """
-    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    X = problem.X.copy() if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     weight, c = problem.weight, 2 * problem.loss.mu1 / problem.loss.total_weight
-    labelled = problem.y[:, None] * X
-    labelled -= weight @ labelled / weight.sum()
-    labelled *= np.sqrt(c * weight)[:, None]
+    mean = (weight * problem.y) @ X / weight.sum()
 
     def hessian() -> np.ndarray:
+        H = np.eye(X.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
-            H = labelled.T @ labelled
-        H.flat[:: len(H) + 1] += 1.0
+            for start in range(0, len(X), _BLOCK_ROWS):
+                part = slice(start, start + _BLOCK_ROWS)
+                block = problem.y[part, None] * X[part] - mean
+                block *= np.sqrt(c * weight[part])[:, None]
+                H += block.T @ block
         return H
 
+    # In place: X' has LAPACK's order of values.
     # speed only: what need not be checked or kept
-    rows = solve_triangular(_cholesky(hessian), X.T, lower=True, check_finite=False).T
+    rows = solve_triangular(
+        _cholesky(hessian), X.T, lower=True, overwrite_b=True, check_finite=False
+    ).T
     return problem._replace(X=np.ascontiguousarray(rows), loss=_row(problem))
 
 
