@@ -56,6 +56,27 @@ def test_the_judge_confirms_the_gap(kernel, weighted, dense, memory, tolerance):
     assert judged.infeasibility <= 1e-13 * max(1.0, abs(solution.duals).max())
 
 
+def test_classes_that_no_example_needs_are_left_out_and_come_back():
+    """Of thirty few are looked at in the end, and the gap of all is what it is said to be."""
+    k = 30
+    p, counts = problem(k=k, m=90, lambda_=500.0), []
+    epoch = mcsvm.linear_epoch
+
+    def counted(*arguments):
+        result = epoch(*arguments)
+        counts.append(arguments[9].sum())
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mcsvm, "linear_epoch", counted)
+        solution = mcsvm.solve(p, Stop(1e-6, 100_000))
+    judged = certificate(p, solution)
+    assert solution.converged and judged.gap - 1e-12 <= solution.gap <= 1e-6
+    assert counts[0] == 90 * k and counts[-1] < 90 * k / 3
+    # What the epochs left out came back whenever the gap was computed.
+    assert sum(count > 90 * k / 2 for count in counts[1:]) > 1
+
+
 @pytest.mark.parametrize("kernel", [None, "rbf with bias"])
 def test_what_rounding_may_hide(kernel):
     """Of the margins near 1 and below the whole of their losses' change, of every dual its own."""

@@ -8,6 +8,7 @@ from odmtool.solvers.descent.kernel_block import SIZE
 from odmtool.solvers.mcsvm import descent as mcsvm
 from twins.kernel_block import in_blocks, swept
 from twins.making import Twin, bisect, dense, matrix, rows_of, table
+from twins.mcodm_descent import as_sets, lists
 
 
 def step(B, y, A, cap, alpha):
@@ -85,33 +86,58 @@ def look_cases(generator):
         yield f, y, A, cap[0], 0.3 * (number % 2), alpha, np.zeros(k), np.zeros(k, dtype=int)
 
 
-def epoch(scores_of, change, target, cost, curvature, alpha, order, active, threshold):
-    """Look at the examples in turn; those that are shrunk change places with the last ones."""
-    largest, estimate, place, k = 0.0, 0.0, 0, alpha.shape[1]
+def linear(data, indices, indptr, W, target, cost, curvature, alpha, classes, count, *rest):
+    """As long as only the listed classes count."""
+    X, (order, active, threshold) = dense(data, indices, indptr, len(W)), rest
+    moved, estimate, place = 0.0, 0.0, 0
     while place < active:
         i = order[place]
-        delta = np.zeros(k)
-        _, moved, share, stays = look(
-            scores_of(i), target[i], curvature[i], cost[i], threshold, alpha[i], delta,
-            np.zeros(k, dtype=int),
-        )  # fmt: skip
-        change(i, delta)
-        largest, estimate = max(largest, moved), estimate + share
+        n, known = count[i], (curvature[i], cost[i], threshold)
+        listed = classes[i, :n].copy()
+        own, delta, B = alpha[i, listed], np.zeros(n), (X[i] @ W)[listed]
+        _, move, share, stays = look(B, 0, *known, own, delta, np.zeros(n, dtype=int))
+        alpha[i, listed] = own
+        W[:, listed] += np.outer(X[i], delta)
+        count[i] = shrunk(B, own, curvature[i], threshold, classes[i], n)
+        moved, estimate = moved + move, estimate + share
         if stays:
             place += 1
         else:
             active -= 1
             order[place], order[active] = order[active], i
-    return active, largest, estimate
+    return active, moved, estimate
 
 
-def linear(data, indices, indptr, W, *rest):
-    X = dense(data, indices, indptr, len(W))
+def after_linear_epoch(result, arguments):
+    """Of the lists the first class, and which others; nothing of their order."""
+    *_rows, classes, count, order, _active, _threshold = arguments
+    return result, _rows, as_sets(classes, count), count, order
 
-    def change(i, delta):
-        W[:] += np.outer(X[i], delta)
 
-    return epoch(lambda i: X[i] @ W, change, *rest)
+def shrunk(B, alpha, A, threshold, classes, n):
+    """Classes of which only much higher scores would have duals, but for one, go last."""
+    duals = np.flatnonzero(alpha[1:n]) + 1
+    level = B[duals[-1]] + A * alpha[duals[-1]] if len(duals) else B[0] - 1
+    near = [a for a in range(1, n) if alpha[a] or level - B[a] <= threshold]
+    kept = [classes[a] for a in (0, *(near or [min(2, n - 1)]))]
+    classes[:] = [*kept, *(j for j in classes if j not in kept)]
+    return len(kept)
+
+
+def shrunk_list(n, arguments):
+    classes = arguments[4]
+    return n, classes[0], set(classes[:n].tolist()), set(classes.tolist())
+
+
+def shrink_cases(generator):
+    for f, _y, A, _cap, _threshold, alpha, *_scratch in look_cases(generator):
+        k = len(f)
+        for threshold in (0.0, 0.4, 9.0):
+            alpha[0], n = 0.0, int(generator.integers(2, k + 1))
+            # What an example has duals for ends at one level.
+            level, B = f[0] - 1, f.copy()
+            B[1:][alpha[1:] != 0] = (level - A * alpha[1:])[alpha[1:] != 0]
+            yield B, alpha, A, threshold, generator.permutation(k), n
 
 
 def visits(target, cost, curvature, alpha, threshold):
@@ -162,7 +188,15 @@ def epoch_cases(generator, m=12):
 
 def linear_cases(generator):
     for X, alpha, rest in epoch_cases(generator):
-        yield *rows_of(X), X.T @ alpha, *rest
+        target, *_, order, active, threshold = rest
+        classes, count = lists(generator, target, alpha.shape[1])
+        count = np.maximum(count, 2)
+        for i, row in enumerate(classes):  # classes with duals are listed
+            own = [j for j in row[1:] if alpha[i, j]]
+            others = [j for j in row[1:] if j not in own]
+            classes[i], count[i] = [row[0], *own, *others], max(count[i], 1 + len(own))
+        known = *rest[:4], classes, count
+        yield *rows_of(X), X.T @ alpha, *known, order, active, threshold
 
 
 def kernel_cases(generator):
@@ -188,7 +222,8 @@ TWINS = table(
     Twin(mcsvm.simplex_step, step, step_cases),
     Twin(mcsvm.gap_share, own_share, share_cases),
     Twin(mcsvm.visit, look, look_cases, looked),
-    Twin(mcsvm.linear_epoch, linear, linear_cases),
+    Twin(mcsvm.linear_epoch, linear, linear_cases, after_linear_epoch),
+    Twin(mcsvm.shrink, shrunk, shrink_cases, shrunk_list),
     Twin(mcsvm.block_sweeps, sweeps, sweep_cases),
     Twin(mcsvm.kernel_epoch, kernel, kernel_cases, after_kernel_epoch),
 )
