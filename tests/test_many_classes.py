@@ -11,11 +11,14 @@ from functools import partial
 import model_makers as make
 import numpy as np
 import pytest
+from model_texts import THREE_CLASSES
 from prediction_twin import naive_kernel_label, naive_pair_values
 from scipy.sparse import csr_matrix
 
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
+from odmtool.errors import ModelError
+from odmtool.io.model_text import ModelText
 from odmtool.machines import ODM
 from odmtool.models import decide, pairs
 from odmtool.models.kernel import KernelModel
@@ -333,3 +336,35 @@ def test_the_command_with_a_model_of_one_class(run, heart, tmp_path, options):
     assert run("predict", *options, heart, "m", "o").code == 0
     lines = (tmp_path / "o").read_text().splitlines()
     assert lines == ["labels 7"] * ("-d" in options) + ["7"] * 270
+
+
+# ---- model files -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rho, is_at_once", [
+    ("0 0.5 -0.5", True), ("+1.e2 .5\t-5E-1", True), ("0\n0.5 -0.5", False),
+    ("0 0.5 -0.5 nr_sv 1 1 1", False), (f"{'0' * 400}1 1e-400 -0", True),
+])  # fmt: skip
+def test_values_of_all_pairs_are_read_at_once(read, monkeypatch, rho, is_at_once):
+    """Where they are a line of their own; elsewhere one by one, with the same result."""
+    text = THREE_CLASSES.replace("rho 0 0.5 -0.5", "rho " + rho)
+    text = text.replace("\nnr_sv 1 1 1", "", "nr_sv" in rho)
+    asked, whole = [], ModelText.numbers_of_line
+
+    def numbers_of_line(*arguments):
+        asked.append(whole(*arguments))
+        return asked[-1]
+
+    monkeypatch.setattr(ModelText, "numbers_of_line", numbers_of_line)
+    found = read(text).rho
+    assert asked and (asked[0] is not None) == is_at_once
+    monkeypatch.setattr(ModelText, "numbers_of_line", lambda *_: None)
+    assert found.tobytes() == read(text).rho.tobytes()
+
+
+@pytest.mark.parametrize("wrong", ["1_0", "1-2", "nan", "1e999", "--1", ".", "1e", "\x0b", "0x1"])
+def test_what_is_no_value_of_a_pair_is_named(read, wrong):
+    with pytest.raises(ModelError) as error:
+        read(THREE_CLASSES.replace("rho 0 0.5 -0.5", f"rho 0 {wrong} -0.5"))
+    assert error.value.line == 8 + (wrong == "\x0b")  # that is a blank
+    assert wrong.strip() in str(error.value)

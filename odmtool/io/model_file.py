@@ -45,13 +45,13 @@ allocated by a declared size, and nothing is evaluated.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odmtool import messages
+from odmtool._pattern import Pattern
 from odmtool.core.csr import CSR
 from odmtool.core.kernel_table import KERNELS, STORED
 from odmtool.core.memory import free
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from odmtool.models.scaled import ScaledModel
 
 _PIECE = 1 << 20
+_TOKEN = Pattern(rb"\S+")
 
 
 def read_model(
@@ -203,8 +204,8 @@ def _read_header(text: ModelText) -> tuple[dict[str, list], str, int]:
     """The values of every key, the word that ends the header, and where the rows begin."""
     header: dict[str, list] = {}
     places: dict[str, int] = {}
-    tokens = re.finditer(rb"\S+", text.data)
-    for match in tokens:
+    end = 0
+    while match := _TOKEN.search(text.data, end):
         key = match.group().decode("latin-1")
         if key in KEYS_OF:
             break
@@ -215,7 +216,7 @@ def _read_header(text: ModelText) -> tuple[dict[str, list], str, int]:
         if key in NEED_CLASSES and "nr_class" not in header:
             raise text.error(messages.model_key_missing("nr_class", key), match.start())
         places[key] = match.start()
-        header[key] = _values(text, tokens, key, header.get("nr_class", [0])[0])
+        header[key], end = _values(text, match.end(), key, header.get("nr_class", [0])[0])
     else:
         raise text.error(messages.model_header_cut(), len(text.data) - 1)
     for foreign in header.keys() - KEYS_OF[key]:
@@ -228,12 +229,15 @@ def _read_header(text: ModelText) -> tuple[dict[str, list], str, int]:
     return header, key, start
 
 
-def _values(text: ModelText, tokens: Iterator, key: str, n_classes: int) -> list:
-    """The values of one key, checked one by one."""
-    count, convert = KEYS[key]
-    values = []
-    for _ in range(count(n_classes)):
-        match = next(tokens, None)
+def _values(text: ModelText, end: int, key: str, n_classes: int) -> tuple[Sequence, int]:
+    """The values of one key, which ends at ``end``, and where they end."""
+    (count, convert), values = KEYS[key], []
+    n_values = count(n_classes)
+    if n_values > 1 and convert is real and (found := text.numbers_of_line(end, n_values)):
+        return found
+    # One by one, to say which is wrong.
+    for _ in range(n_values):
+        match = _TOKEN.search(text.data, end)
         if match is None:
             raise text.error(messages.model_header_cut(), len(text.data) - 1)
         token = match.group()
@@ -246,9 +250,10 @@ def _values(text: ModelText, tokens: Iterator, key: str, n_classes: int) -> list
         if value is None or too_small:
             raise text.error(messages.model_value(key, token), match.start())
         values.append(value)
+        end = match.end()
     if key == "label" and len(set(values)) < len(values):
         raise text.error(messages.model_labels_repeat(), match.start())
-    return values
+    return values, end
 
 
 def _require(text: ModelText, header: dict[str, list], kind: str, position: int) -> None:

@@ -81,6 +81,21 @@ class ModelText:
         parts = [self._floats(low, self.data[low:high]) for low, high in self._chunks(start, end)]
         return np.concatenate(parts) if parts else np.empty(0)
 
+    def numbers_of_line(self, start: int, count: int) -> tuple[np.ndarray, int] | None:
+        """The numbers between a position and the end of its line, and where that is.
+
+        None where there are more or fewer, or anything else.
+        """
+        end = self.data.find(b"\n", start)
+        line = self.data[start : max(start, end)]
+        if line.translate(None, _NUMBER_BYTES) or len(words := line.split()) != count:
+            return None
+        try:
+            values = np.fromiter(map(float, words), float, count)
+        except ValueError:
+            return None
+        return (values, end) if np.isfinite(values).all() else None
+
     def sparse_rows(self, start: int, end: int, n_coef: int) -> tuple[np.ndarray, ...]:
         """Lines of ``n_coef`` numbers followed by ``index:value`` pairs.
 

@@ -122,21 +122,26 @@ def _blocks(m: int, n_numbers: int) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
-def _kernel_lines(model: KernelModel) -> Iterator[str]:
+def _kernel_lines(model: KernelModel) -> Iterator[str | bytes]:
     vectors = model.support_vectors
     if len(model.labels) == 1 and vectors.shape[0]:
         raise ValueError("a model of one class has no support vectors: svm-predict crashes on them")
     _refuse_non_finite(model.coef, model.rho, vectors.data)
-    yield f"svm_type c_svc \n{_kernel_header(model)}rho {_join('%.17g', model.rho)}\n"
-    yield f"label {_join('%d', model.labels)}\n{_probability_header(model)}"
+    yield f"svm_type c_svc \n{_kernel_header(model)}"
+    yield from _number_line("rho", model.rho)
+    yield f"label {_join('%d', model.labels)}\n"
+    yield from _probability_header(model)
     yield f"nr_sv {_join('%d', model.n_support)}\nSV\n"
     yield from _vector_blocks(model)
 
 
-def _compact_lines(model: CompactModel) -> Iterator[str]:
+def _compact_lines(model: CompactModel) -> Iterator[str | bytes]:
     _refuse_non_finite(model.coef, model.offset, model.support_vectors.data)
-    yield f"model_type compact \n{_kernel_header(model)}offset {_join('%.17g', model.offset)}\n"
-    yield f"label {_join('%d', model.labels)}\n{_probability_header(model)}vectors\n"
+    yield f"model_type compact \n{_kernel_header(model)}"
+    yield from _number_line("offset", model.offset)
+    yield f"label {_join('%d', model.labels)}\n"
+    yield from _probability_header(model)
+    yield "vectors\n"
     yield from _vector_blocks(model)
 
 
@@ -157,10 +162,23 @@ def _kernel_header(model: KernelModel | CompactModel) -> str:
     )
 
 
-def _probability_header(model: KernelModel | CompactModel) -> str:
+def _probability_header(model: KernelModel | CompactModel) -> Iterator[str | bytes]:
     keys = [key for key in ("probA", "probB", "prob_density_marks") if hasattr(model, key)]
     given = [(key, getattr(model, key)) for key in keys if getattr(model, key) is not None]
-    return "".join(f"{key} {_join('%.17g', values)}\n" for key, values in given)
+    for key, values in given:
+        yield from _number_line(key, values)
+
+
+def _number_line(key: str, values: np.ndarray) -> Iterator[str | bytes]:
+    """``key number number ...``; the numbers of pairs of many classes are many."""
+    yield f"{key} "
+    lines_of = _lines_compiled if _is_for_compiled(len(values)) else _lines
+    step = max(1, _NUMBERS_AT_ONCE)
+    for start in range(0, len(values), step):
+        part = np.asarray(values[start : start + step], dtype=float)
+        is_last = start + len(part) == len(values)
+        yield lines_of(part[None])[: -2 if is_last else -1]
+    yield "\n"
 
 
 def _vector_blocks(model: KernelModel | CompactModel) -> Iterator[str | bytes]:
