@@ -69,6 +69,8 @@ MOST_IN_PAIRS, MOST_OF_CLASS_IN_PAIRS, MOST_TO_MEAN_IN_PAIRS = 50, 32, 1.5
 """With a kernel ``auto`` takes up to so many classes in pairs, and any number of classes that have
 at most so many examples, or so many times the mean, where features do not outnumber examples and
 the loss is smooth."""
+MOST_LDM_IN_PAIRS = 100
+"""ldm up to so many: pairs are more accurate, but are solved one by one."""
 MULTICLASS = ("auto", "ovr", "ovo", "ecoc")
 """auto: see :meth:`odmtool.machines.binary.BinaryMachine.reduction`."""
 PARTITION_BY = ("stratified", "random", "cluster", "cluster-strata")

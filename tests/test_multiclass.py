@@ -12,7 +12,7 @@ from odmtool.core import kernels
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError, UsageError
-from odmtool.machines import L1SVM, L2SVM, ODM, machine_named
+from odmtool.machines import L1SVM, L2SVM, LDM, ODM, machine_named
 from odmtool.machines.default_values import most_in_pairs
 
 svm = pytest.importorskip("sklearn.svm")
@@ -105,6 +105,8 @@ def test_the_compact_form_answers_as_the_pairs_do(bias):
 @pytest.mark.parametrize("machine, k, reduction", [
     (ODM(kernel="rbf"), 3, "ovo"), (ODM(kernel="rbf"), 51, "ovr"),
     (ODM(kernel="rbf", most_in_pairs=np.inf), 999, "ovo"), (L1SVM(), 3, "ovr"),
+    (LDM(kernel="rbf", most_in_pairs=np.inf), 100, "ovo"), (LDM(kernel="rbf"), 51, "ovr"),
+    (LDM(kernel="rbf", most_in_pairs=np.inf), 101, "ovr"),
     (L1SVM(kernel="rbf", most_in_pairs=np.inf), 51, "ovr"), (L1SVM(kernel="rbf"), 50, "ovo"),
     (ODM(kernel="rbf", model_format="compact"), 3, "ovr"), (ODM(multiclass="ovo"), 99, "ovo"),
 ])  # fmt: skip

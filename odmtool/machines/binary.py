@@ -13,8 +13,8 @@ import numpy as np
 
 from odmtool import messages, solvers
 from odmtool.core import deadline, loss_table, losses
-from odmtool.core.loss_table import OF_KMOMD, SMOOTH
-from odmtool.defaults import MOST_IN_PAIRS, MULTICLASS
+from odmtool.core.loss_table import OF_KMOMD, OF_LDM, SMOOTH
+from odmtool.defaults import MOST_IN_PAIRS, MOST_LDM_IN_PAIRS, MULTICLASS
 from odmtool.errors import DivergedError, MemoryLimitError, UsageError
 from odmtool.machines.base import Machine, machine
 from odmtool.machines.data import Prepared
@@ -172,8 +172,9 @@ class BinaryMachine(Machine):
         if self.multiclass != "auto":
             return self.multiclass
         has_pairs = self.kernel != "linear" and self.model_format != "compact"
-        # Small pairs are solved together where the loss is smooth only.
-        most = self.most_in_pairs if self.kind == SMOOTH else MOST_IN_PAIRS
+        most = self.most_in_pairs
+        if self.kind != SMOOTH:  # whose small pairs are solved together
+            most = min(most, MOST_LDM_IN_PAIRS if self.kind == OF_LDM else MOST_IN_PAIRS)
         return "ovo" if has_pairs and k <= most else "ovr"
 
     def decision_function(self, X) -> np.ndarray:
