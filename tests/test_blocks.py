@@ -24,7 +24,7 @@ from odmtool.solvers import run
 from odmtool.solvers.base import Stop
 from odmtool.solvers.engine import certificate, columns, features, full, reduced, solve
 from odmtool.solvers.mcodm import auto as mcodm
-from odmtool.solvers.mcodm import dense as mcodm_dense
+from odmtool.solvers.mcodm import hessian as mcodm_hessian
 from odmtool.solvers.newton import factor, hessian, spaces
 
 
@@ -127,9 +127,9 @@ CUT = {
         kmeans, "_BLOCK_BYTES", (8, 8 * 9 * 7),
         lambda: partition.strata(KERNELS["rbf"], rows(), rows(9)),
     ),
-    "mcODM's rows": (mcodm_dense, "_PART", (4, 4 * 7), of_mcodm),
-    "mcODM's cells": (mcodm_dense, "_CELLS", (6, 6 * 7), of_mcodm),
-    "mcODM's blocks": (mcodm_dense, "_EDGES", (1, 100), of_mcodm),
+    "mcODM's rows": (mcodm_hessian, "_PART", (4, 4 * 7), of_mcodm),
+    "mcODM's cells": (mcodm_hessian, "_CELLS", (6, 6 * 7), of_mcodm),
+    "mcODM's blocks": (mcodm_hessian, "_EDGES", (1, 100), of_mcodm),
 }  # fmt: skip
 
 

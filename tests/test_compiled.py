@@ -15,7 +15,6 @@ import pytest
 from stepping import python
 from twins import (
     binary,
-    hessian,
     hinge_path,
     kernel_block,
     mcodm,
@@ -32,7 +31,7 @@ from odmtool._jit import objects
 from odmtool._jit.folder import is_compiled_from
 
 PACKAGE = Path(__file__).parent.parent / "odmtool"
-ROOMS = binary, mcodm, mcodm_descent, mcsvm, hessian, hinge_path, kernel_block, rows, reader, writer
+ROOMS = binary, mcodm, mcodm_descent, mcsvm, hinge_path, kernel_block, rows, reader, writer
 TWINS = {name: twin for room in ROOMS for name, twin in room.TWINS.items()}
 
 

@@ -1,6 +1,6 @@
-"""mcODM's Newton method: for arrays every number is that of the loops over sparse rows.
+"""mcODM's Newton method: for arrays and sparse rows every number is that of a slow twin.
 
-Those have twins of their own (test_compiled.py). And a step is what its header says.
+And a step is what its header says.
 """
 
 import copy
@@ -10,16 +10,16 @@ import pytest
 from mcodm_problems import nothing, problem
 from numpy.linalg import LinAlgError
 from scipy import sparse
+from twins import hessian as slow
 from twins import mcodm as naive
 
 from odmtool.core import deadline, losses
 from odmtool.core.losses import MulticlassODMLoss
 from odmtool.judge import mcodm as judge
 from odmtool.solvers.base import Stop
-from odmtool.solvers.mcodm import auto, dense, dual_system
-from odmtool.solvers.mcodm.dense import DenseNewton, Members
+from odmtool.solvers.mcodm import auto, dual_system, hessian
+from odmtool.solvers.mcodm.hessian import Members, RowsNewton
 from odmtool.solvers.mcodm.newton import SmoothedNewton
-from odmtool.solvers.mcodm.sparse import SparseNewton
 from odmtool.solvers.mcodm.terms import best_others
 from odmtool.solvers.multi import MultiProblem
 
@@ -35,100 +35,108 @@ def examples(generator, k, m=23, d=5):
 
 def both(generator, k, rho, has_nameless=True):
     """The same state for an array and for sparse rows, smoothed around duals that W does not
-    make; some constraints from above name no rival, unless nobody may be without."""
+    make, and these; some constraints from above name no rival, unless nobody may be without."""
     p, W = examples(generator, k)
     duals = naive.duals(generator, p.target, k, shift=0.3)
     if not has_nameless:
         duals.upper[duals.rival < 0] = np.inf
     states = (
-        DenseNewton(p, duals.copy(), W.copy(), 1e-3),
-        SparseNewton(p._replace(X=sparse.csr_matrix(p.X)), duals.copy(), W.copy(), 1e-3),
+        RowsNewton(p, duals.copy(), W.copy(), 1e-3),
+        RowsNewton(p._replace(X=sparse.csr_matrix(p.X)), duals.copy(), W.copy(), 1e-3),
     )
     for state in states:
         state._rho = rho
         state.begin(1e-3)
-    return states
+    return [(state, duals.alpha) for state in states]
 
 
-def whole(H):
-    return np.tril(H) + np.tril(H, -1).T
-
-
-def assert_same_numbers(of_array, of_rows, generator):
-    """Duals, losses' weights, the Hessian, and its products."""
-    for one, other in zip(of_array.duals, of_rows.duals, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    assert of_array.active == of_rows.active
-    for V in generator.standard_normal((2, *of_rows.W.shape)):
-        np.testing.assert_allclose(
-            of_array._hessian_times(V), of_rows._hessian_times(V), rtol=1e-9, atol=1e-9
-        )
-    np.testing.assert_allclose(
-        of_array._hessian_weights(), of_rows._hessian_weights(), rtol=1e-9, atol=1e-12
-    )
-    d, k = of_rows.W.shape
-    expected, duals = whole(of_rows._hessian()), of_rows.duals
+def assert_numbers_are_right(state, generator):
+    """The Hessian of its duals, its products, and the losses' weights."""
+    duals, (d, k) = state.duals, state.W.shape
+    alpha, beta = duals.alpha, duals.beta
+    assert state.active == np.count_nonzero(np.any(alpha < 0, axis=1) | (beta > 0))
+    H = slow.blocks(state)
+    expected = slow.whole(state, H)
+    for V in generator.standard_normal((2, d, k)):
+        product = (expected @ V.T.ravel()).reshape(k, d).T
+        np.testing.assert_allclose(state._hessian_times(V), product, rtol=1e-9, atol=1e-9)
+    diagonals = [np.diag(H_i) for H_i in H]
+    np.testing.assert_allclose(state._hessian_weights(), diagonals, rtol=1e-9, atol=1e-12)
     if not np.any((duals.rival < 0) & np.isfinite(duals.upper)):
         # The losses see no common part of all classes; there it is as large as elsewhere.
         size = expected.diagonal().reshape(k, d).mean(axis=0)
         expected += np.kron(np.full((k, k), 1 / k), np.diag(size))
-    np.testing.assert_allclose(whole(of_array._hessian()), expected, rtol=1e-9, atol=1e-9)
+    found = np.tril(state._hessian())
+    np.testing.assert_allclose(found, np.tril(expected), rtol=1e-9, atol=1e-9)
+
+
+def assert_losses_are_right(state, losses, centre, scores):
+    """And the duals there."""
+    expected, alpha, beta = slow.sum_of_losses(state, centre, scores)
+    assert losses == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(state.duals.alpha, alpha, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.duals.beta, beta, rtol=1e-9, atol=1e-12)
+
+
+def assert_weights_are_right(state):
+    p = state.problem
+    expected = p.X.T @ state.duals.coefficients(p.target)
+    np.testing.assert_allclose(state._dual_W, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("has_nameless", [True, False])
 @pytest.mark.parametrize("k, rho", [(2, 1.0), (3, 0.05), (6, 0.4), (6, 3.0)])
 @pytest.mark.parametrize("rows", [7, 100])
-def test_an_array_and_loops_over_rows_make_the_same_numbers(
-    k, rho, has_nameless, rows, monkeypatch
-):
+def test_an_array_and_sparse_rows_make_the_right_numbers(k, rho, has_nameless, rows, monkeypatch):
     """In one part, or in some of which the last is smaller; with steps and without."""
-    monkeypatch.setattr(dense, "_PART", rows * k)
-    monkeypatch.setattr(dense, "_EDGES", 2 * rows)
+    monkeypatch.setattr(hessian, "_PART", rows * k)
+    monkeypatch.setattr(hessian, "_EDGES", 2 * rows)
+    monkeypatch.setattr(hessian, "_CELLS", 20 if rows == 7 else 10**6)
     generator = np.random.default_rng(k)
-    for _ in range(4):
-        of_array, of_rows = both(generator, k, rho, has_nameless)
-        assert len(of_array._parts) == -(-23 // rows)
-        assert of_array._value == pytest.approx(of_rows._value, rel=1e-12)
-        np.testing.assert_allclose(of_array._dual_W, of_rows._dual_W, atol=1e-12)
-        assert_same_numbers(of_array, of_rows, generator)
-        change = generator.standard_normal(of_rows.scores().shape)
-        for step in (0.0, 1.0, 0.25):
-            losses = [state._losses(change, step) for state in (of_array, of_rows)]
-            assert losses[0] == pytest.approx(losses[1], rel=1e-9)
-            assert_same_numbers(of_array, of_rows, generator)
-        # Others are the rivals of some: betas go to other columns, and so do products.
-        some = np.arange(0, 23, 2)
-        before = of_rows.duals.rival[some].copy()
-        for state in (of_array, of_rows):
+    for _ in range(2):
+        for state, centre in both(generator, k, rho, has_nameless):
+            assert len(state._parts) == (1 if rows == 100 else -(-23 // state._parts[0].stop))
+            half = np.vdot(state.W, state.W) / 2
+            assert_losses_are_right(state, state._value - half, centre, state.scores())
+            assert_numbers_are_right(state, generator)
+            change = generator.standard_normal(state.scores().shape)
+            for step in (0.0, 1.0, 0.25):
+                losses = state._losses(change, step)
+                assert_losses_are_right(state, losses, centre, state.scores() - step * change)
+                assert_numbers_are_right(state, generator)
+            # Others are the rivals of some: betas go to other columns, and so do products.
+            some = np.arange(0, 23, 2)
+            before = state.duals.rival[some].copy()
             state._rebuild_dual_weights()
+            assert_weights_are_right(state)
             state.duals.rival[some] = (state._target[some] + 1) % k
             state.rivals_changed(some, before)
-        np.testing.assert_allclose(of_array._dual_W, of_rows._dual_W, atol=1e-9)
-        assert_same_numbers(of_array, of_rows, generator)
+            assert_weights_are_right(state)
+            assert_numbers_are_right(state, generator)
 
 
 @pytest.mark.parametrize("k, rho", [(2, 1.0), (3, 0.05), (6, 0.4), (6, 3.0)])
 @pytest.mark.parametrize("rows", [7, 100])
 def test_the_system_among_few_duals_is_that_of_the_hessian(k, rho, rows, monkeypatch):
     """Also where constraints from above name no rival, and of parts of the rows."""
-    monkeypatch.setattr(dense, "_PART", rows * k)
-    monkeypatch.setattr(dense, "_FEW", 100)
+    monkeypatch.setattr(hessian, "_PART", rows * k)
+    monkeypatch.setattr(hessian, "_FEW", 100)
     generator, rivals = np.random.default_rng(k), []
     for _ in range(4):
-        of_array, of_rows = both(generator, k, rho)
-        d = of_rows.W.shape[0]
-        G = generator.standard_normal((d, k))
-        expected = np.linalg.solve(whole(of_rows._hessian()), G.T.ravel()).reshape(k, d).T
-        found = of_array._preconditioner()(G)
-        assert of_array._divides
-        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
-        rivals += of_array.duals.rival[of_array.duals.beta > 0].tolist()
+        for state, _centre in both(generator, k, rho):
+            d = state.W.shape[0]
+            G, H = generator.standard_normal((d, k)), slow.whole(state, slow.blocks(state))
+            expected = np.linalg.solve(H, G.T.ravel()).reshape(k, d).T
+            found = state._preconditioner()(G)
+            assert state._divides
+            np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+            rivals += state.duals.rival[state.duals.beta > 0].tolist()
     assert min(rivals) < 0 < max(rivals)
 
 
 def test_without_duals_the_system_is_the_identity(monkeypatch):
-    monkeypatch.setattr(dense, "_FEW", 100)
-    state = both(np.random.default_rng(0), 3, 1.0)[0]
+    monkeypatch.setattr(hessian, "_FEW", 100)
+    state = both(np.random.default_rng(0), 3, 1.0)[0][0]
     none = np.zeros(0, dtype=int)
     state._members = [Members(none, none, np.zeros(23, dtype=int))]
     state.duals.beta[:] = 0.0
@@ -140,10 +148,10 @@ def test_without_duals_the_system_is_the_identity(monkeypatch):
 )
 def test_when_duals_are_few(most, few, has_few, monkeypatch):
     """No more than so many, of so many examples, and a share of the unknowns."""
-    state = both(np.random.default_rng(0), 6, 1.0)[0]
+    state = both(np.random.default_rng(0), 6, 1.0)[0][0]
     number = sum(m.classes.size for m in state._members) + np.count_nonzero(state.duals.beta)
-    monkeypatch.setattr(dense, "MOST_DUALS", most + number - 23)
-    monkeypatch.setattr(dense, "_FEW", few * number / state.W.size)
+    monkeypatch.setattr(hessian, "MOST_DUALS", most + number - 23)
+    monkeypatch.setattr(hessian, "_FEW", few * number / state.W.size)
     assert number >= 23 and state._has_few_duals() == has_few
     state._preconditioner()
     assert state._divides == has_few
@@ -151,9 +159,9 @@ def test_when_duals_are_few(most, few, has_few, monkeypatch):
 
 def test_few_duals_wait_until_products_take_as_long(monkeypatch):
     """A product takes 2 m d k multiplications, their factor a sixth of their number's cube."""
-    monkeypatch.setattr(dense, "_FEW", 100)
-    monkeypatch.setattr(dense, "_SOON", 1)
-    state = both(np.random.default_rng(0), 6, 1.0)[0]
+    monkeypatch.setattr(hessian, "_FEW", 100)
+    monkeypatch.setattr(hessian, "_SOON", 1)
+    state = both(np.random.default_rng(0), 6, 1.0)[0][0]
     number = sum(m.classes.size for m in state._members) + np.count_nonzero(state.duals.beta)
     enough = int(np.ceil(number**3 / 6 / (2 * state._X.size * 6)))
     state._products = enough - 1
@@ -164,7 +172,7 @@ def test_few_duals_wait_until_products_take_as_long(monkeypatch):
     assert state._divides
     state._products = 1  # as of every step that divides
     assert state._has_few_duals()
-    monkeypatch.setattr(dense, "_SOON", number)
+    monkeypatch.setattr(hessian, "_SOON", number)
     state._divides = False
     assert state._has_few_duals()
 
@@ -172,8 +180,8 @@ def test_few_duals_wait_until_products_take_as_long(monkeypatch):
 @pytest.mark.parametrize("error", [0.0, 0.3, LinAlgError])
 def test_a_division_that_rounding_spoils_is_a_preconditioner(error, monkeypatch):
     """Or there is another one, if the system has no factor."""
-    monkeypatch.setattr(dense, "_FEW", 100)
-    of_array, products = both(np.random.default_rng(6), 6, 0.1)[0], []
+    monkeypatch.setattr(hessian, "_FEW", 100)
+    of_array, products = both(np.random.default_rng(6), 6, 0.1)[0][0], []
     division = dual_system.division
     of_array.is_exact = False
 
@@ -196,8 +204,8 @@ def test_a_division_that_rounding_spoils_is_a_preconditioner(error, monkeypatch)
 
 @pytest.mark.parametrize("products, is_spoilt", [(6, False), (7, True)])
 def test_a_division_that_needs_many_products_is_left(products, is_spoilt, monkeypatch):
-    monkeypatch.setattr(dense, "_FEW", 100)
-    state = both(np.random.default_rng(6), 6, 0.1)[0]
+    monkeypatch.setattr(hessian, "_FEW", 100)
+    state = both(np.random.default_rng(6), 6, 0.1)[0][0]
     state.is_exact, G = False, state.W - state._dual_W
     state._direction(G)
     assert state._divides
@@ -213,8 +221,8 @@ def test_without_constraints_from_above_there_are_no_betas():
     generator = np.random.default_rng(0)
     p, W = examples(generator, 3)
     for state in (
-        DenseNewton(p, nothing(p), W, 1e-3),
-        SparseNewton(p._replace(X=sparse.csr_matrix(p.X)), nothing(p), W, 1e-3),
+        RowsNewton(p, nothing(p), W, 1e-3),
+        RowsNewton(p._replace(X=sparse.csr_matrix(p.X)), nothing(p), W, 1e-3),
     ):
         state.duals.beta[:] = 7.0
         state.begin(1e-3)
@@ -226,7 +234,7 @@ def test_without_constraints_from_above_there_are_no_betas():
     (1, 1.5e-3, 1e-3), (4, 3.0, 3.0),
 ])  # fmt: skip
 def test_the_smoothing_follows_the_steps_that_it_took(steps, rho, then):
-    state = both(np.random.default_rng(1), 3, 1.0)[1]
+    state = both(np.random.default_rng(1), 3, 1.0)[1][0]
     state._steps, state._rho = steps, rho
     state.begin(1e-3)
     assert state._rho == then and state._steps == 0
@@ -239,10 +247,10 @@ def fresh(p, is_array, tolerance, seed=5, is_settled=False):
     duals = nothing(p)
     duals.rival[:], duals.upper[:] = (p.target + 1) % p.k, 1 + p.parameters.theta
     if is_array:
-        state = DenseNewton(p._replace(X=p.X.toarray()), duals, W, tolerance)
+        state = RowsNewton(p._replace(X=p.X.toarray()), duals, W, tolerance)
         state.W[:], state._scores[:] = W, state._product(W)  # not those of least squares
     else:
-        state = SparseNewton(p, duals, W, tolerance)
+        state = RowsNewton(p, duals, W, tolerance)
     state.begin(tolerance, is_settled)
     return state
 
@@ -368,7 +376,7 @@ def test_least_squares_of_scores():
     wanted = np.full((23, 4), -0.25)
     wanted[np.arange(23), p.target] = 0.75
     c = 2 * p.parameters.c1 * p.weight
-    W = dense.least_squares(p, np.zeros((5, 4)))
+    W = hessian.least_squares(p, np.zeros((5, 4)))
     gradient = W + p.X.T @ (c[:, None] * (p.X @ W - wanted))
     assert np.abs(gradient).max() < 1e-10 and np.abs(W).max() > 0.1
 
@@ -379,8 +387,8 @@ def test_without_least_squares_newton_begins_where_it_is(monkeypatch):
     def refuse(_matrix):
         raise np.linalg.LinAlgError
 
-    monkeypatch.setattr(dense, "cholesky_in_place", refuse)
-    assert dense.least_squares(p, given) is given
+    monkeypatch.setattr(hessian, "cholesky_in_place", refuse)
+    assert hessian.least_squares(p, given) is given
 
 
 @pytest.mark.parametrize("exact, is_large, has_duals", [
@@ -392,18 +400,18 @@ def test_where_newton_begins(exact, is_large, has_duals, monkeypatch):
     p = p._replace(X=p.X[:, [0, 2]])
     duals = nothing(p)
     duals.alpha[0, :2] = (1.0, -1.0) if has_duals else 0.0
-    monkeypatch.setattr(dense, "_EXACT", 36 / 23 + (1e-9 if exact else -1e-9))
-    monkeypatch.setattr(dense, "_MANY", 5 if is_large else 6)
-    state = DenseNewton(p, duals, W[:2], 1e-3)
+    monkeypatch.setattr(hessian, "_EXACT", 36 / 23 + (1e-9 if exact else -1e-9))
+    monkeypatch.setattr(hessian, "_MANY", 5 if is_large else 6)
+    state = RowsNewton(p, duals, W[:2], 1e-3)
     assert state.is_exact == exact
-    least = dense.least_squares(p, W[:2])
+    least = hessian.least_squares(p, W[:2])
     assert state.names_rivals == is_large
     assert np.array_equal(state.W, W[:2] if has_duals or not (exact or is_large) else least)
     assert state._rho == (0.1 if exact else 1.0)
 
 
 def test_no_preconditioner_is_made_after_the_deadline(monkeypatch):
-    for state in both(np.random.default_rng(5), 3, 0.4):
+    for state, _centre in both(np.random.default_rng(5), 3, 0.4):
         V = np.random.default_rng(1).standard_normal(state.W.shape)
         assert not np.allclose(state._preconditioner()(V), V)
         monkeypatch.setattr(deadline, "is_over", lambda: True)
@@ -415,7 +423,7 @@ def test_the_dual_of_a_start_is_known_at_once():
     p, W = examples(np.random.default_rng(3), 4)
     duals = naive.duals(np.random.default_rng(4), p.target, 4, shift=0.3)
     rows = p._replace(X=sparse.csr_matrix(p.X))
-    for state in (DenseNewton(p, duals, W, 1e-3), SparseNewton(rows, duals, W, 1e-3)):
+    for state in (RowsNewton(p, duals, W, 1e-3), RowsNewton(rows, duals, W, 1e-3)):
         np.testing.assert_allclose(state._dual_W, p.X.T @ duals.coefficients(p.target), atol=1e-12)
 
 
@@ -432,7 +440,7 @@ def test_steps_are_short_where_some_weights_are_large():
 
 def test_after_the_deadline_w_costs_no_more_than_none(monkeypatch):
     """A shorter W answers the same."""
-    solver, _other = both(np.random.default_rng(1), 3, 0.4)
+    solver = both(np.random.default_rng(1), 3, 0.4)[0][0]
     random = np.random.default_rng(2)
     long = solver._lowest_W = solver._first_W = 100 * random.standard_normal(solver.W.shape)
     solver._lowest = solver._true_value(long)

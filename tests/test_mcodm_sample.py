@@ -8,7 +8,7 @@ from odmtool.core import deadline, losses
 from odmtool.judge import mcodm as judge
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto, rounds, sample
-from odmtool.solvers.mcodm.dense import DenseNewton
+from odmtool.solvers.mcodm.hessian import RowsNewton
 from odmtool.solvers.multi import MultiProblem
 
 
@@ -91,13 +91,13 @@ def solved(p, **options):
 
 
 def test_from_a_sample_steps_are_fewer_and_the_end_is_as_low(monkeypatch):
-    p, sizes, usual = problem(m=6000), [], DenseNewton.__init__
+    p, sizes, usual = problem(m=6000), [], RowsNewton.__init__
 
     def noted(self, problem, duals, *arguments):
         sizes.append((problem.size, bool(duals.alpha.any())))
         usual(self, problem, duals, *arguments)
 
-    monkeypatch.setattr(DenseNewton, "__init__", noted)
+    monkeypatch.setattr(RowsNewton, "__init__", noted)
     found = solved(p)
     # A sample of the sample first, from nothing.
     assert [known for _, known in sizes] == [False, True, True]

@@ -13,8 +13,8 @@ from odmtool.errors import DivergedError
 from odmtool.io.svmlight import read_svmlight
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
-from odmtool.solvers.mcodm import dense, rounds, starts
-from odmtool.solvers.mcodm.dense import DenseNewton
+from odmtool.solvers.mcodm import hessian, rounds, starts
+from odmtool.solvers.mcodm.hessian import RowsNewton
 from odmtool.solvers.mcodm.starts import other_rivals
 from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.multi import Duals, MultiProblem
@@ -106,7 +106,7 @@ def test_same_seed_same_solution():
 
 def test_one_start_at_a_time_has_factors(monkeypatch):
     """They are most of the memory of a problem with a kernel."""
-    make, made = DenseNewton._preconditioner, []
+    make, made = RowsNewton._preconditioner, []
 
     def noted(self):
         owner = vars(self).setdefault("number", len(made))
@@ -115,8 +115,8 @@ def test_one_start_at_a_time_has_factors(monkeypatch):
         made.append((owner, weakref.ref(found)))
         return found
 
-    monkeypatch.setattr(DenseNewton, "_preconditioner", noted)
-    monkeypatch.setattr(dense, "_EXACT", 0)
+    monkeypatch.setattr(RowsNewton, "_preconditioner", noted)
+    monkeypatch.setattr(hessian, "_EXACT", 0)
     rounds.solve(problem(), Stop(1e-3, 2000), Way(0))
     assert len({owner for owner, _ in made}) > 1
 

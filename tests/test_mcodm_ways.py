@@ -12,6 +12,7 @@ from mcodm_problems import (
 )
 from problems import weights
 from scipy import sparse
+from twins import hessian as slow
 
 from odmtool.core import losses
 from odmtool.core.csr import CSR
@@ -20,10 +21,9 @@ from odmtool.machines import MCODM
 from odmtool.rows.executor import Threads
 from odmtool.solvers.base import Stop
 from odmtool.solvers.mcodm import auto as mcodm
-from odmtool.solvers.mcodm import dense, descent, newton, rounds
-from odmtool.solvers.mcodm.dense import DenseNewton
+from odmtool.solvers.mcodm import descent, hessian, newton, rounds
 from odmtool.solvers.mcodm.descent import KernelDescent, LinearDescent
-from odmtool.solvers.mcodm.sparse import SparseNewton
+from odmtool.solvers.mcodm.hessian import RowsNewton
 from odmtool.solvers.mcodm.way import Way, choose
 from odmtool.solvers.multi import Duals, MultiProblem
 
@@ -59,10 +59,10 @@ def test_threads_change_no_bit(monkeypatch, two_starts):
     """Parts are the same for any number of threads, and so is the order of their sums."""
     p, ends = problem(), []
     whole = rounds.solve(p, Stop(1e-6, 500), Way(0))
-    monkeypatch.setattr(dense, "_CELLS", 7 * p.X.shape[1])
+    monkeypatch.setattr(hessian, "_CELLS", 7 * p.X.shape[1])
     # With exact steps there are no products with the Hessian.
-    monkeypatch.setattr(dense, "_EXACT", 0)
-    monkeypatch.setattr(dense, "_FEW", 0)
+    monkeypatch.setattr(hessian, "_EXACT", 0)
+    monkeypatch.setattr(hessian, "_FEW", 0)
     for executor in (None, Threads(1), Threads(3)):
         ends.append(rounds.solve(p, Stop(1e-6, 500), Way(0), executor=executor))
     assert ends[0].W.tobytes() == ends[1].W.tobytes() == ends[2].W.tobytes()
@@ -177,7 +177,7 @@ def test_products_of_an_array_are_those_with_its_hessian(weight, rival):
     duals = found.duals.copy()
     if rival is not None:
         duals.rival[:] = rival
-    state = DenseNewton(p._replace(X=p.X.toarray()), duals, found.W, 1e-3)
+    state = RowsNewton(p._replace(X=p.X.toarray()), duals, found.W, 1e-3)
     state.begin(1e-3)
     assert 0 < state.active < 60 and np.any(duals.beta > 0)
     H = np.tril(state._hessian())
@@ -200,13 +200,9 @@ def test_a_preconditioner_divides_by_the_hessian_or_a_part_of_it(is_sparse, riva
     if rival is not None:
         duals.rival[:] = rival
     own = p if is_sparse else p._replace(X=p.X.toarray())
-    state = (SparseNewton if is_sparse else DenseNewton)(own, duals.copy(), found.W, 1e-3)
-    by_loops = SparseNewton(p, duals.copy(), found.W, 1e-3)
-    by_loops._rho = state._rho
-    for newton_of in (state, by_loops):
-        newton_of.begin(1e-3)
-    H = np.tril(by_loops._hessian())
-    H += np.tril(H, -1).T
+    state = RowsNewton(own, duals.copy(), found.W, 1e-3)
+    state.begin(1e-3)
+    H = slow.whole(state, slow.blocks(state))
     d, k = found.W.shape
     V = np.random.default_rng(0).standard_normal((d, k))
     V -= V.mean(axis=1, keepdims=True) if rival is None else 0.0
@@ -253,6 +249,6 @@ def test_large_features_leave_the_hessian_definite(seed):
     X[:, 0] *= 1e8
     p = MultiProblem(X, None, target, 4, np.ones(60), loss)
     nothing = Duals(np.zeros((60, 4)), np.zeros(60), np.full(60, -1), np.full(60, np.inf))
-    state = DenseNewton(p, nothing, np.zeros((6, 4)), 1e-3)
+    state = RowsNewton(p, nothing, np.zeros((6, 4)), 1e-3)
     state.begin(1e-3)
     assert state._division()

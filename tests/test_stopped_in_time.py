@@ -17,11 +17,10 @@ from odmtool.judge import mcodm as judge_of_mcodm
 from odmtool.solvers.base import Stop
 from odmtool.solvers.descent import dcd
 from odmtool.solvers.ldm import descent as ldm_descent
-from odmtool.solvers.mcodm import dense as mcodm_dense
 from odmtool.solvers.mcodm import descent as mcodm_descent
+from odmtool.solvers.mcodm import hessian as mcodm_hessian
 from odmtool.solvers.mcodm import newton as mcodm_newton
 from odmtool.solvers.mcodm import rounds as mcodm_rounds
-from odmtool.solvers.mcodm import sparse as mcodm_sparse
 from odmtool.solvers.mcodm.terms import evaluate
 from odmtool.solvers.mcodm.way import Way
 from odmtool.solvers.mcsvm import descent as mcsvm
@@ -147,12 +146,11 @@ def newton_of_mcodm(monkeypatch):
     """Make a state whose steps are by conjugate gradients, and a list of their products."""
 
     def make(is_array, has_blocks=False):
-        for module in (mcodm_dense, mcodm_sparse):
-            monkeypatch.setattr(module, "LARGEST_FACTOR", 0)
-        monkeypatch.setattr(mcodm_dense, "LARGEST_FEATURE_FACTOR", 0)
+        monkeypatch.setattr(mcodm_hessian, "LARGEST_FACTOR", 0)
+        monkeypatch.setattr(mcodm_hessian, "LARGEST_FEATURE_FACTOR", 0)
         monkeypatch.setattr(mcodm_newton, "LARGEST_BLOCKS", np.inf if has_blocks else 0)
-        kind = mcodm_dense.DenseNewton if is_array else mcodm_sparse.SparseNewton
-        p, products, times = mcodm_problems.problem(lambda_=2.0**9, mu=1.0), [], kind._hessian_times
+        kind, products = mcodm_hessian.RowsNewton, []
+        p, times = mcodm_problems.problem(lambda_=2.0**9, mu=1.0), kind._hessian_times
 
         def counted(self, V):
             products.append(V)

@@ -39,14 +39,14 @@ def division(X: np.ndarray, K: np.ndarray, columns: Columns, k: int) -> Callable
 
     Parameters
     ----------
-    X : ndarray, shape (m, d)
+    X : ndarray or csr_matrix, shape (m, d)
     K : ndarray, shape (m, m)
         X X'.
     k : int
         Number of classes.
     """
     at, plus, minus = columns[:3]
-    m, named = len(X), np.flatnonzero(minus >= 0)
+    m, named = X.shape[0], np.flatnonzero(minus >= 0)
     first, second = at * k + plus, (at * k + minus)[named]
     L = cholesky_in_place(_matrix(K, columns, k))
 

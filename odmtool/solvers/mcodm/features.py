@@ -2,7 +2,7 @@
 
 Method   Pivoted Cholesky (:mod:`odmtool.solvers.engine.landmarks`) until nothing but rounding is
          left of any example: K = Z Z'. Then w_l = Z'(coefficients of class l), and scores are
-         Z W, and :mod:`odmtool.solvers.mcodm.dense` solves the problem.
+         Z W, and :mod:`odmtool.solvers.mcodm.hessian` solves the problem.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class SmoothedNewton:
     """The state: W, shape (d, k), scores, shape (m, k), duals and the centre of smoothing.
 
     ``_dual_W`` is the W that the duals make; W less it is the smoothed problem's gradient. What
-    goes over the examples is in a class for dense rows and one for sparse ones.
+    goes over the examples is in :mod:`odmtool.solvers.mcodm.hessian`.
     """
 
     # Whether the Hessian is factored for every step.

@@ -50,7 +50,7 @@ from odmtool.rows.executor import Serial
 from odmtool.solvers.base import Progress, Stop, ignore_progress, relative
 from odmtool.solvers.diverged import diverged
 from odmtool.solvers.mcodm import values
-from odmtool.solvers.mcodm.dense import DenseNewton, is_exact
+from odmtool.solvers.mcodm.hessian import RowsNewton, is_exact
 from odmtool.solvers.mcodm.sample import duals_at, has_sample, sample_of
 from odmtool.solvers.mcodm.starts import MOST_STARTS, leads_to, lowest_end, start_count
 from odmtool.solvers.mcodm.terms import Terms, dual_terms, evaluate
@@ -120,7 +120,7 @@ def solve(
         The point that goes with ``start``, for Newton's method on a linear problem; that which its
         duals make else.
     executor : Serial, optional
-        Where Newton's method for arrays works on parts of the rows.
+        Where Newton's method works on parts of the rows.
     """
     if outer not in OUTER:
         raise UsageError(messages.unknown_outer(outer, OUTER))
@@ -296,17 +296,12 @@ class _Rounds:
         elif not isinstance(X, np.ndarray):
             problem = problem._replace(X=X.toarray())
         W, tolerance = problem.X.T @ duals.coefficients(problem.target), self._stop.tolerance
-        if self._way.is_sparse:
-            from odmtool.solvers.mcodm.sparse import SparseNewton
-
-            self._solver = SparseNewton(problem, duals, W, tolerance)
-        else:
-            if point is not None and not self._way.epochs:
-                W = point
-            elif point is None and self._begins_at_sample(problem):
-                W = self._of_sample(problem, W)
-            self._solver = DenseNewton(problem, self.duals, W, tolerance, self._executor)
-            self._solver.names_rivals |= self.duals is not duals
+        if point is not None and not self._way.epochs:
+            W = point
+        elif point is None and self._begins_at_sample(problem):
+            W = self._of_sample(problem, W)
+        self._solver = RowsNewton(problem, self.duals, W, tolerance, self._executor)
+        self._solver.names_rivals |= self.duals is not duals
         self._solver.halves = self._is_small and not self._solver.is_large
 
     def _begins_at_sample(self, problem: MultiProblem) -> bool:
