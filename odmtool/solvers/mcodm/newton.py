@@ -125,11 +125,16 @@ class SmoothedNewton:
         """Take the betas of these examples to other columns; W does not depend on them."""
         raise NotImplementedError
 
+    def _product(self, W: np.ndarray) -> np.ndarray:
+        """The scores of W."""
+        raise NotImplementedError
+
     def _rebuild_dual_weights(self) -> None:
         raise NotImplementedError
 
     def _smooth(self) -> None:
         """What the losses need of a new centre or rho."""
+        raise NotImplementedError
 
     def _losses(self, change: np.ndarray, step: float) -> float:
         """Set alpha and beta from the scores less step * change; the sum of smoothed losses."""
@@ -151,7 +156,7 @@ class SmoothedNewton:
 
     def _has_few_duals(self) -> bool:
         """Whether the system is solved among the duals that are not at a bound."""
-        return False
+        raise NotImplementedError
 
     def terms(self) -> Terms:
         """Of the present point."""
@@ -311,9 +316,6 @@ class SmoothedNewton:
         C = self.duals.coefficients(self._target)
         # Of arrays of two orders vdot makes copies.
         return float(np.einsum("il,il->", C, change) - np.vdot(direction, W))
-
-    def _product(self, W) -> np.ndarray:
-        return np.asarray(self._X @ W)
 
     def _smoothed(self, W, change, step) -> float:
         """The smoothed problem at W, whose scores are the present ones less step * change."""
