@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
+import odmtool.solvers.m3svm.system
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
@@ -131,6 +133,34 @@ def test_system_is_the_second_derivative(loss, power):
     for direction in (system._factored(right), system._iterated(right, 1e-13, 0)[0]):
         change = central_difference(gradient, V, direction)
         assert np.abs(change + right).max() <= 2e-6 * np.abs(right).max()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_hessian_is_made_of_some_rows_at_a_time(monkeypatch, loss):
+    """The same as of all rows, of arrays and sparse rows; dense are a few of them only."""
+    given = problem(loss, delta=0.3, weight=some_weights(), ridge=0.05)
+    V, objective = point(given), Objective(given)
+    right = np.random.default_rng(0).normal(size=V.shape)
+    right -= right.mean(axis=1, keepdims=True)
+    curvature = objective.losses.curvature(objective.scores(V), 0.3)
+    pairs = objective.pairs(V, objective.smoothing)
+    whole = System(given.X, curvature, pairs, 0.05, given.weight)._factored(right)
+    monkeypatch.setattr(odmtool.solvers.m3svm.system, "_BLOCK_CELLS", 7 * len(V))
+    for X in (given.X, sparse.csr_matrix(given.X)):
+        found = System(X, curvature, pairs, 0.05, given.weight)._factored(right)
+        assert found == pytest.approx(whole, rel=1e-9, abs=1e-12)
+    m, d = 20_000, 30
+    X = sparse.random_array((m, d), density=0.1, rng=np.random.default_rng(0), format="csr")
+    given = problem(loss, weight=np.ones(m), data=(X, np.arange(m) % 2), k=2)
+    V = np.random.default_rng(0).normal(size=(d + 1, 2))
+    objective = Objective(given)
+    curvature = objective.losses.curvature(objective.scores(V), 0.3)
+    pairs = objective.pairs(V, objective.smoothing)
+    tracemalloc.start()
+    System(X, curvature, pairs, 0.05, given.weight)._factored(V - V.mean(axis=1, keepdims=True))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < m * d * 8 / 3
 
 
 @pytest.mark.parametrize("power, has_kink", [(1.0, True), (1.9, True), (2.0, False), (2.5, False)])
