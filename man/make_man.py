@@ -89,7 +89,7 @@ def grids() -> str:
         for name, grid in values.items()
     }
     sigmoid = f"-l {defaults.QUICK_SIGMOID_SHARES}, times its default"
-    pairs = f"-l {defaults.QUICK_PAIRS_GRID['lambda_']}"
+    pairs = f"-l {defaults.QUICK_PAIRS_GRID['lambda_']}, less where its default is less"
     lines |= {"quick, -t sigmoid": sigmoid, "quick, m3svm and ism3": pairs}
     return "\n".join(f"    {name:<21} {line}" for name, line in lines.items())
 

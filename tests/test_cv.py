@@ -18,6 +18,7 @@ from scipy.spatial.distance import pdist
 
 from odmtool.cli.ranges import expand
 from odmtool.errors import UsageError
+from odmtool.io.model_file import read_model
 from odmtool.io.svmlight import read_svmlight
 from odmtool.machines import ODM
 from odmtool.search.search import Trial, best, grid
@@ -304,6 +305,21 @@ def test_a_file_whose_name_begins_as_an_option_is_trained_as_it_is_told(run, hea
     words = shlex.split(best.removeprefix("Best: "))
     assert words[0] == "odm-train" and words[-1] == "./-x.svm"
     assert run("train", *words[1:]).code == 0
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_the_quick_grid_of_m3svm_is_around_its_default(run, tmp_path, size):
+    """A thousandth to a hundred times that, 10^-4 to 10 where it is .1."""
+    rows = [f"{1 + k % 3} 1:{k % 7 * size} 2:{k * k % 5 * size}\n" for k in range(60)]
+    (tmp_path / "data").write_text("".join(rows))
+    assert run("train", "-s", "m3svm", "data", "m").code == 0
+    default = read_model("m").facts["lambda"]
+    assert (float(default) == 0.1) == (size == 100)
+    outcome = run("cv", "-s", "m3svm", "data")
+    found = [float(line.split()[0].removeprefix("lambda=")) for line in outcome.out.splitlines()
+             if line.startswith("lambda=")]  # fmt: skip
+    expected = [float(default) * 10.0**power for power in range(-3, 3)]
+    assert sorted(found) == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.parametrize("examples, options, first", [

@@ -284,12 +284,12 @@ def test_the_pairs_of_a_fold_are_not_held_at_a_time(monkeypatch, is_computed):
 
 @pytest.mark.parametrize("evaluate", [evaluate_chain, evaluate_calibrated])
 def test_a_cross_validation_does_not_hold_them_either(monkeypatch, evaluate):
-    """1000 classes took 4.5 GB; here it would take 10 MB, and as much for every copy."""
+    """1000 classes took 4.5 GB; here it would take 7 MB, and as much for every copy."""
     monkeypatch.setattr(pair_values, "_BLOCK_NUMBERS", 2**14)
     monkeypatch.setattr("odmtool.models.probability._BLOCK_VALUES", 2**14)
     monkeypatch.setattr("odmtool.models.coupling._MATRIX_VALUES", 2**14)
     rng, k = np.random.default_rng(9), 30
-    labels = np.concatenate([np.repeat(np.arange(k), 6), np.arange(3000) % k])
+    labels = np.concatenate([np.repeat(np.arange(k), 6), np.arange(2000) % k])
     X = csr_matrix(rng.normal(size=(k, 3))[labels] + 0.1 * rng.normal(size=(len(labels), 3)))
     machine = ODM(kernel="linear", lambda_=8.0, multiclass="ovo")
     train, test = np.arange(6 * k), np.arange(6 * k, len(labels))

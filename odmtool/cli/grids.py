@@ -65,7 +65,8 @@ def grid_of(choice: MachineChoice, name: str | None, is_repeated: bool) -> dict[
     if name is None and (given or is_repeated):
         return {}
     if MACHINES[choice.name].kind == OF_PAIRS:
-        return defaults.QUICK_PAIRS_GRID
+        grid = defaults.QUICK_PAIRS_GRID
+        return grid | _times(grid, _linear_factor(choice))
     is_free = choice.solver == "auto" and choice.common["model_format"] != "liblinear"
     kernels = {"kernel": "linear,rbf"} if is_free else {}
     return defaults.QUICK_GRID | kernels | _quick_multiples(choice)
@@ -77,25 +78,35 @@ def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
     Gammas are multiples of the default, 1/d or what it is for the data, for features in [0, 1].
     Standardised ones, and those for which gamma is not 1/d, are farther apart (docs/defaults.md).
     """
-    usual, found = MACHINES[choice.name].parameters.get("lambda_"), {}
-    gamma, value = choice.first("gamma"), choice.first("lambda_")
+    gamma, found = choice.first("gamma"), {}
     if "gamma" not in choice.given and choice.spread is not None:
         is_sigmoid = choice.parameters["kernel"] == ("sigmoid",)
         shares = choice.spread / (_SPREAD_OF_SIGMOID if is_sigmoid else _SPREAD)
         power = math.log(min(max(shares, 1.0), _MOST_DIVIDED), _STEP)
         own = gamma or defaults.PerFeature(1.0)
         found["gamma"] = type(own)(own * _STEP ** -round(power))
-    shares = dict(defaults.QUICK_GRID)
-    if "lambda_" not in choice.given and value is not None and value < usual:
-        if choice.parameters["kernel"] == ("linear",):
-            found["lambda_"] = value / usual
-        elif choice.parameters["kernel"] == ("sigmoid",):
+    shares, value = dict(defaults.QUICK_GRID), choice.first("lambda_")
+    if factor := _linear_factor(choice):
+        found |= factor if choice.parameters["kernel"] == ("linear",) else {}
+        if choice.parameters["kernel"] == ("sigmoid",):
             found["lambda_"], shares["lambda_"] = value, defaults.QUICK_SIGMOID_SHARES
         elif choice.parameters["kernel"] == ("poly",):
             found["lambda_"] = value / defaults.LAMBDA
+    return _times(shares, found)
+
+
+def _linear_factor(choice: MachineChoice) -> dict[str, float]:
+    """What a default lambda for the data is of the usual one, where it is less."""
+    usual, value = MACHINES[choice.name].parameters.get("lambda_"), choice.first("lambda_")
+    if "lambda_" in choice.given or value is None or not value < usual:
+        return {}
+    return {"lambda_": value / usual}
+
+
+def _times(grid: dict[str, str], factors: dict[str, float]) -> dict[str, tuple]:
     return {
-        name: tuple(type(factor)(float(share) * factor) for share in _listed(name, shares[name]))
-        for name, factor in found.items()
+        name: tuple(type(factor)(float(share) * factor) for share in _listed(name, grid[name]))
+        for name, factor in factors.items()
     }
 
 
