@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import model_makers as make
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from odmtool.core.kernels import Kernel
 from odmtool.models import carry
+from odmtool.models import rows as rows_module
 from odmtool.models.kernel import KernelModel
 from odmtool.models.linear import LinearModel
 from odmtool.models.pairs import Pairs
@@ -391,3 +393,39 @@ def test_a_row_without_a_number_gets_the_label_of_the_twin():
     with np.errstate(all="ignore"):
         expected = naive_label(model, X, 0)
     assert model.predict(X).tolist() == [expected]
+
+
+def test_distances_by_columns_are_those_of_libsvms_order():
+    """The same bits, with features that no vector has, between and behind theirs."""
+    generator = np.random.default_rng(6)
+    V = generator.normal(size=(40, 9)) * (generator.random((40, 9)) < 0.8)
+    V[:, 4] = 0
+    vectors = csr_matrix(V)
+    found = rows_module.KernelRows(Kernel("rbf", gamma=0.3), vectors)
+    assert found._is_dense
+    X = csr_matrix(generator.normal(size=(20, 12)) * (generator.random((20, 12)) < 0.7) * 1e3)
+    for x in X:
+        expected = rows_module._squared_distances(x, vectors)
+        assert found._by_columns(x).tobytes() == expected.tobytes()
+
+
+def test_pairs_without_coefficients_are_never_in_doubt(monkeypatch):
+    """As a training leaves them that the time ended: values 0, a vote for the second class."""
+    generator, k = np.random.default_rng(3), 4
+    vectors, coef = generator.normal(size=(12, 3)), generator.normal(size=(12, k - 1))
+    groups = [slice(3 * i, 3 * i + 3) for i in range(k)]
+    for i, j in ((0, 1), (1, 3), (2, 3)):
+        coef[groups[i], j - 1] = coef[groups[j], i] = 0
+    rho = np.where(generator.random(6) < 0.5, 0.0, 0.25)
+    kernel = Kernel("rbf", gamma=0.5)
+    model = KernelModel([5, 3, 8, 1], kernel, csr_matrix(vectors), coef, rho, [3] * k)
+    X = csr_matrix(generator.normal(size=(50, 3)))
+    monkeypatch.setattr(model._rows, "in_stock_order", lambda x: pytest.fail("no value is near"))
+    values = model.decision_values(X)
+    K = np.exp(-0.5 * ((X.toarray()[:, None] - vectors) ** 2).sum(axis=2))
+    for place, (i, j) in enumerate(itertools.combinations(range(k), 2)):
+        a, b = groups[i], groups[j]
+        expected = K[:, a] @ coef[a, j - 1] + K[:, b] @ coef[b, i] - rho[place]
+        assert values[:, place] == pytest.approx(expected, abs=1e-12)
+    assert model.predict(X).tolist() == model.predict_with_values(X)[0].tolist()
+    assert np.array_equal(values[:, 5], np.full(50, -rho[5]))

@@ -160,7 +160,8 @@ def sure_winners(
     """
     least, lost = np.zeros((2, m, k), dtype=np.int32)
     for i, (values, bound) in enumerate(by_first):
-        wins, losses = values > bound, values < -bound
+        # What is exact decides as it is, 0 too.
+        wins, losses = values > bound, np.where(bound == 0, values <= 0, values < -bound)
         for counts, of_first, of_others in ((least, wins, losses), (lost, losses, wins)):
             counts[:, i] += np.count_nonzero(of_first, axis=1)
             counts[:, i + 1 :] += of_others

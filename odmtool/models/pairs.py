@@ -10,6 +10,7 @@ class.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,7 +124,7 @@ class Pairs:
         """  # fmt: skip
         in_order: dict[int, np.ndarray] = {}
         for part, values, bound in self._by_first(X, way):
-            near = ~(np.abs(values - boundary[part]) > bound + margin[part])
+            near = ~(np.abs(values - boundary[part]) > bound + margin[part]) & (bound != 0)
             for row in np.flatnonzero(near.any(axis=1)):
                 if row not in in_order:
                     if len(in_order) * len(self._coef) >= _NUMBERS_IN_ORDER:
@@ -139,7 +140,9 @@ class Pairs:
     def _by_first(
         self, X: csr_matrix, way: str
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:  # fmt: skip
-        """The same of any order, and how far they may be from LIBSVM's."""
+        """The same of any order, and how far they may be from LIBSVM's: 0 of pairs without
+        coefficients.
+        """  # fmt: skip
         if not len(self._rho):  # of one class
             return
         sums, sizes = self._sums(X, way)
@@ -148,8 +151,20 @@ class Pairs:
         for i, values in enumerate(sums):
             part = slice(start, start + values.shape[1])
             values -= self._rho[part]
-            yield part, values, shares[:, i, None] + shares[:, i + 1 :] + beside[part]
+            bound = shares[:, i, None] + shares[:, i + 1 :] + beside[part]
+            bound[:, self._is_empty[part]] *= ~np.isfinite(values[:, self._is_empty[part]])
+            yield part, values, bound
             start = part.stop
+
+    @cached_property
+    def _is_empty(self) -> np.ndarray:
+        """The pairs both of whose classes have coefficients 0, shape (k (k - 1) / 2,).
+
+        Those of trainings that the time ended before them are, and values are -rho exactly.
+        """
+        has_any = np.array([self._coef[group].any(axis=0) for group in self._groups])
+        first, second = np.triu_indices(self._k, 1)
+        return ~(has_any[first, second - 1] | has_any[second, first])
 
     def _sums(self, X: csr_matrix, way: str) -> tuple[Iterator[np.ndarray], np.ndarray]:
         """The values without rho, class by class, and for the bounds the sums of absolute kernel
