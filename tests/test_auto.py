@@ -77,7 +77,7 @@ def test_auto_tries_coordinate_descent_where_features_are_more_than_examples(mon
     monkeypatch.setattr(linear_cost, "newton_cost", lambda p: trial)
     assert auto.choose(p) == auto.Schedule("newton")
     monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 1.01 * trial)
-    first, epochs, then = auto.choose(p)
+    first, epochs, then, _last = auto.choose(p)
     assert (first, then) == ("dcd", "newton") and epochs >= 20
     found = solvers.solve(p)
     assert found.solver == "dcd" and found.converged and found.iterations <= 20
@@ -97,7 +97,7 @@ def test_auto_weighs_the_costs_of_linear_problems():
     )
     assert auto.choose(easy) == auto.Schedule("newton")
     assert isinstance(space_of(easy), WeightSpace)
-    first, epochs, _then = auto.choose(hard)
+    first, epochs, *_ = auto.choose(hard)
     assert first == "dcd" and epochs > auto.choose(hard._replace(weight=np.ones(m) / 4)).epochs > 1
     few = Problem(X[np.arange(90)], None, y[:90], np.ones(90), hard.loss)
     assert auto.choose(few) == auto.Schedule("newton")

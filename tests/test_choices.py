@@ -72,7 +72,7 @@ def test_landmarks_need_many_examples_and_room_for_some():
 @pytest.mark.parametrize("m, is_first", [(2500, True), (2501, False)])
 def test_of_many_problems_with_a_kernel_the_small_ones_begin_with_descent(m, is_first):
     found = auto.choose(of_kernel(m, name="rbf"), is_one_of_many=True)
-    assert found == (("dcd", 62, "landmarks") if is_first else (auto.EITHER, 62, "newton"))
+    assert found[:3] == (("dcd", 62, "landmarks") if is_first else (auto.EITHER, 62, "newton"))
 
 
 def test_with_a_jump_newton_is_for_few_operations():
@@ -95,7 +95,9 @@ def test_with_a_jump_newton_is_for_few_operations():
 @pytest.mark.parametrize("loss, times, hessians", [(JUMP, 1, 4), (JUMP_TWICE, 2, 4), (LDM, 1, 15)])
 def test_with_a_jump_and_few_features_both_ways_are_estimated(loss, times, hessians):
     """Newton's method at once, or descent for as long as that takes, 20 epochs at least."""
-    for m, d, is_newton in ((20_000, 20, True), (200_000, 200, False), (200_000, 900, False)):
+    for m, d, is_newton in (
+        (10_000, 20, True), (10_001, 20, True), (200_000, 200, False), (200_000, 900, False)
+    ):  # fmt: skip
         p = linear(m, d, loss)
         cost = times * (2e-6 * m + hessians * m * d * (1.5e-9 + 2e-11 * d))
         assert linear_cost.jump_newton_cost(p.X, loss.kind) == pytest.approx(cost)
@@ -104,7 +106,7 @@ def test_with_a_jump_and_few_features_both_ways_are_estimated(loss, times, hessi
         assert is_newton == (cost <= 0.1 + 10 * epoch)
         found = auto.choose(p)
         if is_newton:
-            assert found == SMALL
+            assert found == (SMALL if m * d <= 200_000 else SMALL._replace(last_epochs=100))
         else:
             assert (found.first, found.then) == ("dcd", "newton")
             assert found.epochs == pytest.approx(max(20, cost / epoch), abs=1)

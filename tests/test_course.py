@@ -93,6 +93,17 @@ def test_newton_follows_descent(asked, monkeypatch, is_one_of_many):
     assert run().solve(p, "dcd", None).gap == 0.5 and len(calls) == 1
 
 
+@pytest.mark.parametrize("last", [None, 8])
+def test_descent_follows_newton_for_as_many_epochs_as_are_said(asked, monkeypatch, last):
+    schedule = Schedule("newton", then="dcd", last_epochs=last)
+    monkeypatch.setattr(solver_run, "choose", lambda p, many: schedule)
+    calls, p = asked(said(0.5, 2, solver="newton"), said(0.1, 7, solver="dcd")), problem(None)
+    found = run().solve(p, "auto", None)
+    assert (found.iterations, found.solver, found.converged) == (9, "newton, then dcd", True)
+    most = table.way_of("dcd", p.loss.kind, "linear").limit
+    assert calls[1][2] == (Stop(0.25, most, False) if last is None else Stop(0.25, 8, True))
+
+
 def test_solvers_that_are_refused():
     with pytest.raises(UsageError, match="sodm"):
         checked_way(problem(None), "sodm")

@@ -115,8 +115,10 @@ def test_models_of_the_stock_tools_predict(tmp_path, train, predict, options, na
     np.testing.assert_array_equal(loaded.classes_[best], predicted)
     if loaded.model_.has_probabilities:
         assert loaded.predict_proba(X).shape == (len(y), len(loaded.classes_))
+        probabilities = np.exp(loaded.predict_log_proba(X))
+        np.testing.assert_allclose(probabilities, loaded.predict_proba(X), rtol=1e-12)
     else:
-        assert not hasattr(loaded, "predict_proba")
+        assert not hasattr(loaded, "predict_proba") and not hasattr(loaded, "predict_log_proba")
 
 
 # ---- labels -----------------------------------------------------------------------------

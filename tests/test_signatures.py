@@ -116,7 +116,7 @@ def test_solvers_begin_at_nothing_with_the_seed_0_and_say_nothing(module):
     }),
     (Kernel, {"gamma": 0.0, "coef0": 0.0, "degree": 3, "bias": 0.0}),
     (M3SVMParameters, {"power": 4.0, "delta": 1e-3, "ridge": 1e-6}),
-    (Schedule, {"epochs": None, "then": "newton"}), (McODMWay, {
+    (Schedule, {"epochs": None, "then": "newton", "last_epochs": None}), (McODMWay, {
         "is_sparse": False, "has_landmarks": False, "is_continued": False,
     }),
     (TableWay, {

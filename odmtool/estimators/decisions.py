@@ -69,8 +69,23 @@ class Decisions:
         ordered[:, place] = self.model_.predict_with_probabilities(rows)[1]
         return ordered
 
+    @property
+    def predict_log_proba(self):
+        """Their natural logarithms: call it with X; where :attr:`predict_proba` is, and else not.
+
+        That of a probability 0 is -inf.
+        """
+        if not self._has_probabilities():
+            raise AttributeError(messages.no_probabilities_in_python())
+        return self._log_probabilities
+
+    def _log_probabilities(self, X) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(self._probabilities(X))
+
     # scikit-learn tells by a method's name what it returns.
     _probabilities.__name__ = "predict_proba"
+    _log_probabilities.__name__ = "predict_log_proba"
 
     @property
     def coef_(self) -> np.ndarray:

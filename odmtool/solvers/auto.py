@@ -54,14 +54,16 @@ _ROOM, _ROOM_WITH_JUMP = (80, 2.4e6), (512, 1e7)
 
 
 class Schedule(NamedTuple):
-    """One solver, or another after it where it has not converged; ``epochs`` end dcd earlier.
+    """One solver, or another after it where it has not converged.
 
-    :data:`EITHER` is landmarks, or dcd where that is cheaper than what these need.
+    ``epochs`` end dcd earlier where it is first, ``last_epochs`` where it follows. :data:`EITHER`
+    is landmarks, or dcd where that is cheaper than what these need.
     """
 
     first: str
     epochs: int | None = None
     then: str | None = "newton"
+    last_epochs: int | None = None
 
 
 EITHER = "landmarks or dcd"
@@ -229,12 +231,13 @@ def _choose_with_jump(problem: Problem, is_one_of_many: bool) -> Schedule:
             return _SMALL
         return _descent_first(problem.size * _EPOCHS_WITH_JUMP)
     X, kind = problem.X, problem.loss.kind
+    has_few = linear_cost.nonzeros(X) <= _SMALL_NONZEROS_WITH_JUMP
     if not linear_cost.has_few_columns(X):
-        (m, d), nonzeros = X.shape, linear_cost.nonzeros(X)
-        is_small = m * d * min(m, d) <= _SMALL_PRODUCT and nonzeros <= _SMALL_NONZEROS_WITH_JUMP
+        m, d = X.shape
+        is_small = m * d * min(m, d) <= _SMALL_PRODUCT and has_few
         return _SMALL if is_small else Schedule("dcd", _LINEAR_EPOCHS_WITH_JUMP)
     cost = linear_cost.jump_newton_cost(X, kind)
     if cost <= linear_cost.least_descent_cost(X, kind):
-        return _SMALL
+        return _SMALL if has_few else _SMALL._replace(last_epochs=_LINEAR_EPOCHS_WITH_JUMP)
     epochs = int(cost / linear_cost.epoch_cost(X, kind))
     return Schedule("dcd", max(_LEAST_EPOCHS_WITH_JUMP, epochs))

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from odmtool import messages
 from odmtool.core import deadline, losses
@@ -41,7 +41,7 @@ _ROUNDING = 1e-13
 # speed only: any share below 1 shows it without eigenvalues, which take thirty factorisations
 _SHARES = 0.1, 0.5, 0.9
 # Of so many examples the smallest eigenvalue is sought alone, with so many vectors so many times.
-# speed only: a factorisation confirms what is found, or all eigenvalues are computed
+# speed only: where more than its sign counts a factorisation confirms what is found
 _MANY, _VECTORS, _TIMES = 500, 40, 10
 # A negative eigenvalue is taken for so much more, as a share of it.
 _MORE = 1e-6
@@ -97,7 +97,7 @@ def _negative(K: np.ndarray) -> float:
                 K, 1, which="SA", v0=start, ncv=_VECTORS, maxiter=_TIMES, tol=_MORE,
                 return_eigenvectors=False,
             )  # fmt: skip
-        except ArpackNoConvergence:
+        except ArpackError:
             return _computed(K)
         if found < -_rounding(K):
             return float(found)

@@ -99,7 +99,9 @@ class SolverRun(NamedTuple):
             return self._landmarks(problem, start, is_last=plan.then is None)
         first = self._one(self._in_single_precision(problem, plan), plan.first, start, plan.epochs)
         if plan.then == "dcd":
-            return first if first.gap <= _NEAR else self._then(problem, first, "dcd")
+            if first.gap <= _NEAR:
+                return first
+            return self._then(problem, first, "dcd", plan.last_epochs)
         if first.converged or plan.epochs is None or deadline.is_over():
             return first
         if problem.gram is not None:
@@ -147,7 +149,9 @@ class SolverRun(NamedTuple):
         # That of the engine, in single precision, is "landmarks, then newton".
         return solution._replace(solver="landmarks, then newton on the whole matrix")
 
-    def _then(self, problem: Problem, found: Solution, name: str) -> Solution:
+    def _then(
+        self, problem: Problem, found: Solution, name: str, epochs: int | None = None
+    ) -> Solution:  # fmt: skip
         """What was found, or the better of it and another solver's where it has not converged.
 
         That begins at 0: duals that led nowhere are large.
@@ -157,7 +161,7 @@ class SolverRun(NamedTuple):
             return found
         left = None if self.max_iter is None else self.max_iter - found.iterations
         try:
-            other = self._replace(max_iter=left)._one(problem, name, None)
+            other = self._replace(max_iter=left)._one(problem, name, None, epochs)
         except DivergedError:
             return found  # its gap tells how far that is
         return better(found, other)._replace(

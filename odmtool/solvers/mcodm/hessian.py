@@ -102,7 +102,7 @@ class Edges(NamedTuple):
 class Bend(NamedTuple):
     """The H_i of rows whose losses are not flat; places are those of a (k, n) array."""
 
-    X: np.ndarray  # shape (n, d)
+    X: object  # ndarray or csr_matrix, shape (n, d)
     own: np.ndarray  # integers, shape (n,): places of their own classes
     # members, at, steepness: arrays, places of the classes in T, their examples, and 1 / tau of
     # these.
@@ -269,13 +269,22 @@ class RowsNewton(SmoothedNewton):
 
     def _hessian_times(self, V: np.ndarray) -> np.ndarray:
         if not self._bends:
-            self._bends = self._executor.map(self._bend, self._parts, self._members)
+            self._bends = self._executor.map(self._bend, *self._parts_of_products())
 
         def times(bend: Bend) -> np.ndarray:
             with np.errstate(over="ignore", invalid="ignore"):
                 return bend.X.T @ _curvatures(bend, scores_of(bend.X, V)).T
 
         return sum(self._executor.map(times, self._bends), start=V)
+
+    def _parts_of_products(self) -> tuple[list[slice], list[Members]]:
+        """The parts whose products are added: of sparse rows all, because each is as large as W."""
+        if is_array(self.problem):
+            return self._parts, self._members
+        parts = zip(self._parts, self._members, strict=True)
+        moved = [each._replace(examples=each.examples + rows.start) for rows, each in parts]
+        whole = Members(*map(np.concatenate, zip(*moved, strict=True)))
+        return [slice(0, self.problem.size)], [whole]
 
     def _bend(self, rows: slice, members: Members) -> Bend:
         """Of some rows, for all products with one Hessian."""
