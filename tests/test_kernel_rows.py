@@ -48,6 +48,7 @@ def test_values_of_every_way_are_within_its_bound(way, gamma, shift):
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_winners_are_sure_where_no_values_within_the_bound_give_others(k):
+    """Values with the bound 0 are exact: 0 is a vote for the second class."""
     rng = np.random.default_rng(k)
     pairs_of_k = k * (k - 1) // 2
     values = rng.normal(size=(300, pairs_of_k)).round(1)
@@ -56,7 +57,7 @@ def test_winners_are_sure_where_no_values_within_the_bound_give_others(k):
     by_first = zip(*(np.split(numbers, ends, axis=1) for numbers in (values, bound)), strict=True)
     best, in_doubt = decide.sure_winners(by_first, 300, k)
     moved = [
-        decide.votes(values + np.array(signs) * (bound + 1e-9), k).argmax(axis=1)
+        decide.votes(values + np.array(signs) * (bound + 1e-9 * (bound > 0)), k).argmax(axis=1)
         for signs in itertools.product((-1, 1), repeat=pairs_of_k)
     ]
     differs = np.array([(winners != best) for winners in moved]).any(axis=0)
