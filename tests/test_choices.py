@@ -112,7 +112,7 @@ def test_with_a_jump_and_few_features_both_ways_are_estimated(loss, times, hessi
             assert found.epochs == pytest.approx(max(20, cost / epoch), abs=1)
     assert found.epochs > 20
     # Sparse rows cost the pairs of their values, but for LDM, whose rows become dense.
-    X = sparse.random_array((5000, 300), density=0.01, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random(5000, 300, density=0.01, format="csr", random_state=0)
     pairs = 2e-9 * (np.diff(X.indptr) ** 2.0).sum()
     dense = 5000 * 300 * (1.5e-9 + 2e-11 * 300)
     cost = times * (2e-6 * 5000 + hessians * (dense if loss is LDM else pairs))

@@ -150,7 +150,7 @@ def test_the_hessian_is_made_of_some_rows_at_a_time(monkeypatch, loss):
         found = System(X, curvature, pairs, 0.05, given.weight)._factored(right)
         assert found == pytest.approx(whole, rel=1e-9, abs=1e-12)
     m, d = 20_000, 30
-    X = sparse.random_array((m, d), density=0.1, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random(m, d, density=0.1, format="csr", random_state=0)
     given = problem(loss, weight=np.ones(m), data=(X, np.arange(m) % 2), k=2)
     V = np.random.default_rng(0).normal(size=(d + 1, 2))
     objective = Objective(given)

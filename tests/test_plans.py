@@ -73,7 +73,7 @@ def test_what_a_task_takes():
 
 def test_rows_that_newtons_method_makes_are_planned_for():
     """Every example twice where a loss jumps twice; dense rows, and little more, for LDM."""
-    X = sparse.random_array((60_000, 30), density=0.3, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random(60_000, 30, density=0.3, format="csr", random_state=0)
     sparse_rows = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     for kind, made in (
         (SMOOTH, 0), (JUMPS, 2 * sparse_rows + doubles(45, 60_000)), (OF_LDM, doubles(60_000, 30))
