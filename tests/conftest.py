@@ -18,7 +18,9 @@ from odmtool.cli import entry
 from odmtool.cli.options import limit_threads, processor_count
 
 # Of these a failing assertion is to be told as one of a test is.
-pytest.register_assert_rewrite("ldm_problems", "mcodm_problems", "model_texts")
+pytest.register_assert_rewrite(
+    "ldm_problems", "m3svm_problems", "mcodm_problems", "model_texts"
+)
 
 # As the commands do it, before a test imports NumPy: BLAS threads that wait for each other on
 # a busy machine make small fits twenty times slower.

@@ -1,8 +1,8 @@
 """Wherever the time ends, there is a solution, and its gap is true."""
 
+import m3svm_problems
 import mcodm_problems
 import pytest
-import test_m3svm
 import test_mcsvm
 from problems import problem, weights
 from test_certificates import certificate
@@ -85,5 +85,5 @@ def test_several_classes(kernel, looks, ends_after):
     if kernel is None:
         for solver in (m3svm, adam):
             ends_after(looks)
-            found = solver.solve(test_m3svm.problem(), Stop(1e-12, 300))
+            found = solver.solve(m3svm_problems.problem(), Stop(1e-12, 300))
             assert found.gradient >= 0 and found.objective > 0

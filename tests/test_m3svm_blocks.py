@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from m3svm_problems import LOSSES, examples, point, problem, some_weights
 from scipy import sparse
-from test_m3svm import LOSSES, examples, point, problem, some_weights
 
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import blocks, system

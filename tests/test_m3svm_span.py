@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from m3svm_problems import LOSSES, certificate, examples, problem, some_weights
 from scipy import sparse
-from test_m3svm import LOSSES, certificate, examples, problem, some_weights
 
 from odmtool.solvers.base import Stop
 from odmtool.solvers.m3svm import newton as m3svm
@@ -27,7 +27,7 @@ def spans(monkeypatch):
 def test_the_examples_and_the_weights_are_the_same_in_the_span(as_rows):
     X, target = WIDE
     X = X.copy()
-    X[7] = X[8]  # a row twice, and test_m3svm.examples has an empty one
+    X[7] = X[8]  # a row twice, and m3svm_problems.examples has an empty one
     found = span.span_of(problem(data=(as_rows(X), target)))
     L = found.problem.X
     assert L.shape == (20, 20) and not np.triu(L, 1).any()

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_m3svm import EXACT, certificate, examples, problem, some_weights
+from m3svm_problems import EXACT, certificate, examples, problem, some_weights
 
 from odmtool.errors import DivergedError
 from odmtool.judge import m3svm as judge

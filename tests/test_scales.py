@@ -6,10 +6,10 @@ other units, or an absolute one, shows: the model of someone's data would depend
 lengths were given in metres.
 """
 
+import m3svm_problems
 import mcodm_problems
 import numpy as np
 import pytest
-import test_m3svm
 import test_mcsvm
 from problems import examples, problem
 from test_steps import BINARY, LOSSES
@@ -111,7 +111,7 @@ def test_pairs_of_classes(loss, power, solver, scale):
     """All that is minimised times ``scale``; not by Adam, of which a constant is absolute."""
     found = [
         solver.solve(
-            test_m3svm.problem(loss, power, 0.3 * s, np.full(60, s), ridge=2.0**-20 * s),
+            m3svm_problems.problem(loss, power, 0.3 * s, np.full(60, s), ridge=2.0**-20 * s),
             Stop(1e-6, 60),
         ) for s in (1.0, scale)
     ]  # fmt: skip

@@ -6,9 +6,9 @@ rounding differs, a late step may, too.
 
 from itertools import pairwise
 
+import m3svm_problems
 import mcodm_problems
 import pytest
-import test_m3svm
 import test_mcsvm
 from problems import problem
 
@@ -103,7 +103,7 @@ def test_the_machine_of_crammer_and_singer(module, kernel, counts):
 def test_pairs_of_classes(loss, counts):
     cases = [(power, lambda_) for lambda_ in (1e-3, 0.3, 10.0) for power in (1.5, 4.0)]
     for (power, lambda_), known in zip(cases, counts, strict=True):
-        found = m3svm.solve(test_m3svm.problem(loss, power, lambda_), Stop(1e-8, 300))
+        found = m3svm.solve(m3svm_problems.problem(loss, power, lambda_), Stop(1e-8, 300))
         assert_no_more(found, known)
 
 
@@ -159,7 +159,7 @@ def test_the_last_iteration_is_one_that_is_allowed(machine, solver, kernel):
 @pytest.mark.parametrize("make, run", [
     (mcodm_problems.problem, lambda p, stop: mcodm.solve(p, stop, starts=1)),
     (test_mcsvm.problem, mcsvm.solve), (test_mcsvm.problem, mcsvm_newton.solve),
-    (test_m3svm.problem, m3svm.solve),
+    (m3svm_problems.problem, m3svm.solve),
 ])  # fmt: skip
 def test_the_last_iteration_with_several_classes(make, run):
     first = run(make(), Stop(1e-4, 3000))

@@ -7,10 +7,10 @@ left, no solver goes on and on.
 """
 
 
+import m3svm_problems
 import mcodm_problems
 import numpy as np
 import pytest
-import test_m3svm
 import test_mcsvm
 from problems import problem, weights
 from test_certificates import certificate
@@ -80,13 +80,13 @@ def test_several_classes(kernel, weighted):
 @pytest.mark.parametrize("loss", ["hinge", "pairwise", "softmax"])
 @pytest.mark.parametrize("power", [1.0, 1.5, 4.0])
 def test_pairs_of_classes(loss, power):
-    for count, weight in ((1, None), (3, test_m3svm.some_weights())):
-        p = test_m3svm.problem(loss, power, weight=weight)
+    for count, weight in ((1, None), (3, m3svm_problems.some_weights())):
+        p = m3svm_problems.problem(loss, power, weight=weight)
         found = m3svm.solve(p, Stop(ENDLESS, count))
-        judged = test_m3svm.certificate(p, found)
+        judged = m3svm_problems.certificate(p, found)
         assert found.gap == pytest.approx(judged.gap, rel=1e-9)
         assert found.objective == pytest.approx(judged.primal, rel=1e-12)
-        at_zero = test_m3svm.certificate(p, found._replace(W=0 * found.W, bias=0 * found.bias))
+        at_zero = m3svm_problems.certificate(p, found._replace(W=0 * found.W, bias=0 * found.bias))
         assert found.gradient == pytest.approx(judged.gradient / at_zero.gradient, rel=1e-9)
         assert found.iterations == count and not found.converged
 
@@ -224,7 +224,7 @@ def test_what_is_told_of_several_classes(kernel):
         ))  # fmt: skip
     assert_told(lambda progress: mcsvm.solve(q, Stop(1e-4, 300), progress=progress))
     if kernel is None:
-        r = test_m3svm.problem()
+        r = m3svm_problems.problem()
         assert_told(lambda progress: mcsvm_newton.solve(q, Stop(1e-4, 99), progress=progress), 99)
         assert_told(lambda progress: m3svm.solve(r, Stop(1e-4, 300), progress=progress))
         assert_told(lambda progress: adam.solve(r, Stop(1e-2, 300), progress=progress))
