@@ -66,7 +66,7 @@ def grid_of(choice: MachineChoice, name: str | None, is_repeated: bool) -> dict[
         return {}
     if MACHINES[choice.name].kind == OF_PAIRS:
         grid = defaults.QUICK_PAIRS_GRID
-        return grid | _times(grid, _linear_factor(choice))
+        return grid | _times(grid, _share_of_usual(choice))
     is_free = choice.solver == "auto" and choice.common["model_format"] != "liblinear"
     kernels = {"kernel": "linear,rbf"} if is_free else {}
     return defaults.QUICK_GRID | kernels | _quick_multiples(choice)
@@ -85,18 +85,20 @@ def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
         power = math.log(min(max(shares, 1.0), _MOST_DIVIDED), _STEP)
         own = gamma or defaults.PerFeature(1.0)
         found["gamma"] = type(own)(own * _STEP ** -round(power))
-    shares, value = dict(defaults.QUICK_GRID), choice.first("lambda_")
-    if factor := _linear_factor(choice):
-        found |= factor if choice.parameters["kernel"] == ("linear",) else {}
-        if choice.parameters["kernel"] == ("sigmoid",):
+    shares, kernel = dict(defaults.QUICK_GRID), choice.parameters["kernel"]
+    if share := _share_of_usual(choice):
+        value = choice.first("lambda_")
+        if kernel == ("linear",):
+            found |= share
+        elif kernel == ("sigmoid",):
             found["lambda_"], shares["lambda_"] = value, defaults.QUICK_SIGMOID_SHARES
-        elif choice.parameters["kernel"] == ("poly",):
+        elif kernel == ("poly",):
             found["lambda_"] = value / defaults.LAMBDA
     return _times(shares, found)
 
 
-def _linear_factor(choice: MachineChoice) -> dict[str, float]:
-    """What a default lambda for the data is of the usual one, where it is less."""
+def _share_of_usual(choice: MachineChoice) -> dict[str, float]:
+    """What the default lambda for the data is of the usual one, where it is less."""
     usual, value = MACHINES[choice.name].parameters.get("lambda_"), choice.first("lambda_")
     if "lambda_" in choice.given or value is None or not value < usual:
         return {}
@@ -104,6 +106,7 @@ def _linear_factor(choice: MachineChoice) -> dict[str, float]:
 
 
 def _times(grid: dict[str, str], factors: dict[str, float]) -> dict[str, tuple]:
+    """The values of a grid times factors, of the names that have one."""
     return {
         name: tuple(type(factor)(float(share) * factor) for share in _listed(name, grid[name]))
         for name, factor in factors.items()

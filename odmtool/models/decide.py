@@ -151,7 +151,8 @@ def sure_winners(
     Parameters
     ----------
     by_first : iterable of pairs of ndarrays, shape (m, k - 1 - i)
-        For each class i, values of the pairs with those after it, and how far off they may be.
+        For each class i, values of the pairs with those after it, and how far off they may be;
+        where that is 0 they decide as they are.
 
     Returns
     -------
@@ -160,7 +161,6 @@ def sure_winners(
     """
     least, lost = np.zeros((2, m, k), dtype=np.int32)
     for i, (values, bound) in enumerate(by_first):
-        # What is exact decides as it is, 0 too.
         wins, losses = values > bound, np.where(bound == 0, values <= 0, values < -bound)
         for counts, of_first, of_others in ((least, wins, losses), (lost, losses, wins)):
             counts[:, i] += np.count_nonzero(of_first, axis=1)

@@ -140,9 +140,10 @@ class Pairs:
     def _by_first(
         self, X: csr_matrix, way: str
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:  # fmt: skip
-        """The same of any order, and how far they may be from LIBSVM's: 0 of pairs without
-        coefficients.
-        """  # fmt: skip
+        """The same of any order, and how far they may be from LIBSVM's.
+
+        That is 0 of pairs without coefficients, and of no others.
+        """
         if not len(self._rho):  # of one class
             return
         sums, sizes = self._sums(X, way)
@@ -152,7 +153,8 @@ class Pairs:
             part = slice(start, start + values.shape[1])
             values -= self._rho[part]
             bound = shares[:, i, None] + shares[:, i + 1 :] + beside[part]
-            bound[:, self._is_empty[part]] *= ~np.isfinite(values[:, self._is_empty[part]])
+            if (is_empty := self._is_empty[part]).any():
+                bound[:, is_empty] *= ~np.isfinite(values[:, is_empty])
             yield part, values, bound
             start = part.stop
 

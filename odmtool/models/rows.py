@@ -218,18 +218,20 @@ class KernelRows:
         """Kernel values of one row with LIBSVM's order of operations, shape (n_sv,)."""
         from odmtool.core import kernels
 
+        if self.row.of == DISTANCES:
+            z = self._by_columns(x) if self._takes_columns else _squared_distances(x, self.vectors)
+            return self.row.values(self.kernel, z, _CLibrary)
         known = kernels.dense(self._known(x)[0]).ravel()
         if self.row.of == STORED:
             return known[self.positions]
-        if self.row.of == DISTANCES:
-            n_values = self.columns.size * self.vectors.shape[0]
-            is_small = self.columns.size <= _MOST_COLUMNS and n_values <= _COLUMN_VALUES
-            by_columns = self._is_dense and is_small
-            z = self._by_columns(x) if by_columns else _squared_distances(x, self.vectors)
-        else:
-            # A CSR product adds one feature after the other, as LIBSVM's dot does.
-            z = self.known_vectors @ known
-        return self.row.values(self.kernel, z, _CLibrary)
+        # A CSR product adds one feature after the other, as LIBSVM's dot does.
+        return self.row.values(self.kernel, self.known_vectors @ known, _CLibrary)
+
+    @cached_property
+    def _takes_columns(self) -> bool:
+        """Whether vectors are dense, and neither columns nor values too many."""
+        d, n = self.columns.size, self.vectors.shape[0]
+        return self._is_dense and d <= _MOST_COLUMNS and d * n <= _COLUMN_VALUES
 
     def _by_columns(self, x: csr_matrix) -> np.ndarray:
         """As :func:`_squared_distances`: to add zeros changes nothing, and columns are quick."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.sparse.linalg import ArpackError, eigsh
 
 from odmtool import messages
 from odmtool.core import deadline, losses
@@ -91,6 +90,9 @@ def why_none(gram: Gram) -> str:
 def _negative(K: np.ndarray) -> float:
     """The smallest eigenvalue by Lanczos' method, whose values never lie below it; or of all."""
     if len(K) >= _MANY:
+        # Of few examples all eigenvalues take less time than this takes to load.
+        from scipy.sparse.linalg import ArpackError, eigsh
+
         start = np.random.default_rng(0).normal(size=len(K))
         try:
             (found,) = eigsh(

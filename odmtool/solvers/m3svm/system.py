@@ -90,9 +90,9 @@ class System(NamedTuple):
         # speed only: rows at a time
         step = max(1, _BLOCK_CELLS // n)
         for start in range(0, m, step):
-            part = np.arange(start, min(m, start + step))
+            part = slice(start, start + step)
             rows, curvature = self.X[part], self.curvature.part(part)
-            X = np.ones((len(part), n))
+            X = np.ones((rows.shape[0], n))
             X[:, :-1] = rows if isinstance(rows, np.ndarray) else rows.toarray()
             for a in range(k):
                 for b in range(a):
