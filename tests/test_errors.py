@@ -396,6 +396,16 @@ def test_pairs_of_very_many_classes_are_worth_a_word(run, tmp_path, monkeypatch)
         assert outcome.code == 0 and "3 classes make 3 pairs" in outcome.err
 
 
+@pytest.mark.parametrize("labels, is_told", [
+    (range(101), True), (range(100), False), (list(range(101)) * 5, False),
+    ([f"word{k}" for k in range(101)], False),
+])  # fmt: skip
+def test_labels_that_may_be_numbers_to_predict_are_worth_a_word(run, tmp_path, labels, is_told):
+    (tmp_path / "data").write_text("".join(f"{label} 1:{k}\n" for k, label in enumerate(labels)))
+    outcome = run("train", "--max-iter", "1", "data", "m")
+    assert ("there is no regression" in outcome.err) == is_told
+
+
 @pytest.mark.parametrize("error, is_memory", [
     (ImportError("libx.so: failed to map segment from shared object"), True),
     (ImportError("libx.so: cannot open shared object file: Cannot allocate memory"), True),

@@ -1,6 +1,7 @@
 """Solvers that the deadline ends within an epoch, a step or a pass keep the best that they have."""
 
 import copy
+from types import SimpleNamespace
 
 import mcodm_problems
 import numpy as np
@@ -174,7 +175,7 @@ def true_objective(state):
 def test_conjugate_gradients_of_mcodm_end_with_the_time(is_array, newton_of_mcodm, monkeypatch):
     """With what they have, and then the lowest point is taken, which is an earlier one or this."""
     state, products = newton_of_mcodm(is_array)
-    rises, shortened, lowest, limit = 0, 0, np.inf, deadline.Limit()
+    rises, shortened, lowest, limit = 0, 0, np.inf, SimpleNamespace(moment=np.inf)
     monkeypatch.setattr(deadline, "is_over", lambda: len(products) >= limit.moment)
     for _ in range(6):
         before, W = copy.deepcopy(state), state.W

@@ -15,6 +15,8 @@ from odmtool.errors import DataError, UsageError
 # More than so many times the compact form is worth a word.
 _LARGE_CARRIER = 4
 _MANY_PAIRS = 10_000
+# More classes, of fewer examples each on average, may be numbers that somebody wants to predict.
+_MANY_CLASSES, _FEW_EXAMPLES = 100, 5
 _MUCH_DENSER = 2
 # A share of the usual gamma or lambda that is worth a word.
 _MUCH_LESS = 0.5
@@ -50,6 +52,9 @@ def read_data(place, class_weight: dict, report: Report):
     learned = data.learned - {label for label, factor in weights.items() if factor == 0}
     if len(learned) == 1 < len(data.classes):
         report.warning(messages.one_class_weighs(min(learned)))
+    k, m = len(data.classes), data.X.shape[0]
+    if k > _MANY_CLASSES and m < _FEW_EXAMPLES * k and not data.names:
+        report.note(messages.numbers_as_classes(k, m))
     if data.skipped:
         report.detail(messages.lines_skipped(data.skipped))
     return data

@@ -4,6 +4,8 @@ An epoch of coordinate descent that computes kernel values as it goes ends there
 a Newton step of mcODM. A pass over a large kernel matrix has some seconds more, and then is given
 up (:func:`check`).
 
+Problems that are solved one after the other have a share of the time each (:class:`Shares`).
+
 The deadline belongs to the process. A task on a cluster takes it along (:func:`carried`), by the
 time of day, so that tasks which wait for a free worker do not have more time than the others.
 Clocks of machines differ; a worker is told ours when we connect (:func:`compare_clocks`).
@@ -29,13 +31,21 @@ class Limit:
     """A moment by the clock of this process; :meth:`end` makes it now, if it was later.
 
     ``began``: since when there was time; by default since now.
+    ``whole``: that of which this is a share. It may end first.
     """
 
-    def __init__(self, moment: float = math.inf, began: float | None = None):
-        self.moment, self.began = moment, time.monotonic() if began is None else began
+    def __init__(
+        self, moment: float = math.inf, began: float | None = None, whole: Limit | None = None
+    ):
+        self._moment, self._whole = moment, whole
+        self.began = time.monotonic() if began is None else began
+
+    @property
+    def moment(self) -> float:
+        return self._moment if self._whole is None else min(self._moment, self._whole.moment)
 
     def end(self) -> None:
-        self.moment = min(self.moment, time.monotonic())
+        self._moment = min(self._moment, time.monotonic())
 
     @property
     def more(self) -> float:
@@ -44,7 +54,7 @@ class Limit:
 
 
 _of_process = Limit()
-# Of a task that came with one: the threads of a worker have different ones.
+# Of a task that came with one, or a share: threads have different ones.
 _of_task = threading.local()
 
 
@@ -95,7 +105,37 @@ def carried(function: Callable) -> Callable:
 
 def _limit() -> Limit:
     """That of this thread's task, or of the process."""
-    return getattr(_of_task, "limit", _of_process)
+    return getattr(_of_task, "limit", None) or _of_process
+
+
+@contextmanager
+def _limited(limit: Limit) -> Iterator[None]:
+    """Inside it, this thread has another limit."""
+    earlier = getattr(_of_task, "limit", None)
+    _of_task.limit = limit
+    try:
+        yield
+    finally:
+        _of_task.limit = earlier
+
+
+class Shares:
+    """Of the time that is left, an equal share for each of the problems that are still to come.
+
+    What one does not use is left for the others. ``at_once``: threads that work on them.
+    """
+
+    def __init__(self, problems: int, at_once: int = 1):
+        self._left, self._at_once, self._lock = problems, at_once, threading.Lock()
+
+    @contextmanager
+    def next(self) -> Iterator[None]:
+        """Inside it, the deadline is the end of the next problem's share."""
+        with self._lock:
+            rounds, self._left = max(self._left / self._at_once, 1.0), self._left - 1
+        now = time.monotonic()
+        with _limited(Limit(now + seconds_left() / rounds, now, _limit())):
+            yield
 
 
 class _Task:
@@ -109,8 +149,5 @@ class _Task:
 
     def __call__(self, *arguments):
         moment = time.monotonic() + self._moment + _ahead - time.time()
-        _of_task.limit = Limit(moment, moment - self._given)
-        try:
+        with _limited(Limit(moment, moment - self._given)):
             return self._function(*arguments)
-        finally:
-            del _of_task.limit

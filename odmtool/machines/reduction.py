@@ -33,6 +33,7 @@ from odmtool.solvers.base import (
     ProgressCallback,
     Solution,
     Stop,
+    better,
     ignore_progress,
     progress_of,
 )
@@ -113,11 +114,8 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         solutions = _on_cluster(machine, prepared, todo, starts)
     elif _shares_landmarks(machine, prepared, todo):
         solutions = _side_by_side(machine, prepared, todo, progress)
-    elif machine.jobs == 1 or machine.solver in IN_PARTS:
-        solutions = [
-            machine.solve_part(part_problem(machine, prepared, part), first, progress)
-            for part, first in zip(todo, starts, strict=True)
-        ]
+    elif machine.solver in IN_PARTS:
+        solutions = _in_shares(machine, prepared, todo, starts, [progress] * len(todo), 1)
     else:
         solutions = _in_threads(machine, prepared, todo, starts, progress)
     return _together(machine, prepared, todo, solutions)
@@ -256,12 +254,33 @@ def _in_threads(machine, prepared, todo, starts, progress) -> list[Solution]:
     if prepared.gram is not None:
         jobs = _threads_for(machine, prepared.gram)
         prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
-    alone = machine.copy(jobs=1)
+    told = _told(progress, len(todo), jobs)
+    return _in_shares(machine.copy(jobs=1), prepared, todo, starts, told, jobs)
 
-    def one(part, first, tell):
-        return alone.solve_part(part_problem(machine, prepared, part), first, tell)
 
-    return local_executor(jobs).map(one, todo, starts, _told(progress, len(todo), jobs))
+def _in_shares(machine, prepared, todo, starts, told, jobs: int) -> list[Solution]:
+    """The solutions of problems that have an equal share of the time each.
+
+    In what the others leave, those that it was too short for are solved again. With a kernel there
+    are no shares, as the first look at its values takes most of the time.
+    """
+    found, left = {}, list(range(len(todo)))
+    while left:
+        shares = deadline.Shares(1 if prepared.gram is not None else len(left), jobs)
+
+        def one(n: int, shares: deadline.Shares = shares) -> tuple[Solution, bool]:
+            with shares.next():
+                problem = part_problem(machine, prepared, todo[n])
+                solution = machine.solve_part(problem, starts[n], told[n])
+                return solution, deadline.is_over() and not solution.converged
+
+        solved = local_executor(jobs).map(one, left)
+        for n, (solution, _) in zip(left, solved, strict=True):
+            found[n] = better(found[n], solution) if n in found else solution
+        left = [n for n, (_, was_short) in zip(left, solved, strict=True) if was_short]
+        if deadline.is_over():
+            break
+    return [found[n] for n in range(len(todo))]
 
 
 def _threads_for(machine, gram: Gram) -> int:

@@ -41,6 +41,13 @@ def no_such_class(label, classes: list) -> str:
     return f"class {label} of -w{label} does not occur in the data, which have {some}{more}"
 
 
+def numbers_as_classes(classes: int, examples: int) -> str:
+    return (
+        f"{classes} different labels of {examples} examples: each is a class of its own, "
+        "there is no regression"
+    )
+
+
 def label_numbers(names: dict[int, str]) -> str:
     """Which integers of the model file stand for which words."""
     return f"labels in the model file, for the stock programs: {numbered(names)}"
