@@ -406,6 +406,19 @@ def test_labels_that_may_be_numbers_to_predict_are_worth_a_word(run, tmp_path, l
     assert ("there is no regression" in outcome.err) == is_told
 
 
+@pytest.mark.parametrize("options, is_told", [
+    (["train", "--scale", "0,1"], True), (["train", "-v", "2", "--scale", "-1,1"], True),
+    (["cv", "-v", "2", "--scale", "0,1"], True), (["train"], False),
+    (["train", "--scale", "0,1", "-B", "-1"], False),
+    (["train", "--scale", "0,1", "-t", "rbf"], False),
+    (["train", "--scale", "0,1", "-s", "kmomd"], False),  # which has one
+])  # fmt: skip
+def test_features_that_are_moved_want_an_intercept(run, tmp_path, options, is_told):
+    (tmp_path / "data").write_text("1 1:1\n1 1:2\n1 1:3\n-1 1:4\n-1 1:5\n" * 2)
+    outcome = run(*options, "data")
+    assert outcome.code == 0 and ("there is no intercept" in outcome.err) == is_told
+
+
 @pytest.mark.parametrize("error, is_memory", [
     (ImportError("libx.so: failed to map segment from shared object"), True),
     (ImportError("libx.so: cannot open shared object file: Cannot allocate memory"), True),

@@ -96,7 +96,7 @@ def cv(ctx, **options):
     gets one line; then come the best one as a command and its accuracy. Ties go to the
     stronger regularisation, then to the smoother kernel.
     """  # fmt: skip
-    from odmtool.cli.training import limit_jobs, note_large_values, warn_of_rows_apart
+    from odmtool.cli import training
 
     if options["cache"] is not None:
         raise UsageError(messages.no_cache_for_searches())
@@ -120,12 +120,13 @@ def cv(ctx, **options):
     plan = plan._replace(coordinates=grids.coordinates(settled, job.grid), first=first)
     if job.grid in (None, "quick"):  # others have gammas of their own
         for one in by_kernel:
-            note_large_values(one, data.X.shape[1], report, _grid(one, job))
+            training.note_large_values(one, data.X.shape[1], report, _grid(one, job))
+    training.note_no_intercept(settled, machine, job.scale, report)
     if job.scale is None:
         widest = min(plan.settings[:first], key=lambda setting: setting.get("gamma", 0.0))
-        warn_of_rows_apart(machine.copy(**widest), data.X, report)
+        training.warn_of_rows_apart(machine.copy(**widest), data.X, report)
     with naming(place.source.path, data.skipped):
-        job.jobs = limit_jobs(_largest(plan, job), job.jobs, report)
+        job.jobs = training.limit_jobs(_largest(plan, job), job.jobs, report)
     identity = _identity(plan, job, data)
     if job.repeat is not None:
         own = partial(_of_part, choice, data, plan.data, job, place)

@@ -9,6 +9,7 @@ from odmtool.cli import messages, process
 from odmtool.cli.files import naming
 from odmtool.cli.flags import name_labels
 from odmtool.cli.report import Report
+from odmtool.core.loss_table import OF_KMOMD
 from odmtool.defaults import COEF0_OF, LAMBDA, SPREAD_OF
 from odmtool.errors import DataError, UsageError
 
@@ -163,6 +164,13 @@ def note_large_values(choice, d: int, report: Report, searched=()) -> None:
     # That of features that are 1, which are not large.
     if lambda_ < _MUCH_LESS * LAMBDA / (1 + COEF0_OF["poly"]) ** choice.first("degree"):
         report.note(messages.lambda_of_large_values(lambda_))
+
+
+def note_no_intercept(choice, machine, scale: tuple | None, report: Report) -> None:
+    """Say that features which --scale moves want an intercept, where nobody said anything of it."""
+    is_open = "bias" not in choice.given and getattr(machine, "kind", None) != OF_KMOMD
+    if scale is not None and machine.kernel == "linear" and is_open:
+        report.note(messages.no_intercept())
 
 
 def limit_jobs(plan, jobs: int, report: Report) -> int:

@@ -75,6 +75,11 @@ lambda_of_large_values = sentence(
 )
 
 
+no_intercept = sentence(
+    "--scale moves the features, and there is no intercept: -B 1 gives the model one"
+)
+
+
 def long_passes(tolerance: float, stage, seconds: float) -> str:
     """``stage`` is that of the pass which begins."""
     some = f"{stage.count - 1}"
