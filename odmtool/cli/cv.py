@@ -228,10 +228,7 @@ def _plan(machine, settings: list[dict], place, data, job, report: Report, is_st
 
     kernels = {setting.get("kernel", machine.kernel) for setting in settings}
     machines = [machine.copy(kernel=kernel) for kernel in kernels]
-    known, labels = searched(data, machines, job.scale is not None), data.labels
-    with naming(place.source.path):
-        if job.scale is not None:
-            known = known.to_be_scaled(*job.scale, place.source.limit())
+    known, labels = searched(data, machines, job.scale, place), data.labels
     settings = grids.with_gammas(settings, known)
     with naming(place.source.path):
         n = folds_for(job.folds, len(labels))

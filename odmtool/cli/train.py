@@ -121,27 +121,23 @@ def _refuse_wishes(job, place) -> None:
     from odmtool.cli import training
 
     training.refuse_scale(place, job.scale)
+    of_rows = {"--margins": job.margins, "--loo": job.loo, "--from": job.start_from}
+    of_model = {"--trace": job.trace, **of_rows, "--keep-best": job.keep_best or None,
+                "--max-time": job.max_time}  # fmt: skip
     if job.folds is not None:
         place.refuse("-v")
-    wishes = (("--margins", job.margins), ("--loo", job.loo), ("--from", job.start_from))
-    if job.trace is not None and job.folds is not None:
-        raise UsageError(messages.not_with_folds("--trace"))
-    for flag, wish in wishes:
+        for flag, wish in of_model.items():
+            if wish is not None:
+                raise UsageError(messages.not_with_folds(flag))
+    for flag, wish in of_rows.items():
         if wish is not None:
             place.refuse(flag)
-            if job.folds is not None:
-                raise UsageError(messages.not_with_folds(flag))
     if job.probability == "1":
         place.refuse("-b 1")
         if job.start_from is not None:
             raise UsageError(messages.not_together("--from", "-b 1"))
-    if job.keep_best and job.folds is not None:
-        raise UsageError(messages.not_with_folds("--keep-best"))
-    if job.max_time is not None:
-        if job.folds is not None:
-            raise UsageError(messages.not_with_folds("--max-time"))
-        if job.max_time <= 0:
-            raise UsageError(messages.must_be_positive("max_time", job.max_time))
+    if job.max_time is not None and job.max_time <= 0:
+        raise UsageError(messages.must_be_positive("max_time", job.max_time))
 
 
 def _train_model(command: str, choice: MachineChoice, place, job, report: Report) -> None:
@@ -261,10 +257,8 @@ def _cross_validate(choice: MachineChoice, place, job, report: Report) -> None:
     choice.warn_of_unused(report)
     training.note_large_values(choice, data.X.shape[1], report)
     training.announce_compilation(report)
-    known = training.searched(data, [machine], job.scale is not None)
+    known = training.searched(data, [machine], job.scale, place)
     with naming(place.source.path, data.skipped):
-        if job.scale is not None:
-            known = known.to_be_scaled(*scaling)
         n = training.folds_for(job.folds, len(known.labels))
         training.warn_of_fewer_folds(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)

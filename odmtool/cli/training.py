@@ -251,16 +251,18 @@ def fit(
     return sentences
 
 
-def searched(data, machines: list, is_scaled: bool):
-    """The data of a cross validation, of rows that all machines can do with."""
+def searched(data, machines: list, scale: tuple[float, float] | None, place):
+    """The data of a cross validation, to be scaled if that is wanted; all machines take them."""
     from odmtool.core.csr import CSR
     from odmtool.search.validation import Data
 
     k = len(data.classes)
     rows = [machine.rows_of(data.X, k) for machine in machines]
-    takes_compressed = not is_scaled and all(isinstance(X, CSR) for X in rows)
+    takes_compressed = scale is None and all(isinstance(X, CSR) for X in rows)
     X = data.X if takes_compressed else data.matrix()
-    return Data(X, data.labels, data.weight)
+    known = Data(X, data.labels, data.weight)
+    with naming(place.source.path):
+        return known if scale is None else known.to_be_scaled(*scale, place.source.limit())
 
 
 def _plan(place, machine, data, probability: bool):

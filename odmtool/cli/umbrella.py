@@ -37,7 +37,11 @@ class Group(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=Group, context_settings=options.CONTEXT_SETTINGS)
+_COMMANDS = (train.train, predict.predict, cv.cv, scale.scale, margins.margins, check.check,
+             describe.describe, completion.completion)  # fmt: skip
+
+
+@click.group(cls=Group, context_settings=options.CONTEXT_SETTINGS, commands=_COMMANDS)
 @options.version_option
 def odmtool() -> None:
     """Large-margin classification by the margin distribution.
@@ -45,13 +49,3 @@ def odmtool() -> None:
     The first four are also installed under a name of their own: odm-train, odm-predict,
     odm-cv, odm-scale.
     """
-
-
-odmtool.add_command(train.train, "train")
-odmtool.add_command(predict.predict, "predict")
-odmtool.add_command(cv.cv, "cv")
-odmtool.add_command(scale.scale, "scale")
-odmtool.add_command(margins.margins, "margins")
-odmtool.add_command(check.check, "check")
-odmtool.add_command(describe.describe, "describe")
-odmtool.add_command(completion.completion, "completion")
