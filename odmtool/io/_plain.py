@@ -135,18 +135,14 @@ def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
 
 
 class RegularLines(NamedTuple):
-    """Lines of a number and pairs after it.
+    """Lines of a number and pairs after it."""
 
-    first : (rows,) float64.
-    counts : (rows,) int, pairs of each row.
-    indices : (pairs,) int, as written; a number above every index for those of very many digits.
-    values : (pairs,) float64.
-    """
-
-    first: np.ndarray
-    counts: np.ndarray
+    first: np.ndarray  # float64, shape (rows,)
+    counts: np.ndarray  # integers, shape (rows,): pairs of each row
+    # Integers, shape (pairs,), as written; a number above every index for those of very many
+    # digits.
     indices: np.ndarray
-    values: np.ndarray
+    values: np.ndarray  # float64, shape (pairs,)
 
 
 def regular_lines(block: bytes) -> RegularLines | None:
