@@ -307,14 +307,13 @@ def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel |
         raise text.error(messages.model_split(total, sum(header["nr_sv"])), start)
     n_coef = n_classes if is_compact else n_classes - 1
     kernel, coef, vectors = _vectors(text, header, start, end, n_coef, first_index)
-    kept = {key: np.array(header[key]) for key in ("probA", "probB", "prob_density_marks")
-            if key in header}
+    sigmoids = {key: np.array(header[key]) for key in SIGMOIDS if key in header}
     if is_compact:
         offset = np.array(header["offset"], dtype=float)
-        return CompactModel(header["label"], kernel, vectors, coef, offset, facts=facts, **kept)
+        return CompactModel(header["label"], kernel, vectors, coef, offset, facts=facts, **sigmoids)
     rho = np.array(header["rho"], dtype=float)
     return KernelModel(
-        header["label"], kernel, vectors, coef, rho, header["nr_sv"], facts=facts, **kept
+        header["label"], kernel, vectors, coef, rho, header["nr_sv"], facts=facts, **sigmoids
     )  # fmt: skip
 
 
