@@ -15,7 +15,6 @@ _WHOLE = {"max_iter", "n_jobs"} | _OF_SOLVERS
 _MAY_BE_NONE = {
     "lambda_", "cost", "gamma", "coef0", "bias", "max_iter", "memory", "n_jobs", "partitions",
 }  # fmt: skip
-_MAY_BE_WORDS = {"gamma"}
 
 
 def numbers_given(estimator, machine) -> dict:
@@ -51,9 +50,7 @@ def number(value, is_whole: bool = False) -> float | int | None:
 
 
 def _number(name: str, value):
-    if (value is None and name in _MAY_BE_NONE) or (
-        isinstance(value, str) and name in _MAY_BE_WORDS
-    ):
+    if (value is None and name in _MAY_BE_NONE) or (isinstance(value, str) and name == "gamma"):
         return value
     found = number(value, name in _WHOLE)
     if found is None:

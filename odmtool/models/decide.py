@@ -71,9 +71,7 @@ def by_first(values: np.ndarray, k: int) -> Iterator[np.ndarray]:
         start += k - 1 - i
 
 
-def pairs_by_class(
-    K: np.ndarray, groups: list[slice], coef: np.ndarray
-) -> Iterator[np.ndarray]:  # fmt: skip
+def pairs_by_class(K: np.ndarray, groups: list[slice], coef: np.ndarray) -> Iterator[np.ndarray]:
     """Values of pairs of many classes without their intercepts, class by class.
 
     For each class but the last yields those of its pairs with all that come after it, shape
