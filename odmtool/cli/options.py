@@ -153,14 +153,10 @@ class Command(click.Command):
 
     A long name with one dash (``-mu 3``), which would be read as ``-m u``, is answered with
     the spelling that works.
-
-    Attributes
-    ----------
-    sections : dict
-        Headings of the help and their options (:mod:`odmtool.cli.sections`).
     """
 
     sections = {}
+    """Headings of the help and their options (:mod:`odmtool.cli.sections`)."""
 
     def make_context(self, *arguments, **attributes):
         with help_printed():

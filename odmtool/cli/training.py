@@ -188,8 +188,6 @@ def fit(
 
     Parameters
     ----------
-    place : odmtool.places.place.Place
-    machine : Machine
     data : TrainingData
         What the place has read.
     probability : bool

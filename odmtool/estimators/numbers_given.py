@@ -20,16 +20,8 @@ _MAY_BE_NONE = {
 def numbers_given(estimator, machine) -> dict:
     """The parameters that are numbers, by name, as float or int; None and words where they may be.
 
-    Parameters
-    ----------
-    estimator
-    machine : type of Machine
-        Its fields and the solvers' settings say what a number is.
-
-    Raises
-    ------
-    UsageError
-        One is something else.
+    ``machine`` (type of Machine): its fields and the solvers' settings say what a number is. Raises
+    UsageError: one is something else.
     """
     real = {field.name for field in fields(machine) if field.type.startswith("float")} | {"tol"}
     known = sorted(name for name in real | _WHOLE if hasattr(estimator, name))

@@ -27,11 +27,9 @@ class ClassifierMixin:
     def score(self, X, y, sample_weight=None) -> float:
         """The share of the rows of X whose label in y is predicted, weighted.
 
-        Raises
-        ------
-        DataError
-            y has not one label per row, or texts where the model answers with numbers, or numbers
-            where it answers with texts: NumPy would compare them, and none would be right.
+        Raises DataError: y has not one label per row, or texts where the model answers with
+        numbers, or numbers where it answers with texts: NumPy would compare them, and none would
+        be right.
         """
         y, predicted = np.asarray(y), self.predict(X)
         if y.shape != predicted.shape:
@@ -85,11 +83,7 @@ def checked_rows(X, may_be_empty: bool = False):
     """X as an array or a CSR matrix of doubles, at least one row and one column.
 
     With ``may_be_empty`` a sparse matrix need not have columns: it is as wide as its last feature.
-
-    Raises
-    ------
-    DataError
-        It has another shape, or a value that is not finite.
+    Raises DataError: it has another shape, or a value that is not finite.
     """
     is_sparse = sparse.issparse(X)
     if np.iscomplexobj(X):

@@ -194,12 +194,8 @@ class _Numbers:
     are doubles, so that only the division rounds (Clinger, How to read floating point numbers
     accurately, 1990). The numbers of which this is not true are left to Python.
 
-    ``places`` and ``marks`` (ndarrays of int, shape (n,)): see :func:`_marks`.
-
-    Attributes
-    ----------
-    marks : ndarray of int
-        The kind of the character that ends each number.
+    ``places`` and ``marks`` (ndarrays of int, shape (n,)): see :func:`_marks`; the attribute
+    ``marks`` has the kind of the character that ends each number.
     """
 
     def __init__(self, text: bytes, places: np.ndarray, marks: np.ndarray):

@@ -146,16 +146,9 @@ def sure_winners(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The classes with most votes, and where values that are off could give another one.
 
-    Parameters
-    ----------
-    by_first : iterable of pairs of ndarrays, shape (m, k - 1 - i)
-        For each class i, values of the pairs with those after it, and how far off they may be;
-        where that is 0 they decide as they are.
-
-    Returns
-    -------
-    best : int array, shape (m,)
-    in_doubt : bool array, shape (m,)
+    ``by_first`` (iterable of pairs of ndarrays, shape (m, k - 1 - i)): for each class i, values of
+    the pairs with those after it, and how far off they may be; where that is 0 they decide as they
+    are. Returns int array and bool array, both of shape (m,).
     """
     least, lost = np.zeros((2, m, k), dtype=np.int32)
     for i, (values, bound) in enumerate(by_first):

@@ -42,11 +42,7 @@ def pairs_of(model) -> Pairs:
 
 
 class Pairs:
-    """The pairs of few classes.
-
-    Parameters
-    ----------
-    model : KernelModel
+    """The pairs of few classes of a KernelModel.
 
     Attributes
     ----------
