@@ -123,22 +123,14 @@ def pairs_by_first(sums: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         start = part.stop
 
 
-def sums_of_pairs(sums: np.ndarray) -> np.ndarray:
-    """The same of all pairs, shape (n, k (k - 1) / 2)."""
-    k, n, _ = sums.shape
-    found = np.empty((n, k * (k - 1) // 2))
-    for part, values in pairs_by_first(sums):
-        found[:, part] = values
-    return found
-
-
 def pair_totals(C: np.ndarray, target: np.ndarray, k: int) -> np.ndarray:
     """What the coefficients of every pair sum up to, shape (k (k - 1) / 2,).
 
-    ``C`` (ndarray, shape (m, k - 1)): as those of :func:`sums_of_pairs`, of examples of the classes
-    ``target``.
+    ``C`` (ndarray, shape (m, k - 1)): as those of :func:`pairs_by_first`, of examples of the
+    classes ``target``.
     """
-    return sums_of_pairs(np.array([C[target == i].sum(axis=0) for i in range(k)])[:, None])[0]
+    sums = np.array([C[target == i].sum(axis=0) for i in range(k)])[:, None]
+    return np.hstack([values for _, values in pairs_by_first(sums)])[0]
 
 
 def sure_winners(
