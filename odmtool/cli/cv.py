@@ -84,10 +84,7 @@ Examples:
 @plot_options
 @probability_option
 @format_option
-@common.quiet_option
-@common.verbose_option
-@common.version_option
-@click.pass_context
+@common.voice_options
 def cv(ctx, **options):
     """Cross validate a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin).
 

@@ -43,10 +43,7 @@ Examples:
 @click.option("--zero-based", is_flag=True,
               help="Feature indices of TEST_FILE start at 0; add 1 to each.")
 @common.jobs_option("Threads for BLAS (kernel models).")
-@common.quiet_option
-@common.verbose_option
-@common.version_option
-@click.pass_context
+@common.voice_options
 def margins(ctx, **options):
     """Compare the margins that models have on the examples of TEST_FILE.
 

@@ -263,6 +263,10 @@ def stacked(options: list):
     return decorate
 
 
+voice_options = stacked([quiet_option, verbose_option, version_option, click.pass_context])
+"""Decorator: what the Report of a command needs; the function gets the context first."""
+
+
 def jobs_option(text: str):
     """Decorator: ``-j``, and what the threads are for."""
     return click.option(

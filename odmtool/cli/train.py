@@ -94,10 +94,7 @@ Examples:
 @click.option("--trace", metavar="FILE",
               help="Write the course of the training as CSV: iteration, objective, relative gap, "
                    "seconds and training accuracy (COURSE in odm-train(1)).")
-@common.quiet_option
-@common.verbose_option
-@common.version_option
-@click.pass_context
+@common.voice_options
 def train(ctx, **options):
     """Train a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin) and write
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
