@@ -8,33 +8,11 @@ from __future__ import annotations
 
 import click
 
-from odmtool.cli import (
-    check,
-    completion,
-    cv,
-    describe,
-    margins,
-    messages,
-    options,
-    predict,
-    scale,
-    train,
-)
-from odmtool.errors import UsageError
+from odmtool.cli import check, completion, cv, describe, margins, options, predict, scale, train
 
 
-class Group(click.Group):
+class Group(options.Plain, click.Group):
     """A group that says in one sentence what is missing, as the commands do."""
-
-    def make_context(self, *arguments, **attributes):
-        with options.help_printed():
-            return super().make_context(*arguments, **attributes)
-
-    def parse_args(self, ctx, args):
-        if not args and not ctx.resilient_parsing:
-            pieces = self.collect_usage_pieces(ctx)
-            raise UsageError(messages.no_arguments(ctx.command_path, pieces))
-        return super().parse_args(ctx, args)
 
 
 _COMMANDS = (train.train, predict.predict, cv.cv, scale.scale, margins.margins, check.check,
