@@ -172,7 +172,7 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
     if memory.needed > memory.limit:
         report.warning(messages.search_too_large(memory.needed, memory.limit))
     elif memory.jobs < jobs:
-        report.note(messages.fewer_processes(memory.jobs, jobs, memory.needed, memory.limit))
+        report.note(messages.fewer_processes(jobs, memory.needed, memory.limit, memory.jobs))
     report.detail(messages.memory_needs(memory.parts, memory.limit))
     return memory.jobs
 

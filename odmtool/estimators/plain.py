@@ -33,7 +33,7 @@ class ClassifierMixin:
         """
         y, predicted = np.asarray(y), self.predict(X)
         if y.shape != predicted.shape:
-            raise DataError(messages.label_count(y.shape, len(predicted)))
+            raise DataError(messages.label_count(len(predicted), y.shape))
         if isinstance(y[0], str) != isinstance(predicted[0], str):
             raise DataError(messages.labels_of_another_kind(y[0], predicted[0]))
         return float(np.average(predicted == y, weights=sample_weight))
@@ -75,7 +75,7 @@ class BaseEstimator:
             return X
         y = np.asarray(y)
         if y.shape != (X.shape[0],):
-            raise DataError(messages.label_count(y.shape, X.shape[0]))
+            raise DataError(messages.label_count(X.shape[0], y.shape))
         return X, y
 
 

@@ -248,7 +248,7 @@ def _values(text: ModelText, end: int, key: str, n_classes: int) -> tuple[Sequen
             (key == "nr_class" and value < 1) or (key in NOT_NEGATIVE and value < 0)
         )
         if value is None or too_small:
-            raise text.error(messages.model_value(key, token), match.start())
+            raise text.error(messages.model_value(token, key), match.start())
         values.append(value)
         end = match.end()
     if key == "label" and len(set(values)) < len(values):
@@ -294,7 +294,7 @@ def _sigmoids(text: ModelText, facts: dict[str, str], n_classes: int) -> dict[st
         words = facts.pop(key, "").encode()
         numbers = [real(token) for token in words.split()]
         if None in numbers or len(numbers) != KEYS[key][0](n_classes):
-            raise text.error(messages.model_value(key, words))
+            raise text.error(messages.model_value(words, key))
         sigmoids[key] = np.array(numbers, dtype=float)
     return sigmoids
 
