@@ -87,6 +87,6 @@ def assert_same_model(a, b) -> None:
     assert same(a.coef, b.coef) and same(a.rho, b.rho)
     for name in ("data", "indices", "indptr"):
         assert same(getattr(a.support_vectors, name), getattr(b.support_vectors, name))
-    for name in ("probA", "probB", "prob_density_marks"):
+    for name in ("probA", "probB"):
         assert (getattr(a, name) is None) == (getattr(b, name) is None)
         assert getattr(a, name) is None or same(getattr(a, name), getattr(b, name))

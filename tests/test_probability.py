@@ -22,7 +22,7 @@ from odmtool.machines import ODM
 from odmtool.models import coupling, probability
 from odmtool.models.decide import pair_blocks
 from odmtool.models.linear import LinearModel
-from odmtool.models.probability import LEAST, class_probabilities, fit_sigmoid, sigmoid
+from odmtool.models.probability import LEAST, fit_sigmoid, probabilities_of_blocks, sigmoid
 from odmtool.search.calibration import FOLDS, add_probabilities, calibrate_chain
 from odmtool.search.search import SearchPlan, search
 from odmtool.search.validation import Data, evaluate_chain, folds, shared_gram
@@ -33,6 +33,10 @@ def noisy_values(m=300, seed=0):
     rng = np.random.default_rng(seed)
     f = 2 * rng.standard_normal(m) + 0.3
     return f, rng.random(m) < 1 / (1 + np.exp(0.4 - 1.3 * f)), rng.uniform(0.1, 3, m)
+
+
+def class_probabilities(values, A, B, k):
+    return probabilities_of_blocks([values], len(values), A, B, k)
 
 
 # ---- the fit -----------------------------------------------------------------------

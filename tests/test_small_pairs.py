@@ -10,7 +10,7 @@ from stock import run as run_stock
 from odmtool.core import losses
 from odmtool.judge import binary as judge
 from odmtool.machines import L2SVM, ODM, reduction, small_pairs
-from odmtool.models.decide import pair_totals, sums_of_pairs
+from odmtool.models.decide import pair_totals, pairs_by_first
 
 K = 22  # classes: 231 pairs
 
@@ -131,7 +131,9 @@ def test_sums_of_pairs():
     generator, k = np.random.default_rng(0), 5
     sums, target = generator.standard_normal((k, 3, k - 1)), np.array([4, 0, 2, 2, 1, 3, 0])
     C = generator.standard_normal((len(target), k - 1))
-    found, totals = sums_of_pairs(sums), pair_totals(C, target, k)
+    parts, blocks = zip(*pairs_by_first(sums), strict=True)
+    assert np.array_equal(np.r_[parts], np.arange(k * (k - 1) // 2))
+    found, totals = np.hstack(blocks), pair_totals(C, target, k)
     for pair, (i, j) in enumerate(reduction.problems(k, "ovo")):
         assert found[:, pair] == pytest.approx(sums[i, :, j - 1] + sums[j, :, i])
         both = C[target == i, j - 1].sum() + C[target == j, i].sum()

@@ -104,7 +104,9 @@ def _object_of(compiled) -> tuple[dict, bytes]:
     machine = compiled.library.codegen._tm
     _without_unused(module, machine)
     needed = [function.name for function in module.functions if not _is_at_hand(function)]
-    needed += [one.name for one in module.global_variables if _is_of_numba(one)]
+    names = [one.name for one in module.global_variables]
+    # numba sets these before it calls a function.
+    needed += [name for name in names if name.startswith(("_ZN08NumbaEnv", "PyExc_"))]
     if needed:
         raise NotKeptError(needed)
     arguments = [_plain(str(argument.type)) for argument in module.get_function(entry).arguments]
@@ -173,8 +175,3 @@ def _is_at_hand(function) -> bool:
         return True
     is_foreign = name.startswith(("Py", "_Py", "numba_", "NRT_"))
     return not is_foreign and hasattr(ctypes.CDLL(None), name)
-
-
-def _is_of_numba(variable) -> bool:
-    """Whether it is one that numba sets before it calls a function."""
-    return variable.name.startswith(("_ZN08NumbaEnv", "PyExc_"))

@@ -84,10 +84,7 @@ Examples:
 @plot_options
 @probability_option
 @format_option
-@common.quiet_option
-@common.verbose_option
-@common.version_option
-@click.pass_context
+@common.voice_options
 def cv(ctx, **options):
     """Cross validate a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin).
 
@@ -229,10 +226,7 @@ def _plan(machine, settings: list[dict], place, data, job, report: Report, is_st
 
     kernels = {setting.get("kernel", machine.kernel) for setting in settings}
     machines = [machine.copy(kernel=kernel) for kernel in kernels]
-    known, labels = searched(data, machines, job.scale is not None), data.labels
-    with naming(place.source.path):
-        if job.scale is not None:
-            known = known.to_be_scaled(*job.scale, place.source.limit())
+    known, labels = searched(data, machines, job.scale, place), data.labels
     settings = grids.with_gammas(settings, known)
     with naming(place.source.path):
         n = folds_for(job.folds, len(labels))

@@ -30,9 +30,7 @@ def naming(data_file: str, skipped: int | None = None):
         raise
 
 
-def check_files(
-    inputs: list[str], outputs: list[str | None], journal: str | None = None
-) -> None:  # fmt: skip
+def check_files(inputs: list[str], outputs: list[str | None], journal: str | None = None) -> None:
     """Raise before anything is read if a file cannot be read or written, or is two things.
 
     ``outputs`` (list of str or None): those that are None are not written. ``journal`` is the one

@@ -36,12 +36,13 @@ class MachineChoice(NamedTuple):
     """What is to be trained."""
 
     asked: str  # the machine of -s; auto until the classes are known
-    # Those of :data:`PARAMETER_NAMES`: a value, of odm-cv a tuple of values; None is the machine's
+    # Those of :data:`PARAMETER_NAMES`: a tuple of values, of odm-train one; None is the machine's
     # default.
     parameters: dict
     common: dict  # other keyword arguments, of every machine
     special: dict  # keyword arguments of some machines
     given: frozenset[str]  # the options that stand on the command line
+    is_search: bool  # of odm-cv
     # Every class not named in ``common["class_weight"]`` weighs the same in all.
     is_balanced: bool = False
     # Of a search with a kernel whose gamma nobody named, once the data are known: its default gamma
@@ -115,21 +116,15 @@ class MachineChoice(NamedTuple):
     @property
     def _kernels(self) -> set[str]:
         """The kernels; a search may have several."""
-        kernel = self.parameters["kernel"]
-        return {kernel} if isinstance(kernel, str) else {*kernel}
+        return {*self.parameters["kernel"]}
 
     @property
     def _has_several(self) -> bool:
         return len(self._kernels) > 1
 
-    @property
-    def is_search(self) -> bool:
-        return not isinstance(self.parameters["kernel"], str)
-
     def _with(self, name: str, value: float) -> MachineChoice:
-        """With a value of a parameter, which in a search is the only one of its list."""
-        own = {name: (value,) if self.is_search else value}
-        return self._replace(parameters=self.parameters | own)
+        """With a value of a parameter, and no other."""
+        return self._replace(parameters=self.parameters | {name: (value,)})
 
     def _with_defaults(self, data, scaled: Callable) -> MachineChoice:
         """With the default coef0, gamma and lambda of its kernel for the data, where not the usual.
@@ -166,8 +161,8 @@ class MachineChoice(NamedTuple):
     def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
         from odmtool.machines.default_values import default_lambda
 
-        usual, power = self._usual_lambda, self.parameters["power"]
-        if isinstance(power, tuple) and len(power) > 1:  # what suits one does not suit another
+        usual = self._usual_lambda
+        if len(self.parameters["power"] or ()) > 1:  # what suits one does not suit another
             return self
         value = default_lambda(
             self.name, usual, kernel, data.X, data.weight, variances=variances,
@@ -200,21 +195,20 @@ class MachineChoice(NamedTuple):
         return choice._replace(spread=spread) if self.is_search else choice
 
     def first(self, name: str):
-        """A parameter; in a search its first value."""
-        value = self.parameters[name]
-        return value[0] if isinstance(value, tuple) else value
+        """The first value of a parameter."""
+        values = self.parameters[name]
+        return None if values is None else values[0]
 
     def _only(self, name: str) -> float | None:
         """A parameter, if it has one value that does not depend on distances."""
-        asked = self.parameters[name]
-        one, *others = asked if isinstance(asked, tuple) else (asked,)
+        one, *others = self.parameters[name]
         return None if others or isinstance(one, PerDistance) else one
 
     def make(self, values: dict | None = None):
         """The machine, its parameters checked; ``values`` stand for some of them."""
         from odmtool.machines import machine_named
 
-        known = self.parameters | (values or {})
+        known = {name: self.first(name) for name in self.parameters} | (values or {})
         row = MACHINES[self.name]
         arguments = {name: known[name] for name in known if name not in MACHINE_PARAMETERS}
         arguments |= {name: known[name] for name in row.parameters if known[name] is not None}
@@ -283,21 +277,26 @@ def machine_choice(ctx: click.Context, options: dict) -> MachineChoice:
     common = {name: options[name] for name in _COMMON}
     settings = Settings(**{name: options[name] for name in Settings._fields})
     common |= {"class_weight": dict(options["class_weight"]), "settings": settings}
-    parameters = {name: options[name] for name in PARAMETER_NAMES}
+    is_search = isinstance(options["kernel"], tuple)
+    parameters = _in_tuples({name: options[name] for name in PARAMETER_NAMES})
     special = {name: options[name] for name in _SPECIAL}
     choice = MachineChoice(
-        options["machine"], parameters, common, special, given, options["balanced"]
+        options["machine"], parameters, common, special, given, is_search, options["balanced"]
     )
     for name, form in _FORMS.items():
         if options[name] is None:
             continue
         if choice.name not in form.machines:
             raise UsageError(messages.form_of_machine(f"--{name}", form.machines[0]))
-        found = form.parameters(*options[name])
-        if isinstance(parameters["kernel"], tuple):
-            found = {k: v if isinstance(v, tuple) else (v,) for k, v in found.items()}
+        found = _in_tuples(form.parameters(*options[name]))
         choice = choice._replace(parameters=parameters | found, given=choice.given | found.keys())
     return choice
+
+
+def _in_tuples(values: dict) -> dict:
+    """The same, what has one value as a tuple of it."""
+    several = (tuple, type(None))
+    return {name: v if isinstance(v, several) else (v,) for name, v in values.items()}
 
 
 def _refuse_both(form: str, given: frozenset[str]) -> None:
@@ -317,9 +316,8 @@ def given_options(ctx: click.Context) -> frozenset[str]:
 
 def _of_kdd(lambda1, mu2, cost) -> dict:
     """TKDE's parameters from those of --kdd: the same loss, in another scaling."""
-    is_list = isinstance(lambda1, tuple)
-    mu1 = tuple(2 * value for value in lambda1) if is_list else 2 * lambda1
-    return {"mu1": mu1, "mu2": mu2, "cost": cost}
+    lambda1 = lambda1 if isinstance(lambda1, tuple) else (lambda1,)
+    return {"mu1": tuple(2 * value for value in lambda1), "mu2": mu2, "cost": cost}
 
 
 def of_arxiv(c1: float, c2: float, band: float) -> dict:

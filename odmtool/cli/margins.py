@@ -43,10 +43,7 @@ Examples:
 @click.option("--zero-based", is_flag=True,
               help="Feature indices of TEST_FILE start at 0; add 1 to each.")
 @common.jobs_option("Threads for BLAS (kernel models).")
-@common.quiet_option
-@common.verbose_option
-@common.version_option
-@click.pass_context
+@common.voice_options
 def margins(ctx, **options):
     """Compare the margins that models have on the examples of TEST_FILE.
 
@@ -57,14 +54,20 @@ def margins(ctx, **options):
     names = _names(job)
     common.limit_threads(options["jobs"])
     report = report_of(ctx, options, job.csv_file)
-    _check(job)
+    check_files([job.test_file, *job.models], [job.csv_file, job.plot_file])
+    if job.plot_file is not None:
+        from odmtool.measures import margin_picture, pictures
+
+        pictures.check_library()
     measured, correct = _measure(job, report)
     if job.theta is not None:
         measured = [one._replace(theta=job.theta) for one in measured]
     rows = [row for triple in zip(names, measured, correct, strict=True) for row in _rows(*triple)]
     figure = None
     if job.plot_file is not None:  # first, for there may be nothing to draw
-        figure = _figure(dict(zip(names, measured, strict=True)), job)
+        title = title_of(job.plot_title, job.test_file)
+        named = dict(zip(names, measured, strict=True))
+        figure = margin_picture.margin_figure(named, _PANELS[job.panel], title)
     from odmtool.cli.tables import write_csv
     from odmtool.io.files import display_name
 
@@ -89,16 +92,6 @@ def _names(job) -> list[str]:
     if twice:
         raise UsageError(messages.named_twice(twice[0]))
     return names
-
-
-def _check(job) -> None:
-    """Complain before anything is read."""
-    inputs = [job.test_file, *job.models]
-    check_files(inputs, [job.csv_file, job.plot_file])
-    if job.plot_file is not None:
-        from odmtool.measures import pictures as plots
-
-        plots.check_library()
 
 
 def _measure(job, report: Report) -> tuple[list, list[int]]:
@@ -164,10 +157,3 @@ def _short(row: dict) -> dict:
         **{f"q{share}": row[f"quantile_{share}"] for share in _SHOWN},
         "<0": row["below_0"], "<1-theta": row["below_1-theta"],
     }  # fmt: skip
-
-
-def _figure(named: dict, job):
-    from odmtool.measures.margin_picture import margin_figure
-
-    title = title_of(job.plot_title, job.test_file)
-    return margin_figure(named, _PANELS[job.panel], title)

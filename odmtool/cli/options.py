@@ -148,23 +148,29 @@ def help_printed():
         raise FileError(messages.cannot_write("stdout", error.strerror)) from None
 
 
-class Command(click.Command):
-    """A command whose users come from LIBSVM and LIBLINEAR.
-
-    A long name with one dash (``-mu 3``), which would be read as ``-m u``, is answered with
-    the spelling that works.
-
-    Attributes
-    ----------
-    sections : dict
-        Headings of the help and their options (:mod:`odmtool.cli.sections`).
-    """
-
-    sections = {}
+class Plain:
+    """That arguments, or room for the help, are missing is said in one sentence."""
 
     def make_context(self, *arguments, **attributes):
         with help_printed():
             return super().make_context(*arguments, **attributes)
+
+    def parse_args(self, ctx, args):
+        if not args and not ctx.resilient_parsing:
+            pieces = self.collect_usage_pieces(ctx)
+            raise UsageError(messages.no_arguments(ctx.command_path, pieces))
+        return super().parse_args(ctx, args)
+
+
+class Command(Plain, click.Command):
+    """A command whose users come from LIBSVM and LIBLINEAR.
+
+    A long name with one dash (``-mu 3``), which would be read as ``-m u``, is answered with
+    the spelling that works.
+    """
+
+    sections = {}
+    """Headings of the help and their options (:mod:`odmtool.cli.sections`)."""
 
     def translated(self, ctx, args: list[str]) -> list[str]:
         """The arguments in our words."""
@@ -180,9 +186,6 @@ class Command(click.Command):
         for param in self.params:
             if isinstance(param, OptionalChoice):
                 args = param.completed(args)
-        if not args and not ctx.resilient_parsing:
-            pieces = self.collect_usage_pieces(ctx)
-            raise UsageError(messages.no_arguments(ctx.command_path, pieces))
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx, formatter):
@@ -265,6 +268,10 @@ def stacked(options: list):
         return function
 
     return decorate
+
+
+voice_options = stacked([quiet_option, verbose_option, version_option, click.pass_context])
+"""Decorator: what the Report of a command needs; the function gets the context first."""
 
 
 def jobs_option(text: str):

@@ -236,14 +236,10 @@ def _way(job, model):
         return model.predict_with_probabilities, " %g"
     if job.decision_values or job.margins is not None:
         return model.predict_with_values, " %.17g" if job.decision_values else ""
-    return _labels_only(model), ""
-
-
-def _labels_only(model):
-    """Labels and no values, which of a kernel model take longer."""
     import numpy as np
 
-    return lambda rows: (model.predict(rows), np.empty((rows.shape[0], 0)))
+    # No values, which of a kernel model take longer.
+    return lambda rows: (model.predict(rows), np.empty((rows.shape[0], 0))), ""
 
 
 def _parts(block, model):

@@ -30,7 +30,9 @@ def prepare(program: str) -> None:
     """
     gc.disable()
     _open_missing_streams()
-    show_what_can_be_shown()
+    if hasattr(sys.stdout, "reconfigure"):
+        # What its encoding has not is escaped, as Python does on stderr.
+        sys.stdout.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         # What Python and NumPy warn of, a user cannot act on: results are checked, and what
         # is wrong with them is said in our words. Processes that share the work do the same.
@@ -119,12 +121,6 @@ def _open_missing_streams() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-
-
-def show_what_can_be_shown() -> None:
-    """What the encoding of stdout has not is escaped, as Python does on stderr."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def say(line: str, stream: TextIO | None = None) -> None:

@@ -106,10 +106,8 @@ class Report:
     """
 
     def __init__(self, program: str, quiet=False, verbose=False, product_on_stdout=False):
-        self.program = program
-        self.quiet = quiet
-        self.verbose = verbose
-        self.product_on_stdout = product_on_stdout
+        self.program, self.product_on_stdout = program, product_on_stdout
+        self.quiet, self.verbose = quiet, verbose
         self._stderr_left = STDERR_LIMIT
         self._last_progress = self._last_line = time.monotonic()
         self._has_progress = False

@@ -42,10 +42,8 @@ LOWER, UPPER = -1.0, 1.0
               help="Significant digits of a scaled value; 17 loses nothing.")
 @click.option("--zero-based", is_flag=True,
               help="Feature indices of FILE start at 0; add 1 to each.")
-@options.quiet_option
-@options.verbose_option
-@options.version_option
-def scale(quiet: bool, verbose: bool, **settings) -> None:
+@options.voice_options
+def scale(ctx, quiet: bool, verbose: bool, **settings) -> None:
     """Scale the features of an svmlight FILE to [-1, 1] or another range.
 
     Scale training data with -s, and test data by the same ranges with -r. Range
@@ -59,8 +57,7 @@ def scale(quiet: bool, verbose: bool, **settings) -> None:
     for path in (job.save, job.output):
         if path is not None:
             files.check_writable(path)
-    program = click.get_current_context().command_path
-    say = report.Report(program, quiet, verbose, product_on_stdout=True)
+    say = report.Report(ctx.command_path, quiet, verbose, product_on_stdout=True)
     if job.restore is None:
         _scale_by_own_ranges(job, say)
     else:

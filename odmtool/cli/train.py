@@ -94,10 +94,7 @@ Examples:
 @click.option("--trace", metavar="FILE",
               help="Write the course of the training as CSV: iteration, objective, relative gap, "
                    "seconds and training accuracy (COURSE in odm-train(1)).")
-@common.quiet_option
-@common.verbose_option
-@common.version_option
-@click.pass_context
+@common.voice_options
 def train(ctx, **options):
     """Train a machine on TRAINING_FILE (svmlight format; gz, bz2, xz; - is stdin) and write
     MODEL_FILE (by default the file's name and ".model", in the current directory; - is stdout).
@@ -121,27 +118,23 @@ def _refuse_wishes(job, place) -> None:
     from odmtool.cli import training
 
     training.refuse_scale(place, job.scale)
+    of_rows = {"--margins": job.margins, "--loo": job.loo, "--from": job.start_from}
+    of_model = {"--trace": job.trace, **of_rows, "--keep-best": job.keep_best or None,
+                "--max-time": job.max_time}  # fmt: skip
     if job.folds is not None:
         place.refuse("-v")
-    wishes = (("--margins", job.margins), ("--loo", job.loo), ("--from", job.start_from))
-    if job.trace is not None and job.folds is not None:
-        raise UsageError(messages.not_with_folds("--trace"))
-    for flag, wish in wishes:
+        for flag, wish in of_model.items():
+            if wish is not None:
+                raise UsageError(messages.not_with_folds(flag))
+    for flag, wish in of_rows.items():
         if wish is not None:
             place.refuse(flag)
-            if job.folds is not None:
-                raise UsageError(messages.not_with_folds(flag))
     if job.probability == "1":
         place.refuse("-b 1")
         if job.start_from is not None:
             raise UsageError(messages.not_together("--from", "-b 1"))
-    if job.keep_best and job.folds is not None:
-        raise UsageError(messages.not_with_folds("--keep-best"))
-    if job.max_time is not None:
-        if job.folds is not None:
-            raise UsageError(messages.not_with_folds("--max-time"))
-        if job.max_time <= 0:
-            raise UsageError(messages.must_be_positive("max_time", job.max_time))
+    if job.max_time is not None and job.max_time <= 0:
+        raise UsageError(messages.must_be_positive("max_time", job.max_time))
 
 
 def _train_model(command: str, choice: MachineChoice, place, job, report: Report) -> None:
@@ -263,10 +256,8 @@ def _cross_validate(choice: MachineChoice, place, job, report: Report) -> None:
     training.note_large_values(choice, data.X.shape[1], report)
     training.note_no_intercept(choice, machine, job.scale, report)
     training.announce_compilation(report)
-    known = training.searched(data, [machine], job.scale is not None)
+    known = training.searched(data, [machine], job.scale, place)
     with naming(place.source.path, data.skipped):
-        if job.scale is not None:
-            known = known.to_be_scaled(*scaling)
         n = training.folds_for(job.folds, len(known.labels))
         training.warn_of_fewer_folds(job.folds, len(known.labels), report)
         training.warn_of_one_class(data, report)

@@ -185,7 +185,7 @@ def limit_jobs(plan, jobs: int, report: Report) -> int:
     if memory.needed > memory.limit:
         report.warning(messages.search_too_large(memory.needed, memory.limit))
     elif memory.jobs < jobs:
-        report.note(messages.fewer_processes(memory.jobs, jobs, memory.needed, memory.limit))
+        report.note(messages.fewer_processes(jobs, memory.needed, memory.limit, memory.jobs))
     report.detail(messages.memory_needs(memory.parts, memory.limit))
     return memory.jobs
 
@@ -201,8 +201,6 @@ def fit(
 
     Parameters
     ----------
-    place : odmtool.places.place.Place
-    machine : Machine
     data : TrainingData
         What the place has read.
     probability : bool
@@ -264,16 +262,18 @@ def fit(
     return sentences
 
 
-def searched(data, machines: list, is_scaled: bool):
-    """The data of a cross validation, of rows that all machines can do with."""
+def searched(data, machines: list, scale: tuple[float, float] | None, place):
+    """The data of a cross validation, to be scaled if that is wanted; all machines take them."""
     from odmtool.core.csr import CSR
     from odmtool.search.validation import Data
 
     k = len(data.classes)
     rows = [machine.rows_of(data.X, k) for machine in machines]
-    takes_compressed = not is_scaled and all(isinstance(X, CSR) for X in rows)
+    takes_compressed = scale is None and all(isinstance(X, CSR) for X in rows)
     X = data.X if takes_compressed else data.matrix()
-    return Data(X, data.labels, data.weight)
+    known = Data(X, data.labels, data.weight)
+    with naming(place.source.path):
+        return known if scale is None else known.to_be_scaled(*scale, place.source.limit())
 
 
 def _plan(place, machine, data, probability: bool):

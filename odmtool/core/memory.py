@@ -94,7 +94,8 @@ def default_memory() -> float:
 
 def free() -> float:
     """Bytes that are free now, within the limit of the control group (containers, batch jobs)."""
-    return min(_free_on_machine(), _free_in_group())
+    on_machine = _told("/proc/meminfo", "MemAvailable")
+    return min(_FALLBACK if on_machine is None else on_machine, _free_in_group())
 
 
 def resident() -> float:
@@ -145,11 +146,6 @@ def _glibc():
 def _content(file: str) -> str:
     with open(file) as stream:
         return stream.read()
-
-
-def _free_on_machine() -> float:
-    told = _told("/proc/meminfo", "MemAvailable")
-    return _FALLBACK if told is None else told
 
 
 def _told(file: str, wanted: str) -> float | None:

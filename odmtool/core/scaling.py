@@ -41,19 +41,15 @@ class LabelRange(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """What scaling needs to know; the content of a range file.
-
-    ``index`` (n int64, rising) counts features from 1; ``minimum`` and
-    ``maximum`` (n float64) are their ranges. ``labels`` is None where labels
-    stay as they are.
-    """
+    """What scaling needs to know; the content of a range file."""
 
     lower: float
     upper: float
-    index: np.ndarray
+    index: np.ndarray  # int64, shape (n,), rising: features, counted from 1
+    # minimum, maximum: float64, shape (n,): their ranges.
     minimum: np.ndarray
     maximum: np.ndarray
-    labels: LabelRange | None = None
+    labels: LabelRange | None = None  # None where labels stay as they are
 
 
 class Extremes:

@@ -188,11 +188,8 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         """Write the model; ``odm-predict``, LIBSVM and LIBLINEAR read it, and load_model.
 
         Of labels that are no integers the file has the places 0, 1, ... in ``classes_``, which
-        the stock programs answer with; load_model gives the labels back as texts.
-
-        Raises
-        ------
-        odmtool.errors.FileError
+        the stock programs answer with; load_model gives the labels back as texts. Raises
+        odmtool.errors.FileError.
         """
         manners.check_fitted(self)
         write_model(path, self.model_)

@@ -20,10 +20,8 @@ _INT32 = np.iinfo(np.int32)
 def encode(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, str]]:
     """What a machine is given.
 
-    Parameters
-    ----------
-    y : ndarray, shape (m,)
-        Labels that can be sorted.
+    ``y`` (ndarray, shape (m,)): labels that can be sorted. Raises DataError: they cannot be, or are
+    numbers, but not whole ones.
 
     Returns
     -------
@@ -33,11 +31,6 @@ def encode(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, str]]:
         Their order is that of the classes.
     facts : dict
         What the model records; empty if the labels stand for themselves.
-
-    Raises
-    ------
-    DataError
-        The labels are numbers, but not whole ones, or they cannot be sorted.
     """
     try:
         classes, place = np.unique(y, return_inverse=True)
@@ -55,12 +48,8 @@ def encode(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, str]]:
 def decode(codes: list[int], facts: dict[str, str], file: str | None = None) -> np.ndarray:
     """The classes of a model, sorted by the integers that stand for them.
 
-    ``file`` is the name that an error gives to the model.
-
-    Raises
-    ------
-    ModelError
-        A label is not readable.
+    ``file`` is the name that an error gives to the model. Raises ModelError: a label is not
+    readable.
     """
     if names := label_names(codes, facts, file):
         return np.array(list(names.values()))

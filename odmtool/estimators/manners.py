@@ -33,14 +33,8 @@ BaseEstimator, ClassifierMixin, ConvergenceWarning, NotFittedError = _bases()
 def training_data(estimator, X, y):
     """X and y checked, what is known of the features recorded in the estimator.
 
-    Returns
-    -------
-    X : ndarray or csr_matrix of doubles, shape (m, d)
-    y : ndarray, shape (m,)
-
-    Raises
-    ------
-    ValueError
+    Returns ndarray or csr_matrix of doubles, shape (m, d), and ndarray, shape (m,). Raises
+    ValueError.
     """
     X, y = _validated(estimator, X, y, reset=True)
     try:
@@ -68,11 +62,7 @@ def features_of_a_success(estimator) -> Iterator[None]:
 def rows_to_predict(estimator, X):
     """X checked against what the estimator was trained on.
 
-    Raises
-    ------
-    NotFittedError
-        It was not trained.
-    ValueError
+    Raises NotFittedError, ValueError.
     """
     check_fitted(estimator)
     return _validated(estimator, X, reset=False)

@@ -29,9 +29,6 @@ class EstimatorNames(PythonNames):
     def parameter(self, name: str) -> str:
         return _PARAMETERS.get(name, name)
 
-    def subject(self, name: str) -> str:
-        return self.parameter(name)
-
     def setting(self, name: str, value: str) -> str:
         if name == "machine":
             return _MACHINES.get(value) or f"odmtool.machines.{super().setting(name, value)}"

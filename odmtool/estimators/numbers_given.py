@@ -15,22 +15,13 @@ _WHOLE = {"max_iter", "n_jobs"} | _OF_SOLVERS
 _MAY_BE_NONE = {
     "lambda_", "cost", "gamma", "coef0", "bias", "max_iter", "memory", "n_jobs", "partitions",
 }  # fmt: skip
-_MAY_BE_WORDS = {"gamma"}
 
 
 def numbers_given(estimator, machine) -> dict:
     """The parameters that are numbers, by name, as float or int; None and words where they may be.
 
-    Parameters
-    ----------
-    estimator
-    machine : type of Machine
-        Its fields and the solvers' settings say what a number is.
-
-    Raises
-    ------
-    UsageError
-        One is something else.
+    ``machine`` (type of Machine): its fields and the solvers' settings say what a number is. Raises
+    UsageError: one is something else.
     """
     real = {field.name for field in fields(machine) if field.type.startswith("float")} | {"tol"}
     known = sorted(name for name in real | _WHOLE if hasattr(estimator, name))
@@ -51,9 +42,7 @@ def number(value, is_whole: bool = False) -> float | int | None:
 
 
 def _number(name: str, value):
-    if (value is None and name in _MAY_BE_NONE) or (
-        isinstance(value, str) and name in _MAY_BE_WORDS
-    ):
+    if (value is None and name in _MAY_BE_NONE) or (isinstance(value, str) and name == "gamma"):
         return value
     found = number(value, name in _WHOLE)
     if found is None:

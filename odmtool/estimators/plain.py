@@ -27,15 +27,13 @@ class ClassifierMixin:
     def score(self, X, y, sample_weight=None) -> float:
         """The share of the rows of X whose label in y is predicted, weighted.
 
-        Raises
-        ------
-        DataError
-            y has not one label per row, or texts where the model answers with numbers, or numbers
-            where it answers with texts: NumPy would compare them, and none would be right.
+        Raises DataError: y has not one label per row, or texts where the model answers with
+        numbers, or numbers where it answers with texts: NumPy would compare them, and none would
+        be right.
         """
         y, predicted = np.asarray(y), self.predict(X)
         if y.shape != predicted.shape:
-            raise DataError(messages.label_count(y.shape, len(predicted)))
+            raise DataError(messages.label_count(len(predicted), y.shape))
         if isinstance(y[0], str) != isinstance(predicted[0], str):
             raise DataError(messages.labels_of_another_kind(y[0], predicted[0]))
         return float(np.average(predicted == y, weights=sample_weight))
@@ -77,7 +75,7 @@ class BaseEstimator:
             return X
         y = np.asarray(y)
         if y.shape != (X.shape[0],):
-            raise DataError(messages.label_count(y.shape, X.shape[0]))
+            raise DataError(messages.label_count(X.shape[0], y.shape))
         return X, y
 
 
@@ -85,11 +83,7 @@ def checked_rows(X, may_be_empty: bool = False):
     """X as an array or a CSR matrix of doubles, at least one row and one column.
 
     With ``may_be_empty`` a sparse matrix need not have columns: it is as wide as its last feature.
-
-    Raises
-    ------
-    DataError
-        It has another shape, or a value that is not finite.
+    Raises DataError: it has another shape, or a value that is not finite.
     """
     is_sparse = sparse.issparse(X)
     if np.iscomplexobj(X):

@@ -94,15 +94,8 @@ def rows_of_values(K, model):
 def load_model(path: str | os.PathLike, *, zero_based: bool = False) -> SavedModel:
     """Read a model of ``save`` or ``odm-train``, or a classifier of LIBSVM or LIBLINEAR.
 
-    Parameters
-    ----------
-    path : str
-    zero_based : bool
-        A stock kernel model was trained on data that count features from 0.
-
-    Raises
-    ------
-    FileError, ModelError
+    ``zero_based``: a stock kernel model was trained on data that count features from 0. Raises
+    FileError, ModelError.
     """
     return SavedModel(read_model(path, zero_based=zero_based), display_name(path))
 
@@ -112,9 +105,10 @@ def load_svmlight(
 ) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Read a data file in svmlight form, also one compressed with gzip, bzip2 or xz.
 
+    Raises FileError, DataError.
+
     Parameters
     ----------
-    path : str
     zero_based : bool
         Features are counted from 0, not from 1. So are the items of a file for the precomputed
         kernel: column 0 is that of the serial numbers, ``X[:, 1:]`` are the kernel values.
@@ -126,10 +120,6 @@ def load_svmlight(
     X : csr_matrix, shape (m, d)
     y : array, shape (m,)
         Integers, or words as an array of objects.
-
-    Raises
-    ------
-    FileError, DataError
     """
     dataset = read_svmlight(path, zero_based=zero_based, n_features=n_features)
     if dataset.names is None:

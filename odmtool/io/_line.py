@@ -45,18 +45,12 @@ _BYTE_ORDER_MARKS = (
 
 
 class Grammar(NamedTuple):
-    """Which of the variants of the format a file has.
+    """Which of the variants of the format a file has."""
 
-    zero_based : indices count from 0.
-    real_labels : labels are any finite numbers, not just integers.
-    precomputed : every row starts with ``0:serial``, and column j holds index j.
-    any_serial : the serial may be any finite number: that of a row to predict says nothing.
-    """
-
-    zero_based: bool = False
-    real_labels: bool = False
-    precomputed: bool = False
-    any_serial: bool = False
+    zero_based: bool = False  # indices count from 0
+    real_labels: bool = False  # labels are any finite numbers, not just integers
+    precomputed: bool = False  # every row starts with ``0:serial``, and column j holds index j
+    any_serial: bool = False  # the serial is any finite number: of a row to predict it says nothing
 
     @property
     def first_index(self) -> int:

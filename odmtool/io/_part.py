@@ -10,22 +10,14 @@ from odmtool.io._line import LABEL_RANGE, LARGEST_INDEX, Grammar
 
 
 class ParsedLines(NamedTuple):
-    """What a block of lines holds.
+    """What a block of lines holds."""
 
-    labels : (rows,) float64.
-    counts : (rows,) int32, entries of each row.
-    columns : (entries,) int32, from 0, ascending within a row.
-    values : (entries,) float64, none of them zero.
-    skipped : blank and comment lines.
-    width : largest column + 1, explicit zeros included; 0 if there is none.
-    """
-
-    labels: np.ndarray
-    counts: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
-    skipped: int
-    width: int
+    labels: np.ndarray  # float64, shape (rows,)
+    counts: np.ndarray  # int32, shape (rows,): entries of each row
+    columns: np.ndarray  # int32, shape (entries,): from 0, ascending within a row
+    values: np.ndarray  # float64, shape (entries,): none of them zero
+    skipped: int  # blank and comment lines
+    width: int  # largest column + 1, explicit zeros included; 0 if there is none
 
 
 class WrongLine(Exception):

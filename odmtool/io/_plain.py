@@ -135,18 +135,14 @@ def _read_regular(block: bytes, grammar: Grammar) -> ParsedLines | None:
 
 
 class RegularLines(NamedTuple):
-    """Lines of a number and pairs after it.
+    """Lines of a number and pairs after it."""
 
-    first : (rows,) float64.
-    counts : (rows,) int, pairs of each row.
-    indices : (pairs,) int, as written; a number above every index for those of very many digits.
-    values : (pairs,) float64.
-    """
-
-    first: np.ndarray
-    counts: np.ndarray
+    first: np.ndarray  # float64, shape (rows,)
+    counts: np.ndarray  # integers, shape (rows,): pairs of each row
+    # Integers, shape (pairs,), as written; a number above every index for those of very many
+    # digits.
     indices: np.ndarray
-    values: np.ndarray
+    values: np.ndarray  # float64, shape (pairs,)
 
 
 def regular_lines(block: bytes) -> RegularLines | None:
@@ -198,12 +194,8 @@ class _Numbers:
     are doubles, so that only the division rounds (Clinger, How to read floating point numbers
     accurately, 1990). The numbers of which this is not true are left to Python.
 
-    ``places`` and ``marks`` (ndarrays of int, shape (n,)): see :func:`_marks`.
-
-    Attributes
-    ----------
-    marks : ndarray of int
-        The kind of the character that ends each number.
+    ``places`` and ``marks`` (ndarrays of int, shape (n,)): see :func:`_marks`; the attribute
+    ``marks`` has the kind of the character that ends each number.
     """
 
     def __init__(self, text: bytes, places: np.ndarray, marks: np.ndarray):

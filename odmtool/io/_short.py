@@ -20,10 +20,7 @@ _DIVISORS = np.array([float(10 ** (_LAST - place)) for place in range(_FIRST, _L
 def short_decimals(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which of the numbers 15 digits determine, these digits, and the place of their first.
 
-    Parameters
-    ----------
-    numbers : ndarray, shape (n,)
-        Finite. Outside 1e-8 to 1e15 none is called short.
+    ``numbers`` (ndarray, shape (n,)): finite. Outside 1e-8 to 1e15 none is called short.
 
     Returns
     -------

@@ -248,7 +248,7 @@ def _values(text: ModelText, end: int, key: str, n_classes: int) -> tuple[Sequen
             (key == "nr_class" and value < 1) or (key in NOT_NEGATIVE and value < 0)
         )
         if value is None or too_small:
-            raise text.error(messages.model_value(key, token), match.start())
+            raise text.error(messages.model_value(token, key), match.start())
         values.append(value)
         end = match.end()
     if key == "label" and len(set(values)) < len(values):
@@ -294,7 +294,7 @@ def _sigmoids(text: ModelText, facts: dict[str, str], n_classes: int) -> dict[st
         words = facts.pop(key, "").encode()
         numbers = [real(token) for token in words.split()]
         if None in numbers or len(numbers) != KEYS[key][0](n_classes):
-            raise text.error(messages.model_value(key, words))
+            raise text.error(messages.model_value(words, key))
         sigmoids[key] = np.array(numbers, dtype=float)
     return sigmoids
 
@@ -307,14 +307,13 @@ def _kernel_model(text, header, start, end, facts, first_index) -> KernelModel |
         raise text.error(messages.model_split(total, sum(header["nr_sv"])), start)
     n_coef = n_classes if is_compact else n_classes - 1
     kernel, coef, vectors = _vectors(text, header, start, end, n_coef, first_index)
-    kept = {key: np.array(header[key]) for key in ("probA", "probB", "prob_density_marks")
-            if key in header}
+    sigmoids = {key: np.array(header[key]) for key in SIGMOIDS if key in header}
     if is_compact:
         offset = np.array(header["offset"], dtype=float)
-        return CompactModel(header["label"], kernel, vectors, coef, offset, facts=facts, **kept)
+        return CompactModel(header["label"], kernel, vectors, coef, offset, facts=facts, **sigmoids)
     rho = np.array(header["rho"], dtype=float)
     return KernelModel(
-        header["label"], kernel, vectors, coef, rho, header["nr_sv"], facts=facts, **kept
+        header["label"], kernel, vectors, coef, rho, header["nr_sv"], facts=facts, **sigmoids
     )  # fmt: skip
 
 

@@ -163,10 +163,9 @@ def _kernel_header(model: KernelModel | CompactModel) -> str:
 
 
 def _probability_header(model: KernelModel | CompactModel) -> Iterator[str | bytes]:
-    keys = [key for key in ("probA", "probB", "prob_density_marks") if hasattr(model, key)]
-    given = [(key, getattr(model, key)) for key in keys if getattr(model, key) is not None]
-    for key, values in given:
-        yield from _number_line(key, values)
+    for key in SIGMOIDS:
+        if (values := getattr(model, key)) is not None:
+            yield from _number_line(key, values)
 
 
 def _number_line(key: str, values: np.ndarray) -> Iterator[str | bytes]:

@@ -47,21 +47,18 @@ _ROW_BYTES, _ENTRY_BYTES = 16, 12
 
 
 class Dataset(NamedTuple):
-    """Examples and their labels.
+    """Examples and their labels."""
 
-    rows : CSR or csr_matrix (m, d) of float64; indices ascend within a row, none is zero.
-        Column j holds index j + 1, with ``zero_based`` index j. For a precomputed
-        kernel column 0 holds the serial and column j the value of index j.
-    labels : (m,) int64 within the range of int32; float64 with ``real_labels``. Of words
-        their places in ``names``.
-    skipped : number of blank and comment lines.
-    names : the different labels if they are words; of a whole file they are sorted, of its
-        blocks they stand in the order in which they come and become more.
-    """
-
+    # Shape (m, d), float64; indices ascend within a row, none is zero. Column j holds index j + 1,
+    # with ``zero_based`` index j. For a precomputed kernel column 0 holds the serial and column j
+    # the value of index j.
     rows: CSR | csr_matrix
+    # Shape (m,), int64 within the range of int32; float64 with ``real_labels``. Of words their
+    # places in ``names``.
     labels: np.ndarray
-    skipped: int
+    skipped: int  # blank and comment lines
+    # The different labels if they are words; of a whole file they are sorted, of its blocks they
+    # stand in the order in which they come and become more.
     names: Sequence[str] | None = None
 
     @property
@@ -148,7 +145,9 @@ def iter_svmlight(
     parts = _parts(path, grammar, block_bytes, jobs, labels, compiled, unread)
 
     def dataset(part: ParsedLines) -> Dataset:
-        return _dataset(part, n_features, real_labels, labels.names or None)
+        X = csr_of(part.counts, part.columns, part.values, max(part.width, n_features or 0))
+        numbers = part.labels if real_labels else part.labels.astype(np.int64)
+        return Dataset(X, numbers, part.skipped, labels.names or None)
 
     if block_bytes == AT_ONCE:
         yield from map(dataset, parts)
@@ -261,12 +260,6 @@ def csr_of(counts: np.ndarray, columns: np.ndarray, values: np.ndarray, width: i
     np.cumsum(counts, dtype=indptr.dtype, out=indptr[1:])
     columns = columns.astype(indptr.dtype, copy=False)
     return CSR(values, columns, indptr, (len(counts), width))
-
-
-def _dataset(part: ParsedLines, n_features: int | None, real_labels: bool, names) -> Dataset:
-    X = csr_of(part.counts, part.columns, part.values, max(part.width, n_features or 0))
-    labels = part.labels if real_labels else part.labels.astype(np.int64)
-    return Dataset(X, labels, part.skipped, names)
 
 
 # ---- from files to parts -----------------------------------------------------

@@ -234,7 +234,9 @@ def _compact_squares(model: CompactModel, training_rows) -> np.ndarray:
     values, everything = _kernel_values(model, training_rows), slice(0, len(model.coef))
     if values is None:
         return np.full((len(model.labels),) * 2, np.nan)
-    products = _product(values, model.coef, everything, everything)
+    products = np.zeros((model.coef.shape[1],) * 2)
+    for part in _steps(everything, len(model.coef)):
+        products += model.coef[part].T @ (values(part, everything) @ model.coef)
     squares = products.diagonal()
     return squares[:, None] + squares - 2 * products
 
@@ -254,14 +256,6 @@ def _kernel_values(model: KernelModel, training_rows):
         return None
     chosen = training_rows[place[found]]
     return lambda a, b: kernels.block(kernel, chosen[a], vectors[b])
-
-
-def _product(values, coef: np.ndarray, a: slice, b: slice) -> np.ndarray:
-    """coef_a' K_ab coef_b, shape (columns, columns)."""
-    total = np.zeros((coef.shape[1], coef.shape[1]))
-    for part in _steps(a, b.stop - b.start):
-        total += coef[part].T @ (values(part, b) @ coef[b])
-    return total
 
 
 def _steps(rows: slice, width: int):

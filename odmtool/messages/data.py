@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from odmtool.messages.words import quoted, sentence
 
-
-def wrong_format(line: int, fault: str) -> str:
-    """LIBSVM's and LIBLINEAR's words, which scripts look for, and the reason."""
-    return f"Wrong input format at line {line}: {fault}"
+# LIBSVM's and LIBLINEAR's words, which scripts look for, and the reason.
+wrong_format = sentence("Wrong input format at line {line}: {fault}")
 
 
 def no_rows(lines: int) -> str:

@@ -83,10 +83,9 @@ wrong_kernel_values = sentence(
 not_rows = sentence("X must have rows and columns, at least one of each; its shape is {shape}")
 complex_values = sentence("X must have real numbers, not complex ones")
 values_not_finite = sentence("X has values that are NaN or infinite")
-
-
-def label_count(shape: tuple, rows: int) -> str:
-    return f"y must have one label for each of the {rows} rows of X; its shape is {shape}"
+label_count = sentence(
+    "y must have one label for each of the {rows} rows of X; its shape is {shape}"
+)
 
 
 def no_such_parameter(name: str, known: list[str]) -> str:

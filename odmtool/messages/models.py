@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import counted, quoted, sentence
+from odmtool.messages.words import counted, sentence
 
 model_empty = sentence("the model file is empty")
 model_too_large = sentence(
@@ -12,12 +12,7 @@ not_a_model = sentence("not a model: it starts with {token!q} instead of solver_
 model_key = sentence("unknown text in model file: {token!q}")
 model_key_twice = sentence("'{key}' is given twice")
 model_key_missing = sentence("'{key}' is missing before '{before}'")
-
-
-def model_value(key: str, token: bytes) -> str:
-    return f"{quoted(token)} is not a valid value of '{key}'"
-
-
+model_value = sentence("{token!q} is not a valid value of '{key}'")
 model_labels_repeat = sentence("'label' names a class twice")
 model_type_unsupported = sentence(
     "this is a model of type {name}; only classification models can be used"

@@ -9,13 +9,10 @@ cache_not_for_machine = sentence(
     "classes, such as ‹machine=odm›, which takes more classes one against the rest"
 )
 cache_needs_ovr = sentence("‹cache› here is not for ‹multiclass={multiclass}›; take ovr")
-
-
-def hessian_too_large(width: int, most: int) -> str:
-    return (
-        f"‹solver=newton› with ‹cache› takes at most {most} features, there are {width}; take "
-        "‹solver=dcd›"
-    )
+hessian_too_large = sentence(
+    "‹solver=newton› with ‹cache› takes at most {most} features, there are {width}; take "
+    "‹solver=dcd›"
+)
 
 
 def out_of_core_too_large(name: str, needed: float, parts: dict[str, float], memory: float) -> str:

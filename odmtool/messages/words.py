@@ -37,7 +37,7 @@ class PythonNames:
         return name
 
     def subject(self, name: str) -> str:
-        return name
+        return self.parameter(name)
 
     def setting(self, name: str, value: str) -> str:
         if name == "label":

@@ -33,21 +33,12 @@ if TYPE_CHECKING:
 
 
 class Functions(NamedTuple):
-    """Kernel decision functions f_c(x) = sum_s C_sc k(x, x_s) + offset_c.
+    """Kernel decision functions f_c(x) = sum_s C_sc k(x, x_s) + offset_c."""
 
-    Attributes
-    ----------
-    C : ndarray, shape (n, c)
-    offset : ndarray, shape (c,)
-    vectors : CSR or csr_matrix, shape (n, d)
-    kernel : Kernel
-        Without a bias, which stands in ``offset``.
-    """
-
-    C: np.ndarray
-    offset: np.ndarray
-    vectors: CSR | csr_matrix
-    kernel: Kernel
+    C: np.ndarray  # shape (n, c)
+    offset: np.ndarray  # shape (c,)
+    vectors: CSR | csr_matrix  # shape (n, d)
+    kernel: Kernel  # without a bias, which stands in ``offset``
 
 
 def difference(functions: Functions) -> Functions:

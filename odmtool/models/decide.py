@@ -71,9 +71,7 @@ def by_first(values: np.ndarray, k: int) -> Iterator[np.ndarray]:
         start += k - 1 - i
 
 
-def pairs_by_class(
-    K: np.ndarray, groups: list[slice], coef: np.ndarray
-) -> Iterator[np.ndarray]:  # fmt: skip
+def pairs_by_class(K: np.ndarray, groups: list[slice], coef: np.ndarray) -> Iterator[np.ndarray]:
     """Values of pairs of many classes without their intercepts, class by class.
 
     For each class but the last yields those of its pairs with all that come after it, shape
@@ -125,22 +123,14 @@ def pairs_by_first(sums: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         start = part.stop
 
 
-def sums_of_pairs(sums: np.ndarray) -> np.ndarray:
-    """The same of all pairs, shape (n, k (k - 1) / 2)."""
-    k, n, _ = sums.shape
-    found = np.empty((n, k * (k - 1) // 2))
-    for part, values in pairs_by_first(sums):
-        found[:, part] = values
-    return found
-
-
 def pair_totals(C: np.ndarray, target: np.ndarray, k: int) -> np.ndarray:
     """What the coefficients of every pair sum up to, shape (k (k - 1) / 2,).
 
-    ``C`` (ndarray, shape (m, k - 1)): as those of :func:`sums_of_pairs`, of examples of the classes
-    ``target``.
+    ``C`` (ndarray, shape (m, k - 1)): as those of :func:`pairs_by_first`, of examples of the
+    classes ``target``.
     """
-    return sums_of_pairs(np.array([C[target == i].sum(axis=0) for i in range(k)])[:, None])[0]
+    sums = np.array([C[target == i].sum(axis=0) for i in range(k)])[:, None]
+    return np.hstack([values for _, values in pairs_by_first(sums)])[0]
 
 
 def sure_winners(
@@ -148,16 +138,9 @@ def sure_winners(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The classes with most votes, and where values that are off could give another one.
 
-    Parameters
-    ----------
-    by_first : iterable of pairs of ndarrays, shape (m, k - 1 - i)
-        For each class i, values of the pairs with those after it, and how far off they may be;
-        where that is 0 they decide as they are.
-
-    Returns
-    -------
-    best : int array, shape (m,)
-    in_doubt : bool array, shape (m,)
+    ``by_first`` (iterable of pairs of ndarrays, shape (m, k - 1 - i)): for each class i, values of
+    the pairs with those after it, and how far off they may be; where that is 0 they decide as they
+    are. Returns int array and bool array, both of shape (m,).
     """
     least, lost = np.zeros((2, m, k), dtype=np.int32)
     for i, (values, bound) in enumerate(by_first):

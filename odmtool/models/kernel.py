@@ -44,8 +44,6 @@ class KernelModel:
         Support vectors of each class.
     probA, probB : ndarray, shape (k (k - 1) / 2,), or None
         Sigmoids of the pairs of classes.
-    prob_density_marks : ndarray or None
-        Carried along from the file; not used.
     facts : dict
         What odm-train recorded, in its order; empty for a stock model.
     """
@@ -58,7 +56,6 @@ class KernelModel:
     n_support: list[int]
     probA: np.ndarray | None = None
     probB: np.ndarray | None = None
-    prob_density_marks: np.ndarray | None = None
     facts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -82,13 +79,12 @@ class KernelModel:
         """One value per pair of classes, shape (m, k (k - 1) / 2); with scores one per class."""
         return self._pair_values(X) if self.scores is None else self.scores.values(X)
 
-    def _pair_values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
-        """Values of the pairs, those within margin and rounding of a boundary exactly LIBSVM's."""
-        blocks = self._pair_blocks(X, boundary, margin)
-        return np.concatenate([np.empty((0, len(self.rho))), *blocks])
+    def _pair_values(self, X: csr_matrix) -> np.ndarray:
+        """Values of the pairs, those within rounding of 0 exactly LIBSVM's; only without scores."""
+        return np.concatenate([np.empty((0, len(self.rho))), *self._pairs.blocks(X)])
 
-    def _pair_blocks(self, X: csr_matrix, boundary=0.0, margin=0.0) -> Iterator[np.ndarray]:
-        """The same of some rows at a time."""
+    def _pair_blocks(self, X: csr_matrix, boundary, margin) -> Iterator[np.ndarray]:
+        """The same of some rows at a time, within margin and rounding of a boundary."""
         if self.scores is not None:
             return self.scores.pair_blocks(X, boundary, margin)
         return self._pairs.blocks(X, boundary, margin)

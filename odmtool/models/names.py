@@ -15,19 +15,10 @@ _NUMBER = Pattern("-?(0|[1-9][0-9]*)")
 
 
 class LabelNames:
-    """What the integers of a model stand for.
+    """What the integers of a model stand for; ``file`` is its name in an error.
 
-    Parameters
-    ----------
-    model : LinearModel, KernelModel or CompactModel
-    file : str
-        Its name in an error.
-
-    Attributes
-    ----------
-    names : dict of int to str
-        Empty if the integers stand for themselves. Words that only the data have are added as
-        they come, with integers beyond those of the model.
+    ``names`` (dict of int to str) is empty if they stand for themselves. Words that only the data
+    have are added as they come, with integers beyond those of the model.
     """
 
     def __init__(self, model, file: str):

@@ -42,11 +42,7 @@ def pairs_of(model) -> Pairs:
 
 
 class Pairs:
-    """The pairs of few classes.
-
-    Parameters
-    ----------
-    model : KernelModel
+    """The pairs of few classes of a KernelModel.
 
     Attributes
     ----------
@@ -137,9 +133,7 @@ class Pairs:
                     values[row, place] = self._stock_value(in_order[row], first, second) - rho
             yield part, values
 
-    def _by_first(
-        self, X: csr_matrix, way: str
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:  # fmt: skip
+    def _by_first(self, X: csr_matrix, way: str) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """The same of any order, and how far they may be from LIBSVM's.
 
         That is 0 of pairs without coefficients, and of no others.

@@ -120,24 +120,19 @@ def sigmoid(values: np.ndarray, A, B) -> np.ndarray:
     return np.where(z >= 0, small, 1.0) / (1.0 + small)
 
 
-def class_probabilities(values: np.ndarray, A, B, k: int) -> np.ndarray:
+def probabilities_of_blocks(blocks: Iterable[np.ndarray], m: int, A, B, k: int) -> np.ndarray:
     """Probabilities of k classes, as svm-predict gives them.
 
     Returns ndarray, shape (m, k): rows of sum 1.
 
     Parameters
     ----------
-    values : ndarray, shape (m, k (k - 1) / 2)
-        Decision values of the pairs of classes 1-2, 1-3, ..., 2-3, ...
+    blocks : iterable of ndarrays, shape (rows, k (k - 1) / 2)
+        Decision values of the pairs of classes 1-2, 1-3, ..., 2-3, ... of m rows, some at a time:
+        of many classes all would fill the memory.
     A, B : ndarrays, shape (k (k - 1) / 2,)
         The sigmoids of the pairs.
-    k : int, >= 1
     """
-    return probabilities_of_blocks([values], len(values), A, B, k)
-
-
-def probabilities_of_blocks(blocks: Iterable[np.ndarray], m: int, A, B, k: int) -> np.ndarray:
-    """The same where the m rows of values come by and by: of many classes they fill the memory."""
     if k == 1:
         return np.ones((m, 1))
     firsts = _firsts(blocks, A, B)

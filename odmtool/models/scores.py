@@ -25,17 +25,11 @@ if TYPE_CHECKING:
 
 
 class ClassVectors(NamedTuple):
-    """The vectors of one class.
+    """The vectors of one class."""
 
-    Attributes
-    ----------
-    place : int array, shape (n,)
-        Their places among the distinct vectors, in the order of LIBSVM's form.
-    coef : ndarray, shape (n,)
-    """
-
+    # Integers, shape (n,): their places among the distinct vectors, in the order of LIBSVM's form.
     place: np.ndarray
-    coef: np.ndarray
+    coef: np.ndarray  # shape (n,)
 
 
 class Scores:
@@ -90,15 +84,11 @@ class Scores:
         best[in_doubt] = self.winners(those_of(X, in_doubt))[0]
         return best
 
-    def pair_values(self, X: csr_matrix, boundary=0.0, margin=0.0) -> np.ndarray:
-        """f_i - f_j for all pairs, those within margin and rounding of a boundary as LIBSVM
-        computes them; shape (m, k (k - 1) / 2).
-        """  # fmt: skip
-        n_pairs = len(self.blocks) * (len(self.blocks) - 1) // 2
-        return np.concatenate([np.empty((0, n_pairs)), *self.pair_blocks(X, boundary, margin)])
-
     def pair_blocks(self, X: csr_matrix, boundary=0.0, margin=0.0) -> Iterator[np.ndarray]:
-        """The same of some rows at a time."""
+        """f_i - f_j for all pairs, of some rows at a time, shape (rows, k (k - 1) / 2).
+
+        Those within margin and rounding of a boundary are as LIBSVM computes them.
+        """
         first, second = np.triu_indices(len(self.blocks), 1)
         for part, scores, bound in self._scores(X, NUMBERS_OF_A_PAIR * len(first)):
             with np.errstate(all="ignore"):

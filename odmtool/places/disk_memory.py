@@ -94,7 +94,7 @@ def plan(machine, store, weight=None, name: str = "the data") -> DiskPlan:
     memory, solver = machine.memory_limit(), machine.solver
     d = store.shape[1] + (machine.bias >= 0)
     if solver == "newton" and not has_newton(machine, store.shape[1]):
-        raise UsageError(messages.hessian_too_large(d, LARGEST_HESSIAN))
+        raise UsageError(messages.hessian_too_large(LARGEST_HESSIAN, d))
     is_auto = solver == "auto"
     if is_auto:
         solver = "newton" if _is_for_newton(machine, store) else "dcd"

@@ -132,10 +132,7 @@ def wide_exponents(a, b, gamma, number, tile):
     Those in which b has something are numbered as they occur, and its values stand by column; the
     few that many rows of b have are dense.
 
-    Parameters
-    ----------
-    number : int32 array of zeros, shape (d,)
-        Gets the numbers, from 1.
+    ``number`` (int32 array of zeros, shape (d,)): gets the numbers, from 1.
     """
     (a_data, a_places, a_start), (b_data, b_places, b_start) = a, b
     rows, n = tile.shape

@@ -70,25 +70,19 @@ def _rbf(kernel: Kernel, A, B, tile) -> None:
         from odmtool.rows.narrow_loops import narrow_tile
 
         narrow_tile(narrow_rows(kernel, A), narrow_rows(kernel, B), tile)
-        return _raise_by_bias(kernel, tile)
-    if isinstance(A, np.ndarray):
-        kernels.products(A, B, tile)
-        tile_loops.exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
-    # speed only: which of two ways makes the same values
-    elif A.shape[1] <= WIDEST:
-        columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
-        tile_loops.sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
     else:
-        number = np.zeros(A.shape[1], np.int32)
-        tile_loops.wide_exponents(_arrays(A), _arrays(B), kernel.gamma, number, tile)
-    if tile.dtype == np.float64:
-        tile_loops.exponentials(tile)
-    else:
-        tile_loops.single_exponentials(tile)
-    _raise_by_bias(kernel, tile)
-
-
-def _raise_by_bias(kernel: Kernel, tile) -> None:
+        if isinstance(A, np.ndarray):
+            kernels.products(A, B, tile)
+            tile_loops.exponents(tile, kernels.squares(A), kernels.squares(B), kernel.gamma)
+        # speed only: which of two ways makes the same values
+        elif A.shape[1] <= WIDEST:
+            columns = np.empty((A.shape[1], B.shape[0]), A.dtype)
+            tile_loops.sparse_exponents(_arrays(A), _arrays(B), kernel.gamma, columns, tile)
+        else:
+            number = np.zeros(A.shape[1], np.int32)
+            tile_loops.wide_exponents(_arrays(A), _arrays(B), kernel.gamma, number, tile)
+        is_double = tile.dtype == np.float64
+        (tile_loops.exponentials if is_double else tile_loops.single_exponentials)(tile)
     if kernel.bias:
         tile += kernel.bias**2
 

@@ -36,9 +36,7 @@ class PairValues:
         What an example takes meanwhile.
     """
 
-    def __init__(
-        self, make: Callable[[slice], Iterator[np.ndarray]], n: int, k: int, numbers: int
-    ):
+    def __init__(self, make: Callable[[slice], Iterator[np.ndarray]], n: int, k: int, numbers: int):
         self._make, self._n, self._k, self._numbers = make, n, k, numbers
 
     def _blocks(self, more: int = 0) -> Iterator[tuple[slice, Iterator[np.ndarray]]]:

@@ -185,8 +185,10 @@ def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) 
     number_of = {tuple(setting.items()): number for number, setting in named.items()}
     largest = np.max(places, axis=0)
     stride, tried = _FIRST_STRIDE, {}
-    candidates = [p for p in places if all(_on_lattice(i, stride, end) for i, end in zip(
-        p, largest, strict=True))]  # fmt: skip
+    candidates = [
+        p for p in places
+        if all(i % stride == 0 or i == end for i, end in zip(p, largest, strict=True))
+    ]  # fmt: skip
     while True:
         new = sorted(number_at[place] for place in candidates if number_at[place] not in tried)
         if new:
@@ -208,10 +210,6 @@ def coarse(plan: SearchPlan, evaluate: Evaluate, announce: Announce, seed: int) 
             if all(abs(i - c) <= stride and (i - c) % stride == 0
                    for i, c in zip(p, centre, strict=True))
         ]  # fmt: skip
-
-
-def _on_lattice(index: int, stride: int, end: int) -> bool:
-    return index % stride == 0 or index == end
 
 
 def _places(settings: list[dict]) -> list[tuple[int, ...]]:

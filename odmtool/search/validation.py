@@ -24,6 +24,7 @@ from odmtool.core.columns import with_constant_feature
 from odmtool.core.csr import CSR
 from odmtool.core.gram import Gram
 from odmtool.core.loss_table import OF_LDM, ONE_JUMP, SMOOTH
+from odmtool.core.scaling import Scaler, ranges_of
 from odmtool.errors import DataError, DivergedError, UsageError
 from odmtool.machines import Machine, Prepared, class_order
 from odmtool.machines.data import canonical_rows
@@ -60,8 +61,6 @@ class Data(NamedTuple):
 
         Raises MemoryLimitError if the scaled examples would take more than ``limit`` bytes.
         """
-        from odmtool.core.scaling import Scaler, ranges_of
-
         scaler = Scaler(ranges_of(self.X, lower, upper))
         scaler.check_memory(self.X, limit)
         index = scaler.ranges.index
@@ -72,8 +71,6 @@ class Data(NamedTuple):
         """The examples scaled by the ranges of some of them, where they are to be scaled."""
         if self.scale is None:
             return self
-        from odmtool.core.scaling import Scaler, ranges_of
-
         scaler = Scaler(ranges_of(self.X[rows], *self.scale))
         scaled = scaler.scale_in_place(self.X, self.X.shape[1])
         return self._replace(X=scaled.matrix(), scale=None)

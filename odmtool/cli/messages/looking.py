@@ -28,9 +28,6 @@ def data_classes(path: str, counts: list[tuple]) -> str:
     return f"{one_line(path)}: {classes}: {words}"
 
 
-def many_classes(path: str, classes: int, least: int, most: int) -> str:
-    return f"{one_line(path)}: {classes} classes of {least} to {most} examples"
-
-
+many_classes = sentence("{path!l}: {classes} classes of {least} to {most} examples")
 scale_first = sentence("{path!l}: the values are large: scale them with odm-scale -l 0")
 files_with_faults = sentence("{faults} of {files} files cannot be read")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odmtool.messages.words import clock, counted, one_line, quoted, sentence, size
+from odmtool.messages.words import clock, counted, one_line, quoted, sentence
 
 
 def cross_validation_accuracy(accuracy: float) -> str:
@@ -24,13 +24,10 @@ too_few_to_fold = sentence("there is only one example: cross validation needs tw
 too_many_settings = sentence("the lists make {count} settings, more than {most}: shorten them")
 
 
-def fewer_processes(jobs: int, wanted: int, needed: float, limit: float) -> str:
-    return (
-        f"-j {wanted}: a process needs about {size(needed)}, and {size(limit)} are free or given "
-        f"by --memory; going on with {jobs}"
-    )
-
-
+fewer_processes = sentence(
+    "-j {wanted}: a process needs about {needed!b}, and {limit!b} are free or given by --memory; "
+    "going on with {jobs}"
+)
 search_too_large = sentence(
     "the search needs about {needed!b}, but {limit!b} are free or given by --memory; "
     "it may run out of memory"
