@@ -17,6 +17,7 @@ from odmtool.defaults import (
     COEF0,
     DEGREE,
     EXAMPLES_OF_FEW,
+    EXAMPLES_OF_SPREAD,
     FEW_FEATURES,
     FEW_PER_FEATURE,
     FEW_PER_SPARSE_FEATURE,
@@ -27,8 +28,10 @@ from odmtool.defaults import (
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
     LAMBDA_TIMES_EXAMPLES,
+    LEAST_SPREADS,
     M3SVM_CLASSES,
     M3SVM_VARIANCE,
+    MANY_TO_SPREAD,
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
     MOST_TO_MEAN_IN_PAIRS,
@@ -415,11 +418,24 @@ def default_gamma(
         return 0.0
     usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF[kernel]
     if kernel == "rbf":
-        high = _most_spread(counted(X.shape[0], weight)[0], np.count_nonzero(variances))
+        total = counted(X.shape[0], weight)[0]
+        low = max(low, _least_spread(total))
+        high = _most_spread(total, np.count_nonzero(variances))
     fitting = min(max(usual, low / variance), high / variance)
     found, usual = (float(f"{gamma:.3g}") for gamma in (fitting, usual))
     # Of standardised features rounding decides which is larger.
     return 0.0 if found == usual else found
+
+
+def _least_spread(total: float) -> float:
+    """The smallest gamma times summed variance, with rbf, of so many examples.
+
+    The more there are the finer are the shapes that they tell of. Of very many it is less, for the
+    time.
+    """
+    low, high = LEAST_SPREADS
+    spread = min(max(total / EXAMPLES_OF_SPREAD, low), high)
+    return spread * min(1.0, MANY_TO_SPREAD / max(total, 1.0))
 
 
 def _most_spread(total: float, d: int) -> float:
