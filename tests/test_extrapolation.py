@@ -151,10 +151,3 @@ def test_where_points_cost_too_much_there_are_none(monkeypatch, reason):
     for _ in range(40):
         state.epoch(np.arange(p.size), p.size, np.inf)
         assert not leap.after_epoch() and not leap.has_begun
-    assert leap.saved == 1
-
-
-def test_duals_with_bounds_save_less():
-    for loss, saved in ((losses.odm(1e5, 0.3, 0.2, 60), 2), (losses.l1svm(1e4, 60), 1)):
-        p = slow_problem(loss)
-        assert Extrapolation(p, dcd.state_of(p, None)).saved == saved

@@ -102,8 +102,7 @@ def solve(
             seen = relative(estimate, scale)
             progress(Progress(epoch, None, seen, active))
             if trend is not None:
-                most = stop.limit * extrapolation.saved
-                is_too_slow = trend.is_too_slow(epoch, seen, stop.tolerance, most)
+                is_too_slow = trend.is_too_slow(epoch, seen, stop.tolerance, stop.limit)
             # A jump raises the dual; that P falls, too, takes an epoch after it.
             is_last = seen <= stop.tolerance or is_too_slow or epoch >= stop.max_iter
             if not is_last and extrapolation.after_epoch():

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from odmtool.core import losses
-from odmtool.core.loss_table import SMOOTH
 from odmtool.solvers.base import Problem
 
 # Epochs in one order. Half of the epochs are saved with 8 to 20 (text of 2000 documents, lambda
@@ -39,9 +38,6 @@ _REGULARISATION = 1e-10
 # Duals that differ by this share are the same.
 # speed only: decision values are summed anew before the gap is looked at
 _SAME = 1e-12
-# Where many epochs are needed, so many times more would be without it.
-# speed only: when another solver takes over
-_SAVED = 2
 
 
 class Extrapolation:
@@ -75,11 +71,6 @@ class Extrapolation:
     def _loss(self) -> losses.MarginLoss:
         """One for each example."""
         return losses.scaled(self._problem.loss, self._problem.weight)
-
-    @property
-    def saved(self) -> int:
-        """How many epochs one stands for that is to come, about; duals with bounds gain less."""
-        return _SAVED if self._fits and self._problem.loss.kind == SMOOTH else 1
 
     @property
     def has_begun(self) -> bool:

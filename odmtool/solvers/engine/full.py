@@ -20,10 +20,9 @@ Update   with the slopes s_i = u_i l''(t_i) and the duals eta that the margins d
          The gradients stop at a residual of 0.03 sqrt(2 (P - D)), the distance of w from the
          optimum, or of 0.3 times what that is at the tolerance. D is the largest so far, or that
          of eta, P - D(eta) = 1/2 |w - w(eta)|^2: of landmarks the coefficients are far from duals.
-         After a short step they stop at a quarter of the first. Their products are of values
-         rounded to two bytes, where these are at hand (:mod:`odmtool.solvers.engine.products`)
-         and what that changes in the residual is below the one at which they stop; after a short
-         step no longer.
+         Their products are of values rounded to two bytes, where these are at hand
+         (:mod:`odmtool.solvers.engine.products`) and what that changes in the residual is below
+         the one at which they stop; after a short step no longer.
 Stop     when P - D, with coef itself as the dual point, is at most the tolerance:
 
              sum_i [u_i l(t_i) + eta_i t_i - min_t (u_i l(t) + eta_i t)] + 1/2 |w - w(eta)|^2,
@@ -63,9 +62,9 @@ from odmtool.solvers.rounding import sum_error
 # The residual at which conjugate gradients stop, as a share of sqrt(2 (P - D)).
 # speed only: the gap decides when it ends, not how precise a step was
 _RESIDUAL = 0.03
-# That share is divided by the second number after a step that is shorter than the first.
+# After a step that is shorter values are no longer rounded to two bytes.
 # speed only: the gap decides when it ends, not how precise a step was
-_SHORT, _FINER = 0.1, 4.0
+_SHORT = 0.1
 # And no smaller residual than so many times that of a gap which is small enough.
 # speed only: the gap decides when it ends, not how precise a step was
 _ENOUGH = 0.3
@@ -121,7 +120,7 @@ class FullNewton:
     def __init__(self, run, j: int, space: FeatureSpace, point: SpanPoint, coef, count: int = 1):
         self._most_rows = int(_ROWS_SHARE * len(coef) / count)
         self.y, self.loss, self.points, self._space = run.Y[j], run.losses(j), run.points, space
-        self._share, self.a, self.f = _RESIDUAL, self.y * coef, point.f.copy()
+        self.a, self.f = self.y * coef, point.f.copy()
         self._is_far = self._is_rounding_harmless = True
         self.products = 0  # of conjugate gradients
         # The sum of the |v|_1 of the products K v of which f is made.
@@ -207,7 +206,7 @@ class FullNewton:
             apart = self.a @ self.f - 2 * (demanded @ self.f) + demanded @ at_demanded
             gap = min(gap, max(apart / 2, least))
         # speed only: the gap decides when it ends, not how precise a step was
-        accuracy = max(self._share * np.sqrt(2 * gap), _ENOUGH * np.sqrt(2 * enough))
+        accuracy = max(_RESIDUAL * np.sqrt(2 * gap), _ENOUGH * np.sqrt(2 * enough))
         change = demanded - self.a
         roughly = self._is_rounding_harmless and rounded_residual(slopes, change) <= accuracy
         change = yield from self._direction(slopes, change, accuracy, roughly)
@@ -224,8 +223,6 @@ class FullNewton:
         products = (direction @ self.f, direction @ change)
         step = step_length(self.loss, t, y * change, products)
         self._is_rounding_harmless &= step >= _SHORT
-        # speed only: the gap decides when it ends, not how precise a step was
-        self._share /= _FINER if step < _SHORT else 1.0
         a, f = self.a + step * direction, self.f + step * change
         if not np.isfinite(a @ f):
             raise LinAlgError
