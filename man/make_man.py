@@ -99,7 +99,7 @@ def adapted() -> str:
     from odmtool import defaults
     from odmtool.messages.words import listed
 
-    lower, upper = defaults.SPREAD_OF["rbf"]
+    (lower, upper), (least, most) = defaults.SPREAD_OF["rbf"], defaults.LEAST_SPREADS
     of_poly, of_sigmoid = (1 / defaults.SPREAD_OF[kernel][1] for kernel in ("poly", "sigmoid"))
     entries = {
         "Linear, wide data": "with more features that occur than examples odm takes at most the "
@@ -128,8 +128,12 @@ def adapted() -> str:
         "rbf": "with one gamma and rows in memory these take at most "
         f"{defaults.LAMBDA_OF_NARROW:g}, or the number of examples if that is more, over gamma "
         "times the sum of the features' variances, or over 1 if that is less: that matters where "
-        f"features are standardised. gamma times that sum is kept between 1/{1 / lower:g} and "
-        f"{upper:g}, with rows in memory: that matters where features are not scaled. With up to "
+        f"features are standardised. gamma times that sum is at most {upper:g}, with rows in "
+        "memory: that matters where features are not scaled. It is at least M / "
+        f"{defaults.EXAMPLES_OF_SPREAD:g}, but between 1/{1 / least:g} and 1/{1 / most:g} (from M "
+        f"= {defaults.MANY_TO_SPREAD:g} on, of ldm from {defaults.LDM_TO_SPREAD:g}, this times "
+        f"that number over M, down to 1/{1 / lower:g}): that matters for features in [0, 1] and "
+        "smaller ones. With up to "
         f"{defaults.FEW_FEATURES} features that vary the largest is (M / "
         f"{defaults.EXAMPLES_OF_FEW:g})^(2 / d) if that is more, and at most "
         f"{defaults.SPREAD_OF_FEW:g}.",

@@ -27,7 +27,8 @@ def test_the_default_lambda_with_a_kernel_grows_with_the_examples(run, tmp_path)
     Path("few").write_text("\n".join(rows[:4000]) + "\n")
 
     def recorded(*arguments, data="many", kernel="rbf"):
-        assert run("train", "-t", kernel, *arguments, data, "m").code == 0
+        gamma = ("-g", "0.5") if kernel == "rbf" else ()
+        assert run("train", "-t", kernel, *gamma, *arguments, data, "m").code == 0
         return float(read_model("m").facts["lambda"])
 
     assert recorded() == recorded("--cache", ".", "--solver", "nystrom") == 18000
@@ -217,7 +218,7 @@ def _gamma_of(model):
 
 
 def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(run, tmp_path):
-    """gamma times it is in [1/256, 1]: the same in one training, folds, odm-cv and from Python."""
+    """gamma times it is in [1/16, 1]: the same in one training, folds, odm-cv and from Python."""
     random = np.random.default_rng(0)
     X = random.random((60, 3)).round(3)
     y = np.where(X[:, 0] > 0.5, 1, -1)
@@ -247,7 +248,7 @@ def test_the_default_gamma_follows_the_variance_of_features_that_are_not_scaled(
     assert gamma(data="scaled") == pytest.approx(1 / 3)
     assert gamma() == wanted(large, 1) == gamma("-s", "ldm") == gamma("-l", "3")
     assert gamma("-W", "weights") == wanted(large, 1, [2] * 30 + [1] * 30)
-    assert gamma(data="small") == wanted(X / 40, 1 / 256)
+    assert gamma(data="small") == wanted(X / 40, 1 / 16)
     write("wide", 4 * X)  # hardly less than 1/d is not worth a word
     assert 1 / 3 > gamma(data="wide") == wanted(4 * X, 1)
     assert gamma("--scale", "0,1") == gamma("-g", "0") == gamma("-g", "1/d") == pytest.approx(1 / 3)
@@ -350,6 +351,24 @@ def test_the_default_gamma_of_many_examples_of_few_features_is_larger():
     padded = np.hstack([X[:, :2], np.full((2000, 3), 7.0)])
     assert spread(X[:900, :2]) == 1 and spread(padded) == 2
     assert spread(X[:, :2], np.full(2000, 1.5)) == 3 and default_gamma("rbf", X[:, :2] / 50) == 0
+
+
+def test_the_default_gamma_of_small_features_is_larger_with_more_examples():
+    """M / 4096 over the variance, from a sixteenth to a quarter; of many less, of ldm sooner."""
+    X = np.random.default_rng(0).random((80_000, 5)) / 100
+
+    def spread(m, name="odm", weight=None):
+        rows = X[:m]
+        return default_gamma("rbf", rows, weight, name=name) * rows.var(axis=0).sum()
+
+    for m, share in (
+        (100, 1 / 16), (512, 1 / 8), (1024, 1 / 4), (32_000, 1 / 4), (80_000, 0.1024),
+    ):  # fmt: skip
+        assert spread(m) == pytest.approx(share, rel=6e-3)
+    assert spread(256, weight=np.full(256, 2.0)) == pytest.approx(1 / 8, rel=6e-3)
+    assert spread(32_000, "ldm") == pytest.approx(0.064, rel=6e-3)
+    assert default_gamma("rbf", 1000 * X) < 1 / 5 < default_gamma("rbf", 100 * X)
+    assert default_gamma("poly", 100 * X) == 0.0
 
 
 def test_the_default_lambda_with_sigmoid_does_not_depend_on_coef0(run, tmp_path):

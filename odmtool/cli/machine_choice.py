@@ -188,7 +188,7 @@ class MachineChoice(NamedTuple):
         from odmtool.machines.data import gamma_for
         from odmtool.machines.default_values import default_gamma, has_large
 
-        value = default_gamma(kernel, data.X, data.weight, variances)
+        value = default_gamma(kernel, data.X, data.weight, variances, self.name)
         choice = self if value == 0 else self._with("gamma", value)
         choice = choice._replace(has_large=has_large(variances))
         spread = gamma_for(value, data.X.shape[1]) * float(variances.sum())

@@ -165,9 +165,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         if "coef0" in given and self.coef0 is None:
             given["coef0"] = COEF0_OF.get(kernel, COEF0)
         if "gamma" in given:
-            is_open = self.gamma is None
-            own = default_gamma(kernel, X, weight, variances) if is_open else known["gamma"]
-            given["gamma"] = _gamma(own, X, weight)
+            if self.gamma is None:
+                known["gamma"] = default_gamma(kernel, X, weight, variances, name)
+            given["gamma"] = _gamma(known["gamma"], X, weight)
         if self.lambda_ is None:
             given["lambda_"] = default_lambda(
                 name, machine.lambda_, kernel, X, weight, given.get("gamma"), variances,

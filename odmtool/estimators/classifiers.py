@@ -32,8 +32,8 @@ class ODMClassifier(MachineClassifier):
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}
     gamma : float, "auto" or "scale", optional
         Of poly, rbf and sigmoid; "auto" and 0 are 1 / features, "scale" is
-        1 / (features * variance of X). By default 1 / features, more or less for values that are
-        not in [0, 1]: :func:`odmtool.machines.default_values.default_gamma`.
+        1 / (features * variance of X). By default 1 / features, with rbf more for values in [0, 1]
+        and less for larger ones: :func:`odmtool.machines.default_values.default_gamma`.
     degree : int
         Of poly.
     coef0 : float, optional

@@ -28,6 +28,7 @@ from odmtool.defaults import (
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
     LAMBDA_TIMES_EXAMPLES,
+    LDM_TO_SPREAD,
     LEAST_SPREADS,
     M3SVM_CLASSES,
     M3SVM_VARIANCE,
@@ -394,12 +395,13 @@ def _column_squares(X, weight: np.ndarray) -> np.ndarray:
 
 
 def default_gamma(
-    kernel: str, X, weight: np.ndarray | None = None, variances: np.ndarray | None = None
-) -> float:
+    kernel: str, X, weight: np.ndarray | None = None, variances: np.ndarray | None = None,
+    name: str = "odm",
+) -> float:  # fmt: skip
     """The gamma that nobody named (docs/defaults.md): 0, which is 1 / number of features, or other.
 
-    That is for features in [0, 1]; with other values examples would be too far from each other or
-    too near. gamma times the summed variance of the features stays in ``SPREAD_OF``, or below
+    With it examples may be too far from each other or too near. gamma times the summed variance of
+    the features stays in ``SPREAD_OF``, with rbf between :func:`_least_spread` and
     :func:`_most_spread`; what that makes of 1 / d has three digits, which no order changes.
 
     Parameters
@@ -409,6 +411,8 @@ def default_gamma(
     weight : ndarray, shape (m,), optional
     variances : ndarray, optional
         Those of :func:`feature_variances`, where they are known.
+    name : str
+        Of the machine.
     """
     if kernel not in SPREAD_OF:
         return 0.0
@@ -419,7 +423,7 @@ def default_gamma(
     usual, (low, high) = gamma_for(0.0, X.shape[1]), SPREAD_OF[kernel]
     if kernel == "rbf":
         total = counted(X.shape[0], weight)[0]
-        low = max(low, _least_spread(total))
+        low = max(low, _least_spread(total, name))
         high = _most_spread(total, np.count_nonzero(variances))
     fitting = min(max(usual, low / variance), high / variance)
     found, usual = (float(f"{gamma:.3g}") for gamma in (fitting, usual))
@@ -427,15 +431,15 @@ def default_gamma(
     return 0.0 if found == usual else found
 
 
-def _least_spread(total: float) -> float:
+def _least_spread(total: float, name: str) -> float:
     """The smallest gamma times summed variance, with rbf, of so many examples.
 
     The more there are the finer are the shapes that they tell of. Of very many it is less, for the
-    time.
+    time, which ldm takes most of.
     """
     low, high = LEAST_SPREADS
-    spread = min(max(total / EXAMPLES_OF_SPREAD, low), high)
-    return spread * min(1.0, MANY_TO_SPREAD / max(total, 1.0))
+    many = LDM_TO_SPREAD if name == "ldm" else MANY_TO_SPREAD
+    return min(max(total / EXAMPLES_OF_SPREAD, low), high) * min(1.0, many / max(total, 1.0))
 
 
 def _most_spread(total: float, d: int) -> float:
