@@ -24,14 +24,14 @@ from odmtool.errors import UsageError
 
 # The number of -s -> what it is, and our machine; without one it has no counterpart.
 _LIBLINEAR = {
-    0: ("L2-regularised logistic regression", "l2svm"),
+    0: ("L2-regularised logistic regression, whose probabilities take -b 1 here", "l2svm"),
     1: ("L2-loss SVM", "l2svm"),
     2: ("L2-loss SVM", "l2svm"),
     3: ("L1-loss SVM", "l1svm"),
     4: ("multi-class SVM of Crammer and Singer", "mcsvm"),
     5: ("L1-regularised L2-loss SVM", None),
     6: ("L1-regularised logistic regression", None),
-    7: ("L2-regularised logistic regression", "l2svm"),
+    7: ("L2-regularised logistic regression, whose probabilities take -b 1 here", "l2svm"),
     11: ("support vector regression", None),
     12: ("support vector regression", None),
     13: ("support vector regression", None),
@@ -225,6 +225,10 @@ class Reader:
             taken.append(word("-t", "rbf"))
         if not self._is_cv and not self.has("-l", "-c", "-C"):
             taken.append(word("-c", "1"))
+        # Of a linear machine svm-predict reads no other form.
+        writes = not (self._is_cv or self.has("-v", "-C", "--format"))
+        if is_libsvm and self._last("-t") == "0" and writes:
+            taken.append(word("--format", "libsvm"))
         self._add(*taken)
         if is_libsvm and not self._is_cv:  # 1 / number of features, whatever their values are
             self._add(*(word(flag, "0") for flag in ("-g", "-r") if not self.has(flag)))
