@@ -236,7 +236,7 @@ def test_jobs_reach_the_problems(run, tmp_path, monkeypatch, options, side_by_si
 
     monkeypatch.setattr(reduction, "local_executor", spy)
     assert run("train", "-q", *options, "data", "again").code == 0
-    assert called == ([2] if side_by_side else [])
+    assert called == [2 if side_by_side else 1]
     first, second = ((tmp_path / name).read_text() for name in ("m", "again"))
     rows = [text.split("odmtool-model")[0] for text in (first, second)]
     assert rows[0] == rows[1]
