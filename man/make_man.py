@@ -132,8 +132,8 @@ def adapted() -> str:
         "memory: that matters where features are not scaled. It is at least M / "
         f"{defaults.EXAMPLES_OF_SPREAD:g}, but between 1/{1 / least:g} and 1/{1 / most:g} (from M "
         f"= {defaults.MANY_TO_SPREAD:g} on, of ldm from {defaults.LDM_TO_SPREAD:g}, this times "
-        f"that number over M, down to 1/{1 / lower:g}): that matters for features in [0, 1] and "
-        "smaller ones. With up to "
+        f"the square of that number over M, down to 1/{1 / lower:g}): that matters for features in "
+        "[0, 1] and smaller ones. With up to "
         f"{defaults.FEW_FEATURES} features that vary the largest is (M / "
         f"{defaults.EXAMPLES_OF_FEW:g})^(2 / d) if that is more, and at most "
         f"{defaults.SPREAD_OF_FEW:g}.",

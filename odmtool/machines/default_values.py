@@ -439,7 +439,7 @@ def _least_spread(total: float, name: str) -> float:
     """
     low, high = LEAST_SPREADS
     many = LDM_TO_SPREAD if name == "ldm" else MANY_TO_SPREAD
-    return min(max(total / EXAMPLES_OF_SPREAD, low), high) * min(1.0, many / max(total, 1.0))
+    return min(max(total / EXAMPLES_OF_SPREAD, low), high) * min(1.0, many / max(total, 1.0)) ** 2
 
 
 def _most_spread(total: float, d: int) -> float:
