@@ -355,3 +355,13 @@ def test_words_that_cannot_be_shown_are_escaped(tmp_path):
         capture_output=True,
     )  # fmt: skip
     assert warned.returncode == 0 and b"does not occur in the data" in warned.stderr
+
+
+@pytest.mark.parametrize("labels, is_told", [("34", True), ("14", False), ("33", False)])
+def test_labels_that_no_class_has_are_told(run, tmp_path, labels, is_told):
+    """Not of one number, which rows get whose labels nobody knows."""
+    (tmp_path / "data").write_text("1 1:1\n2 1:-1\n" * 3)
+    assert run("train", "-q", "data", "m").code == 0
+    (tmp_path / "test").write_text("".join(f"{label} 1:{label}\n" for label in labels))
+    outcome = run("predict", "test", "m", "o")
+    assert outcome.code == 0 and ("no label of the test file" in outcome.err) == is_told

@@ -37,7 +37,8 @@ class Tally:
     def __init__(self, names, ruler=None, confusion=None):
         self.names, self.ruler, self.confusion = names, ruler, confusion
         self.rows = self.correct = self.skipped = self.width = 0
-        self.has_values = self.shares_features = self.shares_labels = False
+        self.has_values = self.shares_features = False
+        self.shares_labels = self.has_several_labels = False
         self.kind = None
 
     def add(self, model, block, rows, labels, values) -> None:
@@ -50,8 +51,9 @@ class Tally:
             self.confusion.add(true, labels)
         self.rows += len(labels)
         self.correct += int((labels == true).sum())
-        if block.names is not None:
-            self.shares_labels |= not set(model.labels).isdisjoint(true.tolist())
+        different = set(true.tolist())
+        self.shares_labels |= not different.isdisjoint(model.labels)
+        self.has_several_labels |= len(different) > 1
         self.skipped += block.skipped
         self.width = max(self.width, rows.shape[1])
         self.has_values = self.has_values or rows.nnz > 0
@@ -311,10 +313,11 @@ def _say_remarks(say: report.Report, model, tally: Tally) -> None:
 
     if tally.kind == MISSING:
         say.note(messages.no_labels())
-    elif tally.kind == WORDS and not tally.shares_labels:
-        say.warning(messages.no_label_in_common())
     elif tally.kind == NUMBERS and tally.names.takes_integers:
         say.note(messages.numbers_for_words(messages.numbered(tally.names.names)))
+    # Rows whose labels nobody knows are often given one number.
+    elif not tally.shares_labels and (tally.kind == WORDS or tally.has_several_labels):
+        say.warning(messages.no_label_in_common())
     if tally.skipped:
         say.note(messages.lines_without_output(tally.skipped))
     if model.is_precomputed:
