@@ -99,6 +99,7 @@ def adapted() -> str:
     from odmtool import defaults
     from odmtool.messages.words import listed
 
+    slower = listed(f"of {name} from {m:g}" for name, m in defaults.MANY_OF_SLOWER.items())
     (lower, upper), (least, most) = defaults.SPREAD_OF["rbf"], defaults.LEAST_SPREADS
     of_poly, of_sigmoid = (1 / defaults.SPREAD_OF[kernel][1] for kernel in ("poly", "sigmoid"))
     entries = {
@@ -127,13 +128,13 @@ def adapted() -> str:
         f"less, but not less than {defaults.COMPARATOR_LAMBDA:g}.",
         "rbf": "with one gamma and rows in memory these take at most "
         f"{defaults.LAMBDA_OF_NARROW:g}, or the number of examples if that is more, over gamma "
-        "times the sum of the features' variances, or over 1 if that is less: that matters where "
-        f"features are standardised. gamma times that sum is at most {upper:g}, with rows in "
+        "times the sum of the features' variances, or over 1 if that is less: that matters most "
+        f"where features are standardised. gamma times that sum is at most {upper:g}, with rows in "
         "memory: that matters where features are not scaled. It is at least M / "
         f"{defaults.EXAMPLES_OF_SPREAD:g}, but between 1/{1 / least:g} and 1/{1 / most:g} (from M "
-        f"= {defaults.MANY_TO_SPREAD:g} on, of ldm from {defaults.LDM_TO_SPREAD:g}, this times "
-        f"the square of that number over M, down to 1/{1 / lower:g}): that matters for features in "
-        "[0, 1] and smaller ones. With up to "
+        f"= {defaults.MANY_TO_SPREAD:g} on, {slower}, this times the square of that number over "
+        f"M, down to 1/{1 / lower:g}): that matters for features in [0, 1] and smaller ones. With "
+        "up to "
         f"{defaults.FEW_FEATURES} features that vary the largest is (M / "
         f"{defaults.EXAMPLES_OF_FEW:g})^(2 / d) if that is more, and at most "
         f"{defaults.SPREAD_OF_FEW:g}.",

@@ -38,11 +38,11 @@ LAMBDA_OF_SIGMOID = 2.0
 # gamma is 1 / number of features: between which gamma times the summed variance of the features
 # stays, where nobody names it. odmtool.machines.default_values.default_gamma.
 SPREAD_OF = {"rbf": (2.0**-8, 1.0), "poly": (2.0**-8, 2.0**-2), "sigmoid": (2.0**-8, 2.0**-8)}
-# With rbf at least M over so many examples, between these two shares; of more examples than the
-# last number it is less, for the time, and of ldm of more than a fourth of it.
+# With rbf it is also at least M over so many examples, between these two shares; of more examples
+# than the last number less, for the time, and of the slower machines from fewer on.
 # odmtool.machines.default_values._least_spread.
 EXAMPLES_OF_SPREAD, LEAST_SPREADS, MANY_TO_SPREAD = 4096.0, (2.0**-4, 2.0**-2), 2.0**15
-LDM_TO_SPREAD = 2.0**13
+MANY_OF_SLOWER = {"ldm": 2.0**13, "mcodm": 2.0**13, "svr": 2.0**14}
 # With rbf and so few features, (M / examples)^(2 / d) where that is more, up to a largest: many
 # examples of few features are near each other. odmtool.machines.default_values._most_spread.
 FEW_FEATURES, EXAMPLES_OF_FEW, SPREAD_OF_FEW = 2, 1000.0, 4.0

@@ -366,7 +366,10 @@ def test_the_default_gamma_of_small_features_is_larger_with_more_examples():
     ):  # fmt: skip
         assert spread(m) == pytest.approx(share, rel=6e-3)
     assert spread(256, weight=np.full(256, 2.0)) == pytest.approx(1 / 8, rel=6e-3)
-    assert spread(12_000, "ldm") == pytest.approx(0.1165, rel=6e-3)
+    assert spread(12_000, "ldm") == spread(12_000, "mcodm") == pytest.approx(0.1165, rel=6e-3)
+    assert spread(20_000, "svr") == pytest.approx(0.1678, rel=6e-3)
+    # It would be infinite.
+    assert default_gamma("rbf", X[:, :2] / 1e158) == 0.0
     assert default_gamma("rbf", 1000 * X) < 1 / 5 < default_gamma("rbf", 100 * X[:9000])
     assert default_gamma("poly", 100 * X) == 0.0
 

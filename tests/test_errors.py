@@ -411,7 +411,9 @@ def test_labels_that_may_be_numbers_to_predict_are_worth_a_word(run, tmp_path, l
     (["cv", "-v", "2", "--scale", "0,1"], True), (["train"], False),
     (["train", "--scale", "0,1", "-B", "-1"], False),
     (["train", "--scale", "0,1", "-t", "rbf"], False),
-    (["train", "--scale", "0,1", "-s", "kmomd"], False),  # which has one
+    (["train", "--scale", "0,1", "-s", "kmomd"], False),  # which has one, as the next
+    (["train", "--scale", "0,1", "-s", "m3svm"], False), (["cv", "-v", "2", "-t", "rbf"], False),
+    (["cv", "-v", "2", "-l", "1", "-t", "rbf,linear", "--scale", "0,1"], True),
 ])  # fmt: skip
 def test_features_that_are_moved_want_an_intercept(run, tmp_path, options, is_told):
     (tmp_path / "data").write_text("1 1:1\n1 1:2\n1 1:3\n-1 1:4\n-1 1:5\n" * 2)

@@ -5,7 +5,8 @@ import pytest
 
 from odmtool.core import deadline
 from odmtool.machines import MACHINES, binary
-from odmtool.solvers.untrained import untrained
+from odmtool.rows.executor import local_executor
+from odmtool.solvers.untrained import NONE, untrained
 
 X, LABELS = np.random.default_rng(0).standard_normal((60, 4)), np.arange(60) % 4
 
@@ -89,3 +90,30 @@ def test_with_time_enough_the_models_are_those_without_a_limit(jobs):
     without = machine.fit(X, LABELS).solution_
     with deadline.time_limit(1e6):
         assert np.array_equal(machine.fit(X, LABELS).solution_.W, without.W)
+
+
+def test_no_share_is_too_small_for_anything(clock, monkeypatch):
+    """Where nothing comes of one, the next ones are larger: some problems are solved."""
+    todo = []
+
+    def solve_part(machine, problem, start, progress):
+        left = deadline.seconds_left()
+        todo.append(left)
+        clock.now += max(min(left, 3.0), 0.0)
+        done = left >= 3
+        return untrained(problem)._replace(
+            iterations=int(done) * 5, converged=done, solver="newton" if done else NONE
+        )
+
+    monkeypatch.setattr(binary.BinaryMachine, "solve_part", solve_part)
+    with deadline.time_limit(10.0):
+        MACHINES["odm"](multiclass="ovo").fit(X, np.arange(60) % 5)  # 10 problems
+    assert todo[:4] == pytest.approx([1, 2, 4, 4]) and todo[4] < 3
+
+
+def test_threads_inherit_a_share(clock):
+    with deadline.time_limit(12.0):
+        with deadline.Shares(4).next():
+            inside = local_executor(2).map(lambda _: deadline.seconds_left(), [1, 2])
+        outside = local_executor(2).map(lambda _: deadline.seconds_left(), [1, 2])
+    assert (inside, outside) == ([3.0, 3.0], [12.0, 12.0])

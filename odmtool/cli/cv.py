@@ -118,7 +118,7 @@ def cv(ctx, **options):
     if job.grid in (None, "quick"):  # others have gammas of their own
         for one in by_kernel:
             training.note_large_values(one, data.X.shape[1], report, _grid(one, job))
-    training.note_no_intercept(settled, machine, job.scale, report)
+    training.note_no_intercept(settled, job.scale, report)
     if job.scale is None:
         widest = min(plan.settings[:first], key=lambda setting: setting.get("gamma", 0.0))
         training.warn_of_rows_apart(machine.copy(**widest), data.X, report)

@@ -18,8 +18,8 @@ _KINDS = dict.fromkeys(PARAMETER_NAMES, Gamma()) | {"kernel": KernelName(tuple(K
 _ARXIV_NAMES = {"lambda_", "cost", "mu", "theta"}
 # Parameters that have no largest value; with fewer values than this the best is mostly at an end.
 _ENDLESS, _ENOUGH = ("lambda_", "cost", "gamma", "mu1", "mu2"), 4
-# gamma times the summed variance of the features with which the gammas of the quick grid begin,
-# about that in [0, 1]; with sigmoid less, as of the default. By how much they are divided at most.
+# gamma times the summed variance of the features with which the gammas of the quick grid begin, as
+# 1 / d in [0, 1]; with sigmoid less, as of the default. By how much they are divided at most.
 _SPREAD, _SPREAD_OF_SIGMOID, _MOST_DIVIDED = 1 / 16, 2.0**-10, 16.0
 # The gammas of the quick grid, and how many more there are on either side to go on to.
 _STEP, _FARTHER = 4.0, 8
@@ -75,8 +75,8 @@ def grid_of(choice: MachineChoice, name: str | None, is_repeated: bool) -> dict[
 def _quick_multiples(choice: MachineChoice) -> dict[str, tuple]:
     """The quick grid for the data: the gammas, and smaller lambdas where the default is less.
 
-    Gammas are multiples of the default, 1/d or what it is for the data, for features in [0, 1].
-    Standardised ones, and those for which gamma is not 1/d, are farther apart (docs/defaults.md).
+    Gammas are multiples of the default that begin at about a sixteenth over the summed variance of
+    the features (docs/defaults.md).
     """
     gamma, found = choice.first("gamma"), {}
     if "gamma" not in choice.given and choice.spread is not None:

@@ -165,7 +165,7 @@ def _train_model(command: str, choice: MachineChoice, place, job, report: Report
 
         prepared = leave_one_out.checked_data(machine, data, place.source.path)
     training.note_large_values(settled, data.X.shape[1], report)
-    training.note_no_intercept(settled, machine, job.scale, report)
+    training.note_no_intercept(settled, job.scale, report)
     trace = None if job.trace is None else Trace(report.progress)
     sentences = _fit(place, machine, data, job, report, trace)
     trained, compiled = time.perf_counter(), compiling()
@@ -254,7 +254,7 @@ def _cross_validate(choice: MachineChoice, place, job, report: Report) -> None:
     _refuse_one_class(data, job)
     choice.warn_of_unused(report)
     training.note_large_values(choice, data.X.shape[1], report)
-    training.note_no_intercept(choice, machine, job.scale, report)
+    training.note_no_intercept(choice, job.scale, report)
     training.announce_compilation(report)
     known = training.searched(data, [machine], job.scale, place)
     with naming(place.source.path, data.skipped):

@@ -9,7 +9,7 @@ from odmtool.cli import messages, process
 from odmtool.cli.files import naming
 from odmtool.cli.flags import name_labels
 from odmtool.cli.report import Report
-from odmtool.core.loss_table import OF_KMOMD
+from odmtool.core.loss_table import MACHINES, OF_KMOMD, OF_PAIRS
 from odmtool.defaults import COEF0_OF, LAMBDA, SPREAD_OF
 from odmtool.errors import DataError, UsageError
 
@@ -166,10 +166,11 @@ def note_large_values(choice, d: int, report: Report, searched=()) -> None:
         report.note(messages.lambda_of_large_values(lambda_))
 
 
-def note_no_intercept(choice, machine, scale: tuple | None, report: Report) -> None:
+def note_no_intercept(choice, scale: tuple | None, report: Report) -> None:
     """Say that features which --scale moves want an intercept, where nobody said anything of it."""
-    is_open = "bias" not in choice.given and getattr(machine, "kind", None) != OF_KMOMD
-    if scale is not None and machine.kernel == "linear" and is_open:
+    has_own = MACHINES[choice.name].kind in (OF_KMOMD, OF_PAIRS)
+    is_open = "bias" not in choice.given and not has_own
+    if scale is not None and "linear" in choice.parameters["kernel"] and is_open:
         report.note(messages.no_intercept())
 
 

@@ -108,6 +108,19 @@ def _limit() -> Limit:
     return getattr(_of_task, "limit", None) or _of_process
 
 
+def inherited(function: Callable) -> Callable:
+    """The function, for another thread, where the deadline of this one holds as well."""
+    limit = getattr(_of_task, "limit", None)
+    if limit is None:
+        return function
+
+    def limited(*arguments):
+        with _limited(limit):
+            return function(*arguments)
+
+    return limited
+
+
 @contextmanager
 def _limited(limit: Limit) -> Iterator[None]:
     """Inside it, this thread has another limit."""
@@ -122,20 +135,23 @@ def _limited(limit: Limit) -> Iterator[None]:
 class Shares:
     """Of the time that is left, an equal share for each of the problems that are still to come.
 
-    What one does not use is left for the others. ``at_once``: threads that work on them.
+    What one does not use is left for the others. ``at_once``: threads that work on them. None has
+    fewer than ``least`` seconds: a share that is over before anything is found is lost, and some
+    problems solved are better than none.
     """
 
     def __init__(self, problems: int, at_once: int = 1):
         self._left, self._at_once, self._lock = problems, at_once, threading.Lock()
+        self.least = 0.0
 
     @contextmanager
-    def next(self) -> Iterator[None]:
-        """Inside it, the deadline is the end of the next problem's share."""
+    def next(self) -> Iterator[float]:
+        """Inside it, the deadline is the end of the next problem's share, of so many seconds."""
         with self._lock:
             rounds, self._left = max(self._left / self._at_once, 1.0), self._left - 1
-        now = time.monotonic()
-        with _limited(Limit(now + seconds_left() / rounds, now, _limit())):
-            yield
+        seconds, now = max(seconds_left() / rounds, self.least), time.monotonic()
+        with _limited(Limit(now + seconds, now, _limit())):
+            yield seconds
 
 
 class _Task:

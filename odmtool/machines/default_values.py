@@ -28,10 +28,10 @@ from odmtool.defaults import (
     LAMBDA_OF_POLY,
     LAMBDA_PER_EXAMPLE,
     LAMBDA_TIMES_EXAMPLES,
-    LDM_TO_SPREAD,
     LEAST_SPREADS,
     M3SVM_CLASSES,
     M3SVM_VARIANCE,
+    MANY_OF_SLOWER,
     MANY_TO_SPREAD,
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
@@ -171,7 +171,8 @@ def counted(m: int, weight: np.ndarray | None) -> tuple[float, np.ndarray | None
 def _spread(gamma: float, variances: np.ndarray) -> float:
     """gamma times the summed variance of the features, and at most 1; 0 where it is not known.
 
-    It is 1 for standardised features and gamma 1 / d, and some hundredths for features in [0, 1].
+    It is 1 for standardised features and gamma 1 / d, which makes some hundredths of features in
+    [0, 1]; their default gamma makes more (:func:`default_gamma`).
     """
     spread = gamma * float(variances.sum())
     return min(spread, 1.0) if 0 < spread < np.inf else 0.0
@@ -425,7 +426,10 @@ def default_gamma(
         total = counted(X.shape[0], weight)[0]
         low = max(low, _least_spread(total, name))
         high = _most_spread(total, np.count_nonzero(variances))
-    fitting = min(max(usual, low / variance), high / variance)
+    with np.errstate(over="ignore"):
+        fitting = min(max(usual, np.divide(low, variance)), np.divide(high, variance))
+    if fitting == np.inf:
+        return 0.0
     found, usual = (float(f"{gamma:.3g}") for gamma in (fitting, usual))
     # Of standardised features rounding decides which is larger.
     return 0.0 if found == usual else found
@@ -435,10 +439,10 @@ def _least_spread(total: float, name: str) -> float:
     """The smallest gamma times summed variance, with rbf, of so many examples.
 
     The more there are the finer are the shapes that they tell of. Of very many it is less, for the
-    time, which ldm takes most of.
+    time.
     """
     low, high = LEAST_SPREADS
-    many = LDM_TO_SPREAD if name == "ldm" else MANY_TO_SPREAD
+    many = MANY_OF_SLOWER.get(name, MANY_TO_SPREAD)
     return min(max(total / EXAMPLES_OF_SPREAD, low), high) * min(1.0, many / max(total, 1.0)) ** 2
 
 

@@ -43,6 +43,9 @@ from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.table import IN_PARTS, newton_matrices
 from odmtool.solvers.untrained import NONE
 
+# A share of the time in which a problem gets no further than so many iterations is too small.
+_FEW = 2
+
 
 class Subproblem(NamedTuple):
     """One of the binary problems."""
@@ -114,8 +117,13 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         solutions = _on_cluster(machine, prepared, todo, starts)
     elif _shares_landmarks(machine, prepared, todo):
         solutions = _side_by_side(machine, prepared, todo, progress)
-    elif machine.solver in IN_PARTS:
+    elif machine.solver in IN_PARTS and prepared.gram is None:
         solutions = _in_shares(machine, prepared, todo, starts, [progress] * len(todo), 1)
+    elif machine.solver in IN_PARTS:
+        solutions = [
+            machine.solve_part(part_problem(machine, prepared, part), first, progress)
+            for part, first in zip(todo, starts, strict=True)
+        ]
     else:
         solutions = _in_threads(machine, prepared, todo, starts, progress)
     return _together(machine, prepared, todo, solutions)
@@ -254,25 +262,35 @@ def _in_threads(machine, prepared, todo, starts, progress) -> list[Solution]:
     if prepared.gram is not None:
         jobs = _threads_for(machine, prepared.gram)
         prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
-    told = _told(progress, len(todo), jobs)
-    return _in_shares(machine.copy(jobs=1), prepared, todo, starts, told, jobs)
+    alone, told = machine.copy(jobs=1), _told(progress, len(todo), jobs)
+    if prepared.gram is None:
+        return _in_shares(alone, prepared, todo, starts, told, jobs)
+
+    def one(part, first, tell):
+        return alone.solve_part(part_problem(alone, prepared, part), first, tell)
+
+    return local_executor(jobs).map(one, todo, starts, told)
 
 
 def _in_shares(machine, prepared, todo, starts, told, jobs: int) -> list[Solution]:
-    """The solutions of problems that have an equal share of the time each.
+    """The solutions of linear problems, which have an equal share of the time each.
 
-    In what the others leave, those that it was too short for are solved again. With a kernel there
-    are no shares, as the first look at its values takes most of the time.
+    In what the others leave, those that it was too short for are solved again, from where they
+    began: duals of a solution that has not converged lead to one that is worse. (With a kernel
+    the first look at its values takes most of the time, and shares would end before it does.)
     """
     found, left = {}, list(range(len(todo)))
     while left:
-        shares = deadline.Shares(1 if prepared.gram is not None else len(left), jobs)
+        shares = deadline.Shares(len(left), jobs)
 
         def one(n: int, shares: deadline.Shares = shares) -> tuple[Solution, bool]:
-            with shares.next():
+            with shares.next() as seconds:
                 problem = part_problem(machine, prepared, todo[n])
                 solution = machine.solve_part(problem, starts[n], told[n])
-                return solution, deadline.is_over() and not solution.converged
+                was_short = deadline.is_over() and not solution.converged
+            if was_short and solution.iterations < _FEW:
+                shares.least = max(shares.least, 2 * seconds)
+            return solution, was_short
 
         solved = local_executor(jobs).map(one, left)
         for n, (solution, _) in zip(left, solved, strict=True):

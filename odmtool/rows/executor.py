@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from odmtool.core import deadline
 from odmtool.core.memory import share_freed
 
 
@@ -69,8 +70,9 @@ class Threads(Serial):
             return [function(*row) for row in rows]
         from concurrent.futures import ThreadPoolExecutor
 
+        own = deadline.inherited(function)
         with ThreadPoolExecutor(min(self.jobs, len(rows))) as pool:
-            return list(pool.map(lambda row: function(*row), rows))
+            return list(pool.map(lambda row: own(*row), rows))
 
 
 def local_executor(jobs: int) -> Serial:
