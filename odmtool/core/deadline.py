@@ -135,21 +135,26 @@ def _limited(limit: Limit) -> Iterator[None]:
 class Shares:
     """Of the time that is left, an equal share for each of the problems that are still to come.
 
-    What one does not use is left for the others. ``at_once``: threads that work on them. None has
-    fewer than ``least`` seconds: a share that is over before anything is found is lost, and some
-    problems solved are better than none.
+    What one does not use is left for the others. ``at_once``: threads that work on them. Where
+    shares are :meth:`lost` the next ones are longer: some problems solved are better than none.
     """
 
     def __init__(self, problems: int, at_once: int = 1):
         self._left, self._at_once, self._lock = problems, at_once, threading.Lock()
-        self.least = 0.0
+        self._lost, self._least = 0, 0.0
+
+    def lost(self, seconds: float) -> None:
+        """In so many seconds nothing was found; in the first ones code may have been loaded."""
+        self._lost += 1
+        if self._lost > 1:
+            self._least = max(self._least, 2 * seconds)
 
     @contextmanager
     def next(self) -> Iterator[float]:
         """Inside it, the deadline is the end of the next problem's share, of so many seconds."""
         with self._lock:
             rounds, self._left = max(self._left / self._at_once, 1.0), self._left - 1
-        seconds, now = max(seconds_left() / rounds, self.least), time.monotonic()
+        seconds, now = max(seconds_left() / rounds, self._least), time.monotonic()
         with _limited(Limit(now + seconds, now, _limit())):
             yield seconds
 

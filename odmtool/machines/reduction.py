@@ -15,6 +15,7 @@ on them side by side.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -42,9 +43,6 @@ from odmtool.solvers.large import tasks
 from odmtool.solvers.multi import MultiSolution
 from odmtool.solvers.table import IN_PARTS, newton_matrices
 from odmtool.solvers.untrained import NONE
-
-# A share of the time in which a problem gets no further than so many iterations is too small.
-_FEW = 2
 
 
 class Subproblem(NamedTuple):
@@ -281,24 +279,27 @@ def _in_shares(machine, prepared, todo, starts, told, jobs: int) -> list[Solutio
     """
     found, left = {}, list(range(len(todo)))
     while left:
-        shares = deadline.Shares(len(left), jobs)
-
-        def one(n: int, shares: deadline.Shares = shares) -> tuple[Solution, bool]:
-            with shares.next() as seconds:
-                problem = part_problem(machine, prepared, todo[n])
-                solution = machine.solve_part(problem, starts[n], told[n])
-                was_short = deadline.is_over() and not solution.converged
-            if was_short and solution.iterations < _FEW:
-                shares.least = max(shares.least, 2 * seconds)
-            return solution, was_short
-
-        solved = local_executor(jobs).map(one, left)
+        one = partial(_in_share, deadline.Shares(len(left), jobs), machine, prepared)
+        rows = [(todo[n], starts[n], told[n]) for n in left]
+        solved = local_executor(jobs).map(one, *zip(*rows, strict=True))
         for n, (solution, _) in zip(left, solved, strict=True):
             found[n] = better(found[n], solution) if n in found else solution
         left = [n for n, (_, was_short) in zip(left, solved, strict=True) if was_short]
         if deadline.is_over():
             break
     return [found[n] for n in range(len(todo))]
+
+
+def _in_share(
+    shares: deadline.Shares, machine, prepared, part: Subproblem, start, tell
+) -> tuple[Solution, bool]:
+    """A solution, and whether the next share was too short for it."""
+    with shares.next() as seconds:
+        solution = machine.solve_part(part_problem(machine, prepared, part), start, tell)
+        was_short = deadline.is_over() and not solution.converged
+    if was_short and not np.any(solution.w):
+        shares.lost(seconds)
+    return solution, was_short
 
 
 def _threads_for(machine, gram: Gram) -> int:
