@@ -352,3 +352,11 @@ def test_pairs_have_as_many_landmarks_with_two_threads():
         assert landmarks_in(4000, grams.memory) == landmarks_in(4000, alone.memory)
         found.append(grams.jobs)
     assert found == [1, 2]
+
+
+def test_one_thread_makes_no_matrix_before_a_problem_wants_it(monkeypatch):
+    from odmtool.machines import reduction
+
+    monkeypatch.setattr(reduction, "_shared_gram", None)
+    machine = LDM(kernel="rbf", multiclass="ovr").fit(*clusters())
+    assert machine.solution_.converged

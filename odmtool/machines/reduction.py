@@ -115,15 +115,11 @@ def solve(machine, prepared: Prepared, start=None, progress=ignore_progress) -> 
         solutions = _on_cluster(machine, prepared, todo, starts)
     elif _shares_landmarks(machine, prepared, todo):
         solutions = _side_by_side(machine, prepared, todo, progress)
-    elif machine.solver in IN_PARTS and prepared.gram is None:
-        solutions = _in_shares(machine, prepared, todo, starts, [progress] * len(todo), 1)
-    elif machine.solver in IN_PARTS:
-        solutions = [
-            machine.solve_part(part_problem(machine, prepared, part), first, progress)
-            for part, first in zip(todo, starts, strict=True)
-        ]
     else:
-        solutions = _in_threads(machine, prepared, todo, starts, progress)
+        # Solvers in parts have threads of their own.
+        jobs = 1 if machine.solver in IN_PARTS else machine.jobs
+        solve_each = _in_shares if prepared.gram is None else _in_threads
+        solutions = solve_each(machine, prepared, todo, starts, progress, jobs)
     return _together(machine, prepared, todo, solutions)
 
 
@@ -255,31 +251,31 @@ def stop_of_landmarks(machine) -> Stop:
     return Stop(machine.tolerance, way.limit if machine.max_iter is None else machine.max_iter)
 
 
-def _in_threads(machine, prepared, todo, starts, progress) -> list[Solution]:
-    jobs = machine.jobs
-    if prepared.gram is not None:
-        jobs = _threads_for(machine, prepared.gram)
+def _in_threads(machine, prepared, todo, starts, progress, jobs: int) -> list[Solution]:
+    """The solutions of problems with a kernel, in as many threads as there is memory for."""
+    alone = machine
+    if jobs > 1:
+        alone, jobs = machine.copy(jobs=1), _threads_for(machine, prepared.gram)
         prepared = prepared._replace(gram=_shared_gram(prepared.gram, jobs))
-    alone, told = machine.copy(jobs=1), _told(progress, len(todo), jobs)
-    if prepared.gram is None:
-        return _in_shares(alone, prepared, todo, starts, told, jobs)
 
     def one(part, first, tell):
         return alone.solve_part(part_problem(alone, prepared, part), first, tell)
 
-    return local_executor(jobs).map(one, todo, starts, told)
+    return local_executor(jobs).map(one, todo, starts, _told(progress, len(todo), jobs))
 
 
-def _in_shares(machine, prepared, todo, starts, told, jobs: int) -> list[Solution]:
+def _in_shares(machine, prepared, todo, starts, progress, jobs: int) -> list[Solution]:
     """The solutions of linear problems, which have an equal share of the time each.
 
     In what the others leave, those that it was too short for are solved again, from where they
     began: duals of a solution that has not converged lead to one that is worse. (With a kernel
     the first look at its values takes most of the time, and shares would end before it does.)
     """
+    told = _told(progress, len(todo), jobs)
+    alone = machine.copy(jobs=1) if jobs > 1 else machine
     found, left = {}, list(range(len(todo)))
     while left:
-        one = partial(_in_share, deadline.Shares(len(left), jobs), machine, prepared)
+        one = partial(_in_share, deadline.Shares(len(left), jobs), alone, prepared)
         rows = [(todo[n], starts[n], told[n]) for n in left]
         solved = local_executor(jobs).map(one, *zip(*rows, strict=True))
         for n, (solution, _) in zip(left, solved, strict=True):
