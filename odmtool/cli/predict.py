@@ -51,9 +51,10 @@ class Tally:
             self.confusion.add(true, labels)
         self.rows += len(labels)
         self.correct += int((labels == true).sum())
-        different = set(true.tolist())
-        self.shares_labels |= not different.isdisjoint(model.labels)
-        self.has_several_labels |= len(different) > 1
+        if not self.shares_labels:
+            different = set(true.tolist())
+            self.shares_labels = not different.isdisjoint(model.labels)
+            self.has_several_labels |= len(different) > 1
         self.skipped += block.skipped
         self.width = max(self.width, rows.shape[1])
         self.has_values = self.has_values or rows.nnz > 0
