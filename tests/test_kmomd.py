@@ -1,5 +1,7 @@
 """KM-OMD: certified, the same as a general solver finds, and its intercept."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from problems import examples, precomputed_rows, problem, weights, write
@@ -264,7 +266,7 @@ def test_the_equations_of_the_active_examples(kernel, count):
     K = (p.X @ p.X.T).toarray() if kernel is None else p.gram.matrix()
     Q = (K * np.outer(p.y, p.y))[np.ix_(active, active)] + np.diag(1 / rows.c[active])
     ends = (p.y[active, None] == (1, -1)).astype(float)
-    found = rows._solved(active, ends)
+    found = rows._factored(active, rows.c[active])(ends)
     np.testing.assert_allclose(found, np.linalg.solve(Q, ends), rtol=1e-9, atol=1e-12)
 
 
@@ -320,13 +322,44 @@ def test_a_large_gamma_hides_nothing_of_a_matrix_that_is_nearly_the_identity():
     assert fitted.solution_.converged and fitted.solution_.gap <= 1e-6
 
 
-def test_large_costs_of_separable_classes():
-    """Newton's steps were few and short from one C to the next, and ended above w = 0."""
+def separable():
+    """100 examples, one of whose classes counts a hundred times."""
     rng = np.random.default_rng(0)
     X = rng.random((100, 50)) * np.exp(rng.normal(size=50))
     labels = np.where(X @ rng.normal(size=50) + 0.3 * rng.normal(size=100) > 0, 1, -1)
     labels[:2] = 1, -1
-    machine = KMOMD(lambda_=2.0**20, class_weight={1: 100.0})
+    return X, labels, {1: 100.0}
+
+
+def test_large_costs_of_separable_classes():
+    """Newton's steps were few and short from one C to the next, and ended above w = 0."""
+    X, labels, weights = separable()
+    machine = KMOMD(lambda_=2.0**20, class_weight=weights)
     for most in (0, 3, 20, 150):
         solution = machine.copy(max_iter=most).fit(X, labels).solution_
         assert solution.primal <= 0 and solution.converged == (most == 150)
+
+
+@pytest.mark.parametrize("lambda_", [2.0**20, 2.0**34])
+def test_how_many_steps_it_takes_is_not_left_to_chance(lambda_):
+    """A little noise, or rounding, led to other examples, and these to 400 to 2000 steps."""
+    X, labels, weights = separable()
+    for seed in range(6):
+        noisy = X * (1 + 1e-3 * np.random.default_rng(seed).normal(size=X.shape))
+        fitted = KMOMD(lambda_=lambda_, class_weight=weights).fit(noisy, labels)
+        assert fitted.solution_.converged and fitted.solution_.iterations <= 80
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf", "poly", "precomputed"])
+@pytest.mark.parametrize("lambda_", [42.0, 1e5])
+def test_the_interior_point_method_alone(kernel, lambda_):
+    """The same solution, certified."""
+    p = tried(kernel, lambda_, weight=weights())
+    usual = solvers.solve(p, tolerance=1e-8)
+    rows = kmomd._Rows(p)
+    g = list(islice(rows.interior(), 25))[-1]
+    found = rows.judged(rows.point(g), 1e-8)
+    assert found.gap <= 1e-8
+    assert found.primal == pytest.approx(usual.primal, rel=1e-7)
+    one = rows.judged(rows.point(rows.share), 0.0)
+    assert one.gap > 1e-4  # where it begins

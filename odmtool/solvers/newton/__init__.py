@@ -8,5 +8,6 @@ newton     losses with a continuous derivative
 proximal   losses whose derivative jumps once
 two_jumps  losses whose derivative jumps twice
 kmomd      KM-OMD, whose loss has a level for each class
+interior   the least of a quadratic function over simplices, for kmomd
 =========  ====================================================================
 """

@@ -10,7 +10,8 @@ Update      r is exact: sum over a class of c_i max(0, r - t_i) = 1. Of the exam
             t_i < r_{y_i} the quadratic problem is solved (their matrix, or, linear with fewer
             features, that of the features), and a search along the line to there finds where P
             is smallest. A large C is reached by smaller ones, each from the solution before:
-            with one at once few examples count, and others with every step.
+            with one at once few examples count, and others with every step. Where one C takes
+            many steps, an interior-point method solves the dual, from the beginning.
 Intercept   f(x) = <w, x> + b is 0 half way between the two points sum over a class of g_i phi(x_i).
             Where only one class has weight, there is no w, and f is 1 on its side.
 Stop        when (P - D) / (1/2 |w|^2 + sum_i g_i^2 / (2 c_i)) is at most the tolerance. g are
@@ -24,6 +25,8 @@ Source      Aiolli, Da San Martino & Sperduti, "A kernel method for the optimiza
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +37,7 @@ from odmtool.core import kernels
 from odmtool.core.csr import scipy_rows
 from odmtool.errors import DivergedError
 from odmtool.solvers.base import Problem, Progress, Solution, Stop, ignore_progress, relative
+from odmtool.solvers.newton import interior
 from odmtool.solvers.newton.factor import cholesky_in_place, cholesky_solve
 from odmtool.solvers.newton.hessian import regularised_gram
 from odmtool.solvers.rounding import Rounding
@@ -42,9 +46,10 @@ from odmtool.solvers.rounding import Rounding
 # steps for one C are a sign that the next one should be nearer.
 # speed only: where Newton's method begins
 _GROWTH, _SLOW, _ROUGH, _MANY = 8.0, 1.4, 0.1, 6
-# Steps for one C at most, so that some are left for the last.
-# speed only: where Newton's method begins
-_LEVEL = 30
+# Steps for one C at most, and those of the interior-point method, which needs 10 to 40 unless
+# rounding keeps it from ending.
+# speed only: which method takes the next step
+_LEVEL, _INTERIOR = 15, 100
 # Halvings of the line in the search for the smallest P; a slope of this share is none.
 # speed only: how precisely a step is as long as it should be
 _HALVINGS, _FLAT = 60, 1e-12
@@ -96,11 +101,11 @@ def solve(
             w, nothing, nothing, 0.0, 0.0, 0.0, 0, True, "newton", bias=float(problem.y[0])
         )
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        coef, step = rows.share if start is None else np.array(start, dtype=float), 0
+        coef, step, left = rows.share if start is None else np.array(start, dtype=float), 0, _LEVEL
         if start is None:
-            coef, step = _approached(rows, coef, stop, progress)
-        # Newton's steps lower P, which then is no higher than without a model.
+            coef, step, left = _approached(rows, coef, stop, progress)
         point = min(rows.renewed(coef), rows.point(np.zeros(problem.size)), key=rows.primal)
+        lowest, points = point, _points(rows, point, left)
         while True:
             found = rows.judged(point, stop.tolerance, looks=True)
             if not np.isfinite([found.primal - found.dual, found.gap]).all():
@@ -109,12 +114,14 @@ def solve(
             progress(Progress(step, found.primal, found.gap, active))
             if found.gap <= stop.tolerance or step >= stop.max_iter:
                 break
-            following = rows.newton(point)
+            following = next(points, None)
             if following is None:
                 break
             point, step = following, step + 1
-        if found.gap > stop.tolerance and found.primal > rows.primal(point):
-            found = rows.demanded(point)
+            lowest = min(lowest, point, key=rows.primal)
+        # What ends early is not above w = 0, nor above what it was before.
+        if found.gap > stop.tolerance and found.primal > rows.primal(lowest):
+            found = rows.demanded(lowest)
     # Of one class g_i sums to 1, so that its sum of g_i t_i is the value of its point.
     middle = (found.g @ (problem.y * found.dual_t)) / 2
     coef = found.point.coef
@@ -125,9 +132,28 @@ def solve(
     )  # fmt: skip
 
 
-def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np.ndarray, int]:
-    """Coefficients for a C not much smaller than that of the problem, and the steps to there."""
-    step, wanted = 0, rows.c
+def _points(rows: _Rows, point: Point, left: int) -> Iterator[Point]:
+    """So many points of Newton's, then those of the interior-point method; at last Newton's."""
+    for _ in range(left):
+        following = rows.newton(point)
+        if following is None:
+            return
+        point = following
+        yield point
+    for g in islice(rows.interior(), _INTERIOR):
+        yield rows.point(g)
+    while (following := rows.newton(point)) is not None:
+        point = following
+        yield point
+
+
+def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np.ndarray, int, int]:
+    """Coefficients for a C not much smaller than that of the problem, and the steps to there.
+
+    The third value is how many steps of the kind are worth while for the C of the problem: none
+    after a smaller C that took all of them.
+    """
+    step, wanted, left = 0, rows.c, _LEVEL
     factor, growth = rows.smallest_factor(), _GROWTH
     # speed only: where Newton's method begins
     while factor < 1 and step < stop.max_iter:
@@ -149,8 +175,12 @@ def _approached(rows: _Rows, coef: np.ndarray, stop: Stop, progress) -> tuple[np
         # speed only: where Newton's method begins
         coef, growth = point.coef, _growth(growth, step - first)
         factor *= growth
+        # speed only: which method takes the next step
+        if step - first == _LEVEL:
+            left = 0
+            break
     rows.c = wanted
-    return coef, step
+    return coef, step, left
 
 
 def _growth(growth: float, steps: int) -> float:
@@ -263,7 +293,7 @@ class _Rows:
         """The coefficients of the quadratic problem of some examples; None if there are none."""
         ends = (self._y[active, None] == (1, -1)).astype(float)
         try:
-            solved = self._solved(active, ends)
+            solved = self._factored(active, self.c[active])(ends)
             levels = np.linalg.solve(ends.T @ solved, np.ones(2))
         except (LinAlgError, ValueError):
             return None
@@ -281,23 +311,33 @@ class _Rows:
         other = point if goal is None else self.point(goal)
         return other if self.primal(other) < self.primal(point) else point
 
-    def _solved(self, active: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """(Q + 1/c)^-1 ends of the active examples, Q = (y_i y_j k(x_i, x_j))."""
-        y, c = self._y[active][:, None], self.c[active]
-        if self._K is None:
-            X = self.X[active]
-            if X.shape[1] < len(active):
-                # By the matrix of the features (Woodbury).
-                S = regularised_gram(self.X, active, self.c)
-                means = np.asarray(X.T @ (y * (c[:, None] * ends)))
-                inner = cholesky_solve(cholesky_in_place(S), means)
-                return c[:, None] * (ends - y * np.asarray(X @ inner))
-            Q = kernels.products(X, X)
-        else:
-            Q = self._K[np.ix_(active, active)]
+    def interior(self) -> Iterator[np.ndarray]:
+        """The duals of one step of the interior-point method after the other."""
+        ends, everyone = (self._y[:, None] == (1, -1)).astype(float), np.arange(len(self._y))
+        return interior.steps(
+            lambda g: self.margins(g) + g / self.c,
+            lambda d: self._factored(everyone, 1 / (d + 1 / self.c)),
+            ends, ends @ (1 / ends.sum(axis=0)),
+        )  # fmt: skip
+
+    def _factored(self, active: np.ndarray, c: np.ndarray) -> Callable:
+        """b -> (Q + 1/c)^-1 b of the active examples, Q = (y_i y_j k(x_i, x_j)); b of 2 axes."""
+        y = self._y[active][:, None]
+        X = None if self.X is None else self.X[active]
+        if X is not None and X.shape[1] < len(active):
+            # By the matrix of the features (Woodbury).
+            L = cholesky_in_place(regularised_gram(X, np.arange(len(active)), c))
+
+            def solved(b: np.ndarray) -> np.ndarray:
+                inner = cholesky_solve(L, np.asarray(X.T @ (y * (c[:, None] * b))))
+                return c[:, None] * (b - y * np.asarray(X @ inner))
+
+            return solved
+        Q = self._K[np.ix_(active, active)] if X is None else kernels.products(X, X)
         Q = y * (y.T * Q)
         Q.flat[:: len(Q) + 1] += 1 / c
-        return cholesky_solve(cholesky_in_place(Q), ends)
+        cholesky_in_place(Q)
+        return lambda b: cholesky_solve(Q, b)
 
     def _best_between(self, point: Point, goal: np.ndarray) -> Point | None:
         p = goal - point.coef
