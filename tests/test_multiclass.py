@@ -13,7 +13,7 @@ from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import MemoryLimitError, UsageError
 from odmtool.machines import L1SVM, L2SVM, LDM, ODM, machine_named
-from odmtool.machines.default_values import most_in_pairs
+from odmtool.machines.data import most_in_pairs
 
 svm = pytest.importorskip("sklearn.svm")
 

@@ -15,14 +15,7 @@ from odmtool.cli.flags import long_option
 from odmtool.cli.machine_options import FLAGS, MACHINE_PARAMETERS, PARAMETER_NAMES
 from odmtool.cli.report import Report
 from odmtool.core.loss_table import MACHINES
-from odmtool.defaults import (
-    COEF0_OF,
-    MOST_IN_PAIRS,
-    SPREAD_OF,
-    WITH_KERNEL_LAMBDA,
-    WITH_KINK,
-    PerDistance,
-)
+from odmtool.defaults import MOST_IN_PAIRS, PerDistance
 from odmtool.errors import UsageError
 from odmtool.messages.words import listed
 from odmtool.solvers.table import SOLVERS, name_of_auto, settings_of_solver
@@ -50,7 +43,7 @@ class MachineChoice(NamedTuple):
     spread: float | None = None
     # Whether some features are much larger than most, where the default gamma depends on that.
     has_large: bool = False
-    # As :func:`odmtool.machines.default_values.most_in_pairs` has it, once the data are known.
+    # As :func:`odmtool.machines.data.most_in_pairs` has it, once the data are known.
     most_in_pairs: float = MOST_IN_PAIRS
 
     @property
@@ -75,7 +68,7 @@ class MachineChoice(NamedTuple):
 
         Raises DataError, MemoryLimitError: see :meth:`odmtool.places.place.TrainingData.scaled`.
         """
-        from odmtool.machines.default_values import most_in_pairs
+        from odmtool.machines.data import most_in_pairs
 
         choice, most = self, most_in_pairs(data.X, data.labels, len(data.classes))
         if most != self.most_in_pairs:
@@ -122,77 +115,38 @@ class MachineChoice(NamedTuple):
     def _has_several(self) -> bool:
         return len(self._kernels) > 1
 
-    def _with(self, name: str, value: float) -> MachineChoice:
-        """With a value of a parameter, and no other."""
-        return self._replace(parameters=self.parameters | {name: (value,)})
-
     def _with_defaults(self, data, scaled: Callable) -> MachineChoice:
         """With the default coef0, gamma and lambda of its kernel for the data, where not the usual.
 
         ``scaled`` returns the data as they will be.
         """
+        from odmtool.machines import default_values
+        from odmtool.machines.data import gamma_for
+
         (kernel,) = self._kernels
-        is_open = kernel in COEF0_OF and "coef0" not in self.given
-        choice = self._with("coef0", COEF0_OF[kernel]) if is_open else self
-        return choice._with_fitting(kernel, data, scaled)
-
-    def _with_fitting(self, kernel: str, data, scaled: Callable) -> MachineChoice:
-        """With the default gamma and lambda of the kernel; parameters as before."""
-        from odmtool.machines import default_values as found
-
-        m, d = data.X.shape
-        has_gamma = "gamma" not in self.given and kernel in SPREAD_OF
-        has_lambda = self.parameters["lambda_"] is None and self.parameters["cost"] is None
-        usual, total = self._usual_lambda, found.counted(m, data.weight)[0]
-        is_linear = has_lambda and kernel == "linear"
-        is_linear = is_linear and found.depends_on_rows(
-            self.name, usual, total, d, len(data.classes)
-        )
-        has_own = self.name in (*WITH_KERNEL_LAMBDA, *WITH_KINK)
-        is_of_rows = has_lambda and has_own and self._settled_kernel(kernel)
-        if is_linear or is_of_rows or has_gamma:
+        (m, d), k, known = data.X.shape, len(data.classes), self._known(kernel)
+        total, _ = default_values.counted(m, data.weight)
+        if default_values.depends_on_rows(self.name, kernel, total, d, k, known):
             data = scaled()
-        variances = None
-        if (is_of_rows and kernel in found.OF_SPREAD) or has_gamma:
-            variances = found.feature_variances(data.X, data.weight)
-        choice = self._with_gamma(kernel, data, variances) if has_gamma else self
-        return choice._with_lambda(data, kernel, variances) if has_lambda else choice
+        found, variances = default_values.fitted(self.name, kernel, data.X, data.weight, k, known)
+        values = {name: (value,) for name, value in found.items()}
+        choice = self._replace(parameters=self.parameters | values) if found else self
+        if variances is None:
+            return choice
+        choice = choice._replace(has_large=default_values.has_large(variances))
+        spread = gamma_for(choice.first("gamma"), data.X.shape[1]) * float(variances.sum())
+        return choice._replace(spread=spread) if self.is_search else choice
 
-    def _with_lambda(self, data, kernel: str, variances) -> MachineChoice:
-        from odmtool.machines.default_values import default_lambda
-
-        usual = self._usual_lambda
-        if len(self.parameters["power"] or ()) > 1:  # what suits one does not suit another
-            return self
-        value = default_lambda(
-            self.name, usual, kernel, data.X, data.weight, variances=variances,
-            k=len(data.classes), power=self.first("power"), **self._settled_kernel(kernel),
-        )  # fmt: skip
-        return self if value == usual else self._with("lambda_", value)
-
-    @property
-    def _usual_lambda(self) -> float:
-        return MACHINES[self.name].parameters["lambda_"]
-
-    def _settled_kernel(self, kernel: str) -> dict:
-        """The parameters of a kernel on which its default lambda depends.
-
-        Empty if one of them has several values: what suits one setting does not suit another.
-        """
+    def _known(self, kernel: str) -> dict:
+        """What is not open, as :func:`odmtool.machines.default_values.fitted` takes it."""
         from odmtool.machines.default_values import OF_ROWS
 
-        found = {name: self._only(name) for name in OF_ROWS.get(kernel, ())}
-        return {} if None in found.values() else found
-
-    def _with_gamma(self, kernel: str, data, variances) -> MachineChoice:
-        from odmtool.machines.data import gamma_for
-        from odmtool.machines.default_values import default_gamma, has_large
-
-        value = default_gamma(kernel, data.X, data.weight, variances, self.name)
-        choice = self if value == 0 else self._with("gamma", value)
-        choice = choice._replace(has_large=has_large(variances))
-        spread = gamma_for(value, data.X.shape[1]) * float(variances.sum())
-        return choice._replace(spread=spread) if self.is_search else choice
+        known = {name: self._only(name) for name in OF_ROWS.get(kernel, ()) if name in self.given}
+        powers = self.parameters["power"] or ()
+        if len(powers) == 1:
+            known["power"] = powers[0]
+        named = self.parameters["lambda_"] or self.parameters["cost"]
+        return known | {"lambda_": named} if named or len(powers) > 1 else known
 
     def first(self, name: str):
         """The first value of a parameter."""

@@ -15,7 +15,6 @@ from odmtool.core import kernel_table
 from odmtool.core.columns import canonical
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import variances
-from odmtool.defaults import COEF0, COEF0_OF, SPREAD_OF
 from odmtool.errors import DataError, UsageError
 from odmtool.estimators import labels, manners
 from odmtool.estimators.decisions import Decisions
@@ -25,13 +24,8 @@ from odmtool.estimators.one_blas_thread import one_blas_thread
 from odmtool.estimators.saved import rows_of_values, with_serials
 from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
-from odmtool.machines.data import check_weights
-from odmtool.machines.default_values import (
-    default_gamma,
-    default_lambda,
-    feature_variances,
-    most_in_pairs,
-)
+from odmtool.machines.data import check_weights, most_in_pairs
+from odmtool.machines.default_values import fitted
 from odmtool.models.linear import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -39,6 +33,8 @@ from odmtool.solvers.settings import Settings
 from odmtool.solvers.table import name_of_auto
 
 _LARGEST_SEED = 2**31 - 1
+# None is what suits the data, or the machine's default.
+_OPEN = ("lambda_", "gamma", "coef0", "bias")
 
 
 class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimator):
@@ -153,31 +149,19 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         own = [name for name in (*of_machine, *Settings._fields) if hasattr(self, name)]
         known = {name: getattr(self, name) for name in own} | numbers_given(self, machine)
         given = {name: known[name] for name in of_machine if name in known}
+        given = {name: v for name, v in given.items() if v is not None or name not in _OPEN}
         of_solvers = {name: known[name] for name in Settings._fields if name in known}
         given |= {
             "tolerance": known["tol"], "seed": _seed(self.random_state),
             "class_weight": _class_weights(self.class_weight, classes, codes, weight),
             "settings": Settings(**of_solvers),
         }  # fmt: skip
-        kernel, variances = given.get("kernel", "linear"), None
-        if kernel in SPREAD_OF and None in (self.gamma, self.lambda_):
-            variances = feature_variances(X, weight)
-        if "coef0" in given and self.coef0 is None:
-            given["coef0"] = COEF0_OF.get(kernel, COEF0)
         if "gamma" in given:
-            if self.gamma is None:
-                known["gamma"] = default_gamma(kernel, X, weight, variances, name)
-            given["gamma"] = _gamma(known["gamma"], X, weight)
-        if self.lambda_ is None:
-            given["lambda_"] = default_lambda(
-                name, machine.lambda_, kernel, X, weight, given.get("gamma"), variances,
-                **{name: given[name] for name in ("degree", "coef0", "power") if name in given},
-                k=len(classes),
-            )  # fmt: skip
-        elif self.cost is not None:
+            given["gamma"] = _gamma(given["gamma"], X, weight)
+        kernel = given.get("kernel", "linear")
+        given |= fitted(name, kernel, X, weight, len(classes), given)[0]
+        if self.lambda_ is not None and self.cost is not None:
             raise UsageError(messages.lambda_and_cost_in_python())
-        if "bias" in given and self.bias is None:
-            given["bias"] = -1.0
         if "multiclass" in given:
             given["most_in_pairs"] = most_in_pairs(X, codes, len(classes))
         if hasattr(self, "n_jobs"):

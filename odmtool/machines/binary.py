@@ -46,7 +46,7 @@ class BinaryMachine(Machine):
         How it takes more than two classes (:meth:`reduction`).
     most_in_pairs : float
         With a kernel ``auto`` takes up to so many in pairs
-        (:func:`odmtool.machines.default_values.most_in_pairs`).
+        (:func:`odmtool.machines.data.most_in_pairs`).
     jobs : int
         Threads for the binary problems of these, and for parts of the data.
     **others

@@ -19,6 +19,9 @@ from odmtool.core.gram import BYTES, Gram
 from odmtool.core.labels import distinct
 from odmtool.core.memory import CLASS_WEIGHTS
 from odmtool.defaults import (
+    MOST_IN_PAIRS,
+    MOST_OF_CLASS_IN_PAIRS,
+    MOST_TO_MEAN_IN_PAIRS,
     PerDistance,
     PerFeature,
 )
@@ -140,3 +143,26 @@ def too_wide(width: int, example: int | None, needed: float, memory: float) -> T
     if example is not None:
         sentence = messages.too_wide(width, example, needed, memory)
     return TooWideError(sentence, width=width, example=example, needed=needed, memory=memory)
+
+
+def most_in_pairs(X, labels: np.ndarray | None, k: int) -> float:
+    """Up to how many classes are taken in pairs by default, with a kernel.
+
+    Any number where the classes are small, or none is much larger than the mean; with others, and
+    many classes, one against the rest is better: the larger class of each pair wins. So it is with
+    wide data, where a few examples decide little between two classes (docs/defaults.md).
+
+    Parameters
+    ----------
+    X : what has a shape
+    labels : ndarray, shape (m,), or None
+        None where they are not here.
+    k : int
+        Classes. Only of more than are taken in pairs anyway the labels are counted.
+    """
+    m, d = X.shape
+    if k <= MOST_IN_PAIRS or labels is None or d > m:
+        return MOST_IN_PAIRS
+    counts = np.unique(labels, return_counts=True)[1]
+    most = max(MOST_OF_CLASS_IN_PAIRS, MOST_TO_MEAN_IN_PAIRS * counts.mean())
+    return np.inf if counts.max() <= most else MOST_IN_PAIRS

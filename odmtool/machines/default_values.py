@@ -1,4 +1,4 @@
-"""The lambda and gamma that nobody named, and how many classes are taken in pairs, for the data.
+"""The lambda and gamma that nobody named, for the data.
 
 Each is the usual one (:mod:`odmtool.defaults`), or what docs/defaults.md found for data that are
 wide, sparse, many or not scaled. An example of weight 2 is two.
@@ -12,9 +12,11 @@ from odmtool.core import kernels
 from odmtool.core.columns import distinct_numbers
 from odmtool.core.csr import CSR
 from odmtool.core.kernels import Kernel
+from odmtool.core.loss_table import MACHINES
 from odmtool.defaults import (
     BY_VARIANCE,
     COEF0,
+    COEF0_OF,
     DEGREE,
     EXAMPLES_OF_FEW,
     EXAMPLES_OF_SPREAD,
@@ -33,9 +35,6 @@ from odmtool.defaults import (
     M3SVM_VARIANCE,
     MANY_OF_SLOWER,
     MANY_TO_SPREAD,
-    MOST_IN_PAIRS,
-    MOST_OF_CLASS_IN_PAIRS,
-    MOST_TO_MEAN_IN_PAIRS,
     POWER,
     SPARSE_FROM,
     SPREAD_OF,
@@ -59,36 +58,67 @@ _EQUAL = 1e-12
 _OF_PAIRS = ("m3svm", "ism3")
 # Kernels whose width, or size, bounds the default lambda of losses with a kink.
 _BOUNDED = ("rbf", "poly")
+# What default_lambda is told of the parameters.
+_TOLD = ("gamma", "degree", "coef0", "power")
 # Features with variance 1 whose digits were rounded.
 _ROUNDED = 1.01
 
-OF_SPREAD = ("rbf", "sigmoid")
-"""Kernels whose default lambda depends on gamma and on the variances of the features."""
+# Kernels whose default lambda depends on gamma and on the variances of the features.
+_OF_SPREAD = ("rbf", "sigmoid")
+
 OF_ROWS = {"rbf": ("gamma",), "sigmoid": ("gamma",), "poly": ("gamma", "degree", "coef0")}
 """Kernels whose default lambda depends on the rows, and on which of their parameters."""
 
 
-def most_in_pairs(X, labels: np.ndarray | None, k: int) -> float:
-    """Up to how many classes are taken in pairs by default, with a kernel.
-
-    Any number where the classes are small, or none is much larger than the mean; with others, and
-    many classes, one against the rest is better: the larger class of each pair wins. So it is with
-    wide data, where a few examples decide little between two classes (docs/defaults.md).
+def fitted(
+    name: str, kernel: str, X, weight: np.ndarray | None, k: int, known: dict
+) -> tuple[dict, np.ndarray | None]:
+    """What is open of coef0, gamma and lambda, where it is not the usual, for the data.
 
     Parameters
     ----------
-    X : what has a shape
-    labels : ndarray, shape (m,), or None
-        None where they are not here.
-    k : int
-        Classes. Only of more than are taken in pairs anyway the labels are counted.
+    name, kernel, X, weight, k
+        As those of :func:`default_lambda`.
+    known : dict
+        Parameters that somebody named. None is one with several values: what suits one of them does
+        not suit another, and lambda is as without rows.
+
+    Returns
+    -------
+    found : dict
+    variances : ndarray or None
+        Those of :func:`feature_variances`, if gamma was open and depends on them.
     """
-    m, d = X.shape
-    if k <= MOST_IN_PAIRS or labels is None or d > m:
-        return MOST_IN_PAIRS
-    counts = np.unique(labels, return_counts=True)[1]
-    most = max(MOST_OF_CLASS_IN_PAIRS, MOST_TO_MEAN_IN_PAIRS * counts.mean())
-    return np.inf if counts.max() <= most else MOST_IN_PAIRS
+    usual, found, variances = MACHINES[name].parameters["lambda_"], {}, None
+    if kernel in COEF0_OF and "coef0" not in known:
+        found["coef0"] = COEF0_OF[kernel]
+    if kernel in SPREAD_OF and "gamma" not in known:
+        variances = feature_variances(X, weight)
+        found["gamma"] = default_gamma(kernel, X, weight, variances, name)
+    if "lambda_" not in known:
+        told = {n: v for n, v in (known | found).items() if n in _TOLD}
+        told = {} if None in told.values() else told
+        found["lambda_"] = default_lambda(
+            name, usual, kernel, X, weight, variances=variances, k=k, **told
+        )
+    no_news = {"gamma": 0.0, "lambda_": usual}
+    return {n: value for n, value in found.items() if value != no_news.get(n)}, variances
+
+
+def depends_on_rows(name: str, kernel: str, total: float, d: int, k: int, known: dict) -> bool:
+    """Whether what :func:`fitted` finds depends on the rows.
+
+    ``total`` is the number of examples, weights counted, ``d`` that of features.
+    """
+    if kernel in SPREAD_OF and "gamma" not in known:
+        return True
+    if "lambda_" in known:
+        return False
+    if kernel == "linear":
+        usual = MACHINES[name].parameters["lambda_"]
+        return name in _OF_PAIRS or _is_of_rows(_as_linear(name, k), usual, total, d)
+    is_told = kernel in OF_ROWS and None not in known.values()
+    return is_told and name in (*WITH_KERNEL_LAMBDA, *WITH_KINK)
 
 
 def default_lambda(
@@ -142,7 +172,7 @@ def default_lambda(
     if kernel == "poly" and gamma is not None:
         poly = Kernel(kernel, gamma_for(gamma, X.shape[1]), coef0, degree)
         return min(of_kernel, _poly_lambda(poly, X, total, weight))
-    if kernel not in OF_SPREAD:
+    if kernel not in _OF_SPREAD:
         return of_kernel
     spread = 0.0
     if gamma is not None:
@@ -221,14 +251,9 @@ def _cut_off(sizes: np.ndarray) -> np.ndarray:
     return np.minimum(sizes, _MEDIANS * sizes[len(sizes) // 2]) if len(sizes) else sizes
 
 
-def depends_on_rows(name: str, usual: float, total: float, d: int, k: int = 3) -> bool:
-    """Whether a linear machine's default lambda depends on the rows.
-
-    ``usual`` and ``k`` are as in :func:`default_lambda`, ``total`` the number of examples, weights
-    counted, ``d`` that of features.
-    """
-    is_of_one = name in WITH_COST_OF_ONE and total > usual
-    return is_of_one or name in _OF_PAIRS or _may_be_wide(_as_linear(name, k), total, d)
+def _is_of_rows(name: str, usual: float, total: float, d: int) -> bool:
+    """Whether a linear machine's default lambda depends on the rows, but for machines of pairs."""
+    return name in WITH_COST_OF_ONE and total > usual or _may_be_wide(name, total, d)
 
 
 def _as_linear(name: str, k: int) -> str:
@@ -257,7 +282,7 @@ def _linear_lambda(name: str, usual: float, X, total: float, weight: np.ndarray 
 
     The number has three digits, which no order of summation changes.
     """
-    if not _has_rows(X) or not depends_on_rows(name, usual, total, X.shape[1]):
+    if not _has_rows(X) or not _is_of_rows(name, usual, total, X.shape[1]):
         return usual
     X, weight = _without_gaps(X), np.ones(X.shape[0]) if weight is None else weight
     squares = _column_squares(X, weight)
