@@ -36,11 +36,9 @@ from odmtool.solvers.large.block_descent import at_zero
 from odmtool.solvers.large.blocks import RowSource, newton_direction, weighted_gram
 from odmtool.solvers.large.passes import Found
 from odmtool.solvers.newton.newton import Iterate, Track
+from odmtool.solvers.newton.proximal import FIRST, LAST_WIDTH, LEAST_FIRST, NARROWER
 from odmtool.solvers.rounding import shares_error, sum_error
 
-# Intervals of margins, as in memory.
-# speed only: the gap decides when it ends, not how the jump is widened
-_LEAST_FIRST, _FIRST, _NARROWER, _LAST_WIDTH = 0.1, 1.0, 0.5, 1e-5
 # Newton's steps for a centre end where half the square of the gradient is this share of the gap.
 # speed only: as above
 _INNER_SHARE = 0.1
@@ -110,7 +108,7 @@ def solve(
             raise DivergedError(messages.overflow())
         gap = relative(now.gap, now.scale)
         # speed only: with wide intervals the gap need not fall in every step
-        if problem.width > _LAST_WIDTH:
+        if problem.width > LAST_WIDTH:
             track.begin_again()
         track.add(now)
         progress(Progress(steps, now.primal, gap, now.support))
@@ -143,7 +141,7 @@ class _Proximal:
     def __init__(self, examples: Examples, loss: MarginLoss, executor):
         self.examples, self.loss, self.executor = examples, loss, executor
         m, self.dimension = examples.shape
-        self.width, self.centre = _FIRST, np.zeros(m)
+        self.width, self.centre = FIRST, np.zeros(m)
         self._margins, self._hessian = (np.zeros(m), np.zeros(m)), None
         self._error = sum_error(max(examples.shape))
 
@@ -151,16 +149,15 @@ class _Proximal:
         """At w = 0, with intervals as wide as all jumps together can move a margin, about."""
         point = self.at(np.zeros(self.dimension), self._margins[0])
         reach = jump_of(self.loss) * point.square
-        # Where lambda is small all margins stay near 0, and a wide interval is a step in vain.
-        if reach < _FIRST:
-            self.width = max(reach, _LEAST_FIRST)
+        if reach < FIRST:
+            self.width = max(reach, LEAST_FIRST)
             point = self.at(point.v, point.t)
         return point
 
     def from_here(self, point: _Point) -> _Point:
         """The same w, with its duals for the centre and narrower intervals."""
         self._map(_move, point.t)
-        self.width = max(self.width * _NARROWER, _LAST_WIDTH)
+        self.width = max(self.width * NARROWER, LAST_WIDTH)
         return self.at(point.v, point.t)
 
     def at(self, w: np.ndarray, t: np.ndarray) -> _Point:

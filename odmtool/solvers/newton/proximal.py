@@ -36,7 +36,8 @@ from odmtool.solvers.rounding import Rounding
 # with 1 / width in its dual variable, so the width does not become too small. Where lambda is
 # small all margins stay near 0, and a wide first interval is a step in vain.
 # speed only: the gap decides when it ends, not how the kink is widened
-_LEAST_FIRST, _FIRST, _NARROWER, _LAST_WIDTH = 0.1, 1.0, 0.5, 1e-5
+LEAST_FIRST, FIRST, NARROWER, LAST_WIDTH = 0.1, 1.0, 0.5, 1e-5
+"""Widths of intervals of margins, and what one is of that before."""
 # So many of the last proximal steps without a smaller gap: only rounding is left.
 _PATIENCE = 3
 FEW = 500
@@ -70,7 +71,7 @@ def solve(
             raise DivergedError(messages.overflow())
         gap = relative(primal - dual, scale)
         progress(Progress(steps, primal, gap, int(np.count_nonzero(eta)), t))
-        waited += width <= _LAST_WIDTH
+        waited += width <= LAST_WIDTH
         # Not by relative gaps: those of points that are far off are all about 1.
         if best is None or primal - dual < best.primal - best.dual:
             waited = 0
@@ -87,7 +88,7 @@ def solve(
         # without a step that is still the start.
         found = inner.coef if inner.iterations else inner.eta
         eta, steps = losses.nearest_dual(loss, found), steps + inner.iterations
-        width = max(width * _NARROWER, _LAST_WIDTH)
+        width = max(width * NARROWER, LAST_WIDTH)
     return best._replace(iterations=steps, converged=best.gap <= stop.tolerance)
 
 
@@ -96,7 +97,7 @@ def _first_width(problem: Problem, loss: losses.MarginLoss) -> float:
     squares = kernels.squares(problem.X) if problem.gram is None else problem.gram.diagonal()
     with np.errstate(over="ignore", invalid="ignore"):
         reach = float((loss.right_hi - loss.left_lo) @ squares)
-    return min(max(reach, _LEAST_FIRST), _FIRST)
+    return min(max(reach, LEAST_FIRST), FIRST)
 
 
 def _space_of(problem: Problem):
