@@ -239,7 +239,8 @@ class Choices(span.SpanRun):
     """A run whose answers are said: gaps of solutions in the span, and whether these converged."""
 
     def __init__(self, *answers, limit=99):
-        super().__init__(Gram(Kernel("linear"), np.eye(12)), Stop(0.25, limit), 0, ignore_progress)
+        problem = SimpleNamespace(gram=Gram(Kernel("linear"), np.eye(12)))
+        super().__init__(problem, Stop(0.25, limit), 0, ignore_progress)
         self.answers, self.asked, self.samples = iter(answers), [], []
 
     def _drawn_examples(self, rows):

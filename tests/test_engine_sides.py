@@ -83,7 +83,7 @@ def test_a_pass_whose_objective_is_lower_by_rounding_is_the_last(monkeypatch, sh
 
 def span_run(progress=ignore_progress, **changes):
     gram = Gram(Kernel("poly", 1.0, 1.0, 2), np.eye(50), 1e6)
-    run = span.SpanRun(gram, Stop(1e-3, 9), 3, progress)
+    run = span.SpanRun(SimpleNamespace(gram=gram), Stop(1e-3, 9), 3, progress)
     for name, value in changes.items():
         setattr(run, name, value)
     return run

@@ -172,7 +172,7 @@ def test_what_errors_of_scores_do_to_the_losses(monkeypatch, own):
     moved[examples, rival] -= error * np.sign(own)
     change = evaluate(problem, duals, moved).relaxed_loss - terms.relaxed_loss
     monkeypatch.setattr(certificate, "margin_errors", lambda *_: np.array([error]))
-    run, point = SimpleNamespace(_problem=problem), SimpleNamespace(a=none)
+    run, point = SimpleNamespace(problem=problem), SimpleNamespace(a=none)
     bound = landmarks._Run._rounding(run, None, [point], scores, terms, duals)
     assert change <= bound <= 1.01 * change
 
@@ -194,7 +194,7 @@ def test_what_errors_of_scores_may_do_by_their_sum():
         slopes = 2 * c1 * max(0, 1 - theta - own + best) + 2 * c2 * max(0, own - against - upper[i])
         size += 2 * u[i] * slopes
     expected = max(errors) * size + (2 * max(errors)) ** 2 * (c1 + c2) * sum(u)
-    run, terms = SimpleNamespace(_problem=problem), evaluate(problem, duals, scores)
+    run, terms = SimpleNamespace(problem=problem), evaluate(problem, duals, scores)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificate, "margin_errors", lambda *_: errors)
         found = landmarks._Run._rounding(run, None, points, scores, terms, duals)

@@ -86,7 +86,7 @@ def look_cases(generator):
         yield f, y, A, cap[0], 0.3 * (number % 2), alpha, np.zeros(k), np.zeros(k, dtype=int)
 
 
-def linear(data, indices, indptr, W, target, cost, curvature, alpha, classes, count, *rest):
+def linear(data, indices, indptr, W, cost, curvature, alpha, classes, count, *rest):
     """As long as only the listed classes count."""
     X, (order, active, threshold) = dense(data, indices, indptr, len(W)), rest
     moved, estimate, place = 0.0, 0.0, 0
@@ -195,7 +195,7 @@ def linear_cases(generator):
             own = [j for j in row[1:] if alpha[i, j]]
             others = [j for j in row[1:] if j not in own]
             classes[i], count[i] = [row[0], *own, *others], max(count[i], 1 + len(own))
-        known = *rest[:4], classes, count
+        known = *rest[1:4], classes, count
         yield *rows_of(X), X.T @ alpha, *known, order, active, threshold
 
 

@@ -57,29 +57,25 @@ def solve(
 class _Run(SpanRun):
     """One problem on its way."""
 
-    def __init__(self, problem: Problem, stop: Stop, seed: int, progress, executor):
-        super().__init__(problem.gram, stop, seed, progress, executor)
-        self._problem = problem
-
     def cost(self) -> DescentCost:
         return DescentCost.of(self.points.X, self.gram.memory)
 
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
-        problem = self._problem
+        problem = self.problem
         weight = problem.weight[rows] * (problem.weight.sum() / problem.weight[rows].sum())
         sample = Problem(Z, None, problem.y[rows], weight, problem.loss)
         found = _descent(problem).solve(sample, stop, seed=self.seed, start=duals)
         return found.eta, (sample.y * found.eta)[:, None], found.primal
 
     def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
-        inside = self._problem._replace(X=Z, gram=None)
+        inside = self.problem._replace(X=Z, gram=None)
         epochs = _EPOCHS if _newton(inside) else _EPOCHS_ALONE
         found = self._solve(inside, epochs, duals, tolerance)
         return found, found.eta
 
     def otherwise(self, eta: np.ndarray | None) -> Solution:
         """By kernel values, from these duals."""
-        problem, epochs = self._problem, int(_EPOCHS_PER_EXAMPLE * self._problem.size)
+        problem, epochs = self.problem, int(_EPOCHS_PER_EXAMPLE * self.problem.size)
         if working.fits(problem):
             stop = self.stop._replace(limit=self._left)
             found = self._counted(working, problem, stop, eta, executor=self.points.executor)
@@ -117,7 +113,7 @@ class _Run(SpanRun):
         return found
 
     def certified(self, solution, basis: Basis, found: Features, choice: Choice) -> Solution:
-        problem, eta, none = self._problem, solution.eta, np.zeros(1)
+        problem, eta, none = self.problem, solution.eta, np.zeros(1)
         a = (problem.y * eta)[:, None]
         points = certificate.located(basis, solution.w[:, None], lambda p, f: (a[p], none, none))
         (point,) = points
@@ -137,7 +133,7 @@ class _Run(SpanRun):
 
     def _rounding(self, most: float, t: np.ndarray, eta: np.ndarray) -> float:
         """What errors of the margins, ``most`` at most, can do to the losses and to eta't."""
-        row = losses.scaled(_row(self._problem, t), self._problem.weight)
+        row = losses.scaled(_row(self.problem, t), self.problem.weight)
         steepest = np.abs(losses.derivative(row, t)) + np.abs(row.left_lo) + np.abs(row.right_lo)
         steepest += np.abs(row.right_hi)
         size = np.abs(eta).sum() + steepest.sum()

@@ -51,8 +51,8 @@ class SpanRun:
 
     Parameters
     ----------
-    gram : Gram
-        Its rows are known.
+    problem
+        Has a ``gram``, whose rows are known.
     seed : int
         Seeds the sample, the landmarks and the drawn rows.
     progress : callable
@@ -66,11 +66,9 @@ class SpanRun:
         Counted by the subclass.
     """
 
-    def __init__(
-        self, gram: Gram, stop: Stop, seed: int, progress: ProgressCallback, executor=None
-    ):
-        self.points = points_of(gram, executor)
-        self.gram, self.stop, self.seed = gram, stop, seed
+    def __init__(self, problem, stop: Stop, seed: int, progress: ProgressCallback, executor=None):
+        self.gram, self.stop, self.seed = problem.gram, stop, seed
+        self.problem, self.points = problem, points_of(self.gram, executor)
         self.iterations, self.progress, self._draws = 0, progress, certificate.Seeds(seed)
 
     def cost(self) -> Cost:

@@ -50,12 +50,8 @@ def solve(
 class _Run(SpanRun):
     """One problem on its way."""
 
-    def __init__(self, problem: MultiProblem, stop: Stop, seed: int, progress, executor=None):
-        super().__init__(problem.gram, stop, seed, progress, executor)
-        self._problem = problem
-
     def solve_sample(self, Z, rows: np.ndarray, stop: Stop, duals):
-        problem = self._problem
+        problem = self.problem
         share = problem.weight.sum() / problem.weight[rows].sum()
         sample = problem._replace(
             X=Z, gram=None, target=problem.target[rows], weight=problem.weight[rows] * share
@@ -68,7 +64,7 @@ class _Run(SpanRun):
         return solution.duals, solution.duals.coefficients(sample.target), solution.objective
 
     def solve_inside(self, Z: np.ndarray, duals, tolerance: float):
-        inside = self._problem._replace(X=Z, gram=None)
+        inside = self.problem._replace(X=Z, gram=None)
         way = Way(max(_EPOCHS, for_rounds(inside).epochs))
         solution = self.rounds(inside, duals, way, tolerance)
         return solution, solution.duals
@@ -86,7 +82,7 @@ class _Run(SpanRun):
         return solution._replace(iterations=self.iterations)
 
     def certified(self, solution, basis: Basis, found: Features, choice: Choice) -> MultiSolution:
-        problem, duals = self._problem, solution.duals
+        problem, duals = self.problem, solution.duals
         C, none = duals.coefficients(problem.target), np.zeros(problem.k)
         points = certificate.located(basis, solution.W, lambda part, f: (C[part], none, none))
         scores = np.column_stack([point.f for point in points])
@@ -108,7 +104,7 @@ class _Run(SpanRun):
 
     def _rounding(self, basis, points: list[SpanPoint], scores, terms, duals) -> float:
         """What errors of the scores can do to the losses and to sum_il C_il f_l(x_i)."""
-        problem, loss = self._problem, self._problem.parameters
+        problem, loss = self.problem, self.problem.parameters
         most = float(certificate.margin_errors(basis, points).max(initial=0.0))
         examples = np.arange(problem.size)
         own = scores[examples, problem.target]

@@ -162,8 +162,8 @@ class _Linear(_State):
 
     def epoch(self, cost, order, active, threshold, _least):
         kept, moved, estimate = linear_epoch(
-            *self._rows, self.W, self._target, cost, self._curvature, self.alpha, self._classes,
-            self._count, order, active, threshold,
+            *self._rows, self.W, cost, self._curvature, self.alpha, self._classes, self._count,
+            order, active, threshold,
         )  # fmt: skip
         return kept, _SLACK * moved / max(1, active), estimate
 
@@ -302,9 +302,8 @@ def visit(f, y, A, cap, threshold, alpha, delta, changed):
 
 @njit
 def linear_epoch(
-    data, indices, indptr, W, target, cost, curvature, alpha, classes, count, order, active,
-    threshold,
-):  # fmt: skip
+    data, indices, indptr, W, cost, curvature, alpha, classes, count, order, active, threshold
+):
     """Update the duals of ``order[:active]`` once, keeping W.
 
     Parameters
@@ -313,8 +312,8 @@ def linear_epoch(
         Rows of the m x d matrix X (CSR).
     W : ndarray, shape (d, k)
         Changed in place, as are ``alpha``, shape (m, k), and the lists.
-    target, cost, curvature : ndarrays, shape (m,)
-        Classes, C u_i and |x_i|^2.
+    cost, curvature : ndarrays, shape (m,)
+        C u_i and |x_i|^2.
     classes, count : int arrays, shapes (m, k) and (m,)
         The first ``count[i]`` of ``classes[i]`` are looked at; the first is y_i.
     order : int array, shape (m,)
