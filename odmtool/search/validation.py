@@ -255,11 +255,8 @@ def is_exact(machine: Machine, prepared: Prepared) -> bool:
     if gram is None:
         return rows.shape[1] <= LARGEST_HESSIAN and nonzeros(rows) <= _LARGEST_EXACT_NONZEROS
     is_psd = gram.kernel.is_positive_semidefinite
-    return (
-        is_psd
-        and gram.size <= _LARGEST_EXACT_GRAM
-        and SOLVERS["newton"].way(SMOOTH, gram.kernel.name).fits(prepared)
-    )
+    way = SOLVERS["newton"].way(SMOOTH, gram.kernel.name)
+    return is_psd and gram.size <= _LARGEST_EXACT_GRAM and way.fits(gram)
 
 
 def goes_on(machine: Machine) -> bool:
@@ -286,4 +283,4 @@ def takes_path(machine: Machine, m: int, k: int, gram: Gram | None) -> bool:
         return m <= largest and path_bytes(m) <= machine.memory_limit()
     is_psd = gram.kernel.is_positive_semidefinite
     way = SOLVERS["path"].way(machine.kind, gram.kernel.name)
-    return is_psd and m <= _LARGEST_EXACT_GRAM and way.matrices * gram.bytes <= gram.memory
+    return is_psd and m <= _LARGEST_EXACT_GRAM and way.fits(gram)

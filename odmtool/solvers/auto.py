@@ -86,14 +86,14 @@ def choose(problem: Problem, is_one_of_many: bool = False) -> Schedule:
         return _choose_with_jump(problem, is_one_of_many)
     is_first = is_one_of_many and problem.gram is not None and problem.size <= DESCENT_GRAM
     is_large = takes_landmarks(problem.gram) and not _is_for_matrix(problem)
-    if is_first and newton.fits(problem):
+    if is_first and newton.fits(problem.gram):
         then = "landmarks" if is_large else "newton"
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(then=then)
-    if is_large and problem.size <= _MIDDLING and newton.fits(problem):
+    if is_large and problem.size <= _MIDDLING and newton.fits(problem.gram):
         return _descent_first(problem.size * _EPOCHS_PER_EXAMPLE)._replace(first=EITHER)
     if is_large:
         return Schedule("landmarks")
-    if not newton.fits(problem):
+    if not newton.fits(problem.gram):
         return Schedule("dcd")
     if problem.gram is not None:
         if problem.size <= _SMALL_GRAM:
@@ -219,7 +219,7 @@ def _choose_with_jump(problem: Problem, is_one_of_many: bool) -> Schedule:
 
     has_two = problem.loss.kind == JUMPS
     newton = table.SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
-    if not (newton.fits(problem) and ldm_newton.fits(problem)):
+    if not (newton.fits(problem.gram) and ldm_newton.fits(problem)):
         return Schedule("dcd")
     if problem.gram is not None:
         # Where the loss jumps twice, Newton's method has every example twice.

@@ -40,7 +40,7 @@ def checked_way(problem: Problem, name: str) -> table.Way:
         names = [other for other in table.SOLVERS if other not in table.IN_PARTS]
         raise UsageError(messages.unknown_solver(name, names))
     way, gram = table.way_of(name, problem.loss.kind, problem.kernel_name), problem.gram
-    if not way.fits(problem):
+    if not way.fits(gram):
         needed = way.matrices * gram.bytes
         has_dcd = "dcd" in table.names_for(problem.loss.kind, problem.kernel_name)
         raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory, has_dcd))

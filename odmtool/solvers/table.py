@@ -71,9 +71,8 @@ class Way(NamedTuple):
             return self.linear
         return self.kernel and (self.stored or row.of != STORED)
 
-    def fits(self, problem) -> bool:
-        """Whether the kernel matrices of a problem, its ``gram``, fit in its memory."""
-        gram = problem.gram
+    def fits(self, gram) -> bool:
+        """Whether the kernel matrices of a problem fit in its memory; None is a linear one."""
         return gram is None or self.matrices * gram.bytes <= gram.memory
 
 

@@ -151,7 +151,7 @@ def _newton(problem: Problem):
     if problem.loss.kind != ONE_JUMP:
         return None  # it would take every row of features twice
     way = SOLVERS["newton"].way(problem.loss.kind, problem.kernel_name)
-    return proximal if way.fits(problem) else None
+    return proximal if way.fits(problem.gram) else None
 
 
 def _row(problem: Problem, t: np.ndarray):
