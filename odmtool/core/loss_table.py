@@ -88,12 +88,16 @@ class MarginLoss(NamedTuple):
     value_lo: float
 
     @property
+    def left_hi(self) -> float:
+        """The derivative at hi, of the piece between."""
+        return self.right_lo + self.slope_between * (self.hi - self.lo)
+
+    @property
     def kind(self) -> str:
         """SMOOTH, ONE_JUMP or JUMPS; of scalars."""
-        left_hi = self.right_lo + self.slope_between * (self.hi - self.lo)
-        jumps = abs(self.left_lo - self.right_lo), abs(left_hi - self.right_hi)
-        rounding = _ROUNDING * max(map(abs, (self.left_lo, self.right_lo, left_hi, self.right_hi)))
-        if max(jumps) <= rounding:
+        ends = self.left_lo, self.right_lo, self.left_hi, self.right_hi
+        jumps = abs(self.left_lo - self.right_lo), abs(self.left_hi - self.right_hi)
+        if max(jumps) <= _ROUNDING * max(map(abs, ends)):
             return SMOOTH
         return ONE_JUMP if self.lo == self.hi else JUMPS
 

@@ -256,13 +256,12 @@ def nearest_dual(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
 def minimiser(loss: MarginLoss, eta: np.ndarray) -> np.ndarray:
     """The t at which l(t) + eta t is smallest, shape (m,); infinite if there is none."""
     g = -np.asarray(eta)
-    left_hi = loss.slope_between * (loss.hi - loss.lo) + loss.right_lo
     with np.errstate(divide="ignore", invalid="ignore"):
         below = loss.lo + (g - loss.left_lo) / loss.slope_below
         inside = loss.lo + (g - loss.right_lo) / loss.slope_between
         above = loss.hi + (g - loss.right_hi) / loss.slope_above
     return np.select(
-        [g < loss.left_lo, g <= loss.right_lo, g < left_hi, g <= loss.right_hi],
+        [g < loss.left_lo, g <= loss.right_lo, g < loss.left_hi, g <= loss.right_hi],
         [below, loss.lo, inside, loss.hi],
         above,
     )

@@ -300,10 +300,9 @@ def _along(
 
 def jump_of(loss: MarginLoss) -> float:
     """The largest jump of the derivative of a loss of scalars."""
-    left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
     if loss.lo == loss.hi:
         return float(loss.right_hi - loss.left_lo)
-    return float(max(loss.right_lo - loss.left_lo, loss.right_hi - left_hi))
+    return float(max(loss.right_lo - loss.left_lo, loss.right_hi - loss.left_hi))
 
 
 def smoothed(loss: MarginLoss, sigma: np.ndarray, centre: np.ndarray, t: np.ndarray) -> Smoothed:
@@ -337,15 +336,14 @@ def _pieces(loss: MarginLoss, sigma: np.ndarray, base: np.ndarray) -> list[np.nd
 
     l'' is infinite where s is at a jump.
     """
-    left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
     ends = (
         loss.lo + sigma * loss.left_lo, loss.lo + sigma * loss.right_lo,
-        loss.hi + sigma * left_hi, loss.hi + sigma * loss.right_hi,
+        loss.hi + sigma * loss.left_hi, loss.hi + sigma * loss.right_hi,
     )  # fmt: skip
     piece = sum((base > end).astype(np.intp) for end in ends)
     tables = (
         (loss.lo, loss.lo, loss.lo, loss.hi, loss.hi),
-        (loss.left_lo, loss.left_lo, loss.right_lo, left_hi, loss.right_hi),
+        (loss.left_lo, loss.left_lo, loss.right_lo, loss.left_hi, loss.right_hi),
         (loss.slope_below, np.inf, loss.slope_between, np.inf, loss.slope_above),
         (np.inf, loss.right_lo, np.inf, loss.right_hi, np.inf),
     )

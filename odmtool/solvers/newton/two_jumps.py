@@ -42,8 +42,7 @@ def solve(
 
 def parts(loss: MarginLoss) -> tuple[MarginLoss, MarginLoss]:
     """l_lo and l_hi of a loss of scalars."""
-    left_hi = loss.right_lo + loss.slope_between * (loss.hi - loss.lo)
     lower = loss._replace(hi=loss.lo, slope_above=loss.slope_between, right_hi=loss.right_lo)
-    more = loss.slope_above - loss.slope_between
-    upper = MarginLoss(loss.hi, loss.hi, 0.0, 0.0, 0.0, 0.0, more, loss.right_hi - left_hi, 0.0)
+    more, jump = loss.slope_above - loss.slope_between, loss.right_hi - loss.left_hi
+    upper = MarginLoss(loss.hi, loss.hi, 0.0, 0.0, 0.0, 0.0, more, jump, 0.0)
     return lower, upper
