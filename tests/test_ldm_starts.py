@@ -101,7 +101,7 @@ def test_what_is_too_large_is_refused_before_any_work(monkeypatch):
     with pytest.raises(UsageError, match="1000"):
         ldm_dense.solve(p, Stop())
     with pytest.raises(MemoryLimitError, match="of memory"):
-        ldm_newton.solve(ldm_problem("rbf", memory=2 * 60 * 60 * 8), Stop())
+        solvers.solve(ldm_problem("rbf", memory=2 * 60 * 60 * 8), solver="newton")
     monkeypatch.setattr(ldm_newton, "LARGEST_HESSIAN", 1)
     monkeypatch.setattr(ldm_newton, "LARGEST_GRAM", 1000)
     monkeypatch.setattr(path, "LARGEST_GRAM", 1000)

@@ -16,7 +16,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import losses
-from odmtool.errors import MemoryLimitError, UsageError
+from odmtool.errors import UsageError
 from odmtool.solvers.base import (
     LARGEST_GRAM,
     LARGEST_HESSIAN,
@@ -41,24 +41,15 @@ def solve(
 
     Nothing is random; see :func:`odmtool.solvers.ldm.descent.solve`.
 
-    Raises
-    ------
-    UsageError
-        The kernel is not positive semidefinite, or the linear problem is too large in
-        both directions.
-    MemoryLimitError
-        The matrices of a kernel problem do not fit.
+    Raises UsageError: the kernel is not positive semidefinite, or the linear problem is too large
+    in both directions.
     """
     method = functools.partial(proximal.solve, progress=progress)
     if problem.loss.mu1 == 0:
         row = problem._replace(loss=losses.ldm_row(problem.loss, 0.0))
         return method(row, stop, start=start)
-    if not fits(problem):
-        gram = problem.gram
-        if gram is None:
-            raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
-        needed = LDM_MATRICES * gram.bytes
-        raise MemoryLimitError(messages.matrix_too_large(gram.size, needed, gram.memory))
+    if problem.gram is None and not fits(problem):
+        raise UsageError(messages.ldm_newton_too_large(*problem.X.shape))
     has_rows = problem.gram is None and takes_rows(*problem.X.shape)
     reduced = ldm_reduced.by_rows if has_rows else ldm_reduced.by_gram
     return ldm_reduced.solve(problem, reduced(problem), method, stop, start, "newton")
