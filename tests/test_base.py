@@ -168,6 +168,10 @@ def test_columns_that_occur_and_rows_in_blocks():
     assert columns.tolist() == [1, 4] and found.toarray().tolist() == [[3, 1], [0, 2]]
     none, columns = occurring_columns(sparse.csr_matrix((2, 7)))
     assert none.shape == (2, 1) and columns.size == 0
+    # More columns than a table would be worth.
+    found, columns = occurring_columns(sparse.csr_matrix(([3.0, 1, 2], ([0, 0, 1], [7, 999, 999]))))
+    assert columns.tolist() == [7, 999] and found.toarray().tolist() == [[3, 1], [0, 2]]
+    assert found.indices.dtype == X.indices.dtype
     assert with_width(X, 3).shape == (2, 3) and with_width(X, 5).shape == (2, 5) != (2, 6)
     assert with_width(X, 6).toarray()[:, :5].tolist() == X.toarray().tolist()
     cut = in_blocks(np.array([0, 4, 5, 11]), np.array([0, 3, 5, 10, 12]))

@@ -169,8 +169,6 @@ def _train_model(command: str, choice: MachineChoice, place, job, report: Report
     trace = None if job.trace is None else Trace(report.progress)
     sentences = _fit(place, machine, data, job, report, trace)
     trained, compiled = time.perf_counter(), compiling()
-    if (most := peak()) > 0:
-        report.detail(messages.peak_memory(most))
     for sentence in sentences:
         report.warning(sentence)
     training.say_probabilities(machine, report)
@@ -184,6 +182,8 @@ def _train_model(command: str, choice: MachineChoice, place, job, report: Report
                "writing": time.perf_counter() - trained - in_writing}  # fmt: skip
     if compiled or in_writing:
         seconds["compiling"] = compiled + in_writing
+    if (most := peak()) > 0:
+        report.detail(messages.peak_memory(most))
     report.note(messages.summary(machine, data, seconds))
     found = {}
     if job.loo is not None:

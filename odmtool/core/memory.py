@@ -37,7 +37,9 @@ EXAMPLE_NUMBERS = 40
 CLASS_SCORES = {"mcodm": 8, "mcsvm": 8, "m3svm": 14, "ism3": 14}
 """With several classes at once, numbers for every example and class: scores, duals, changes."""
 CLASS_WEIGHTS = 10
-"""Numbers for every feature and class: weights, gradients, directions."""
+"""Numbers for every feature that occurs, and class: weights, gradients, directions."""
+WIDE_WEIGHTS = 2
+"""Numbers for every feature and class where most do not occur: those of the model, and a copy."""
 CLASS_DUALS = 4
 """Numbers for every example and binary problem that it is in."""
 PAIR = 140

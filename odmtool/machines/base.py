@@ -15,7 +15,7 @@ import numpy as np
 
 from odmtool import messages
 from odmtool.core import kernel_table, kernels, loss_table
-from odmtool.core.columns import with_constant_feature
+from odmtool.core.columns import occurring_columns, with_constant_feature
 from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
@@ -30,6 +30,7 @@ from odmtool.machines.data import (
     canonical_rows,
     class_order,
     gamma_for,
+    is_wide,
     refuse_too_wide,
     targets,
     weights_in_use,
@@ -267,7 +268,12 @@ class Machine:
         target = targets(labels[kept], classes)
         with np.errstate(over="ignore"):
             total = float(weight.sum())
-        return Prepared(rows, gram, target, u, classes, kept, total)
+        prepared = Prepared(rows, gram, target, u, classes, kept, total)
+        if rows is None or not is_wide(X):
+            return prepared
+        # Most of the features do not occur, as where words are hashed to large numbers.
+        narrow, columns = occurring_columns(rows)
+        return prepared._replace(rows=narrow, columns=columns, width=rows.shape[1])
 
     def solve(self, prepared: Prepared, *, start=None, progress=ignore_progress):
         """Solve with this machine's parameters, from the duals ``start`` of the kept rows."""
@@ -327,10 +333,13 @@ class Machine:
         offset : ndarray, shape (c,)
         """
         if not isinstance(solution, Solution):
-            C = solution.coef if solution.W is None else solution.W
+            C = solution.coef if solution.W is None else prepared.of_all_columns(solution.W)
             return C, np.zeros(C.shape[1]) if solution.bias is None else solution.bias
-        C = prepared.y * solution.coef if solution.w is None else solution.w
-        return C[:, None], np.array([solution.bias])
+        if solution.w is None:
+            C = (prepared.y * solution.coef)[:, None]
+        else:
+            C = prepared.of_all_columns(solution.w[:, None])
+        return C, np.array([solution.bias])
 
     def winners(self, values: np.ndarray, k: int) -> np.ndarray:
         """The place of the predicted class for every row of values, shape (n,).

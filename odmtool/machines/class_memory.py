@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from odmtool import messages
 from odmtool.core.gram import BYTES
-from odmtool.core.memory import CLASS_DUALS, CLASS_SCORES, CLASS_WEIGHTS, COPIES, PAIR, free
+from odmtool.core.memory import CLASS_DUALS, CLASS_SCORES, COPIES, PAIR, free
 from odmtool.errors import MemoryLimitError
 from odmtool.machines.codes import length
+from odmtool.machines.data import features_in_use, weight_bytes
 from odmtool.solvers.linear_cost import nonzeros
 from odmtool.solvers.table import NEWTON_MATRICES
 
@@ -45,28 +46,28 @@ def _least_bytes(machine, m: int, d: int, k: int) -> float:
 
 def class_bytes(machine, X, k: int) -> float:
     """Bytes for what every class, or every pair of classes, has of its own."""
-    m, d = X.shape
-    has_one = machine.name not in CLASS_SCORES and k <= 2
-    weights = CLASS_WEIGHTS * d * (1 if has_one else k) if machine.kernel == "linear" else 0
+    m, has_one = X.shape[0], machine.name not in CLASS_SCORES and k <= 2
+    weights = weight_bytes(X) if machine.kernel == "linear" else 0
     if has_one:
-        return BYTES * weights
+        return weights
     if machine.name in CLASS_SCORES:
-        return BYTES * (CLASS_SCORES[machine.name] * m * k + weights + _system(machine, X, k))
+        scores = CLASS_SCORES[machine.name] * m * k
+        return BYTES * (scores + _system(machine, X, k)) + weights * k
     reduction = machine.reduction(k)
     if reduction == "ecoc":
-        return BYTES * length(k) * (CLASS_DUALS * m + weights / k)
+        return BYTES * length(k) * CLASS_DUALS * m + weights * length(k)
     if reduction == "ovr":
-        return BYTES * (CLASS_DUALS * m * k + weights)
+        return BYTES * CLASS_DUALS * m * k + weights * k
     pairs = k * (k - 1) // 2
-    functions = CLASS_WEIGHTS * d * pairs if weights else COPIES * m * (k - 1)
-    return BYTES * (CLASS_DUALS * m * (k - 1) + functions) + PAIR * pairs
+    functions = weights * pairs or BYTES * COPIES * m * (k - 1)
+    return BYTES * CLASS_DUALS * m * (k - 1) + functions + PAIR * pairs
 
 
 def _system(machine, X, k: int) -> float:
     """Numbers of the Hessian, or of mcodm's blocks of it, and of what they are made in."""
     from odmtool.solvers.multi import LARGEST_BLOCKS, LARGEST_FEATURE_FACTOR, LARGEST_WEIGHTS
 
-    m, d = X.shape
+    m, d = X.shape[0], features_in_use(X)
     unknowns, blocks = k * (d + 1), k * d * d
     if machine.kernel != "linear":
         return _features(m, k) if machine.name == "mcodm" else 0

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from odmtool import messages
-from odmtool.core.columns import canonical
+from odmtool.core.columns import canonical, columns_in_use
 from odmtool.core.csr import CSR
 from odmtool.core.gram import BYTES, Gram
 from odmtool.core.labels import distinct
-from odmtool.core.memory import CLASS_WEIGHTS
+from odmtool.core.memory import CLASS_WEIGHTS, WIDE_WEIGHTS
 from odmtool.defaults import (
     MOST_IN_PAIRS,
     MOST_OF_CLASS_IN_PAIRS,
@@ -42,6 +42,17 @@ class Prepared(NamedTuple):
     # Integers, or slice(None) for all: the examples whose weight is not zero.
     kept: np.ndarray | slice
     total_weight: float  # M, the sum of the instance weights
+    # Where the columns of ``rows`` stand among all, ``width`` of them, or None: they are all.
+    columns: np.ndarray | None = None
+    width: int = 0
+
+    def of_all_columns(self, C: np.ndarray) -> np.ndarray:
+        """Weights of the features, zero where no example has the feature; shape (d, c)."""
+        if self.columns is None:
+            return C
+        wide = np.zeros((self.width, C.shape[1]))
+        wide[self.columns] = C[: len(self.columns)]
+        return wide
 
     @property
     def y(self) -> np.ndarray:
@@ -117,13 +128,31 @@ def canonical_rows(X):
     return canonical(X)
 
 
+def is_wide(X) -> bool:
+    """Whether sparse rows have more features than entries: solvers see only those that occur."""
+    return not isinstance(X, np.ndarray) and X.shape[1] > len(X.indices)
+
+
+def features_in_use(X) -> int:
+    """How many features the solvers see of rows without a constant feature."""
+    return len(columns_in_use(X)) if is_wide(X) else X.shape[1]
+
+
+def weight_bytes(X) -> float:
+    """What the weights of one function take while it is trained."""
+    wide = WIDE_WEIGHTS * X.shape[1] if is_wide(X) else 0
+    return BYTES * (CLASS_WEIGHTS * features_in_use(X) + wide)
+
+
 def refuse_too_wide(X, memory: float) -> None:
     """Raise TooWideError if what two classes on sparse rows need does not fit in memory.
 
     Several may need less, one after the other, than is announced for all.
     """
-    needed = BYTES * CLASS_WEIGHTS * X.shape[1]
-    if needed > memory and not isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) or BYTES * X.shape[1] * (CLASS_WEIGHTS + WIDE_WEIGHTS) <= memory:
+        return
+    needed = weight_bytes(X)
+    if needed > memory:
         raise too_wide(X.shape[1], widest_example(X), needed, memory)
 
 

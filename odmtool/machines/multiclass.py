@@ -42,10 +42,12 @@ class MulticlassMachine(Machine):
 
     def solve(self, prepared: Prepared, *, start=None, progress=ignore_progress) -> MultiSolution:
         """Solve with this machine's parameters."""
-        rows, gram, target, u, classes, _kept, total_weight = prepared
-        parameters = self.parameters(total_weight)
         # A second class without examples, for data that have one only.
-        problem = MultiProblem(rows, gram, target, max(2, len(classes)), u, parameters)
+        k = max(2, len(prepared.classes))
+        problem = MultiProblem(
+            prepared.rows, prepared.gram, prepared.target, k, prepared.u,
+            self.parameters(prepared.total_weight),
+        )  # fmt: skip
         way = table.way_of(self.solver, self.kind, self.kernel)
         limit = way.limit if self.max_iter is None else self.max_iter
         solver = import_module(f"odmtool.solvers.{way.module}")
