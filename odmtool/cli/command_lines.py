@@ -28,7 +28,7 @@ def train_command(
     words = ["odm-train"]
     for name, value in setting.items():
         words += [FLAGS[name], _text(value)]
-    known = ctx.params | {"machine": choice.asked}
+    known = ctx.params | choice.special | {"machine": choice.asked}
     for param in ctx.command.params:
         # What else was given applies to the training as it did to the search.
         is_shared = param.name not in ("training_file", *PARAMETER_NAMES, *search_only)

@@ -110,7 +110,7 @@ def cv(ctx, **options):
     data = _read(place, choice, job, manner.table, report)
     searched = len(data.labels) * (1.0 if job.repeat is None else 1.0 - job.test_size)
     job.strategy = job.strategy or _strategy(choice, job, searched)
-    settled, by_kernel = _settled(choice, data, job, place)
+    choice, settled, by_kernel = _searched(choice, data, job, place, report)
     machine, settings, first = _machine_and_settings(by_kernel, job)
     settled.warn_of_unused(report)
     plan = _plan(machine, settings, place, data, job, report, bool(manner.last_line))
@@ -137,8 +137,8 @@ def cv(ctx, **options):
         raise plan.machine.copy(**winner.setting).no_solution()
     search_only = _search_only(plan.machine, len(data.classes))
     best_line = messages.best_setting(train_command(ctx, settled, winner.setting, search_only))
-    lines = [best_line, messages.best_score(winner, job.metric),
-             messages.cross_validation_accuracy(winner.accuracy)]  # fmt: skip
+    of_winner = messages.cross_validation_accuracy(winner.accuracy)
+    lines = [best_line, messages.best_score(winner, job.metric), of_winner]
     if manner.last_line:
         lines.append(last_line(manner, winner))
     with report.first(lines) as attempt:
@@ -177,10 +177,23 @@ def _strategy(choice: MachineChoice, job, m: int) -> str:
 
 def _settled(choice: MachineChoice, data, job, place) -> tuple:
     """The choice for the data, and what of it is for each kernel."""
-    scaling = job.scale and (*job.scale, place.source.limit())
+    scaling = _scaling(job, place)
     with naming(place.source.path):
         settled = choice.settled(data, scaling)
         return settled, settled.by_kernel(data, scaling)
+
+
+def _searched(choice: MachineChoice, data, job, place, report: Report) -> tuple:
+    """The choice, of another machine where the default finds nothing in the data, and settled."""
+    from odmtool.cli import overlap
+
+    with naming(place.source.path):
+        choice = overlap.searched(choice, data, _scaling(job, place), job.seed, report)
+    return choice, *_settled(choice, data, job, place)
+
+
+def _scaling(job, place) -> tuple | None:
+    return job.scale and (*job.scale, place.source.limit())
 
 
 def _of_part(choice: MachineChoice, data, known, job, place, rows) -> tuple:

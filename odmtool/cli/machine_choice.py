@@ -88,6 +88,12 @@ class MachineChoice(NamedTuple):
             choice = choice._replace(common=choice.common | {"class_weight": weights})
         return choice
 
+    def against_the_rest(self) -> MachineChoice:
+        """The same with ODM, one class against the rest, before it is settled."""
+        special = self.special | {"multiclass": "ovr"}
+        given = self.given | {"machine", "multiclass"}
+        return self._replace(asked="odm", special=special, given=given)
+
     def by_kernel(
         self, data=None, scaling: tuple[float, float, float] | None = None
     ) -> list[MachineChoice]:

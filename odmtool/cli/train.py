@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -138,7 +139,7 @@ def _refuse_wishes(job, place) -> None:
 
 
 def _train_model(command: str, choice: MachineChoice, place, job, report: Report) -> None:
-    from odmtool.cli import training
+    from odmtool.cli import overlap, training
     from odmtool.core.memory import peak
 
     path = place.model_name() if job.model_file is None else job.model_file
@@ -168,6 +169,10 @@ def _train_model(command: str, choice: MachineChoice, place, job, report: Report
     training.note_no_intercept(settled, job.scale, report)
     trace = None if job.trace is None else Trace(report.progress)
     sentences = _fit(place, machine, data, job, report, trace)
+
+    if not sentences:
+        fit = partial(_fit_other, place, data, job, report)
+        machine, sentences = overlap.or_against_the_rest(choice, machine, data, fit, report)
     trained, compiled = time.perf_counter(), compiling()
     for sentence in sentences:
         report.warning(sentence)
@@ -190,6 +195,13 @@ def _train_model(command: str, choice: MachineChoice, place, job, report: Report
         found = leave_one_out.leave_one_out(machine, prepared, job.loo == "exact", report)
     if job.json_file is not None:
         _write_json(job.json_file, machine, seconds, found)
+
+
+def _fit_other(place, data, job, report: Report, choice: MachineChoice) -> tuple:
+    """The machine of another choice, trained, and what is to be warned of."""
+    machine = place.suited(choice.settled(data).make())
+    machine.jobs = job.jobs
+    return machine, _fit(place, machine, data, job, report, None)
 
 
 def _fit(place, machine, data, job, report: Report, trace: Trace | None) -> list[str]:
@@ -240,7 +252,7 @@ def _write_margins(path: str, data_file: str, model_file: str, machine, data, re
 
 
 def _cross_validate(choice: MachineChoice, place, job, report: Report) -> None:
-    from odmtool.cli import training
+    from odmtool.cli import overlap, training
     from odmtool.search.search import SearchPlan, search
     from odmtool.search.validation import folds
 
@@ -249,6 +261,7 @@ def _cross_validate(choice: MachineChoice, place, job, report: Report) -> None:
     data = training.read_data(place, choice.class_weight, report)
     scaling = job.scale and (*job.scale, place.source.limit())
     with naming(place.source.path):
+        choice = overlap.searched(choice, data, scaling, job.seed, report)
         choice = choice.settled(data, scaling)
     machine = choice.make()
     _refuse_one_class(data, job)

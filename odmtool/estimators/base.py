@@ -26,6 +26,7 @@ from odmtool.io.model_write import write_model
 from odmtool.machines import Machine, machine_named
 from odmtool.machines.data import check_weights, most_in_pairs
 from odmtool.machines.default_values import fitted
+from odmtool.machines.overlap import finds_nothing, share_right
 from odmtool.models.linear import LinearModel
 from odmtool.search.calibration import fit_with_probabilities
 from odmtool.search.validation import Data
@@ -114,7 +115,14 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             machine.check()
             if self._is_pairwise():
                 rows, gram = _stored(machine, X)
-            self._train(machine, Data(rows, codes, weight, order), gram)
+            data = Data(rows, codes, weight, order)
+            unconverged = self._train(machine, data, gram)
+            if machine.name != self._machine and finds_nothing(machine, data):
+                other = self._configured(X, classes, codes, weight, self._machine)
+                its = self._train(other, data, gram)
+                if share_right(other, X, codes, weight) > share_right(machine, X, codes, weight):
+                    machine, unconverged = other, its
+            self._take(machine, unconverged)
         self.model_.facts |= facts | {
             "examples": str(X.shape[0]), "features": str(X.shape[1]),
             "version": f"odmtool {__version__}",
@@ -122,12 +130,15 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
         self.classes_ = classes
         return self
 
-    def _train(self, machine: Machine, data: Data, gram: Gram | None) -> None:
-        unconverged = 0
+    def _train(self, machine: Machine, data: Data, gram: Gram | None) -> int:
+        """Fit; how many fits of the probabilities did not reach the tolerance."""
         if self.probability:
-            unconverged = fit_with_probabilities(machine, data, gram=gram).unconverged
-        else:
-            machine.fit(data.X, data.labels, data.weight, gram=gram, classes=data.classes)
+            return fit_with_probabilities(machine, data, gram=gram).unconverged
+        machine.fit(data.X, data.labels, data.weight, gram=gram, classes=data.classes)
+        return 0
+
+    def _take(self, machine: Machine, unconverged: int) -> None:
+        """Take over what was fitted."""
         self.model_, solution = machine.model_, machine.solution_
         self.objective_, self.gap_ = solution.primal, solution.gap
         self.n_iter_, self.converged_ = solution.iterations, bool(solution.converged)
@@ -138,10 +149,9 @@ class MachineClassifier(Decisions, manners.ClassifierMixin, manners.BaseEstimato
             sentence = messages.folds_stopped_short(unconverged)
             warnings.warn(sentence, manners.ConvergenceWarning, stacklevel=4)
 
-    def _configured(self, X, classes, codes, weight) -> Machine:
-        """The machine that the parameters describe."""
-        name = self._machine
-        if name == "odm":
+    def _configured(self, X, classes, codes, weight, name: str | None = None) -> Machine:
+        """The machine that the parameters describe, or the one of this name."""
+        if name is None and (name := self._machine) == "odm":
             kernels = {kernel_table.row_of(self.kernel).name}
             name = name_of_auto(len(classes), kernels, self.solver, self.multiclass != "auto")
         machine = machine_named(name)

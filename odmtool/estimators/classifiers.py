@@ -61,7 +61,7 @@ class ODMClassifier(MachineClassifier):
         "auto" is ovo with a kernel, but ovr with more than 50 classes of which one has more than 32
         examples and 1.5 times the mean, or of data with more features than examples. Without a
         kernel it is the problem of :class:`MulticlassODMClassifier`, as in odm-train, or ovr with
-        a solver that this has not.
+        a solver that this has not, and where classes overlap so much that this finds nothing.
     n_jobs : int, optional
         Threads for the problems of these; -1: as many as processors.
     landmarks : int

@@ -75,6 +75,21 @@ lambda_of_large_values = sentence(
 )
 
 
+finds_nothing = sentence(
+    "the classes overlap so much that the objective of {name} is hardly below that without a "
+    "model: -s odm, one class against the rest, may predict better"
+)
+_NOTHING_BY_DEFAULT = (
+    "the classes overlap so much that the objective of mcodm, the default of several classes, is "
+    "hardly below that without a model: "
+)
+against_the_rest = sentence(
+    _NOTHING_BY_DEFAULT + "-s odm --multiclass ovr takes its place, which is right for {after} % "
+    "of these examples, not for {before} %"
+)
+searched_against_the_rest = sentence(_NOTHING_BY_DEFAULT + "-s odm --multiclass ovr is searched")
+
+
 no_intercept = sentence(
     "--scale moves the features, and there is no intercept: -B 1 gives the model one"
 )
