@@ -74,6 +74,26 @@ def test_describe_tells_how_a_model_was_trained_and_what_weighs_most(ask, tmp_pa
     assert ask("describe", "--names", "names", "m")[0] == 1
 
 
+def test_weights_of_many_classes_have_a_line_for_each(ask, tmp_path):
+    """Beside each other they filled 300 columns."""
+    rows = [f"{k + 1} {k % 9 + 1}:1 10:{k % 2}" for k in range(18)]
+    for k, expected in ((8, "feature "), (9, "the largest weights for each class")):
+        chosen = [row for row in rows if int(row.split()[0]) % 9 < k]
+        text = "".join(f"{int(row.split()[0]) % 9} {row.split(' ', 1)[1]}\n" for row in chosen)
+        (tmp_path / "d").write_text(text)
+        assert ask("train", "-q", "-s", "odm", "d", "m")[0] == 0
+        told = ask("describe", "--top", "1", "m")[1]
+        assert expected in told and told.count("for each class") == k - 8
+        if k == 9:
+            line = next(line for line in told.splitlines() if line.startswith("for 4: "))
+            assert line.endswith(" (4)") and "," not in line
+
+
+def test_a_forgotten_class_weight_is_named(ask, heart):
+    code, _, err = ask("train", "-w1", heart, "m")
+    assert code == 2 and f"{heart!r} is not a number; write the weight behind the label" in err
+
+
 def test_describe_tells_the_form_of_a_linear_model(ask, tmp_path):
     (tmp_path / "d").write_text("1 1:1 2:4\n-1 1:-1 2:-4\n")
     assert ask("train", "-q", "-B", "2", "d", "m")[0] == 0

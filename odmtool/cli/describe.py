@@ -10,6 +10,9 @@ from odmtool.cli.files import check_files
 from odmtool.cli.report import Report
 from odmtool.errors import DataError
 
+# Functions whose weights stand beside each other.
+_MOST_COLUMNS = 8
+
 
 @common.command()
 @click.argument("model_file", metavar="MODEL_FILE")
@@ -75,13 +78,25 @@ def _shape(model, labels: list) -> list[tuple[str, str]]:
 
 
 def _weights(model, labels: list, names: list[str] | None, top: int) -> list[str]:
-    """The features whose weights are largest in any function, largest first."""
+    """The features whose weights are largest in any function, largest first.
+
+    Of many functions those of each.
+    """
     import numpy as np
 
-    size = np.abs(model.weights).max(axis=1)
-    order = [int(i) for i in np.argsort(-size, kind="stable")[:top] if size[i] > 0]
+    def largest(size: np.ndarray) -> list[int]:
+        return [int(i) for i in np.argsort(-size, kind="stable")[:top] if size[i] > 0]
+
+    size = np.abs(model.weights)
+    order = largest(size.max(axis=1))
     if not order:
         return []
+    if model.weights.shape[1] > _MOST_COLUMNS:
+        lines = [messages.largest_weights_of_each()]
+        for k, label in enumerate(labels):
+            own = [(_name(i, names), model.weights[i, k]) for i in largest(size[:, k])]
+            lines.append(messages.weights_of_class(_head(label), own))
+        return lines
     heads = ["feature", *([_head(labels[0])] if model.weights.shape[1] == 1
                           else map(_head, labels))]  # fmt: skip
     rows = [[_name(i, names), *(f"{value:.6g}" for value in model.weights[i])] for i in order]

@@ -10,6 +10,7 @@ import click
 from odmtool import defaults
 from odmtool.cli import messages
 from odmtool.cli.options import (
+    ClassWeight,
     Label,
     NotFiniteError,
     Number,
@@ -250,7 +251,7 @@ def machine_options(many: bool):
         click.option("-B", "--bias", type=Number(), default=defaults.BIAS,
                      help="Constant feature of this value, which gives an intercept; "
                           "negative: none.  [default: -1]"),
-        click.option("-w", "--class-weight", type=(Label(), Number()), multiple=True,
+        click.option("-w", "--class-weight", type=(Label(), ClassWeight()), multiple=True,
                      metavar="LABEL WEIGHT",
                      help="Weight of a class, >= 0; also attached, as in -w-1 5 or -wspam 2, and "
                           "-w balanced. May be repeated.  [default: 1]"),

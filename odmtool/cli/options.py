@@ -92,6 +92,12 @@ class Whole(Number):
         return int(number)
 
 
+class ClassWeight(Number):
+    """The weight of a class, which follows its label."""
+
+    not_a_number = staticmethod(messages.not_a_class_weight)
+
+
 class Label(Whole):
     """A label: a whole number, or a word as data files have it."""
 

@@ -10,7 +10,13 @@ def fact(name: str, text: str) -> str:
 
 
 largest_weights = sentence("the {count} largest weights:")
+largest_weights_of_each = sentence("the largest weights for each class, and their features:")
 not_text = sentence("this is not UTF-8 text")
+
+
+def weights_of_class(head: str, weights: list[tuple[str, float]]) -> str:
+    """``weights`` are names of features and their weights."""
+    return f"{head}: " + ", ".join(f"{weight:.3g} ({name})" for name, weight in weights)
 
 
 def data_shape(path: str, m: int, d: int, noun: str, values: int, low: float, high: float) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from odmtool.messages.words import one_line, sentence
 
 not_finite = sentence("the value of {text!q} is not a finite number")
+not_a_class_weight = sentence(
+    "{text!q} is not a number; write the weight behind the label, as in -w 1 0.5 or -w1 0.5"
+)
 not_a_number = sentence("{text!q} is not a number; write 0.5, 1e-3, 2^4, 2**-3 or 1/3")
 not_a_list = sentence(
     "{part!q} is not a number or range; write 0.2,0.4 or 0.2:0.8:0.2 (from, to, step) "

@@ -65,9 +65,10 @@ _SCALED_IS_BETTER = "Features in [0, 1] (--scale 0,1, or odm-scale -l 0) are oft
 
 def gamma_of_large_values(kernel: str, gamma: float, has_large: bool) -> str:
     """``has_large``: some features are much larger than most; if not, they may be of one unit."""
-    advice = _SCALED_IS_BETTER if has_large else f"odm-cv -t {kernel} may find a better one"
-    large, usual = "the values of the features are large", "1 / number of features"
-    return f"{large}: gamma is {gamma:g} in place of {usual}. {advice}"
+    large, advice = "the features vary by more than 1", f"odm-cv -t {kernel} may find a better one"
+    if has_large:
+        large, advice = "some features are much larger than others", _SCALED_IS_BETTER
+    return f"{large}: gamma is {gamma:g} in place of 1 / number of features. {advice}"
 
 
 lambda_of_large_values = sentence(
