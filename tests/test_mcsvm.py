@@ -154,7 +154,7 @@ def test_auto_goes_on_with_newton_on_features_that_nobody_scaled():
 
 
 def test_newton_refuses_too_many_weights():
-    X = sparse.random(8, 400, random_state=0, format="csr")
+    X = sparse.random(8, 400, density=0.5, random_state=0, format="csr")
     with pytest.raises(UsageError, match="at most 1000 weights"):
         MCSVM(solver="newton").fit(X, np.arange(8) % 4)
 
