@@ -105,9 +105,10 @@ def adapted() -> str:
     entries = {
         "Linear, wide data": "with more features that occur than examples odm takes at most the "
         "number of examples over their mean squared length, and up to (d / M)^2 times as much "
-        "(d features, M examples) where much of this length is common to all; mcodm the number of "
-        "examples over the sum of the variances of the features, one above 16 medians of them all "
-        f"counting as that, and with {defaults.WIDE_FROM['mcodm']} features and more examples "
+        "(d features, M examples) where much of this length is common to all, or lies in a few "
+        "directions; mcodm the number of examples over the sum of the variances of the features, "
+        "one above 16 medians of them all counting as that, and more where much of it lies in a "
+        f"few directions; and with {defaults.WIDE_FROM['mcodm']} features and more examples "
         "over their mean squared length. odm takes less than usual with up "
         f"to {defaults.FEW_PER_FEATURE['odm']} examples per feature; and with "
         f"{defaults.SPARSE_FROM} features or more, most of whose values are 0, and up to "

@@ -46,14 +46,13 @@ from odmtool.defaults import (
     WITHOUT_SHARED,
 )
 from odmtool.machines.data import gamma_for
+from odmtool.machines.shared_length import length_over_own, over_typical
 from odmtool.machines.sigmoid_lambda import sigmoid_lambda
 
 # Of what a column has so many medians of all columns count (docs/defaults.md).
 _MEDIANS = 16
 # The mean k(x, x) over this is the size of poly's values where that is more than the median.
 _OF_MEAN = 2.0**20
-# What rounding leaves of the squared distance of equal rows is a smaller share of their length.
-_EQUAL = 1e-12
 # Machines whose lambda weighs a power of the distances of the classes.
 _OF_PAIRS = ("m3svm", "ism3")
 # Kernels whose width, or size, bounds the default lambda of losses with a kink.
@@ -327,7 +326,8 @@ def _wide_lambda(
     """At most ``usual``; less for wide data, with few examples per feature, and for sparse data."""
     found, d = usual, len(squares)
     if d > total and name in BY_VARIANCE:
-        return min(usual, _variance_lambda(X, total, weight))
+        own = max(1.0, over_typical(X, weight, is_centred=True))
+        return min(usual, _variance_lambda(X, total, weight, own))
     if _depends_on_length(name, total, d):
         found = _length_lambda(name, usual, X, total, weight, squares)
     if _may_be_sparse(name, total, d) and _is_sparse(X, weight, d):
@@ -354,20 +354,21 @@ def _length_lambda(
     if not 0 < size < np.inf:
         return usual
     if d > total and name in WITHOUT_SHARED:
-        factor = _length_over_distance(X, weight, size / total, (d / total) ** 2)
+        factor = length_over_own(X, weight, size / total, (d / total) ** 2)
     return min(usual, float(f"{factor * total * (total / size):.3g}"))
 
 
-def _variance_lambda(X, total: float, weight: np.ndarray) -> float:
+def _variance_lambda(X, total: float, weight: np.ndarray, own: float = 1.0) -> float:
     """What lambda is at most for sparse data: M over the summed variances, large ones cut off.
 
     Features of texts, categories and counts are many and of one size, and few of them tell much:
     a larger lambda fits noise even with several examples for each. So it is with several classes of
     so few examples that features outnumber them. There, with less, the scores of a class would
-    depend more on how long its examples are than on what tells them from others.
+    depend more on how long its examples are than on what tells them from others; ``own`` is the
+    length over what of it is an example's own.
     """
     size = _summed_variances(X, weight)
-    return float(f"{total / size:.3g}") if 0 < size < np.inf else np.inf
+    return float(f"{own * total / size:.3g}") if 0 < size < np.inf else np.inf
 
 
 def _summed_variances(X, weight: np.ndarray | None) -> float:
@@ -387,18 +388,6 @@ def _is_sparse(X, weight: np.ndarray, d: int) -> bool:
 
 def _has_rows(X) -> bool:
     return isinstance(X, np.ndarray) or hasattr(X, "indices")
-
-
-def _length_over_distance(X, weight: np.ndarray, length: float, most: float) -> float:
-    """The mean |x|^2, ``length``, over the mean squared distance of two examples; 1 to ``most``.
-
-    What all examples share, as features in [0, 1] do much, makes them long but tells nothing of
-    their classes. It serves as an intercept, too, for which few features to spare are too few:
-    ``most`` is the square of the number of features per example.
-    """
-    sums = weight @ X if isinstance(X, np.ndarray) else X.T @ weight
-    distance = 2 * (length - float(np.sum((sums / weight.sum()) ** 2)))
-    return max(1.0, min(length / distance, most)) if distance > _EQUAL * length else 1.0
 
 
 def _without_gaps(X):
