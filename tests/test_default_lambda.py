@@ -93,6 +93,18 @@ def test_what_the_rows_of_wide_data_share_does_not_count():
     assert default(equal) == wanted(equal)
 
 
+def test_of_several_classes_the_largest_of_a_hundred_features_do_not_decide():
+    """As of counts, where the length is that of a few words; up to 8 medians count."""
+    squares = np.sort(np.random.default_rng(0).uniform(1, 2, 120))
+    X = np.sqrt(squares) * np.random.default_rng(1).choice([-1.0, 1.0], (300, 120))
+    usual = default_lambda("mcodm", MULTICLASS_LAMBDA, "linear", X)
+    assert usual == float(f"{300 / squares.sum():.3g}")
+    X[:, :2] *= 1000
+    cut = 8 * np.sort(np.r_[squares[2:], 1e9, 1e9])[60]
+    found = default_lambda("mcodm", MULTICLASS_LAMBDA, "linear", X)
+    assert found == float(f"{300 / (squares[2:].sum() + 2 * cut):.3g}")
+
+
 def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
     """Those that occur count, from 100 on; few features keep the usual one, and two classes do
     with four examples for each."""

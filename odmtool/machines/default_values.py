@@ -49,8 +49,9 @@ from odmtool.machines.data import gamma_for
 from odmtool.machines.shared_length import length_over_own, over_typical
 from odmtool.machines.sigmoid_lambda import sigmoid_lambda
 
-# Of what a column has so many medians of all columns count (docs/defaults.md).
-_MEDIANS = 16
+# Of what a column has so many medians of all columns count, and of several classes with a hundred
+# features, among which pictures have larger ones, so many (docs/defaults.md).
+_MEDIANS, _MEDIANS_OF_CLASSES = 16, 8
 # The mean k(x, x) over this is the size of poly's values where that is more than the median.
 _OF_MEAN = 2.0**20
 # Machines whose lambda weighs a power of the distances of the classes.
@@ -245,9 +246,9 @@ def has_large(variances: np.ndarray) -> bool:
     return bool((_cut_off(sizes) < sizes).any())
 
 
-def _cut_off(sizes: np.ndarray) -> np.ndarray:
+def _cut_off(sizes: np.ndarray, medians: int = _MEDIANS) -> np.ndarray:
     """Sorted numbers, those above some medians no larger than these."""
-    return np.minimum(sizes, _MEDIANS * sizes[len(sizes) // 2]) if len(sizes) else sizes
+    return np.minimum(sizes, medians * sizes[len(sizes) // 2]) if len(sizes) else sizes
 
 
 def _is_of_rows(name: str, usual: float, total: float, d: int) -> bool:
@@ -342,14 +343,17 @@ def _length_lambda(
 
     With more features than examples nearly every example can get its margin, and a large lambda
     fits noise; so it does with several classes from a hundred features on. With some examples for
-    each of d features it does so less and less: (M / d)^2 times as much. There, where some features
-    are much larger than the others, nearly all of the mean length is theirs, and the others would
-    count for nothing: a column's sum of squares counts as no more than some medians of them all.
+    each of d features it does so less and less: (M / d)^2 times as much. With no more features than
+    examples, where some features are much larger than the others, nearly all of the mean length is
+    theirs, and the others would count for nothing: a column's sum of squares counts as no more than
+    some medians of them all.
     """
     d, factor = len(squares), 1.0
     if not _is_wide(name, total, d):
         squares = _cut_off(squares)
         factor = (total / d) ** 2
+    elif d <= total:
+        squares = _cut_off(squares, _MEDIANS_OF_CLASSES)
     size = float(squares.sum())
     if not 0 < size < np.inf:
         return usual
