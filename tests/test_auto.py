@@ -52,6 +52,17 @@ def test_trend_foresees_how_many_epochs_are_needed(gap, enough):
     assert found.index(True) == 15
 
 
+def test_a_trend_begins_anew_where_the_gap_was_not_that_of_the_problem():
+    """As of LDM, whose first epochs are those of a wrong mean; a gap that stays large is slow."""
+    trend = Trend()
+    risen = [0.04, 0.02, 0.005, 0.0017, 0.0009, *(0.016 * 0.83**n for n in range(15))]
+    assert not any(trend.is_too_slow(n, gap, 1e-3, 400) for n, gap in enumerate(risen, 1))
+    trend = Trend()
+    stays = [0.04, 0.02, 0.005, 0.0017, 0.0009, *[0.016] * 40]
+    found = [trend.is_too_slow(n, gap, 1e-3, 400) for n, gap in enumerate(stays, 1)]
+    assert found.index(True) == 31
+
+
 def test_auto_does_not_wait_for_slow_descent(monkeypatch):
     monkeypatch.setattr(linear_cost, "newton_cost", lambda p: 900 * linear_cost.epoch_cost(p.X))
     monkeypatch.setattr(linear_cost, "descent_cost", lambda p: 0.0)

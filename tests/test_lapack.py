@@ -40,6 +40,11 @@ def test_blocks_of_larger_arrays(n):
     others[2:6, 3 : 3 + n] = rows
     np.testing.assert_array_equal(around, others)
 
+    inverse = A.copy()
+    lapack.invert_factored(inverse)
+    np.testing.assert_allclose(np.tril(inverse), np.tril(np.linalg.inv(original)), rtol=1e-11)
+    np.testing.assert_array_equal(np.triu(inverse, 1), np.triu(A, 1))
+
     lapack.invert_lower(A)
     np.testing.assert_allclose(np.tril(A), np.linalg.inv(L), rtol=1e-12, atol=1e-15)
     before[2 : 2 + n, 3 : 3 + n] = A
@@ -57,6 +62,8 @@ def test_what_is_not_rows_of_doubles_is_refused():
         lapack.solve_rows(np.eye(3), np.ones((3, 4)))
     with pytest.raises(AssertionError):
         lapack.invert_lower(np.eye(3)[:2])
+    with pytest.raises(AssertionError):
+        lapack.invert_factored(np.eye(3)[:2])
     with pytest.raises(np.linalg.LinAlgError):
         lapack.cholesky_factor(np.diag([1.0, -1.0]))
 

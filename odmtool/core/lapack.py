@@ -90,6 +90,15 @@ def invert_lower(L: np.ndarray) -> None:
     )
 
 
+def invert_factored(L: np.ndarray) -> None:
+    """Overwrite the lower triangle of L with that of (L L')^-1; arguments as of invert_lower."""
+    info = ctypes.c_int64(0)
+    assert L.shape == (len(L), len(L)), "not square"
+    _routine("_flapack", "dpotri")(
+        _UPPER, _integer(len(L)), *_matrix(L), ctypes.byref(info), _LENGTH
+    )
+
+
 @cache
 def _routine(module: str, name: str) -> Callable:
     """The Fortran routine that a function of SciPy wraps."""

@@ -6,7 +6,8 @@ Method      d_k is by how much the gap's logarithm fell while the epochs doubled
             2^k. With r = d_k / d_(k-1), 1 <= r <= 2, the falls d_k r, d_k r^2, ... are expected of
             the doublings to come: r is 2 where the factor stays the same, and 1 where the gap is
             a power of the epochs. After examples that had been left out have come back, a few
-            of them decide, and nothing can be foreseen.
+            of them decide, and nothing can be foreseen. A gap that has more than doubled was not
+            that of the problem before, or duals had to become feasible: what it was says nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 import math
 
 _FIRST = 4
+# speed only: a rise of the logarithm after which the epochs so far tell nothing
+_RISE = math.log(2)
 
 
 class Trend:
@@ -27,7 +30,10 @@ class Trend:
         if epoch < self._next:
             return False
         self._next *= 2
-        self._logarithms.append(math.log(max(gap, tolerance)))
+        logarithm = math.log(max(gap, tolerance))
+        if self._logarithms and logarithm > self._logarithms[-1] + _RISE:
+            self._logarithms.clear()
+        self._logarithms.append(logarithm)
         if len(self._logarithms) < 3:
             return False
         first, second, last = self._logarithms[-3:]

@@ -13,7 +13,7 @@ that of LDM. This is the papers' dual. What it costs is H: either d x d for rows
 kernel matrix K~ = phi~ phi~'. With the diagonal D = c u that is, by Woodbury's identity
 and Cholesky, without a general inverse,
 
-    E = K (1 + D K)^-1 = K - V'V,    V = L^-1 D^1/2 K,    L L' = 1 + D^1/2 K D^1/2,
+    E = K (1 + D K)^-1 = K - V V',    V = K D^1/2 L^-T,    L L' = 1 + D^1/2 K D^1/2,
 
 and the rank-one term of the mean follows by Sherman and Morrison's: with a = E (y u)
 
@@ -32,7 +32,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
 from odmtool import messages
-from odmtool.core import losses
+from odmtool.core import lapack, losses
 from odmtool.core.gram import Gram
 from odmtool.core.kernels import Kernel
 from odmtool.errors import DivergedError, UsageError
@@ -45,7 +45,7 @@ from odmtool.solvers.newton.factor import cholesky_in_place
 # speed only: how long to go on where rounding is all that moves
 _ROUNDING = 1e-16
 # speed only: rows at a time
-_BLOCK_ROWS = 2**12
+_BLOCK_ROWS = 2**10
 # How often the diagonal of a matrix is raised, and ten times more, until it has a factor.
 _RAISES = 8
 _EPSILON = np.finfo(float).eps
@@ -142,7 +142,8 @@ def by_gram(problem: Problem) -> Problem:
     a = E @ signed
     left = max(1 - share * (signed @ a), _EPSILON)  # positive but for rounding
     a /= np.sqrt(left) / np.sqrt(share)
-    E += a[:, None] * a
+    for start in range(0, len(E), _BLOCK_ROWS):
+        E[start : start + _BLOCK_ROWS] += a[start : start + _BLOCK_ROWS, None] * a
     return problem._replace(
         X=None, gram=Gram.of_matrix(gram.kernel, E, gram.memory), loss=_row(problem)
     )
@@ -153,25 +154,28 @@ def _row(problem: Problem) -> losses.MarginLoss:
 
 
 def _ridge_kernel(K: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """K (1 + D K)^-1, D = diag(root^2) > 0."""
-    scaled = root[:, None] * K
+    """K (1 + D K)^-1, D = diag(root^2) > 0; with K, three matrices are in memory at a time."""
 
     def raised() -> np.ndarray:
-        B = scaled * root
+        B = root[:, None] * K
+        B *= root
         B.flat[:: len(B) + 1] += 1.0
         return B
 
     L = _cholesky(raised)
     if np.max(root**2 * K.diagonal()) < 1:
-        # speed only: what need not be checked or kept
-        V = solve_triangular(L, scaled, lower=True, overwrite_b=True, check_finite=False)
-        return K - V.T @ V
+        V = K * root
+        lapack.solve_rows(L, V)
+        del L
+        E = V @ V.T
+        return np.subtract(K, E, out=E)
     # The same as D^-1/2 (1 - B^-1) D^-1/2, without the differences of large numbers.
-    # speed only: what need not be checked or kept
-    V = solve_triangular(L, np.diag(1 / root), lower=True, overwrite_b=True, check_finite=False)
-    E = -(V.T @ V)
-    E.flat[:: len(E) + 1] += root**-2.0
-    return E
+    lapack.invert_factored(L)
+    for i in range(len(L)):
+        L[i, : i + 1] /= -root[i] * root[: i + 1]
+        L[:i, i] = L[i, :i]
+    L.flat[:: len(L) + 1] += root**-2.0
+    return L
 
 
 def _cholesky(make: Callable[[], np.ndarray]) -> np.ndarray:

@@ -186,7 +186,8 @@ class _Kernel(_State):
         self._scores = np.zeros((self._problem.k, self._problem.size))
         for part in runs(self._cache, np.flatnonzero(self.alpha.any(axis=1))):
             self._cache.fetch(part)
-            self._scores += self.alpha[part].T @ self._cache.rows[self._cache.slot[part]]
+            change = np.ascontiguousarray(self.alpha[part].T)
+            add_rows(self._cache.rows, 0, self._cache.slot[part], change, self._scores)
         return self._scores.T
 
     def epoch(self, cost, order, active, threshold, least):
