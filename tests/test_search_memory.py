@@ -150,12 +150,15 @@ def test_where_landmarks_are_taken_no_matrix_of_all_rows_is_planned():
     m, limit = 5000, 2e9
     data, fold = Data(*clusters(3, m)), np.arange(m) % 5
     of_fold, X = 8 * (m - m // 5) ** 2, data.X
+    sizes = np.unique(data.labels, return_counts=True)[1]
     for machine, matrices in [(L1SVM, 2), (LDM, 4)]:
         plan = SearchPlan(machine(kernel="rbf", memory=limit), [{}], data, fold)
         memory = plan_memory(plan, jobs=2)
         assert (memory.jobs, memory.keeps_matrix) == (2, True)
         assert matrices * of_fold < memory.needed < (matrices + 0.5) * of_fold
-        assert 2 * matrices * of_fold < memory.parts["fits"] < 2 * (matrices + 0.5) * of_fold
+        # Two processes, with pairs of classes, and what these share.
+        pairs = matrices * 8 * np.sort(sizes)[1:].sum() ** 2 + 8 * np.square(sizes).sum()
+        assert 2 * pairs < memory.parts["fits"] < 2 * 1.1 * pairs
     for reduction, count in [("ovr", 15), ("ovo", 1), ("ecoc", 15)]:
         machine = ODM(kernel="rbf", memory=limit, multiclass=reduction)
         memory = plan_memory(SearchPlan(machine, [{}], data, fold), jobs=1)

@@ -27,6 +27,20 @@ _LARGE = 1e10
 _WITHOUT = ("landmarks", "nystrom")
 
 
+def needed_bytes(machine, sizes: np.ndarray) -> float:
+    """What kernel values of pairs of classes take at most; ``sizes`` are those of the classes.
+
+    Values within classes, and what Newton's method makes of the pairs that are solved at a time;
+    without room for that, as many rows of their matrices as there is room for.
+    """
+    memory, squares = machine.memory_limit(), BYTES * np.square(sizes, dtype=float)
+    largest = int(np.sort(sizes)[-2:].sum())
+    newton, matrix = newton_matrices_bytes(largest, machine.kind), BYTES * largest**2
+    each = newton if newton <= memory else matrix
+    within = min(_WITHIN * memory, squares.sum())
+    return float(min(memory, within + machine.jobs * each))
+
+
 class PairGrams:
     """What the pairs of one problem share.
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
+
 from odmtool import messages
 from odmtool.core.gram import BYTES
 from odmtool.core.kernels import are_apart, dense_bytes
@@ -30,6 +32,7 @@ from odmtool.io import svmlight
 from odmtool.machines.binary import BinaryMachine
 from odmtool.machines.class_memory import class_bytes
 from odmtool.machines.codes import length
+from odmtool.machines.pairs import needed_bytes as pair_bytes
 from odmtool.places.place import MemoryPlan, Place, TrainingData
 from odmtool.solvers.auto import newton_bytes
 from odmtool.solvers.base import ignore_progress, path_bytes
@@ -77,9 +80,10 @@ class Memory(Place):
         warnings = matrix_warnings(machine, data.X.shape[0], len(data.classes)) + warnings
         if machine.settings.scheduler is not None:
             warnings += (messages.scheduler_unused(machine.solver),)
-        found = parts(machine, data.X, len(data.classes))
+        sizes = class_sizes(data.labels)
+        found = parts(machine, data.X, len(data.classes), sizes)
         if folds:
-            found |= fold_matrices(machine, data.X, len(data.classes), folds)
+            found |= fold_matrices(machine, data.X, len(data.classes), folds, sizes=sizes)
         return MemoryPlan(messages.memory_needs(found, machine.memory_limit()), warnings)
 
     def fit(
@@ -138,13 +142,20 @@ def uses_scheduler(machine, classes: int) -> bool:
     return machine.settings.scheduler is not None and is_used
 
 
-def parts(machine, X, k: int) -> dict[str, float]:
+def class_sizes(labels: np.ndarray) -> np.ndarray:
+    """The examples of each class, shape (k,)."""
+    return np.bincount(np.searchsorted(distinct(labels)[0], labels))
+
+
+def parts(machine, X, k: int, sizes: np.ndarray | None = None) -> dict[str, float]:
     """Bytes by purpose, before a machine is fitted to k classes.
 
     Parameters
     ----------
     machine : Machine
     X : CSR or csr_matrix, shape (m, d)
+    sizes : int array, shape (k,), optional
+        The examples of each class.
     """
     m, d = X.shape
     found = {"program and data": resident(), "vectors": BYTES * NEWTON_NUMBERS * m}
@@ -155,7 +166,7 @@ def parts(machine, X, k: int) -> dict[str, float]:
     found["libraries"] = LIBRARIES
     if "numba" not in sys.modules and not is_newton(machine, X, k):
         found["compiled code"] = COMPILER
-    return found | matrices(machine, X, k)
+    return found | matrices(machine, X, k, sizes=sizes)
 
 
 def is_newton(machine, X, k: int) -> bool:
@@ -171,10 +182,13 @@ def bytes_of(X) -> int:
     return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
 
 
-def matrices(machine, X, k: int, folds: int = 1, rows: int | None = None) -> dict[str, float]:
+def matrices(
+    machine, X, k: int, folds: int = 1, rows: int | None = None, sizes: np.ndarray | None = None
+) -> dict[str, float]:
     """Bytes by purpose for the rows as a solver wants them, and for kernel values; k classes.
 
     So many folds may be solved side by side. So many ``rows`` train at a time, by default all.
+    Of classes of unknown ``sizes`` two may have all rows.
     """
     (m, d), data = X.shape, bytes_of(X)
     if machine.kernel == "linear":
@@ -202,6 +216,9 @@ def matrices(machine, X, k: int, folds: int = 1, rows: int | None = None) -> dic
             pairs = machine.jobs if machine.decides_by_votes(k) else 0
             needed = max(needed, newton_bytes(m, limit, pairs))
         return found | {"landmarks and kernel values": needed}
+    if machine.decides_by_votes(k):
+        sizes = np.array([m]) if sizes is None else sizes
+        return found | {"kernel values": pair_bytes(machine, sizes)}
     # Without room for Newton, rows of the matrix are kept, as many as there is room for.
     needed = newton_matrices(machine.kind) * matrix
     kept = needed if needed <= limit else min(matrix, limit)
@@ -229,12 +246,15 @@ def problem_count(machine, k: int) -> int:
     return k if machine.reduction(k) == "ovr" else length(k)
 
 
-def fold_matrices(machine, X, k: int, folds: int, rows: int | None = None) -> dict[str, float]:
+def fold_matrices(
+    machine, X, k: int, folds: int, rows: int | None = None, sizes: np.ndarray | None = None
+) -> dict[str, float]:
     """The same where folds share the kernel values of all rows, if there is room for them.
 
     Where landmarks are taken there is no such matrix.
     """
-    found, whole = matrices(machine, X, k, folds, rows), FOLD_MATRICES * BYTES * X.shape[0] ** 2
+    found = matrices(machine, X, k, folds, rows, sizes)
+    whole = FOLD_MATRICES * BYTES * X.shape[0] ** 2
     shares_matrix = machine.kernel != "linear" and not machine.takes_landmarks(X.shape[0])
     if not shares_matrix or whole > machine.memory_limit():
         return found

@@ -13,6 +13,7 @@ from odmtool.machines.class_memory import class_bytes, refuse_classes
 from odmtool.machines.data import refuse_too_wide
 from odmtool.places.memory import (
     bytes_of,
+    class_sizes,
     fold_matrices,
     is_newton,
     made_bytes,
@@ -139,10 +140,10 @@ def _path_bytes(plan: SearchPlan, machine) -> int:
 def _fit_bytes(plan: SearchPlan, X, machines: list, jobs: int) -> float:
     """What the fits of such machines take at most that so many processes train."""
     m, k, fits = X.shape[0], len(plan.data.class_order()), 0.0
-    folds = FOLDS if plan.probability else 1
+    folds, sizes = FOLDS if plan.probability else 1, class_sizes(plan.data.labels)
     for machine in machines:
         alone = machine.copy(memory=machine.memory_limit() / jobs)
-        matrices = fold_matrices(alone, X, k, folds, _training_rows(plan))
+        matrices = fold_matrices(alone, X, k, folds, _training_rows(plan), sizes)
         taken = sum(matrices.values()) + class_bytes(machine, X, k)
         taken += _path_bytes(plan, machine) + BYTES * NEWTON_NUMBERS * m
         fits = max(fits, taken)
