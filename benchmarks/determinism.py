@@ -203,7 +203,10 @@ Data: {shapes}. {machine}, {count} cores; Python {python}, NumPy {numpy}.
 
 {summary} An empty cell is a way that the solver does not have, or, of compiled code, was not
 tried. Other processors and other builds of NumPy's BLAS add in another order: there the models
-agree as far as their gaps allow, and not to the last bit.
+agree as far as their gaps allow, and not to the last bit. So do those of many examples with a
+kernel (20,000 and more, about) for another `--memory`. Its default is 20 % of all memory, or 10, 5
+..., at most 25 % of what is free: it changes when that is halved or doubled. To have the same bytes
+in any case, name it.
 """
 
 

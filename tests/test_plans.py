@@ -12,6 +12,7 @@ from test_choices import Rows, multi, of_kernel
 from odmtool.core import losses, memory
 from odmtool.core.loss_table import JUMPS, OF_LDM, SMOOTH
 from odmtool.errors import MemoryLimitError
+from odmtool.machines import MACHINES
 from odmtool.places import memory as places
 from odmtool.rows import cluster, kmeans, partition
 from odmtool.solvers.base import Problem, path_bytes
@@ -132,6 +133,22 @@ def test_memory_by_what_the_system_tells(monkeypatch):
     files["/proc/meminfo"] = "MemAvailable: much\n"
     files.pop(f"{old}.usage_in_bytes")
     assert memory.free() == 4e9
+
+
+@pytest.mark.parametrize(
+    ("free", "planned"),
+    [(10000, 2000), (8000, 2000), (7999, 1000), (4000, 1000), (999, 125), (0, 0)],
+)
+def test_what_is_planned_with_changes_by_halves_of_a_fifth(monkeypatch, free, planned):
+    """So that a model does not change with every program that comes or goes."""
+    told = {"MemTotal": 10000.0, "MemAvailable": float(free)}
+    monkeypatch.setattr(memory, "_told", lambda _file, name: told[name])
+    monkeypatch.setattr(memory, "_group", lambda: (np.inf, 0.0))
+    for function in (memory.default_memory, memory.free_share):
+        monkeypatch.setattr(memory, function.__name__, function.__wrapped__)
+    assert memory.default_memory() == planned <= memory.free_share() == free / 4
+    monkeypatch.setattr(memory, "_group", lambda: (1000.0, 200.0))
+    assert memory.default_memory() == (200 if free >= 800 else 0)
 
 
 @pytest.mark.parametrize("count, numbers", [(3, 1e6), (40, 1e7), (700, 1e9), (9, 400)])
@@ -294,3 +311,20 @@ def test_classes_that_fit_into_what_is_free_are_not_refused(run, monkeypatch):
     Path("d").write_text("".join(f"{i % 60} 1:{i % 60}\n" for i in range(600)))
     monkeypatch.setattr("odmtool.machines.class_memory.free", lambda: 3e7)
     assert run("train", "--max-iter", "1", "--memory", "100K", "d", "m").code == 0
+
+
+def test_pairs_of_classes_and_what_they_share_are_planned():
+    """LDM makes four matrices of the largest pair, with the values within every class beside."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([1, 2, 3], [50, 30, 20])
+    X = sparse.csr_matrix(rng.random((100, 3)))
+    squares = 8 * (50**2 + 30**2 + 20**2)
+    for limit, jobs, expected in [
+        (1e9, 1, squares + 4 * 8 * 80**2), (1e9, 2, squares + 2 * 4 * 8 * 80**2),
+        (100e3, 1, 25e3 + 8 * 80**2), (20e3, 1, 20e3),
+    ]:  # fmt: skip
+        machine = MACHINES["ldm"](kernel="rbf", memory=limit, jobs=jobs)
+        sizes = places.class_sizes(labels)
+        assert places.matrices(machine, X, 3, sizes=sizes)["kernel values"] == expected
+    plan = places.parts(machine, X, 3)
+    assert plan["kernel values"] == 20e3 and plan["model"] > 0

@@ -291,7 +291,8 @@ def _solver_options():
                      help="Seed of everything random; same seed, same model."),
         click.option("--memory", type=Size(), metavar="SIZE",
                      help="Memory for kernel values, with --cache for everything: 4G, 500M; a bare "
-                          "number is megabytes.  [default: 25 % of what is free]"),
+                          "number is megabytes.  [default: 20, 10, 5 ... % of all memory, at most "
+                          "25 % of what is free]"),
         jobs_option("Number of threads: for reading, landmarks, folds, binary problems, parts and "
                     "mcodm. Models are the same for any number, but for rounding."),
     ]  # fmt: skip

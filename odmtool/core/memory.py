@@ -7,11 +7,14 @@ was measured, the growth of the peak with the examples.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from functools import cache
 
 SHARE = 0.25
-"""Of what is free, for plans; the rest is left to data, vectors, and other programs."""
+"""Of what is free, at most for plans; the rest is left to data, vectors, and other programs."""
+# Of all there is: plans have this share, or half of it, a quarter ... of it.
+_WHOLE_SHARE = 0.2
 _FALLBACK = 4e9
 # Numbers of options in malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
@@ -90,14 +93,34 @@ READER = 1.7e8
 
 @cache
 def default_memory() -> float:
-    """Bytes that a command may plan with: a share of what is free when it is first asked."""
+    """Bytes that a command may plan with.
+
+    What a model is made of depends on them where the examples are many, and is not to change with
+    what other programs take: so it is a share of the whole memory, halved until it is at most SHARE
+    of what is free when it is first asked.
+    """
+    share = free_share()
+    whole = _WHOLE_SHARE * min(_on_machine("MemTotal"), _group()[0])
+    if not 0 < share < whole:
+        return min(share, whole)
+    return whole / 2.0 ** math.ceil(math.log2(whole / share))
+
+
+@cache
+def free_share() -> float:
+    """SHARE of the bytes that are free when it is first asked."""
     return SHARE * free()
 
 
 def free() -> float:
     """Bytes that are free now, within the limit of the control group (containers, batch jobs)."""
-    on_machine = _told("/proc/meminfo", "MemAvailable")
-    return min(_FALLBACK if on_machine is None else on_machine, _free_in_group())
+    limit, used = _group()
+    return min(_on_machine("MemAvailable"), max(0.0, limit - used))
+
+
+def _on_machine(name: str) -> float:
+    found = _told("/proc/meminfo", name)
+    return _FALLBACK if found is None else found
 
 
 def resident() -> float:
@@ -162,7 +185,8 @@ def _told(file: str, wanted: str) -> float | None:
     return None
 
 
-def _free_in_group() -> float:
+def _group() -> tuple[float, float]:
+    """The limit of the control group, and what it uses; infinite and 0 without one."""
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         (
@@ -171,5 +195,5 @@ def _free_in_group() -> float:
         ),
     ):
         with contextlib.suppress(OSError, ValueError):
-            return max(0.0, float(_content(limit)) - float(_content(used)))
-    return float("inf")
+            return float(_content(limit)), float(_content(used))
+    return math.inf, 0.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from odmtool import messages
 from odmtool.core.kernel_table import KERNELS
-from odmtool.core.memory import PROGRAM, READER, TEXT_COPIES
+from odmtool.core.memory import PROGRAM, READER, TEXT_COPIES, default_memory
 from odmtool.errors import UsageError
 from odmtool.io.files import display_name
 from odmtool.io.row_store import open_store
@@ -72,7 +72,7 @@ class Disk(Place):
     def rows(self, _note, detail) -> TrainingData:
         """The examples, X a RowStore."""
         source = self.source
-        memory = source.limit()
+        memory = default_memory() if source.memory is None else source.memory
         size, is_compiled = block_size(memory), memory >= PROGRAM + READER
         left = memory - PROGRAM - READER * is_compiled
         readers = min(source.jobs, int(left / (TEXT_COPIES * size)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odmtool import messages
 from odmtool.core.csr import CSR, scipy_rows
 from odmtool.core.labels import distinct
-from odmtool.core.memory import default_memory
+from odmtool.core.memory import free_share
 from odmtool.errors import DataError, UsageError
 from odmtool.io.files import display_name, is_stream
 from odmtool.solvers.auto import newton_matrices_bytes
@@ -31,12 +31,12 @@ class Source(NamedTuple):
     zero_based: bool = False
     precomputed: bool = False
     jobs: int = 1  # threads to read with
-    # Bytes that may be planned with; by default a share of what is free.
+    # Bytes that they may take; by default a share of what is free.
     memory: float | None = None
 
     def limit(self) -> float:
-        """Bytes that may be planned with."""
-        return default_memory() if self.memory is None else self.memory
+        """Bytes that they may take."""
+        return free_share() if self.memory is None else self.memory
 
 
 class TrainingData(NamedTuple):
