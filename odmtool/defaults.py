@@ -13,13 +13,15 @@ MULTICLASS_LAMBDA = 2.0**12
 # examples, and from so many features on; with fewer than so many examples per feature they are
 # nearly so. mcodm of two classes is odm, with half of its lambda, and takes what odm does.
 WIDE_FROM = {"odm": float("inf"), "mcodm": 100}
-FEW_PER_FEATURE = {"odm": 4}
+FEW_PER_FEATURE = {"odm": 4, "mcodm": 16}
 # Of sparse data, most of whose values are 0, these are more, with so many features.
 FEW_PER_SPARSE_FEATURE, SPARSE_FROM = {"odm": 8}, 100
 # One for each example is the C = 1 of LIBLINEAR: these have it where they are linear, up to LAMBDA.
 WITH_COST_OF_ONE = ("ldm", "l1svm", "l2svm", "lssvm", "svr", "mcsvm")
 # With more features than examples what all examples share is not counted in their length, of odm;
-# mcodm, whose classes differ by less than that, takes the examples over the summed variances.
+# mcodm, whose classes differ by less than that, takes the examples over the summed variances, and
+# the square of the examples per feature times as much with fewer features than WIDE_FROM: with 16
+# for each and variances of 1 that is the usual one.
 WITHOUT_SHARED, BY_VARIANCE = ("odm",), ("mcodm",)
 WITH_KERNEL_LAMBDA = ("odm", "mcodm", "l2svm", "lssvm")
 LAMBDA_PER_EXAMPLE, LAMBDA_OF_MANY = 4.0, 2.0**18

@@ -106,8 +106,8 @@ def test_of_several_classes_the_largest_of_a_hundred_features_do_not_decide():
 
 
 def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
-    """Those that occur count, from 100 on; few features keep the usual one, and two classes do
-    with four examples for each."""
+    """Those that occur count, from 100 on; fewer features have a rule of their own, and two classes
+    the usual one with four examples for each."""
     random = np.random.default_rng(0)
     X = random.normal(size=(150, 100)).round(3) * 100
     y = np.arange(150) % 3 + 1
@@ -128,14 +128,15 @@ def test_several_classes_of_many_features_have_a_smaller_lambda(run, tmp_path):
     lengths = ((2 * (X - low) / (high - low) - 1) ** 2).sum(axis=1)
     assert recorded("--scale", "-1,1") == pytest.approx(150 / lengths.mean(), rel=0.01)
     # The quick grid has the multiples that it has of the usual one.
-    for features, one in ((100, wanted), (99, MULTICLASS_LAMBDA)):
+    fewer = few_per_feature(X[:, :99])
+    for features, one in ((100, wanted), (99, fewer)):
         recorded(features=features)
         search = ["--max-iter", "3", "-t", "linear", "-v", "2", "--search", "full", "--csv", "t"]
         assert run("cv", *search, "many").code == 0
         with Path("t").open() as stream:
             found = [float(row["lambda"]) for row in csv.DictReader(stream)]
         assert found == pytest.approx([one * 2.0**p for p in (-10, -6, -2, 2, 6)])
-    assert recorded(features=99) == recorded("-l", "2^12") == MULTICLASS_LAMBDA
+    assert recorded(features=99) == fewer < recorded("-l", "2^12") == MULTICLASS_LAMBDA
     assert recorded(classes=2, features=37) == LAMBDA
 
 
@@ -165,9 +166,55 @@ def test_the_default_lambda_of_mcodm_with_two_classes_is_that_of_odm(run, tmp_pa
         Path("two").write_text("".join(f"{a} {r}\n" for a, r in zip(y, rows, strict=True)))
         assert run("train", "-s", "mcodm", "two", "m").code == 0
         assert float(read_model("m").facts["lambda"]) == lambdas[1]
-    # Of three classes it is the usual one.
-    model = MulticlassODMClassifier().fit(dense, np.arange(30) % 3)
-    assert float(model.model_.facts["lambda"]) == MULTICLASS_LAMBDA
+    # Of three classes it has a rule of its own.
+    model = MulticlassODMClassifier(bias=None).fit(dense, np.arange(30) % 3)
+    assert float(model.model_.facts["lambda"]) == few_per_feature(dense)
+
+
+def few_per_feature(X):
+    """(M / d)^2 M / V, the lambda of several classes of less than 100 features."""
+    (m, d), size = X.shape, X.var(axis=0).sum()
+    return min(MULTICLASS_LAMBDA, float(f"{(m / d) ** 2 * m / size:.3g}"))
+
+
+def test_several_classes_with_few_examples_per_feature_have_a_smaller_lambda(run, tmp_path):
+    """(M / d)^2 M / V, V the summed variances: any rows, weights, units and means, scaled."""
+    random = np.random.default_rng(3)
+    X = random.integers(1, 9, size=(30, 10)) / 8
+
+    def default(X, weight=None, k=3):
+        given = default_lambda("mcodm", MULTICLASS_LAMBDA, "linear", X, weight, k=k)
+        if X.any(axis=0).all():
+            whole = sparse.csr_matrix(X)
+            assert default_lambda("mcodm", MULTICLASS_LAMBDA, "linear", whole, weight) == given
+        return given
+
+    assert default(X) == few_per_feature(X) < 500
+    assert default(X, k=4) == default(X + 5) == default(X)
+    assert default(10 * X) == pytest.approx(default(X) / 100, rel=0.01)
+    # With more rows it grows, up to the usual one.
+    twice = np.vstack([X, X])
+    assert default(twice) == default(X, np.full(30, 2.0)) == few_per_feature(twice)
+    assert default(X, np.full(30, 1 / 30)) == default(X)
+    many = np.vstack([100 * X] * 6)
+    assert default(many[:159]) == few_per_feature(many[:159]) < 9
+    assert default(many[:160]) == default(np.vstack([X] * 5)) == MULTICLASS_LAMBDA
+    # With as many rows as features it is that of wide data.
+    assert default(X[:10]) == float(f"{10 / X[:10].var(axis=0).sum():.3g}")
+    # A feature in other units counts as 16 medians, columns that do not occur are none.
+    large = X * np.where(np.arange(10) == 4, 1000.0, 1.0)
+    variances = np.sort(large.var(axis=0))
+    assert default(large) == float(f"{9 * 30 / (variances[:9].sum() + 16 * variances[5]):.3g}")
+    assert default(np.hstack([X, np.zeros((30, 15))])) == default(X)
+    for bad in (np.zeros((30, 3)), np.ones((30, 3)), 1e-200 * X, 1e200 * X):
+        assert default(bad) == MULTICLASS_LAMBDA
+    rows = [" ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for row in X.tolist()]
+    Path("few").write_text("".join(f"{i % 3} {row}\n" for i, row in enumerate(rows)))
+    scaled = (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
+    for arguments, rows in (((), X), (("--scale", "0,1"), scaled)):
+        assert run("train", *arguments, "few", "m").code == 0
+        found = float(read_model("m").facts["lambda"])
+        assert found == pytest.approx(few_per_feature(rows), rel=0.01)
 
 
 def test_the_default_lambda_of_few_examples_per_feature(run, tmp_path):

@@ -21,8 +21,8 @@ class ODMClassifier(MachineClassifier):
         Weight of the loss; by default 2^14, mcodm without a kernel 2^12; larger for more than 4096
         examples with a kernel, smaller with rbf and poly for features that are not in [0, 1], much
         smaller with sigmoid, and smaller for a linear machine with fewer than four examples per
-        feature (sparse data of 100 features: fewer than eight; several classes by mcodm:
-        fewer than one, or 100 features): :func:`odmtool.machines.default_values.default_lambda`.
+        feature (sparse data of 100 features: fewer than eight; several classes by mcodm: 16, or
+        100 features): :func:`odmtool.machines.default_values.default_lambda`.
     mu : float, 0 < mu <= 1
         What a margin above the band costs, relative to one below.
     theta : float, 0 <= theta < 1

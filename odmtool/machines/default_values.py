@@ -133,10 +133,10 @@ def default_lambda(
     that is less, for the time, and their usual lambda with sigmoid or without rows. With rbf no
     more than :func:`_narrow_lambda`, with poly than :func:`_poly_lambda`, with sigmoid
     :func:`.sigmoid_lambda`.
-    Of linear odm and mcodm less than ``usual`` for wide data, and of odm for data with few examples
-    per feature, of sparse data some more; of other machines one for each example, and of m3svm and
-    ism3 :func:`_lambda_of_pairs`. Of two classes linear mcodm is as odm. An example of weight 2 is
-    two, but weights that are 1 / m, as boosting hands them on, do not make the examples one.
+    Of linear odm and mcodm less than ``usual`` for wide data and data with few examples per
+    feature, of odm of sparse data some more; of other machines one for each example, and of m3svm
+    and ism3 :func:`_lambda_of_pairs`. Of two classes linear mcodm is as odm. An example of weight 2
+    is two, but weights that are 1 / m, as boosting hands them on, do not make the examples one.
 
     Parameters
     ----------
@@ -326,10 +326,9 @@ def _wide_lambda(
 ) -> float:
     """At most ``usual``; less for wide data, with few examples per feature, and for sparse data."""
     found, d = usual, len(squares)
-    if d > total and name in BY_VARIANCE:
-        own = max(1.0, over_typical(X, weight, is_centred=True))
-        return min(usual, _variance_lambda(X, total, weight, own))
     if _depends_on_length(name, total, d):
+        if name in BY_VARIANCE and (d > total or d < WIDE_FROM[name]):
+            return min(usual, _lambda_of_classes(X, total, weight, d))
         found = _length_lambda(name, usual, X, total, weight, squares)
     if _may_be_sparse(name, total, d) and _is_sparse(X, weight, d):
         found = min(found, _variance_lambda(X, total, weight))
@@ -362,17 +361,29 @@ def _length_lambda(
     return min(usual, float(f"{factor * total * (total / size):.3g}"))
 
 
-def _variance_lambda(X, total: float, weight: np.ndarray, own: float = 1.0) -> float:
+def _lambda_of_classes(X, total: float, weight: np.ndarray, d: int) -> float:
+    """What lambda is at most with several classes: M over the summed variances, and with more
+    examples than features (M / d)^2 times as much.
+
+    With few examples for each of d features a large lambda fits noise, and less and less with more,
+    as it does with two classes. With M over mean |x|^2 the scores of a class would depend more on
+    how long its examples are than on what tells them from others. With more features than examples
+    what lies in a few common directions does not count.
+    """
+    if d <= total:
+        return _variance_lambda(X, total, weight, (total / d) ** 2)
+    own = max(1.0, over_typical(X, weight, is_centred=True))
+    return _variance_lambda(X, total, weight, own)
+
+
+def _variance_lambda(X, total: float, weight: np.ndarray, factor: float = 1.0) -> float:
     """What lambda is at most for sparse data: M over the summed variances, large ones cut off.
 
     Features of texts, categories and counts are many and of one size, and few of them tell much:
-    a larger lambda fits noise even with several examples for each. So it is with several classes of
-    so few examples that features outnumber them. There, with less, the scores of a class would
-    depend more on how long its examples are than on what tells them from others; ``own`` is the
-    length over what of it is an example's own.
+    a larger lambda fits noise even with several examples for each. ``factor``: so many times.
     """
     size = _summed_variances(X, weight)
-    return float(f"{own * total / size:.3g}") if 0 < size < np.inf else np.inf
+    return float(f"{factor * total / size:.3g}") if 0 < size < np.inf else np.inf
 
 
 def _summed_variances(X, weight: np.ndarray | None) -> float:
