@@ -4,6 +4,7 @@ import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
+import mcodm_problems
 import numpy as np
 import pytest
 from scipy import sparse
@@ -22,6 +23,7 @@ from odmtool.solvers.engine.choice import STAGES, most_landmarks
 from odmtool.solvers.large import tasks
 from odmtool.solvers.ldm import reduced
 from odmtool.solvers.mcodm.starts import start_count
+from odmtool.solvers.mcsvm import descent as mcsvm
 from odmtool.solvers.settings import Settings
 
 
@@ -328,3 +330,14 @@ def test_pairs_of_classes_and_what_they_share_are_planned():
         assert places.matrices(machine, X, 3, sizes=sizes)["kernel values"] == expected
     plan = places.parts(machine, X, 3)
     assert plan["kernel values"] == 20e3 and plan["model"] > 0
+
+
+def test_scores_of_mcsvm_are_made_without_a_copy_of_the_matrix():
+    p = mcodm_problems.problem("rbf", m=600, loss_of=losses.mcsvm)
+    state = mcsvm._Kernel(p, np.random.default_rng(0).uniform(-1, 1, (600, 4)))
+    tracemalloc.start()
+    scores = state.scores()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(scores, p.gram.matrix() @ state.alpha, rtol=1e-12, atol=1e-12)
+    assert peak < p.gram.bytes / 10
